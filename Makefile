@@ -1,0 +1,54 @@
+# Everything a newcomer types: `make demo` and `make test`. Each target sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: demo test test-slow lint types docs bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/demo.py
+
+test: lint types
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -b doctest docs docs/_build/doctest
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# pygmo and freelunch live in their own environment: peers are no dependency of ours.
+bench: $(VENV)-bench/.bench
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,progress]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	touch $@
+
+$(VENV)-bench/.bench: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(VENV)-bench docs/_build docs/gallery docs/api/generated demo

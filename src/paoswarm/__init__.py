@@ -1,0 +1,41 @@
+"""Black-box optimisation with an exactly solved particle swarm.
+
+Particle Attractor Optimisation: every particle is a damped spring, pulled by attractors and shaken by noise, a linear
+stochastic differential equation that is solved exactly. This page is the whole public API.
+"""
+
+from paoswarm.algorithms import schedules
+from paoswarm.algorithms.character import HyperparameterWarning
+from paoswarm.algorithms.pao import PAO
+from paoswarm.core import attractors, noise
+from paoswarm.core.density import StepLaw
+from paoswarm.core.dynamics import Transition, transition
+from paoswarm.core.mixture import OptimumLaw
+from paoswarm.core.swarm import Swarm
+from paoswarm.optimize.many import ManyResult, minimize_many
+from paoswarm.optimize.minimize import minimize
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.result import History, Result
+from paoswarm.optimize.stopping import Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "PAO",
+    "History",
+    "HyperparameterWarning",
+    "ManyResult",
+    "Optimizer",
+    "OptimumLaw",
+    "Result",
+    "Status",
+    "StepLaw",
+    "Swarm",
+    "Transition",
+    "attractors",
+    "minimize",
+    "minimize_many",
+    "noise",
+    "schedules",
+    "transition",
+]

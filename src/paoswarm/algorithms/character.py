@@ -1,0 +1,191 @@
+r"""What the hyperparameters of a swarm mean, in numbers and in words, and when to warn.
+
+With frozen attractors a particle's law tends to :math:`N(a, \rho^2 \nu)`,
+
+.. math:: \rho = \sqrt{\frac{q}{4 \zeta \omega^3}}
+
+the stationary spread: the size of the cloud in units of the distance between the bests.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from paoswarm.algorithms.schedules import Adaptive, Hyperparameter
+from paoswarm.core import attractors, noise
+from paoswarm.core.dynamics import slow_rate
+
+if TYPE_CHECKING:
+    from paoswarm.algorithms.pao import PAO
+
+# Stationary spreads, for the default attractors and noise scale. The lower limit and the middle one were measured
+# (8-D sphere, 100 particles: rho 0.2, 0.4, 0.5, 0.6, 0.8, 1.0, 1.4 ended at 7e-2, 2e-10, 4e-23, 4e-20, 2e-14, 8e-10,
+# 1e-4). At the upper one E log|1/2 + rho N(0,1)| = 0: without selection the distance of local and global best would
+# no longer shrink.
+STAGNATES_BELOW = 0.5
+SLOW_ABOVE = 0.9
+SCATTERS_ABOVE = 1.8
+
+
+class HyperparameterWarning(UserWarning):
+    """A choice of hyperparameters that is legal but will disappoint."""
+
+
+class Character(NamedTuple):
+    """Readable numbers of a swarm; arrays where a hyperparameter differs between particles."""
+
+    natural_frequency: Any
+    phase: Any
+    period: Any
+    regime: str
+    half_life: Any
+    stationary_spread: Any
+
+
+def of(method: PAO) -> Character:
+    """The character of a method without schedules."""
+    parameters = method.hyperparameters
+    if any(isinstance(p, Adaptive) for p in parameters):
+        raise ValueError("an adaptive hyperparameter has no fixed character; ask for that of its starting value")
+    m, zeta, q, dt, *k = (np.asarray(p, dtype=float) for p in parameters)
+    omega = np.sqrt(sum(k[1:], start=k[0]) / m)
+    with np.errstate(divide="ignore"):
+        swing = np.sqrt(np.maximum((1 - zeta) * (1 + zeta), 0.0)) * omega * dt
+        return Character(
+            natural_frequency=_plain(omega),
+            phase=_plain(omega * dt),
+            period=_plain(2 * np.pi / swing),
+            regime=_regime(zeta),
+            half_life=_plain(math.log(2) / (slow_rate(zeta) * omega * dt)),
+            stationary_spread=_plain(np.sqrt(q / (4 * zeta * omega**3))),
+        )
+
+
+def summary(method: PAO) -> str:
+    """A few lines for ``print``."""
+    k = method.stiffness
+    springs = ", ".join(f"{_show(spring)} {name_of(pull)}" for spring, pull in zip(k, method.attractors, strict=True))
+    lines = [
+        "Particle Attractor Optimisation",
+        f"  mass {_show(method.mass)}   damping {_show(method.damping)}   noise {_show(method.noise)} x "
+        f"{name_of(method.noise_scale)}   dt {_show(method.dt)}   walls {method.walls}",
+        f"  stiffness: {springs}",
+    ]
+    try:
+        first, last = method.character(0.0), method.character(1.0)
+    except ValueError as reason:
+        return "\n".join([*lines, f"  {reason}"])
+    unit = "the distance of the bests" if method.noise_scale is noise.spread else "the noise scale"
+    rows = [
+        ("regime", first.regime, last.regime, ""),
+        ("natural frequency", first.natural_frequency, last.natural_frequency, "radians per unit of time"),
+        ("phase", first.phase, last.phase, "radians per step"),
+        ("period", first.period, last.period, "steps per swing"),
+        ("half-life", first.half_life, last.half_life, "steps"),
+        ("stationary spread", first.stationary_spread, last.stationary_spread, f"x {unit}"),
+    ]
+    for label, start, end, what in rows:
+        both = _show(start) if _show(start) == _show(end) else f"{_show(start)} to {_show(end)}"
+        lines.append(f"  {label:<18} {both} {what}".rstrip())
+    return "\n".join(lines)
+
+
+def representation(method: PAO) -> str:
+    """``repr`` with the names of functions instead of their addresses."""
+    numbers = ", ".join(f"{name}={_show(getattr(method, name))}" for name in ("mass", "damping"))
+    springs = ", ".join(_show(k) for k in method.stiffness)
+    pulls = ", ".join(name_of(pull) for pull in method.attractors)
+    comma = "," if len(method.stiffness) == 1 else ""
+    return (
+        f"PAO({numbers}, stiffness=({springs}{comma}), noise={_show(method.noise)}, dt={_show(method.dt)}, "
+        f"attractors=({pulls}{comma}), noise_scale={name_of(method.noise_scale)}, walls={method.walls!r})"
+    )
+
+
+def check_number(name: str, parameter: Hyperparameter) -> None:
+    """Raise where a hyperparameter is neither a legal number nor a function; functions are tried at both ends."""
+    if isinstance(parameter, Adaptive):
+        return
+    tried = [parameter(0.0), parameter(1.0)] if callable(parameter) else [parameter]
+    zero_is_fine = name in ("damping", "dt", "noise")
+    for given in tried:
+        try:
+            numbers = np.asarray(given, dtype=float)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be a number, an array or a function of progress, got {given!r}") from None
+        # One spring may be slack; the sum is checked with the others.
+        lowest_allowed = zero_is_fine or name.startswith("stiffness")
+        if not np.all(np.isfinite(numbers)) or np.any(numbers < 0) or (not lowest_allowed and np.any(numbers == 0)):
+            allowed = "zero or positive" if lowest_allowed else "positive"
+            raise ValueError(f"{name} must be {allowed} and finite, got {given!r}")
+
+
+def check_total(method: PAO) -> None:
+    """Raise where no attractor pulls at all."""
+    for progress in (0.0, 1.0):
+        springs = [k(progress) if callable(k) else k for k in method.stiffness if not isinstance(k, Adaptive)]
+        if len(springs) == len(method.stiffness) and np.any(sum(np.asarray(k, dtype=float) for k in springs) <= 0):
+            raise ValueError(f"stiffness is zero for every attractor: at least one must pull, got {method.stiffness!r}")
+
+
+def warn_if_unhealthy(method: PAO) -> None:
+    """Warn of a swarm that will stagnate or never settle, with the number that says so.
+
+    The limits were measured for the default attractors and noise scale and are not applied to others.
+    """
+    usual = (attractors.local_best, attractors.global_best)
+    if tuple(method.attractors) != usual or method.noise_scale is not noise.spread:
+        return
+    if any(isinstance(p, Adaptive) for p in method.hyperparameters):
+        return
+    late = of(method.at(1.0))  # what counts is how a run ends
+    rho, zeta = np.min(late.stationary_spread), np.min(np.asarray(method.at(1.0).damping, dtype=float))
+    momentum = zeta < 0.5 and np.min(late.phase) < 1  # a particle that swings past its attractor needs less noise
+    widest = np.max(late.stationary_spread)
+    if rho < STAGNATES_BELOW and not momentum:
+        advice = f"below {STAGNATES_BELOW} the swarm tends to stagnate before it arrives; lower damping or raise noise"
+    elif widest > SCATTERS_ABOVE:
+        rho, advice = (
+            widest,
+            f"above {SCATTERS_ABOVE} the swarm does not contract; raise damping or lower noise",
+        )
+    elif widest > SLOW_ABOVE:
+        rho, advice = widest, f"above {SLOW_ABOVE} the swarm contracts slowly; raise damping or lower noise"
+    else:
+        return
+    warnings.warn(f"the stationary spread is {rho:.3g}: {advice}", HyperparameterWarning, stacklevel=4)
+
+
+def name_of(function: Any) -> str:
+    """A short name for a user's or our own function."""
+    return getattr(function, "__name__", None) or repr(function)
+
+
+def _regime(zeta: Any) -> str:
+    names = {
+        "undamped": zeta == 0,
+        "underdamped": (zeta > 0) & (zeta < 1),
+        "critical": zeta == 1,
+        "overdamped": zeta > 1,
+    }
+    return " and ".join(name for name, where in names.items() if np.any(where))
+
+
+def _plain(number: Any) -> Any:
+    return float(number) if np.ndim(number) == 0 else number
+
+
+def _show(parameter: Any) -> str:
+    if isinstance(parameter, str):
+        return parameter
+    if isinstance(parameter, Adaptive):
+        return "adaptive"
+    if callable(parameter):
+        return f"{_show(parameter(0.0))} to {_show(parameter(1.0))}"
+    if np.ndim(parameter) > 0:
+        return f"{np.min(parameter):.4g}..{np.max(parameter):.4g}"
+    return f"{parameter:.4g}"

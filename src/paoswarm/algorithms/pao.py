@@ -1,0 +1,315 @@
+"""Particle Attractor Optimisation (Champneys and Rogers 2023), moved by its exact law.
+
+Every element of every particle is a damped spring, pulled by attractors and shaken by noise. One generation::
+
+    a = sum_r k_r alpha_r / k          y = x - a                                          (3)
+    (y, v) <- A (y, v) + s H D,        s = sqrt(q nu),     x = y + a                      (12)
+
+and then the walls. ``A`` and ``H`` are the exact transition of `paoswarm.core.dynamics`. With a put in, (12) is
+linear in all that enters it, so that one matrix product moves the whole swarm::
+
+    (x)     (a11  a12  (1 - a11) k_1/k  ...  h11   0 )
+    (v)  <- (a21  a22    - a21   k_1/k  ...  h21  h22) (x, v, alpha_1, ..., sqrt(nu) D_1, sqrt(nu) D_2)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paoswarm.algorithms import character, schedules
+from paoswarm.algorithms.schedules import Hyperparameter
+from paoswarm.core import bounds, swarm
+from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
+from paoswarm.core.density import StepLaw
+from paoswarm.core.dynamics import Array, exact_transition
+from paoswarm.core.noise import Dense, correlate, spread, square_root
+from paoswarm.core.random import Draw, Seed, generator
+from paoswarm.core.swarm import Proposal, Swarm
+
+
+class Forces(NamedTuple):
+    """What acts on a swarm during one step."""
+
+    matrix: Array  # (2, 4 + r), or (..., n, 2, 4 + r) where the hyperparameters of particles differ
+    attractors: list[Array]  # each (*batch, n, d)
+    scale: Array  # sqrt(nu)
+    factor: Array | None  # of dense noise, instead of the scale
+
+
+@dataclass(frozen=True, repr=False)
+class PAO:
+    r"""Particle Attractor Optimisation.
+
+    Parameters
+    ----------
+    mass : float
+        Inertia. A large mass moves slowly and explores.
+    damping : float
+        Damping ratio :math:`\zeta`: below one particles swing around their attractors, above one they creep.
+    stiffness : float or tuple of float
+        One for each attractor: how strongly it pulls.
+    noise : float
+        :math:`q`, the strength of the shaking, :math:`\sigma^2 = q\,\nu`.
+    dt : float
+        Time between two evaluations. The motion is exact for any value.
+    attractors : tuple of callables
+        Functions of the swarm; see `paoswarm.attractors`.
+    noise_scale : callable
+        :math:`\nu` as a function of the swarm; see `paoswarm.noise`.
+    walls : {"clip", "reflect", "periodic", "none"}
+        What happens to a particle that leaves the box.
+
+    Notes
+    -----
+    Every hyperparameter may also be an array broadcastable to ``(n_particles,)``, a function of the run's progress in
+    [0, 1], or `paoswarm.schedules.Adaptive`. With frozen attractors a particle's stationary law is
+    :math:`N(a, \rho^2 \nu)` with the **stationary spread** :math:`\rho = \sqrt{q / (4 \zeta \omega^3)}`,
+    :math:`\omega = \sqrt{k/m}`. Three numbers decide the behaviour: :math:`\zeta`, the phase per step
+    :math:`\omega\,dt` and :math:`\rho`. `from_behaviour` sets them, ``print(method)`` shows them.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> method = ps.PAO(damping=0.25)
+    >>> round(method.stationary_spread, 3)
+    0.595
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=method, rng=1).fun < 1e-9
+    True
+    """
+
+    mass: Hyperparameter = 1.0
+    damping: Hyperparameter = 0.2
+    stiffness: Any = (1.0, 1.0)
+    noise: Hyperparameter = 1.0
+    dt: Hyperparameter = 1.0
+    attractors: Sequence[Attractor] = (local_best, global_best)
+    noise_scale: Any = spread
+    walls: str = "clip"
+    _random: tuple[bool, ...] = field(init=False, compare=False)
+    _constant: Array | None = field(init=False, compare=False)  # worked out once where nothing changes
+
+    def __post_init__(self) -> None:
+        pulls = self.attractors if isinstance(self.attractors, Sequence) else (self.attractors,)
+        if not pulls:
+            raise ValueError("attractors is empty: a swarm needs at least one")
+        for pull in pulls:
+            if not callable(pull):
+                raise TypeError(f"attractors must be functions of the swarm, got {pull!r}")
+        springs = self.stiffness if isinstance(self.stiffness, tuple | list) else (self.stiffness,)
+        if len(springs) != len(pulls):
+            raise ValueError(f"stiffness needs one entry per attractor: got {len(springs)} for {len(pulls)} attractors")
+        if not callable(self.noise_scale):
+            raise TypeError(f"noise_scale must be a function of the swarm, got {self.noise_scale!r}")
+        if self.walls not in bounds.WALLS:
+            raise ValueError(f"walls must be one of {sorted(bounds.WALLS)}, got {self.walls!r}")
+        object.__setattr__(self, "attractors", tuple(pulls))
+        object.__setattr__(self, "stiffness", tuple(springs))
+        object.__setattr__(self, "_random", tuple(is_random(pull) for pull in pulls))
+        for name in ("mass", "damping", "noise", "dt"):
+            character.check_number(name, getattr(self, name))
+        for number, spring in enumerate(springs):
+            character.check_number(f"stiffness[{number}]", spring)
+        character.check_total(self)
+        character.warn_if_unhealthy(self)
+        changing = any(callable(p) or isinstance(p, schedules.Adaptive) for p in self.hyperparameters)
+        object.__setattr__(self, "_constant", None if changing else _matrix(*self.hyperparameters))
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """Mass, damping, noise, dt and the stiffnesses, as given."""
+        return (self.mass, self.damping, self.noise, self.dt, *self.stiffness)
+
+    # How it behaves, in words and numbers
+
+    @classmethod
+    def from_behaviour(
+        cls,
+        *,
+        damping: float = 0.2,
+        phase: float = 2.0**0.5,
+        spread: float = 0.665,
+        mass: float = 1.0,
+        dt: float = 1.0,
+        shares: Sequence[float] = (1.0, 1.0),
+        **others: Any,
+    ) -> PAO:
+        r"""A swarm from what it does: damping ratio, phase per step :math:`\omega\,dt` and stationary spread
+        :math:`\rho`.
+
+        ``shares`` divides the stiffness among the attractors; ``others`` are passed on to `PAO`.
+
+        >>> import paoswarm as ps
+        >>> method = ps.PAO.from_behaviour(damping=0.3, phase=1.2, spread=0.6)
+        >>> round(method.phase, 12), round(method.stationary_spread, 12)
+        (1.2, 0.6)
+        """
+        for name, number in (("damping", damping), ("phase", phase), ("spread", spread), ("dt", dt)):
+            if not (isinstance(number, float | int) and math.isfinite(number) and number > 0):
+                raise ValueError(f"{name} must be a positive number, got {number!r}")
+        omega = phase / dt
+        total = sum(shares)
+        stiffness = tuple(mass * omega**2 * share / total for share in shares)
+        q = spread**2 * 4 * damping * omega**3
+        return cls(mass=mass, damping=damping, stiffness=stiffness, noise=q, dt=dt, **others)
+
+    def character(self, progress: float = 0.0) -> character.Character:
+        """What the hyperparameters mean at some progress of the run."""
+        return character.of(self.at(progress))
+
+    def at(self, progress: float) -> PAO:
+        """The same method with every schedule frozen at its value at ``progress``."""
+
+        def frozen(parameter: Hyperparameter) -> Any:
+            adaptive = isinstance(parameter, schedules.Adaptive)
+            return parameter if adaptive else schedules.evaluate(parameter, progress, None)
+
+        if not any(callable(p) for p in self.hyperparameters):
+            return self
+        return replace(
+            self,
+            stiffness=tuple(frozen(k) for k in self.stiffness),
+            **{name: frozen(getattr(self, name)) for name in ("mass", "damping", "noise", "dt")},
+        )
+
+    @property
+    def natural_frequency(self) -> Any:
+        r""":math:`\omega = \sqrt{k/m}`, radians per unit of time."""
+        return self.character().natural_frequency
+
+    @property
+    def phase(self) -> Any:
+        r""":math:`\omega\,dt`, radians per step."""
+        return self.character().phase
+
+    @property
+    def period(self) -> Any:
+        """Steps per swing of the damped spring; infinite when it does not swing."""
+        return self.character().period
+
+    @property
+    def regime(self) -> str:
+        """``undamped``, ``underdamped``, ``critical`` or ``overdamped``."""
+        return self.character().regime
+
+    @property
+    def half_life(self) -> Any:
+        """Steps after which a displacement has halved (its envelope, when it swings)."""
+        return self.character().half_life
+
+    @property
+    def stationary_spread(self) -> Any:
+        r""":math:`\rho = \sqrt{q / (4 \zeta \omega^3)}`, the size of the cloud in distances between the bests."""
+        return self.character().stationary_spread
+
+    def summary(self) -> str:
+        """The hyperparameters and what they mean, in a few lines."""
+        return character.summary(self)
+
+    __str__ = summary
+
+    def __repr__(self) -> str:
+        return character.representation(self)
+
+    # The step
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """The next positions and velocities, drawn from the exact law of the step."""
+        forces = self._forces(state, draw, progress)
+        deviates = draw.normal(2, *state.position.shape[-2:])
+        if forces.factor is None:
+            deviates = forces.scale[..., None, :, :] * deviates
+        else:
+            deviates = correlate(forces.factor[..., None, :, :, :], deviates)
+        return Proposal(*self._wall.apply(*_move(state, forces, deviates), state.lower, state.upper))
+
+    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+        """The swarm after the objective was measured at a proposal."""
+        return swarm.record(state, proposal, value, evaluated)
+
+    def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
+        """Closed-form law of the next step of a swarm, given its attractors; see `StepLaw`.
+
+        Stochastic attractors are drawn with ``rng``, and the law is the one for that draw.
+        """
+        *batch, n, d = state.position.shape
+        forces = self._forces(state, Draw([generator(rng)] * math.prod(batch), tuple(batch)), progress)
+        position, velocity = _move(state, forces, np.zeros((*batch, 2, n, d)))
+        scale = forces.scale if forces.factor is None else np.sqrt(np.square(forces.factor).sum(axis=-1))
+        return StepLaw(
+            mean_position=position,
+            mean_velocity=velocity,
+            scale=np.broadcast_to(scale, state.position.shape),
+            cholesky=forces.matrix[..., -2:],
+            factor=forces.factor,
+            wall=self._wall,
+            lower=state.lower[0],
+            upper=state.upper[0],
+        )
+
+    @property
+    def _wall(self) -> bounds.Wall:
+        return bounds.WALLS[self.walls]
+
+    def _forces(self, state: Swarm, draw: RandomSource, progress: float) -> Forces:
+        """Attractors, noise and coefficients of the next step."""
+        xp = state.position.__array_namespace__()
+        matrix = self._constant
+        if matrix is None:
+            matrix = _matrix(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
+        pulls = [
+            _fitting(pull(state, draw) if random else pull(state), state, pull)
+            for pull, random in zip(self.attractors, self._random, strict=True)
+        ]
+        nu = self.noise_scale(state)
+        if not isinstance(nu, Dense):
+            return Forces(matrix, pulls, xp.sqrt(_fitting(nu, state, self.noise_scale)), None)
+        factor = square_root(nu.covariance)
+        if factor.ndim == state.position.ndim:  # one covariance for the whole swarm
+            factor = factor[..., None, :, :]
+        if nu.strength is not None:
+            factor = xp.sqrt(nu.strength)[..., None, None] * factor
+        return Forces(matrix, pulls, xp.zeros_like(state.position), factor)
+
+
+def _move(state: Swarm, forces: Forces, deviates: Array) -> tuple[Array, Array]:
+    """Position and velocity after the step (12), before the walls; ``deviates`` (*batch, 2, n, d) are scaled
+    already.""" xp = state.position.__array_namespace__()
+    *batch, n, d = state.position.shape
+    rows = [state.position, state.velocity, *forces.attractors, xp.reshape(deviates, (*batch, 2 * n, d))]
+    acting = xp.concat(rows, axis=-2)
+    k = forces.matrix.shape[-1]
+    if forces.matrix.ndim == 2:
+        moved = xp.reshape(forces.matrix @ xp.reshape(acting, (*batch, k, n * d)), (*batch, 2, n, d))
+        return moved[..., 0, :, :], moved[..., 1, :, :]
+    each = forces.matrix @ xp.moveaxis(xp.reshape(acting, (*batch, k, n, d)), -3, -2)
+    return each[..., 0, :], each[..., 1, :]
+
+
+def _matrix(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Array:
+    """The matrix of a step from numbers, or from arrays over the particles; equations (2), (3), (8) and (12)."""
+    m, zeta, q, dt, *springs = np.broadcast_arrays(*(np.asarray(p, dtype=float) for p in (m, zeta, q, dt, *k)))
+    total = sum(springs[1:], start=springs[0])
+    law = exact_transition(zeta, np.sqrt(total / m), dt)
+    to_centre = np.stack([1 - law.A[..., 0, 0], -law.A[..., 1, 0]], axis=-1)
+    pulls = [(spring / total)[..., None] * to_centre for spring in springs]
+    shaking = np.sqrt(q)[..., None, None] * law.cholesky
+    return np.concatenate([law.A, np.stack(pulls, axis=-1), shaking], axis=-1)
+
+
+def _fitting(array: Array, state: Swarm, source: Any) -> Array:
+    """What a function of the swarm returned, as ``(*batch, n, d)``; or an error that says who returned what."""
+    shape = state.position.shape
+    given = getattr(array, "shape", None)
+    if given == shape:
+        return array
+    array = np.asarray(array, dtype=float)
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        name = character.name_of(source)
+        raise ValueError(f"{name} returned shape {array.shape}; it must broadcast to the swarm's {shape}") from None

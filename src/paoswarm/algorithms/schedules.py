@@ -1,0 +1,85 @@
+"""Hyperparameters that change during a run.
+
+Every hyperparameter may be a number, a function of the run's progress in [0, 1], or `Adaptive`, a function of the swarm
+itself. The motion is exact for any time step, so ``dt`` may change freely, from step to step and from particle to
+particle.
+
+>>> import paoswarm as ps
+>>> method = ps.PAO(damping=ps.schedules.linear(0.1, 0.3), dt=lambda progress: 1.0 + progress)
+>>> float(ps.schedules.piecewise((0.0, 1.0), (0.5, 0.8), (1.0, 0.2))(0.75))
+0.5
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.dynamics import Array
+from paoswarm.core.swarm import Swarm
+
+Schedule = Callable[[float], float]
+Hyperparameter = Any  # float, array broadcastable to (*batch, n), Schedule or Adaptive
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """A hyperparameter that is a function of the swarm: a number, or an array broadcastable to ``(*batch, n)``."""
+
+    of_swarm: Callable[[Swarm], Array]
+
+
+def patient_step(dt: float = 1.0, growth: float = 1.5, longest: float = math.pi * math.sqrt(2)) -> Adaptive:
+    r"""A time step that grows for a particle that has stopped improving.
+
+    :math:`dt_i = \max(dt, \min(dt\,g^{\text{age}_i}, \text{longest}))` with the particle's generations since its last
+    improvement. A particle that succeeds is left to swing; one that does not takes longer steps, up to a whole
+    natural period (the default ``longest`` is :math:`2\pi/\omega` of the default swarm), after which it forgets where
+    it was. It rescues a ``dt`` that was chosen far too small and speeds up convergence at the default.
+    """
+    for name, number in (("dt", dt), ("longest", longest), ("growth", growth - 1)):
+        if not number > 0:
+            raise ValueError(f"{name} must be {'above one' if name == 'growth' else 'positive'}")
+    cap = math.log(max(longest / dt, 1.0)) / math.log(growth)  # the age at which the longest step is reached
+
+    def stretched(swarm: Swarm) -> Array:
+        xp = swarm.age.__array_namespace__()
+        return dt * growth ** xp.clip(swarm.age, 0.0, cap)
+
+    return Adaptive(stretched)
+
+
+def linear(first: float, last: float) -> Schedule:
+    """From ``first`` to ``last`` in a straight line."""
+    return piecewise((0.0, first), (1.0, last))
+
+
+def geometric(first: float, last: float) -> Schedule:
+    """From ``first`` to ``last`` by equal factors; both positive."""
+    if not (first > 0 and last > 0):
+        raise ValueError(f"a geometric schedule needs two positive numbers, got {first!r} and {last!r}")
+    straight = linear(math.log(first), math.log(last))
+    return lambda progress: math.exp(straight(progress))
+
+
+def piecewise(*knots: tuple[float, float]) -> Schedule:
+    """Straight lines between ``(progress, value)`` knots, constant outside them. Two knots at one place make a jump."""
+    if len(knots) < 1 or any(len(knot) != 2 for knot in knots):
+        raise ValueError(f"piecewise takes (progress, value) pairs, got {knots!r}")
+    where, value = (np.asarray(column, dtype=float) for column in zip(*knots, strict=True))
+    if np.any(np.diff(where) < 0):
+        raise ValueError(f"the knots of a piecewise schedule must be in ascending order, got {knots!r}")
+    return lambda progress: float(np.interp(progress, where, value))
+
+
+def evaluate(parameter: Hyperparameter, progress: float, swarm: Swarm | None) -> Any:
+    """The present value of a hyperparameter; an adaptive one needs the swarm."""
+    if isinstance(parameter, Adaptive):
+        if swarm is None:
+            raise ValueError("an adaptive hyperparameter has a value only for a swarm")
+        return parameter.of_swarm(swarm)
+    return parameter(progress) if callable(parameter) else parameter

@@ -1,0 +1,214 @@
+"""Who pulls: one small function each.
+
+An attractor is a function of the swarm that returns points broadcastable to ``(*batch, n, d)``; one that needs chance
+takes a second argument, from which it draws ``draw.uniform(*shape)`` or ``draw.normal(*shape)``. Your own is as good
+as a built-in one:
+
+>>> import paoswarm as ps
+>>> def halfway_home(swarm):
+...     return 0.5 * (swarm.best_position + swarm.global_best)
+>>> method = ps.PAO(attractors=(ps.attractors.local_best, halfway_home), stiffness=(1.0, 0.5))
+
+Averages (`average_particle`, `average_local_best`, `weighted_average_particle`) start at the centre of the box and can
+favour an optimum that lies there; judge them on shifted problems.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from paoswarm.core.dynamics import Array
+from paoswarm.core.swarm import Swarm
+
+
+class RandomSource(Protocol):
+    """What a stochastic attractor draws from: arrays of shape ``(*batch, *shape)``."""
+
+    def normal(self, *shape: int) -> Array:
+        """Standard normal deviates."""
+
+    def uniform(self, *shape: int) -> Array:
+        """Uniform deviates on [0, 1)."""
+
+
+Attractor = Callable[..., Array]
+
+
+def is_random(attractor: Attractor) -> bool:
+    """Whether an attractor wants a source of chance, that is, a second argument."""
+    try:
+        parameters = inspect.signature(attractor).parameters.values()
+    except (TypeError, ValueError):  # some builtins have no signature
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [p for p in parameters if p.kind in positional and p.default is inspect.Parameter.empty]
+    if len(needed) not in (1, 2):
+        raise TypeError(
+            f"an attractor is a function of the swarm, or of (swarm, draw); {attractor!r} needs {len(needed)} arguments"
+        )
+    return len(needed) == 2
+
+
+def global_best(swarm: Swarm) -> Array:
+    """The best point of the whole swarm."""
+    return swarm.global_best
+
+
+def local_best(swarm: Swarm) -> Array:
+    """The best point each particle has seen itself."""
+    return swarm.best_position
+
+
+def average_local_best(swarm: Swarm) -> Array:
+    """The mean of the local bests that have a finite value."""
+    xp = swarm.position.__array_namespace__()
+    return _average(swarm.best_position, xp.where(xp.isfinite(swarm.best_value), 1.0, 0.0))
+
+
+def average_particle(swarm: Swarm) -> Array:
+    """The mean of the particles' present positions."""
+    xp = swarm.position.__array_namespace__()
+    return xp.mean(swarm.position, axis=-2, keepdims=True)
+
+
+def weighted_average_particle(swarm: Swarm) -> Array:
+    r"""The mean of the present positions, weighted by rank: the best of n weighs n, the worst 1, a failed one 0.
+
+    Ranks do not change when a constant is added to the objective, or under any monotone transformation.
+    """
+    xp = swarm.position.__array_namespace__()
+    rank = xp.argsort(xp.argsort(swarm.value, axis=-1), axis=-1)
+    weight = xp.astype(swarm.n_particles - rank, swarm.position.dtype)
+    return _average(swarm.position, xp.where(xp.isfinite(swarm.value), weight, 0.0))
+
+
+@dataclass(frozen=True)
+class DifferentialEvolution:
+    r"""Points of differential evolution, ``rand/1/bin`` (Storn and Price 1997), built from the local bests.
+
+    :math:`l_{r_1} + F (l_{r_2} - l_{r_3})` with three distinct other particles; each element is taken from it with
+    probability ``crossover`` (one at least), otherwise from the particle's own best.
+    """
+
+    factor: float = 0.5
+    crossover: float = 0.9
+
+    def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
+        """The points of this generation."""
+        xp = swarm.position.__array_namespace__()
+        n, d = swarm.n_particles, swarm.n_dimensions
+        if n < 4:
+            raise ValueError(f"differential evolution needs at least 4 particles, got {n}")
+        r1, r2, r3 = _distinct_others(draw, n, xp)
+        best = swarm.best_position
+        p1, p2, p3 = (xp.take_along_axis(best, r[..., None], axis=-2) for r in (r1, r2, r3))
+        donor = p1 + self.factor * (p2 - p3)
+        forced = xp.astype(draw.uniform(n, 1) * d, xp.int64) == xp.arange(d)
+        return xp.where((draw.uniform(n, d) < self.crossover) | forced, donor, best)
+
+
+@dataclass(frozen=True)
+class GaussianPoint:
+    r"""Gaussian stochastic attractors (Sun et al. 2011).
+
+    :math:`N(p, |\bar l - l|^2)` around a random point :math:`p = \varphi l + (1 - \varphi) g` between local and
+    global best, as wide as the distance of the local best from the mean local best, times ``width``.
+    """
+
+    width: float = 1.0
+
+    def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
+        """The points of this generation."""
+        xp = swarm.position.__array_namespace__()
+        n, d = swarm.n_particles, swarm.n_dimensions
+        phi = draw.uniform(n, d)
+        centre = phi * swarm.best_position + (1 - phi) * swarm.global_best
+        sd = self.width * xp.abs(average_local_best(swarm) - swarm.best_position)
+        return centre + sd * draw.normal(n, d)
+
+
+@dataclass(frozen=True)
+class NeighbourhoodBest:
+    """The best local best among a particle's neighbours, itself included.
+
+    Parameters
+    ----------
+    topology : {"ring", "von neumann", "random"}
+        ``ring``: ``size`` particles to either side. ``von neumann``: the four neighbours on a grid that wraps around.
+        ``random``: ``size`` informants drawn anew each generation.
+    size : int
+        Used by ``ring`` and ``random``.
+    """
+
+    topology: str = "ring"
+    size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.topology not in ("ring", "von neumann", "random"):
+            raise ValueError(f"topology must be 'ring', 'von neumann' or 'random', got {self.topology!r}")
+        if self.size < 1:
+            raise ValueError(f"size must be at least 1, got {self.size!r}")
+
+    def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
+        """The best neighbour of each particle."""
+        xp = swarm.position.__array_namespace__()
+        n = swarm.n_particles
+        itself = xp.arange(n)[:, None]
+        if self.topology == "random":
+            others = xp.astype(draw.uniform(n, self.size) * n, xp.int64)
+            neighbours = xp.concat([others, xp.broadcast_to(itself, (*others.shape[:-1], 1))], axis=-1)
+        else:
+            offsets = ring(n, self.size) if self.topology == "ring" else von_neumann(n)
+            neighbours = xp.broadcast_to(xp.asarray(offsets), (*swarm.value.shape[:-1], *offsets.shape))
+        flat = xp.reshape(neighbours, (*neighbours.shape[:-2], -1))
+        values = xp.reshape(xp.take_along_axis(swarm.best_value, flat, axis=-1), neighbours.shape)
+        winner = xp.take_along_axis(neighbours, xp.argmin(values, axis=-1, keepdims=True), axis=-1)
+        return xp.take_along_axis(swarm.best_position, winner, axis=-2)
+
+
+def ring(n: int, size: int = 1) -> Any:
+    """Neighbours on a ring, ``(n, 2 size + 1)`` indices."""
+    return (np.arange(n)[:, None] + np.arange(-size, size + 1)) % n
+
+
+def von_neumann(n: int) -> Any:
+    """Neighbours on a wrapped grid, as square as ``n`` allows, ``(n, 5)`` indices.
+
+    The last row may be short; then vertical neighbours are counted along the ring of all particles,
+    so that everyone has four neighbours and the relation is mutual.
+    """
+    columns = math.isqrt(n)
+    return (np.arange(n)[:, None] + np.asarray([0, -1, 1, -columns, columns])) % n
+
+
+def _average(position: Array, weight: Array) -> Array:
+    xp = position.__array_namespace__()
+    total = xp.sum(weight, axis=-1, keepdims=True)
+    share = weight / xp.where(total > 0, total, 1.0)
+    return xp.sum(share[..., None] * position, axis=-2, keepdims=True)
+
+
+def _distinct_others(draw: RandomSource, n: int, xp: Any) -> list[Array]:
+    """Three different particles for each, none of them itself, every triple equally likely.
+
+    The k-th is drawn among the n - k that are left and shifted past those already taken, in ascending order.
+    """
+    uniform = draw.uniform(n, 3)
+    taken = [xp.broadcast_to(xp.arange(n), uniform.shape[:-1])]
+    for k in range(3):
+        other = xp.astype(uniform[..., k] * (n - 1 - k), xp.int64)
+        for lower in _ascending(taken, xp):
+            other = xp.where(other >= lower, other + 1, other)
+        taken.append(other)
+    return taken[1:]
+
+
+def _ascending(arrays: list[Array], xp: Any) -> list[Array]:
+    ordered = xp.sort(xp.stack(arrays, axis=-1), axis=-1)
+    return [ordered[..., i] for i in range(len(arrays))]

@@ -1,0 +1,162 @@
+r"""The closed-form law of one step of a whole swarm.
+
+Before the walls every element is Gaussian, :math:`(x, v) \sim N(\text{mean}, s^2 \Sigma)` (5); with dense noise the
+elements of a particle are correlated, :math:`\Sigma \otimes C`. What the wall does changes the law, and the density
+reported here is the law of what is done: the same images serve the position alone and position with velocity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from paoswarm.core.bounds import RESTITUTION, Wall
+from paoswarm.core.walled import Floats, WalledNormal
+
+
+class StepLaw(NamedTuple):
+    """Law of the next position and velocity of every particle, given the swarm and its attractors.
+
+    Attributes
+    ----------
+    mean_position, mean_velocity : array (*batch, n, d)
+        Means before the walls.
+    scale : array (*batch, n, d)
+        Noise amplitude ``s`` of each element.
+    cholesky : array (2, 2), or broadcastable to (*batch, n, 2, 2)
+        ``H`` of the transition: the covariance of one element before the walls is ``s**2 H H^T``.
+    factor : array (*batch, n or 1, d, d) or None
+        For dense noise, ``factor @ factor^T`` is the covariance ``s_i s_j`` between elements.
+    wall : Wall
+    lower, upper : array (d,)
+    """
+
+    mean_position: Floats
+    mean_velocity: Floats
+    scale: Floats
+    cholesky: Floats
+    factor: Floats | None
+    wall: Wall
+    lower: Floats
+    upper: Floats
+
+    @property
+    def position(self) -> WalledNormal:
+        """Law of each element of the next position, walls included: density, cdf, moments."""
+        sd = self.scale * self.cholesky[..., 0, 0, None]
+        return WalledNormal(self.mean_position, sd, self.wall, self.lower, self.upper)
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of (position, velocity) of each element before the walls, ``(*batch, n, d, 2, 2)``."""
+        sigma = self.cholesky @ np.swapaxes(self.cholesky, -1, -2)
+        covariance: Floats = np.square(self.scale)[..., None, None] * sigma[..., None, :, :]
+        return covariance
+
+    def log_density(self, position: Floats, velocity: Floats) -> Floats:
+        """Log density of a next (position, velocity) of each particle, ``(*batch, n)``.
+
+        For an element on a clipping wall it is the log of the wall's probability times the density of the velocity; for
+        an element without noise, the log probability (zero or minus infinity).
+        """
+        x, v = np.asarray(position, dtype=float), np.asarray(velocity, dtype=float)
+        if self.factor is not None:
+            return self._dense_log_density(x, v)
+        law = self.position
+        h11, h21, h22 = (self.cholesky[..., i, j, None] for i, j in ((0, 0), (1, 0), (1, 1)))
+        noisy = law.sd > 0
+        s = np.where(noisy, self.scale, 1.0)
+        h11, h22 = np.where(h11 > 0, h11, 1.0), np.where(h22 > 0, h22, 1.0)
+        constant = -math.log(2 * math.pi) - 2 * np.log(s) - np.log(h11) - np.log(h22)
+        total: Any = np.full(np.broadcast_shapes(x.shape, s.shape), -np.inf)
+        with np.errstate(over="ignore"):
+            for sign, offset in law.images():
+                u1 = (sign * x + offset - self.mean_position) / (s * h11)
+                u2 = ((sign * v - self.mean_velocity) / s - h21 * u1) / h22
+                total = np.logaddexp(total, constant - 0.5 * (u1 * u1 + u2 * u2))
+        if self.wall.is_bounded:
+            total = np.where((x < self.lower) | (x > self.upper), -np.inf, total)
+        if self.wall.has_atoms:
+            for wall_x, side in ((self.lower, 1), (self.upper, -1)):
+                total = np.where(x == wall_x, self._log_density_on_wall(v, wall_x, side), total)
+        still_x, still_v = self.wall.apply(self.mean_position, self.mean_velocity, self.lower, self.upper)
+        still = np.where((x == still_x) & (v == still_v), 0.0, -np.inf)
+        return np.where(noisy, total, still).sum(axis=-1)
+
+    def log_density_position(self, position: Floats) -> Floats:
+        """Log density of a next position of each particle, velocity integrated out, ``(*batch, n)``."""
+        x = np.asarray(position, dtype=float)
+        if self.factor is None:
+            return self.position.log_density(x).sum(axis=-1)
+        self._refuse_walls()
+        u, log_determinant = self._whiten(x - self.mean_position)
+        h11 = self.cholesky[..., 0, 0]
+        return self._gaussian(u / h11[..., None], log_determinant + x.shape[-1] * np.log(h11))
+
+    def sample(self, rng: np.random.Generator, size: tuple[int, ...] = ()) -> tuple[Floats, Floats]:
+        """Independent next positions and velocities, each ``(*size, *batch, n, d)``."""
+        noise = rng.standard_normal((2, *size, *self.mean_position.shape))
+        if self.factor is None:
+            d1, d2 = self.scale * noise[0], self.scale * noise[1]
+        else:
+            d1, d2 = ((self.factor @ one[..., None])[..., 0] for one in noise)
+        h11, h21, h22 = (self.cholesky[..., i, j, None] for i, j in ((0, 0), (1, 0), (1, 1)))
+        x, v = self.mean_position + h11 * d1, self.mean_velocity + h21 * d1 + h22 * d2
+        return self.wall.apply(x, v, self.lower, self.upper)
+
+    def _log_density_on_wall(self, v: Floats, wall: Floats, side: int) -> Floats:
+        """Log of P(position on a clipping wall) times the density of the velocity there; ``side`` points inside.
+
+        A free velocity v > 0 that points inside is kept; one into the wall comes back as -v times the restitution.
+        """
+        covariance = self.covariance
+        s11, s12, s22 = covariance[..., 0, 0], covariance[..., 0, 1], covariance[..., 1, 1]
+        s22 = np.where(s22 > 0, s22, 1.0)
+        rest = np.sqrt(np.maximum(s11 - s12 * s12 / s22, np.finfo(float).tiny))
+
+        def beyond_with(free: Floats) -> Floats:  # free position beyond the wall, free velocity given
+            apart = free - self.mean_velocity
+            velocity = -0.5 * apart * apart / s22 - 0.5 * np.log(2 * np.pi * s22)
+            mean = self.mean_position + s12 / s22 * apart
+            density: Floats = velocity + log_ndtr(side * (wall - mean) / rest)
+            return density
+
+        with np.errstate(over="ignore"):
+            returned = beyond_with(-v / RESTITUTION) - math.log(RESTITUTION)
+            return np.where(side * v > 0, np.logaddexp(beyond_with(v), returned), -np.inf)
+
+    def _dense_log_density(self, x: Floats, v: Floats) -> Floats:
+        self._refuse_walls()
+        h11, h21, h22 = (self.cholesky[..., i, j, None] for i, j in ((0, 0), (1, 0), (1, 1)))
+        u1, log_determinant = self._whiten(x - self.mean_position)
+        u1 = u1 / h11
+        u2, _ = self._whiten(v - self.mean_velocity)
+        u2 = (u2 - h21 * u1) / h22
+        d = x.shape[-1]
+        first = self._gaussian(u1, log_determinant + d * np.log(h11[..., 0]))
+        return first + self._gaussian(u2, log_determinant + d * np.log(h22[..., 0]))
+
+    def _whiten(self, difference: Floats) -> tuple[Floats, Floats]:
+        """``factor^-1 difference`` and the log of the factor's determinant."""
+        assert self.factor is not None
+        factor = np.broadcast_to(self.factor, (*difference.shape, difference.shape[-1]))
+        sign, log_determinant = np.linalg.slogdet(factor)
+        if not np.all(sign):
+            raise ValueError("the dense noise is singular: its law has no density (the swarm has collapsed)")
+        whitened: Floats = np.linalg.solve(factor, difference[..., None])[..., 0]
+        return whitened, log_determinant
+
+    @staticmethod
+    def _gaussian(u: Floats, log_determinant: Floats) -> Floats:
+        normal: Floats = -0.5 * (u * u).sum(axis=-1) - 0.5 * u.shape[-1] * math.log(2 * math.pi)
+        return normal - log_determinant
+
+    def _refuse_walls(self) -> None:
+        if self.wall.is_bounded:
+            raise ValueError(
+                f"dense noise with walls={self.wall.name!r} has no closed-form joint density; use walls='none', "
+                "element-wise noise, or the elements' own laws in step_law(...).position"
+            )

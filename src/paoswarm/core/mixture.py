@@ -1,0 +1,145 @@
+r"""Where the optimum may be: the swarm's one-step laws, weighted by score, as one distribution.
+
+.. math:: p(x) = \sum_i w_i \prod_j p_{ij}(x_j), \qquad w_i \propto \max(0, \ln\tfrac{n+1}{2} - \ln r_i)
+
+with :math:`r_i` the rank of particle i's best value, so that the weights do not change when the objective is shifted,
+scaled or otherwise transformed monotonically. It describes the disagreement that is left in the swarm. It is not a
+posterior: it knows nothing of a likelihood.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from paoswarm.core.density import StepLaw
+from paoswarm.core.random import Seed, generator
+from paoswarm.core.swarm import Swarm, score
+from paoswarm.core.walled import Floats, WalledNormal
+
+
+class OptimumLaw:
+    """Distribution of the optimum's position, the mixture of all particles' next positions.
+
+    Parameters
+    ----------
+    law : StepLaw
+        Law of the next step, of one swarm (no batch axis).
+    swarm : Swarm
+        The swarm it belongs to; its best values give the weights.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> result = ps.minimize(lambda x: ((x - 1) ** 2).sum(), [(-5, 5)] * 2, maxiter=30, rng=1)
+    >>> lower, upper = result.optimum.interval(0.95)
+    >>> bool((lower < 1).all() and (upper > 1).all())
+    True
+    """
+
+    def __init__(self, law: StepLaw, swarm: Swarm) -> None:
+        n = swarm.n_particles
+        rank = np.argsort(np.argsort(score(swarm.best_value, swarm.repeats), kind="stable"), kind="stable") + 1
+        raw = np.maximum(np.log((n + 1) / 2) - np.log(rank), 0.0) if n > 1 else np.ones(1)
+        self.weights: Floats = raw / raw.sum()
+        # Two bests that agree to the last bit leave an element without noise; a density needs some width,
+        # and the honest smallest one is the resolution of the numbers themselves.
+        resolution = 4 * np.spacing(np.maximum(np.abs(law.lower), np.abs(law.upper)))
+        free = law.position
+        self.components = WalledNormal(free.mean, np.maximum(free.sd, resolution), law.wall, law.lower, law.upper)
+        self._law = law
+        self._factor = None if law.factor is None else law.factor * law.cholesky[..., 0, 0, None, None]
+
+    def __repr__(self) -> str:
+        return f"OptimumLaw(mean={self.mean}, std={self.std})"
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        mean, variance = self.components.moments()
+        centre: Floats = self.weights @ mean
+        apart = mean - centre
+        within = np.diag(self.weights @ variance)
+        if self._factor is not None:  # correlations of dense noise, as they are away from the walls
+            dense = np.einsum("i,ijk->jk", self.weights, self._free_covariances())
+            within = np.where(np.eye(len(centre), dtype=bool), within, dense)
+        covariance: Floats = within + np.einsum("i,ij,ik->jk", self.weights, apart, apart)
+        return centre, covariance
+
+    @property
+    def mean(self) -> Floats:
+        """Mean position, ``(d,)``."""
+        return self._moments[0]
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance, ``(d, d)``."""
+        return self._moments[1]
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviation of each unknown, ``(d,)``."""
+        deviation: Floats = np.sqrt(np.diag(self.covariance))
+        return deviation
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Marginal distribution function of each unknown at ``x``, shape ``(..., d)``."""
+        each = self.components.cdf(np.asarray(x, dtype=float)[..., None, :])
+        total: Floats = np.einsum("i,...ij->...j", self.weights, each)
+        return total
+
+    def quantile(self, p: float) -> Floats:
+        """Smallest ``x`` with ``cdf(x) >= p``, for each unknown."""
+        if not 0 < p < 1:
+            raise ValueError(f"p must lie strictly between 0 and 1, got {p!r}")
+        parts = self.components
+        low, high = (parts.mean - 40 * parts.sd).min(axis=0), (parts.mean + 40 * parts.sd).max(axis=0)
+        if parts.wall.is_bounded:
+            low, high = np.broadcast_to(parts.lower, low.shape), np.broadcast_to(parts.upper, high.shape)
+        done = self.cdf(low) >= p  # an atom on the lower wall may hold the quantile
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            above = self.cdf(middle) >= p
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+            if np.all((middle == low) | (middle == high)) and np.all(high - low <= np.spacing(np.abs(high)) * 2):
+                break
+        bottom = np.broadcast_to(parts.lower, high.shape)
+        quantile: Floats = np.where(done & parts.wall.is_bounded, bottom, high)
+        return quantile
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Central interval of each unknown that holds the probability ``level``: two ``(d,)`` arrays."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}")
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    def log_density(self, x: ArrayLike) -> Floats:
+        """Log density at points ``(..., d)``; on a clipping wall, of the atom there."""
+        x = np.asarray(x, dtype=float)
+        if self._factor is None:
+            each = self.components.log_density(x[..., None, :]).sum(axis=-1)
+        else:
+            each = self._law.log_density_position(x[..., None, :])
+        total: Floats = logsumexp(each, b=self.weights, axis=-1)
+        return total
+
+    def sample(self, size: int, rng: Seed = None) -> Floats:
+        """Draws ``(size, d)``."""
+        rng = generator(rng)
+        chosen = rng.choice(len(self.weights), size=size, p=self.weights)
+        parts = self.components
+        noise = rng.standard_normal((size, parts.mean.shape[-1]))
+        if self._factor is None:
+            free = parts.mean[chosen] + parts.sd[chosen] * noise
+        else:
+            factor = np.broadcast_to(self._factor, (*parts.mean.shape, parts.mean.shape[-1]))
+            free = parts.mean[chosen] + (factor[chosen] @ noise[..., None])[..., 0]
+        draws: Floats = parts.wall.apply(free, np.zeros_like(free), parts.lower, parts.upper)[0]
+        return draws
+
+    def _free_covariances(self) -> Floats:
+        assert self._factor is not None
+        covariance = self._factor @ np.swapaxes(self._factor, -1, -2)
+        return np.broadcast_to(covariance, (*self.components.mean.shape, self.components.mean.shape[-1]))

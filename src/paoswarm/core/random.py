@@ -1,0 +1,109 @@
+"""Random numbers: one stream per run, so that a run is the same alone and in a batch.
+
+Normal deviates are half of the time of a small swarm when drawn by NumPy's ziggurat. Here they are Box-Muller
+pairs in single precision on raw 64-bit words, for which NumPy has vectorised log, sine and cosine. They reach
+6.8 standard deviations and have a resolution of 1e-7: ample for shaking particles, whose positions
+remain double precision throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Seed = int | np.random.Generator | np.random.SeedSequence | None
+
+_TO_UNIT = np.float32(2.0**-32)
+_HALF_STEP = np.float32(2.0**-33)  # keeps the logarithm away from zero
+_AHEAD = 8192  # deviates per run drawn at once
+_TO_ANGLE = np.float32(2.0 * math.pi * 2.0**-32)
+
+
+def generator(rng: Seed) -> np.random.Generator:
+    """The generator behind ``rng=``; a Generator is used as it is and moves on."""
+    if isinstance(rng, np.random.SeedSequence):
+        return np.random.default_rng(_fresh(rng))
+    if rng is None or isinstance(rng, int | np.integer | np.random.Generator):
+        return np.random.default_rng(rng)
+    raise TypeError(f"rng must be an int, a numpy.random.Generator, a SeedSequence or None, got {type(rng).__name__}")
+
+
+def spawn(rng: Seed, runs: int) -> list[np.random.SeedSequence]:
+    """One independent seed per run; seed ``r`` alone gives the same run as in the batch."""
+    if isinstance(rng, np.random.SeedSequence):
+        return _fresh(rng).spawn(runs)
+    seeds: Any = generator(rng).bit_generator.seed_seq
+    return list(seeds.spawn(runs))
+
+
+def _fresh(seed: np.random.SeedSequence) -> np.random.SeedSequence:
+    """A copy that has not spawned: a SeedSequence counts its children, and the same seed must give the same run."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
+
+
+class Draw:
+    """Random arrays for one run, ``batch=()``, or for a batch of runs with one stream each.
+
+    Parameters
+    ----------
+    generators : list of numpy.random.Generator
+        One per run.
+    batch : tuple of int
+        ``()`` for a single run without a batch axis, otherwise ``(len(generators),)``.
+    """
+
+    def __init__(self, generators: list[np.random.Generator], batch: tuple[int, ...]) -> None:
+        if math.prod(batch) != len(generators):
+            raise ValueError(f"{len(generators)} generators do not fill a batch of shape {batch}")
+        self.generators = generators
+        self.batch = batch
+        self._stock: dict[tuple[int, ...], list[Floats]] = {}  # normal deviates drawn ahead
+
+    def normal(self, *shape: int) -> Floats:
+        """Standard normal deviates of shape ``(*batch, *shape)``."""
+        stock = self._stock.get(shape)
+        if not stock:
+            # Small arrays are drawn several at a time. How many depends on the shape of one run
+            # alone, never on the batch, or a run would depend on its company.
+            ahead = max(1, _AHEAD // max(1, math.prod(shape)))
+            many = self._box_muller(ahead, math.prod(shape))
+            stock = [many[:, i].reshape(*self.batch, *shape) for i in reversed(range(ahead))]
+            self._stock[shape] = stock
+        return stock.pop()
+
+    def _box_muller(self, ahead: int, size: int) -> Floats:
+        """``(runs, ahead, size)`` normal deviates."""
+        pairs = (size + 1) // 2
+        words = self._words(ahead * pairs).view(np.uint32).reshape(-1, ahead, 2, pairs)
+        radius = words[:, :, 0].astype(np.float32)
+        radius *= _TO_UNIT
+        radius += _HALF_STEP
+        np.log(radius, out=radius)
+        radius *= np.float32(-2)
+        np.sqrt(radius, out=radius)
+        angle = words[:, :, 1].astype(np.float32)
+        angle *= _TO_ANGLE
+        out = np.empty((len(self.generators), ahead, 2, pairs), dtype=np.float32)
+        np.multiply(np.cos(angle), radius, out=out[:, :, 0])
+        np.multiply(np.sin(angle), radius, out=out[:, :, 1])
+        return out.reshape(len(self.generators), ahead, 2 * pairs)[:, :, :size]
+
+    def uniform(self, *shape: int) -> Floats:
+        """Uniform deviates on [0, 1) of shape ``(*batch, *shape)``."""
+        words = self._words(math.prod(shape))
+        return ((words >> np.uint64(11)) * 2.0**-53).reshape(*self.batch, *shape)
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        """Raw words ``(runs, count)``."""
+        if len(self.generators) == 1:
+            return self._raw(self.generators[0], count).reshape(1, count)
+        return np.stack([self._raw(g, count) for g in self.generators])
+
+    @staticmethod
+    def _raw(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
+        words: NDArray[np.uint64] = rng.bit_generator.random_raw(count)
+        return words

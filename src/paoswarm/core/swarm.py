@@ -1,0 +1,263 @@
+"""The state of a swarm, and the only ways to make one: start, record, remeasure, replace_worst.
+
+A swarm is created from evaluated points, so its bests are always seeded; there is no empty swarm. All
+arrays are ``(*batch, n, d)`` or ``(*batch, n)``: a batch of independent runs is the same code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from paoswarm.core.dynamics import Array
+
+# Standard errors added to a mean before bests are compared. With 2, on noisy spheres, Rastrigin and a calibration,
+# the true excess at the returned point was 0.1 to 0.3 of that without re-evaluation; with plain means about twice as
+# large.
+CAUTION = 2.0
+
+
+class Repeats(NamedTuple):
+    """How often each best was measured, and how much the measurements differed."""
+
+    count: Array  # (*batch, n), measurements behind each best value
+    squares: Array  # (*batch,), sum of squared differences from the running means
+    freedom: Array  # (*batch,), its degrees of freedom
+
+    @property
+    def sd(self) -> Array:
+        """Standard deviation of one measurement, ``(*batch,)``; zero while nothing was measured twice."""
+        xp = self.squares.__array_namespace__()
+        return xp.sqrt(self.squares / xp.where(self.freedom > 0, self.freedom, 1.0))
+
+
+class Swarm(NamedTuple):
+    """Everything the next step needs, and nothing else.
+
+    Attributes
+    ----------
+    position, velocity : array (*batch, n, d)
+    value : array (*batch, n)
+        Objective at ``position``; NaN or ``inf`` where it failed.
+    best_position, best_value : arrays (*batch, n, d), (*batch, n)
+        The best point each particle has seen. With re-evaluation the value is a running mean.
+    age : array (*batch, n)
+        Generations since the particle last improved its best.
+    repeats : Repeats or None
+        What repeated measurements tell about a noisy objective; None where nothing is measured twice.
+    global_best, global_value : arrays (*batch, n, d), (*batch,)
+        The best of the bests, the same row for every particle.
+    lower, upper : array (n, d)
+        The box, the same row for every particle. (Arithmetic on equal shapes is three times as fast as on ``(d,)``.)
+    """
+
+    position: Array
+    velocity: Array
+    value: Array
+    best_position: Array
+    best_value: Array
+    age: Array
+    repeats: Repeats | None
+    global_best: Array
+    global_value: Array
+    lower: Array
+    upper: Array
+
+    @property
+    def n_particles(self) -> int:
+        """Number of particles."""
+        return int(self.position.shape[-2])
+
+    @property
+    def n_dimensions(self) -> int:
+        """Number of unknowns."""
+        return int(self.position.shape[-1])
+
+
+class Proposal(NamedTuple):
+    """Where the particles want to go: ``position`` is to be evaluated."""
+
+    position: Array
+    velocity: Array
+
+
+def start(
+    position: Array,
+    value: Array,
+    lower: Array,
+    upper: Array,
+    velocity: Array | None = None,
+    noisy: bool = False,
+) -> Swarm:
+    """The first swarm from evaluated points in the box ``lower, upper`` (d,); at rest unless velocities are given.
+
+    NaN counts as +inf.
+    """
+    xp = position.__array_namespace__()
+    value = _nan_to_inf(value)
+    leader, leader_value = _best_of(position, value, None)
+    n = position.shape[-2]
+    none = xp.zeros_like(leader_value)
+    return Swarm(
+        position=position,
+        velocity=xp.zeros_like(position) if velocity is None else velocity,
+        value=value,
+        best_position=position,
+        best_value=value,
+        age=xp.zeros_like(value),
+        repeats=Repeats(xp.ones_like(value), none, none) if noisy else None,
+        global_best=leader,
+        global_value=leader_value,
+        lower=xp.repeat(lower[None, :], n, axis=0),
+        upper=xp.repeat(upper[None, :], n, axis=0),
+    )
+
+
+def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+    """The swarm after the objective was measured at a proposal.
+
+    Only strict improvement moves a best: a plateau does not, and neither does NaN. Where the objective's noise is
+    known, a new point must win by its `score`, so that a lucky draw does not. Particles that are not ``evaluated``
+    (the budget ended inside this generation) stay where they were.
+    """
+    xp = value.__array_namespace__()
+    repeats = swarm.repeats
+    if repeats is None:
+        better = value < swarm.best_value
+    else:
+        better = value + CAUTION * repeats.sd[..., None] < score(swarm.best_value, repeats)
+    if evaluated is not None:
+        value = xp.where(evaluated, value, swarm.value)
+        better = evaluated & better
+        proposal = Proposal(
+            xp.where(evaluated[..., None], proposal.position, swarm.position),
+            xp.where(evaluated[..., None], proposal.velocity, swarm.velocity),
+        )
+    if repeats is not None:
+        repeats = repeats._replace(count=xp.where(better, 1.0, repeats.count))
+    best_position = xp.where(better[..., None], proposal.position, swarm.best_position)
+    best_value = xp.where(better, value, swarm.best_value)
+    age = xp.where(better, 0.0, swarm.age + 1.0)
+    leader, leader_value = _best_of(best_position, best_value, repeats)
+    return Swarm(
+        *proposal,
+        value,
+        best_position,
+        best_value,
+        age,
+        repeats,
+        leader,
+        leader_value,
+        swarm.lower,
+        swarm.upper,
+    )
+
+
+def score(best_value: Array, repeats: Repeats | None) -> Array:
+    r"""What bests are compared by, ``(*batch, n)``: :math:`\bar f_i + 2\,\hat\sigma/\sqrt{N_i}`.
+
+    The running mean plus two standard errors; without repeated measurements it is the value itself.
+    """
+    if repeats is None:
+        return best_value
+    xp = best_value.__array_namespace__()
+    return best_value + CAUTION * repeats.sd[..., None] / xp.sqrt(repeats.count)
+
+
+def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
+    """The swarm after some remembered bests were measured again: running means, noise estimate, leader chosen anew.
+
+    ``index`` and ``value`` have shape ``(*batch, r)``; no particle appears twice. A failed measurement is left out.
+    """
+    xp = value.__array_namespace__()
+    repeats = swarm.repeats
+    assert repeats is not None
+    before = xp.take_along_axis(swarm.best_value, index, axis=-1)
+    ok = xp.isfinite(value) & xp.isfinite(before)
+    count = xp.take_along_axis(repeats.count, index, axis=-1) + 1
+    change = xp.where(ok, value, 0.0) - xp.where(ok, before, 0.0)
+    hit = (index[..., None] == xp.arange(swarm.n_particles)) & ok[..., None]  # (*batch, r, n)
+    repeats = Repeats(
+        count=repeats.count + xp.sum(xp.where(hit, 1.0, 0.0), axis=-2),
+        squares=repeats.squares + xp.sum(change * change * (1 - 1 / count), axis=-1),
+        freedom=repeats.freedom + xp.sum(xp.where(ok, 1.0, 0.0), axis=-1),
+    )
+    moved = xp.sum(xp.where(hit, (change / count)[..., None], 0.0), axis=-2)
+    return _with_leader(swarm._replace(best_value=swarm.best_value + moved, repeats=repeats))
+
+
+def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
+    """The swarm after points ``(m, d)`` from elsewhere, best first, were offered to the particles with the worst
+    bests.""" xp = swarm.value.__array_namespace__()
+    m = value.shape[0]
+    from_worst = swarm.n_particles - 1 - xp.argsort(xp.argsort(swarm.best_value, axis=-1), axis=-1)
+    offered = xp.clip(from_worst, 0, m - 1)
+    better = (from_worst < m) & (_nan_to_inf(value)[offered] < swarm.best_value)
+    repeats = swarm.repeats
+    if repeats is not None:
+        repeats = repeats._replace(count=xp.where(better, 1.0, repeats.count))
+    return _with_leader(
+        swarm._replace(
+            best_position=xp.where(better[..., None], position[offered], swarm.best_position),
+            best_value=xp.where(better, value[offered], swarm.best_value),
+            age=xp.where(better, 0.0, swarm.age),
+            repeats=repeats,
+        )
+    )
+
+
+def spread(swarm: Swarm) -> Array:
+    """Root mean square distance of the particles from the global best, in widths of the box; ``(*batch,)``."""
+    xp = swarm.position.__array_namespace__()
+    *batch, n, d = swarm.position.shape
+    apart = (swarm.position - swarm.global_best) / (swarm.upper - swarm.lower)
+    apart = xp.reshape(apart, (*batch, n * d))
+    return xp.sqrt(xp.vecdot(apart, apart) / (n * d))
+
+
+def select(keep_new: Array, new: Swarm, old: Swarm) -> Swarm:
+    """Run by run, ``new`` where the mask ``(*batch,)`` is true and ``old`` elsewhere."""
+    xp = new.value.__array_namespace__()
+
+    def choose(a: Array, b: Array) -> Array:
+        return xp.where(xp.reshape(keep_new, keep_new.shape + (1,) * (a.ndim - keep_new.ndim)), a, b)
+
+    return map_runs(choose, new, old)
+
+
+def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Swarm:
+    """Apply a function to every array of one or more swarms that has the batch axis."""
+    repeats = first.repeats
+    if repeats is not None:
+        repeats = Repeats(*(function(*a) for a in zip(repeats, *(other.repeats for other in others), strict=True)))
+    changed = {
+        name: function(getattr(first, name), *(getattr(other, name) for other in others))
+        for name in Swarm._fields
+        if name not in ("repeats", "lower", "upper")
+    }
+    return first._replace(repeats=repeats, **changed)
+
+
+def _nan_to_inf(value: Array) -> Array:
+    xp = value.__array_namespace__()
+    return xp.where(xp.isnan(value), xp.inf, value)
+
+
+def _with_leader(swarm: Swarm) -> Swarm:
+    leader, value = _best_of(swarm.best_position, swarm.best_value, swarm.repeats)
+    return swarm._replace(global_best=leader, global_value=value)
+
+
+def _best_of(position: Array, value: Array, repeats: Repeats | None) -> tuple[Array, Array]:
+    """The point with the smallest score, repeated for every particle, and its value."""
+    xp = value.__array_namespace__()
+    *batch, n, d = position.shape
+    leader = xp.argmin(score(value, repeats), axis=-1)
+    if not batch:
+        return xp.repeat(position[leader, :][None, :], n, axis=0), value[leader]
+    # One flat index per run: several times faster than take_along_axis.
+    flat = xp.reshape(leader, (-1,)) + n * xp.arange(math.prod(batch))
+    leading = xp.take(xp.reshape(position, (-1, d)), flat, axis=0)
+    leading_value = xp.take(xp.reshape(value, (-1,)), flat, axis=0)
+    return xp.repeat(xp.reshape(leading, (*batch, 1, d)), n, axis=-2), xp.reshape(leading_value, tuple(batch))

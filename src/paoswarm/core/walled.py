@@ -1,0 +1,111 @@
+"""The law of a position after a wall: a Gaussian that was clipped, reflected, wrapped or left alone.
+
+Everything is element by element; all arrays broadcast. Where a law has atoms (the walls under ``clip``, and a
+particle without noise) the "density" there is the probability of the atom.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
+
+from paoswarm.core.bounds import Wall
+
+Floats = NDArray[np.float64]
+
+_LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
+_FAR = 9.0  # standard deviations: a Gaussian has 2e-19 of its mass beyond
+
+
+class WalledNormal(NamedTuple):
+    """``N(mean, sd**2)`` after the wall rule, for every element at once."""
+
+    mean: Floats
+    sd: Floats
+    wall: Wall
+    lower: Floats
+    upper: Floats
+
+    def log_density(self, x: Floats) -> Floats:
+        """Log density at ``x``; at an atom the log probability."""
+        x = np.asarray(x, dtype=float)
+        sd = np.where(self.sd > 0, self.sd, 1.0)
+        with np.errstate(over="ignore"):
+            total: Floats = np.full(np.broadcast_shapes(x.shape, sd.shape, np.shape(self.mean)), -np.inf)
+            for sign, offset in self.images():
+                standard = (sign * x + offset - self.mean) / sd
+                total = np.logaddexp(total, -0.5 * standard * standard - np.log(sd) - _LOG_ROOT_2PI)
+        if self.wall.is_bounded:
+            total = np.where((x < self.lower) | (x > self.upper), -np.inf, total)
+        if self.wall.has_atoms:
+            total = np.where(x == self.lower, log_ndtr((self.lower - self.mean) / sd), total)
+            total = np.where(x == self.upper, log_ndtr((self.mean - self.upper) / sd), total)
+        return np.where(self.sd > 0, total, np.where(x == self._still(), 0.0, -np.inf))
+
+    def cdf(self, x: Floats) -> Floats:
+        """Probability of ending at or below ``x``."""
+        x = np.asarray(x, dtype=float)
+        sd = np.where(self.sd > 0, self.sd, 1.0)
+        if not self.wall.is_bounded:
+            total: Any = ndtr((x - self.mean) / sd)
+        else:
+            inside = np.clip(x, self.lower, self.upper)
+            total = ndtr((self.lower - self.mean) / sd) if self.wall.has_atoms else 0.0
+            for sign, offset in self.images():
+                ends = ((sign * end + offset - self.mean) / sd for end in (inside, self.lower))
+                total = total + sign * (ndtr(next(ends)) - ndtr(next(ends)))
+            total = np.where(x < self.lower, 0.0, np.where(x >= self.upper, 1.0, total))
+        return np.where(self.sd > 0, total, x >= self._still())
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the position after the wall."""
+        if not self.wall.is_bounded:
+            return np.asarray(self.mean, dtype=float), np.square(self.sd)
+        mean = self._expect(np.zeros_like(self.mean), 1)
+        variance = self._expect(mean, 2)
+        still = self._still()
+        return np.where(self.sd > 0, mean, still), np.where(self.sd > 0, variance, 0.0)
+
+    def sample(self, rng: np.random.Generator, size: tuple[int, ...] = ()) -> Floats:
+        """Draws of shape ``(*size, *shape of the law)``."""
+        shape = np.broadcast_shapes(np.shape(self.mean), np.shape(self.sd))
+        free = self.mean + self.sd * rng.standard_normal((*size, *shape))
+        position: Floats = self.wall.apply(free, np.zeros_like(free), self.lower, self.upper)[0]
+        return position
+
+    def images(self) -> list[tuple[int, Floats]]:
+        """The images of the box that the law reaches."""
+        outside = np.maximum(np.maximum(self.lower - self.mean, self.mean - self.upper), 0.0)
+        cells = (outside + _FAR * self.sd) / (self.upper - self.lower)
+        return list(self.wall.images(self.lower, self.upper, math.ceil(np.max(cells, initial=0.0)) + 1))
+
+    def _expect(self, centre: Floats, power: int) -> Floats:
+        """Expectation of ``(x - centre)**power``, power 1 or 2: Gaussian moments, piece by piece."""
+        sd = np.where(self.sd > 0, self.sd, 1.0)
+        total: Any = 0.0
+        for sign, offset in self.images():
+            first, last = (self.lower, self.upper) if sign > 0 else (self.upper, self.lower)
+            a, b = ((sign * end + offset - self.mean) / sd for end in (first, last))
+            pa, pb = (np.exp(-0.5 * t * t - _LOG_ROOT_2PI) for t in (a, b))
+            m0, m1 = ndtr(b) - ndtr(a), pa - pb
+            shift = self.mean - offset - sign * centre  # sign * (x - centre) = shift + sd * t
+            if power == 1:
+                total = total + sign * (shift * m0 + sd * m1)
+            else:
+                m2 = m0 + a * pa - b * pb
+                total = total + shift * shift * m0 + 2 * shift * sd * m1 + sd * sd * m2
+        if self.wall.has_atoms:
+            total = total + (self.lower - centre) ** power * ndtr((self.lower - self.mean) / sd)
+            total = total + (self.upper - centre) ** power * ndtr((self.mean - self.upper) / sd)
+        result: Floats = total
+        return result
+
+    def _still(self) -> Floats:
+        """Where a particle without noise ends."""
+        mean = np.asarray(self.mean, dtype=float)
+        still: Floats = self.wall.apply(mean, np.zeros_like(mean), self.lower, self.upper)[0]
+        return still

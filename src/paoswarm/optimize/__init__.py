@@ -1,0 +1,1 @@
+"""For people who minimise: `minimize`, `minimize_many`, `Optimizer`, and what they stand on."""

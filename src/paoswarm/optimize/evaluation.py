@@ -1,0 +1,243 @@
+"""From the user's function to one callable, ``(m, d) -> (m,)``; algorithms never know what runs behind it.
+
+The policy, for every way of calling:
+
+- the function gets a copy of the points, so it may overwrite its argument;
+- a point where it raises, or returns NaN or anything that is not one real number, has *failed*: its value is NaN here,
+  +inf for the swarm, it is counted, and the run goes on;
+- but an answer of the wrong form on the very first call is an error at once, before work is lost.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paoswarm.core.walled import Floats
+from paoswarm.optimize.problem import whole_number
+
+Objective = Callable[..., Any]
+
+_REMEMBERED = 10  # failures kept with their message
+
+
+class Failure(NamedTuple):
+    """A point whose evaluation failed, and why."""
+
+    x: Floats
+    reason: str
+
+
+class _Failed(NamedTuple):
+    """Stands in for a value; crosses process boundaries."""
+
+    reason: str
+    wrong_form: bool = False
+    error: BaseException | None = None
+
+
+class Evaluator:
+    """Evaluate points with the user's function; a context manager, since it may own worker processes."""
+
+    def __init__(self, fun: Objective, *, vectorized: bool = False, workers: Any = 1) -> None:
+        if not callable(fun):
+            raise TypeError(f"fun must be callable, got {fun!r}")
+        self.failures: list[Failure] = []
+        self.n_raised = 0
+        self._fun = fun
+        self._vectorized = vectorized
+        self._checked = False
+        self._pool: Any = None
+        self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
+        self._processes = 1
+        self._cause: BaseException | None = None
+        if callable(workers):
+            self._map = workers
+        else:
+            count = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
+            self._processes = count
+            if count > 1:
+                self._pool = _open_pool(count, fun, vectorized)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether points are sent elsewhere, so that large batches are worth while."""
+        return self._pool is not None or self._map is not None
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool.join()
+
+    def __call__(self, x: Floats) -> Floats:
+        """Values at the rows of ``x``; NaN where a point failed."""
+        if self._checked or len(x) == 0:
+            return self._values(x)
+        # The first point goes alone: whatever is wrong with the function shows before work is lost, and a
+        # function written for (d, m) cannot hide behind a square array of points.
+        first = self._values(x[:1])
+        rest = self._values(x[1:])
+        self._checked = True
+        return np.concatenate([first, rest])
+
+    def explain_total_failure(self) -> ValueError:
+        """The error for a first swarm without a single finite value."""
+        error = ValueError(
+            "fun gave no finite value at any point of the first swarm; "
+            + (f"at x = {self.failures[0].x}: {self.failures[0].reason}" if self.failures else "all were +inf")
+        )
+        error.__cause__ = self._cause
+        return error
+
+    def _values(self, x: Floats) -> Floats:
+        if self._vectorized and not self.is_parallel:
+            answers: Any = _call_vectorized(self._fun, x)
+        elif not self.is_parallel:
+            answers = _call_rows(self._fun, x)
+        elif self._pool is not None:
+            size = max(1, math.ceil(len(x) / (4 * self._processes)))
+            chunks = [x[i : i + size] for i in range(0, len(x), size)]
+            answers = [answer for part in self._pool.map(_call_in_worker, chunks, chunksize=1) for answer in part]
+        else:
+            assert self._map is not None
+            row: Callable[..., Any] = _Row(self._fun, self._vectorized)
+            answers = list(self._map(row, list(x.copy())))
+        if isinstance(answers, np.ndarray):
+            values: Floats = answers
+            if math.isnan(values.sum()) and np.isnan(values).any():  # the sum is the quicker question
+                for point in x[np.isnan(values)]:
+                    self._remember(point, "returned NaN")
+            return values
+        if len(answers) != len(x):
+            raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one for each")
+        values = np.empty(len(x))
+        for i, answer in enumerate(answers):
+            if isinstance(answer, _Failed):
+                self._fail(x[i], answer)
+                values[i] = np.nan
+            else:
+                values[i] = answer
+                if answer != answer:  # NaN
+                    self._remember(x[i], "returned NaN")
+        return values
+
+    def _fail(self, x: Floats, failed: _Failed) -> None:
+        if failed.wrong_form and not self._checked:
+            raise TypeError(f"{failed.reason}; at x = {x}")
+        if not failed.wrong_form:
+            self.n_raised += 1
+            self._cause = self._cause or failed.error
+        self._remember(x, failed.reason)
+
+    def _remember(self, x: Floats, reason: str) -> None:
+        if len(self.failures) < _REMEMBERED:
+            self.failures.append(Failure(x.copy(), reason))
+
+
+def _call_rows(fun: Objective, x: Floats) -> list[float | _Failed]:
+    return [_call_one(fun, row) for row in x.copy()]
+
+
+def _call_one(fun: Objective, row: Floats) -> float | _Failed:
+    try:
+        answer = fun(row)
+    except Exception as error:
+        return _Failed(f"raised {type(error).__name__}: {error}", error=error)
+    if isinstance(answer, float | int):  # includes numpy.float64
+        return float(answer)
+    try:
+        number = np.asarray(answer)
+    except Exception:
+        number = np.asarray(None)
+    if number.size == 1 and number.dtype.kind in "fiub":
+        return float(number.reshape(())[()])
+    return _Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
+
+
+def _call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | _Failed]:
+    try:
+        answer = fun(x.copy())
+    except Exception as error:
+        if len(x) == 1:
+            return [_Failed(f"raised {type(error).__name__}: {error}", error=error)]
+        # One bad point must not cost the others: find it by asking one at a time.
+        return [answer for row in x for answer in _call_vectorized(fun, row[None])]
+    try:
+        values = np.asarray(answer)
+    except Exception:
+        values = np.asarray(None)
+    if values.shape == (len(x),) and values.dtype.kind in "fiub":
+        return values.astype(float, copy=False)
+    m, d = x.shape
+    reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return {m} real numbers, "
+    reason += f"shape ({m},), but returned {_describe(answer)}"
+    if values.shape[:1] == (d,):
+        reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
+    elif values.ndim == 0 and values.dtype.kind in "fiub":
+        reason += "; is it written for a single point? Then leave out vectorized=True"
+    return [_Failed(reason, wrong_form=True)] * len(x)
+
+
+def _describe(answer: Any) -> str:
+    if isinstance(answer, np.ndarray):
+        return f"an array of shape {answer.shape} and type {answer.dtype}"
+    text = repr(answer)
+    return f"{text if len(text) < 80 else text[:77] + '...'} ({type(answer).__name__})"
+
+
+class _Row(NamedTuple):
+    """Evaluates one row; what a map-like ``workers`` is given."""
+
+    fun: Objective
+    vectorized: bool
+
+    def __call__(self, row: Floats) -> float | _Failed:
+        if not self.vectorized:
+            return _portable([_call_one(self.fun, row)])[0]
+        return _portable(list(_call_vectorized(self.fun, row[None])))[0]
+
+
+def _portable(answers: list[float | _Failed]) -> list[float | _Failed]:
+    """Exceptions stay behind: not all of them survive the journey between processes."""
+    return [a._replace(error=None) if isinstance(a, _Failed) else float(a) for a in answers]
+
+
+_worker: tuple[Objective, bool] | None = None  # the function, sent once to each worker process
+
+
+def _install(fun: Objective, vectorized: bool) -> None:
+    global _worker
+    _worker = (fun, vectorized)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+
+
+def _call_in_worker(x: Floats) -> list[float | _Failed]:
+    assert _worker is not None
+    fun, vectorized = _worker
+    return _portable(list(_call_vectorized(fun, x) if vectorized else _call_rows(fun, x)))
+
+
+def _open_pool(count: int, fun: Objective, vectorized: bool) -> Any:
+    context = multiprocessing.get_context()
+    if context.get_start_method() != "fork":
+        try:
+            pickle.dumps(fun)
+        except Exception as error:
+            raise TypeError(
+                f"fun cannot be sent to worker processes ({error}); define it at the top level of a module, "
+                "or pass workers=1 or a map-like that can send it"
+            ) from error
+    return context.Pool(count, initializer=_install, initargs=(fun, vectorized))

@@ -1,0 +1,86 @@
+"""The one loop behind `minimize` and `minimize_many`: ask, evaluate, tell, until every run has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core import swarm as swarms
+from paoswarm.optimize.evaluation import Evaluator
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.stopping import Limits, Status
+
+
+class Ends(NamedTuple):
+    """How each run of a batch ended."""
+
+    status: NDArray[np.int64]
+    nit: NDArray[np.int64]
+    nfev: NDArray[np.int64]
+
+
+def solve(
+    optimizer: Optimizer,
+    evaluate: Evaluator,
+    limits: Limits,
+    after_generation: Callable[[Optimizer, Any], Status | None],
+) -> Ends:
+    """Run a batch to its end.
+
+    ``after_generation(optimizer, spread)`` may return a status that ends all runs. A finished run is frozen and costs
+    no more evaluations. An interrupt ends the runs that are still going; nothing that was told is lost.
+    """
+    status, nit, nfev = (np.zeros(optimizer.batch, dtype=np.int64) for _ in range(3))
+    stale: Any = np.zeros(optimizer.batch, dtype=np.int64)
+    active: NDArray[np.bool_] | None = None  # a mask only once some runs have ended
+    best: Any = np.inf if optimizer.swarm is None else optimizer.swarm.global_value
+    before = optimizer.nit
+    try:
+        while True:
+            _generation(optimizer, evaluate, limits, active, optimizer.nit - before)
+            swarm = optimizer.swarm
+            assert swarm is not None
+            if limits.stagnation is not None:
+                stale = np.where(swarm.global_value < best, 0, stale + 1)
+                best = np.minimum(best, swarm.global_value)
+            done = optimizer.nit - before
+            spread = swarms.spread(swarm) if limits.tol > 0 else None
+            reached = limits.reached(swarm, spread, done, optimizer.nfev, stale)
+            wish = after_generation(optimizer, spread)
+            if reached is None and wish is None:
+                continue
+            going = status == 0
+            for reason in (reached, wish):
+                if reason is not None:
+                    status = np.where(status == 0, reason, status)
+            nit, nfev = np.where(going, done, nit), np.where(going, optimizer.nfev, nfev)
+            if status.all():
+                return Ends(status, nit, nfev)
+            active = status == 0
+    except KeyboardInterrupt:
+        if optimizer.swarm is None:
+            raise
+        going = status == 0
+        nit, nfev = np.where(going, optimizer.nit - before, nit), np.where(going, optimizer.nfev, nfev)
+        return Ends(np.where(going, Status.INTERRUPTED, status), nit, nfev)
+
+
+def _generation(
+    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, active: NDArray[np.bool_] | None, nit: int
+) -> None:
+    x = optimizer.points(limits.progress(nit, optimizer.nfev))
+    m, d = x.shape[-2:]
+    k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
+    rows = x[..., :k, :] if active is None else x[active, :k, :]
+    values = evaluate(rows.reshape(-1, d)).reshape(rows.shape[:-1])
+    if optimizer.swarm is None and not np.isfinite(values).any(axis=-1).all() and not optimizer.knows_a_value:
+        raise evaluate.explain_total_failure()
+    if k == m and active is None:
+        optimizer.take(values)
+        return
+    f = np.full((*optimizer.batch, m), np.nan)
+    f[(..., slice(k)) if active is None else (active, slice(k))] = values
+    optimizer.take(f, k, active)

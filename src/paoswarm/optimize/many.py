@@ -1,0 +1,206 @@
+"""`minimize_many`: independent runs side by side on the batch axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from paoswarm.algorithms.pao import PAO
+from paoswarm.core.mixture import OptimumLaw
+from paoswarm.core.random import Seed, spawn
+from paoswarm.core.swarm import map_runs
+from paoswarm.core.walled import Floats
+from paoswarm.optimize import problem
+from paoswarm.optimize.evaluation import Evaluator, Objective
+from paoswarm.optimize.loop import Ends, solve
+from paoswarm.optimize.minimize import check_budget, read_limits, warn_of_exceptions
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.progress import open_bar
+from paoswarm.optimize.result import Result, describe
+from paoswarm.optimize.stopping import Limits, Status
+
+# Elements (runs x particles x unknowns) moved at once: a dozen arrays of them fit a core's second-level cache.
+_BLOCK = 12_800
+
+
+class ManyResult(Result):
+    """What `minimize_many` returns; every array has the runs on its first axis.
+
+    Attributes
+    ----------
+    x : array (runs, d)
+    fun : array (runs,)
+    history : array (runs, maxiter + 1)
+        Best value after every generation; a run that ended early keeps its last one.
+    success, status, nit, nfev, n_failed : arrays (runs,)
+    message : list of str
+    swarm : Swarm
+        All swarms, with a leading axis.
+    seeds : list of numpy.random.SeedSequence
+        ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
+    """
+
+    seeds: list[np.random.SeedSequence]
+
+    def run(self, r: int) -> Result:
+        """Run ``r`` alone, with its own swarm and ``optimum``."""
+        swarm = map_runs(lambda array: array[r], self.swarm)
+        status = Status(int(self.status[r]))
+        law = self.method.step_law(swarm, progress=1.0, rng=0)
+        return Result(
+            x=self.x[r],
+            fun=float(self.fun[r]),
+            success=bool(self.success[r]),
+            status=status,
+            message=self.message[r],
+            nit=int(self.nit[r]),
+            nfev=int(self.nfev[r]),
+            n_failed=int(self.n_failed[r]),
+            swarm=swarm,
+            method=self.method,
+            history=self.history[r, : self.nit[r] + 1],
+            optimum=OptimumLaw(law, swarm),
+        )
+
+
+def minimize_many(
+    fun: Objective,
+    bounds: Any,
+    *,
+    runs: int = 100,
+    method: PAO = PAO(),  # noqa: B008 (immutable)
+    n_particles: int = 100,
+    maxiter: int | None = 100,
+    maxfev: int | None = None,
+    target: float | None = None,
+    tol: float = 1e-12,
+    stagnation: int | None = None,
+    time_limit: float | None = None,
+    x0: ArrayLike | None = None,
+    f0: ArrayLike | None = None,
+    init: Any = "latinhypercube",
+    vectorized: bool = False,
+    workers: Any = 1,
+    reevaluate: float = 0.0,
+    progress: bool = False,
+    rng: Seed = None,
+) -> ManyResult:
+    """Many independent runs of `minimize` at once.
+
+    All parameters are those of `minimize`; limits hold for each run (``time_limit`` for all together). With
+    ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
+
+    Parameters
+    ----------
+    fun, bounds, method, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0, init, vectorized,
+    workers, reevaluate, progress, rng
+        As in `minimize`.
+    runs : int
+        How many runs.
+
+    Returns
+    -------
+    ManyResult
+        ``x`` (runs, d), ``fun`` (runs,), ``history`` (runs, maxiter + 1) of best values (a run that ended early keeps
+        its last one), ``nit, nfev, n_failed, status, success`` (runs,), ``message`` (list), ``swarm`` with a leading
+        axis, ``seeds``, and ``run(r)`` for one run alone. ``minimize(fun, bounds, rng=many.seeds[r])`` repeats run
+        ``r`` exactly.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> many = ps.minimize_many(lambda x: (x**2).sum(axis=-1), [(-5, 5)] * 2, runs=8, vectorized=True, maxiter=40,
+    rng=1) >>> many.x.shape, many.history.shape
+    ((8, 2), (8, 41))
+    >>> alone = ps.minimize(lambda x: (x**2).sum(axis=-1), [(-5, 5)] * 2, vectorized=True, maxiter=40,
+    rng=many.seeds[3]) >>> alone.fun == many.fun[3]
+    True
+    """
+    runs = problem.whole_number("runs", runs, 1)
+    limits = read_limits(maxiter, maxfev, target, tol, stagnation, time_limit)
+    seeds = spawn(rng, runs)
+    blocks: list[_Block] = []
+    started = 0
+    with (
+        Evaluator(fun, vectorized=vectorized, workers=workers) as evaluate,
+        open_bar(progress, limits, runs) as bar,
+    ):
+        size = _block_size(n_particles, len(problem.read_bounds(bounds)[0]), evaluate, limits) or runs
+        while started < runs:
+            optimizer = Optimizer(
+                bounds,
+                method=method,
+                n_particles=n_particles,
+                x0=x0,
+                f0=f0,
+                init=init,
+                reevaluate=reevaluate,
+                rng=seeds[started : started + size],
+            )
+            check_budget(limits, optimizer)
+            block = _Block(optimizer)
+            blocks.append(block)
+
+            def after_generation(optimizer: Optimizer, spread: Any, block: _Block = block) -> None:
+                block.record()
+                bar.advance(optimizer, evaluate.n_raised)
+
+            block.ends = solve(optimizer, evaluate, limits, after_generation)
+            started += len(block.ends.status)
+            bar.finish(started)
+            if (block.ends.status == Status.INTERRUPTED).any():
+                break
+    warn_of_exceptions(evaluate)
+    return _gather(blocks, limits, seeds[:started])
+
+
+class _Block:
+    """Some runs that are moved together, and their history of best values."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.best: list[Floats] = []
+        self.ends: Ends | None = None
+
+    def record(self) -> None:
+        assert self.optimizer.swarm is not None
+        self.best.append(self.optimizer.swarm.global_value)
+
+
+def _block_size(n_particles: int, d: int, evaluate: Evaluator, limits: Limits) -> int | None:
+    """Runs per block; None for all at once, where the evaluations or a common clock matter more than the cache."""
+    if evaluate.is_parallel or limits.deadline is not None:
+        return None
+    return max(1, _BLOCK // (n_particles * d))
+
+
+def _gather(blocks: list[_Block], limits: Limits, seeds: list[np.random.SeedSequence]) -> ManyResult:
+    """One result from all blocks; histories are continued with their last value to a common length."""
+    length = max(len(block.best) for block in blocks)
+    if limits.maxiter is not None:
+        length = max(length, limits.maxiter + 1)
+    histories = []
+    for block in blocks:
+        best = np.stack(block.best, axis=-1)
+        histories.append(np.pad(best, ((0, 0), (0, length - best.shape[-1])), mode="edge"))
+    states = [block.optimizer.swarm for block in blocks if block.optimizer.swarm is not None]
+    swarm = map_runs(lambda *arrays: np.concatenate(arrays), *states)
+    status, nit, nfev = (np.concatenate(column) for column in zip(*(b.ends for b in blocks if b.ends), strict=True))
+    n_failed = np.concatenate([block.optimizer.n_failed for block in blocks])
+    counts = zip(status.tolist(), n_failed.tolist(), nfev.tolist(), strict=True)
+    return ManyResult(
+        x=swarm.global_best[:, 0].copy(),
+        fun=swarm.global_value,
+        success=status > 0,
+        status=status,
+        message=[describe(Status(s), failed, all_) for s, failed, all_ in counts],
+        nit=nit,
+        nfev=nfev,
+        n_failed=n_failed,
+        history=np.concatenate(histories),
+        swarm=swarm,
+        method=blocks[0].optimizer.method,
+        seeds=seeds,
+    )

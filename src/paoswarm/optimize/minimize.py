@@ -1,0 +1,269 @@
+"""`minimize`: one run."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from paoswarm.algorithms.pao import PAO
+from paoswarm.core.random import Seed
+from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.core.swarm import spread as spread_of
+from paoswarm.optimize import problem
+from paoswarm.optimize.evaluation import Evaluator, Objective
+from paoswarm.optimize.loop import solve
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.polish import polish as polish_best
+from paoswarm.optimize.progress import open_bar
+from paoswarm.optimize.result import Recorder, Result, current_result, describe
+from paoswarm.optimize.stopping import Limits, Status
+
+
+def minimize(
+    fun: Objective,
+    bounds: Any,
+    *,
+    method: PAO = PAO(),  # noqa: B008 (immutable)
+    n_particles: int = 100,
+    maxiter: int | None = 100,
+    maxfev: int | None = None,
+    target: float | None = None,
+    tol: float = 1e-12,
+    stagnation: int | None = None,
+    time_limit: float | None = None,
+    x0: ArrayLike | None = None,
+    f0: ArrayLike | None = None,
+    init: Any = "latinhypercube",
+    vectorized: bool = False,
+    workers: Any = 1,
+    reevaluate: float = 0.0,
+    callback: Callable[..., Any] | None = None,
+    progress: bool = False,
+    polish: bool = False,
+    store_swarms: bool = False,
+    rng: Seed = None,
+) -> Result:
+    """Find the minimum of a black-box function in a box.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x) -> float`` with ``x`` of shape ``(d,)``; with ``vectorized=True``, ``(m, d) -> (m,)``, rows are points.
+    bounds : sequence of (low, high), (d, 2) array or scipy.optimize.Bounds
+        The box; all ends finite.
+    method : PAO
+        The swarm and its hyperparameters.
+    n_particles : int
+        Size of the swarm.
+    maxiter : int or None
+        Generations after the first swarm. None: no such limit; then ``maxfev`` or ``time_limit`` is needed.
+    maxfev : int or None
+        Evaluations, exactly: the last generation is cut short where necessary.
+    target : float or None
+        Stop when the best value is at or below it.
+    tol : float
+        Stop when the swarm has collapsed: the root mean square distance of the particles from the best point, in
+        widths of the box, is below ``tol``. Zero: never.
+    stagnation : int or None
+        Stop after so many generations without improvement of the best value.
+    time_limit : float or None
+        Seconds. A generation that has begun is finished.
+    x0 : array (d,) or (m, d), optional
+        Points to be in the first swarm.
+    f0 : array (m,), optional
+        Their values where known (a warm start): these points are not evaluated again.
+    init : str, array (n, d) or Swarm
+        ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or ``result.swarm`` of an earlier run,
+        which is then continued. With the same Generator as ``rng`` it continues as if it had never stopped.
+    vectorized : bool
+        Whether ``fun`` takes many points at once. Much faster where it can.
+    workers : int or map-like
+        Processes to evaluate with (-1: one per core), or a callable like the builtin ``map``. The result does not
+        depend on it.
+    reevaluate : float
+        For noisy objectives: the share of the remembered bests that is measured again in each generation, 0.2 for
+        example. Best values become running means, and points are compared by mean plus two standard errors.
+    callback : callable, optional
+        Called after every generation: ``callback(intermediate_result)`` with that parameter name, holding
+        ``x, fun, nit, nfev, swarm`` (read-only); any other parameter name receives ``x`` alone. Raising StopIteration
+        or returning True ends the run.
+    progress : bool
+        Show a progress bar (needs tqdm).
+    polish : bool
+        Finish with a local search (L-BFGS-B) from the best point, within ``maxfev``.
+    store_swarms : bool
+        Keep every generation's swarm in ``history.swarms``. Off by default: it takes memory.
+    rng : int, Generator, SeedSequence or None
+        Seed. The same seed gives the same result with any ``workers``.
+
+    Returns
+    -------
+    Result
+        An ``OptimizeResult`` with ``x, fun, success, status, message, nit, nfev, n_failed, failures, history, swarm,
+        method`` and ``optimum``, the distribution of where the optimum may be.
+
+    Notes
+    -----
+    A point where ``fun`` raises, or returns NaN or something that is not a real number, counts as +inf; it is counted
+    in ``n_failed`` and the run goes on. If the whole first swarm fails, that is an error. An interrupt (Ctrl-C) ends
+    the run and returns the best so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import paoswarm as ps
+    >>> def rastrigin(x):
+    ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
+    >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, rng=1)
+    >>> bool(result.fun < 1e-9)
+    True
+    >>> result.message
+    'The allowed number of generations is used up.'
+    """
+    limits = read_limits(maxiter, maxfev, target, tol, stagnation, time_limit)
+    optimizer = Optimizer(
+        bounds,
+        method=method,
+        n_particles=n_particles,
+        x0=x0,
+        f0=f0,
+        init=init,
+        reevaluate=reevaluate,
+        rng=rng,
+    )
+    check_budget(limits, optimizer)
+    notify = _reader_of(callback)
+    recorder = Recorder(store_swarms)
+    if optimizer.swarm is not None:  # a run that is continued
+        recorder.record(optimizer.swarm, float(spread_of(optimizer.swarm)), 0)
+    with (
+        Evaluator(fun, vectorized=vectorized, workers=workers) as evaluate,
+        open_bar(progress, limits) as bar,
+    ):
+
+        def after_generation(optimizer: Optimizer, spread: Any) -> Status | None:
+            assert optimizer.swarm is not None
+            known = spread_of(optimizer.swarm) if spread is None else spread
+            recorder.record(optimizer.swarm, float(known), optimizer.nfev)
+            bar.advance(optimizer, evaluate.n_raised)
+            return notify(optimizer)
+
+        ended = Status(int(solve(optimizer, evaluate, limits, after_generation).status))
+        result = current_result(
+            optimizer,
+            ended,
+            limits.progress(optimizer.nit, optimizer.nfev),
+            history=recorder.history(),
+            failures=evaluate.failures,
+        )
+        if polish and ended is not Status.INTERRUPTED:
+            _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev)
+    warn_of_exceptions(evaluate)
+    return result
+
+
+def read_limits(
+    maxiter: int | None,
+    maxfev: int | None,
+    target: float | None,
+    tol: float,
+    stagnation: int | None,
+    time_limit: float | None,
+) -> Limits:
+    """The user's limits, checked; the clock starts now."""
+    if maxiter is None and maxfev is None and time_limit is None:
+        raise ValueError("nothing would end this run for sure: give maxiter, maxfev or time_limit")
+    deadline = None
+    if time_limit is not None:
+        deadline = time.monotonic() + problem.real_number("time_limit", time_limit, 0.0, may_equal=False)
+    return Limits(
+        maxiter=None if maxiter is None else problem.whole_number("maxiter", maxiter, 0),
+        maxfev=None if maxfev is None else problem.whole_number("maxfev", maxfev, 1),
+        target=None if target is None else problem.real_number("target", target, -math.inf, may_equal=True),
+        tol=problem.real_number("tol", tol, 0.0, may_equal=True),
+        stagnation=None if stagnation is None else problem.whole_number("stagnation", stagnation, 1),
+        deadline=deadline,
+    )
+
+
+def check_budget(limits: Limits, optimizer: Optimizer) -> None:
+    """Raise if the first swarm alone would cost more than ``maxfev``."""
+    needed = optimizer.n_to_start
+    if limits.maxfev is not None and limits.maxfev < needed:
+        raise ValueError(
+            f"maxfev={limits.maxfev} does not pay for the first swarm, which needs {needed} evaluations: "
+            "raise maxfev or lower n_particles"
+        )
+
+
+def warn_of_exceptions(evaluate: Evaluator) -> None:
+    """One warning for exceptions that were survived, so that a bug in ``fun`` cannot hide."""
+    if evaluate.n_raised:
+        first = next(failure for failure in evaluate.failures if failure.reason.startswith("raised"))
+        warnings.warn(
+            f"fun raised an exception at {evaluate.n_raised} points, which count as +inf; first at x = {first.x}: "
+            f"{first.reason}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _polish(result: Result, evaluate: Evaluator, box: problem.Box, maxfev: int | None) -> None:
+    budget = None if maxfev is None else maxfev - result.nfev
+    result.x, result.fun, spent, failed = polish_best(evaluate, result.x, result.fun, box, budget)
+    result.nfev += spent
+    result.n_failed += failed
+    result.message = f"{describe(result.status, result.n_failed, result.nfev)} Polished with {spent} evaluations."
+
+
+def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Status | None]:
+    """SciPy's contract: by the name of its parameter a callback asks for the whole result or for ``x`` alone."""
+    if callback is None:
+        return lambda optimizer: None
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, got {callback!r}")
+    try:
+        wants_result = "intermediate_result" in inspect.signature(callback).parameters
+    except (TypeError, ValueError):  # a builtin without signature
+        wants_result = False
+
+    def notify(optimizer: Optimizer) -> Status | None:
+        swarm = read_only(optimizer.swarm)
+        try:
+            if wants_result:
+                wish = callback(
+                    intermediate_result=Result(
+                        x=swarm.global_best[0].copy(),
+                        fun=float(swarm.global_value),
+                        nit=optimizer.nit,
+                        nfev=optimizer.nfev,
+                        n_failed=int(optimizer.n_failed),
+                        swarm=swarm,
+                    )
+                )
+            else:
+                wish = callback(swarm.global_best[0].copy())
+        except StopIteration:
+            return Status.CALLBACK
+        return Status.CALLBACK if wish is True or (isinstance(wish, np.bool_) and bool(wish)) else None
+
+    return notify
+
+
+def read_only(swarm: Swarm | None) -> Swarm:
+    """The same swarm through views that cannot be written to."""
+    assert swarm is not None
+
+    def locked(array: Any) -> Any:
+        view = np.asarray(array).view()
+        view.flags.writeable = False
+        return view
+
+    return map_runs(locked, swarm)._replace(lower=locked(swarm.lower), upper=locked(swarm.upper))

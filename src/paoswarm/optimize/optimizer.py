@@ -1,0 +1,262 @@
+"""The swarm as an object that is asked for points and told their values.
+
+`minimize` and `minimize_many` are loops around it; use it directly when the evaluations happen elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult
+
+from paoswarm.algorithms.pao import PAO
+from paoswarm.core import swarm as swarms
+from paoswarm.core.random import Draw, Seed, generator
+from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.walled import Floats
+from paoswarm.optimize import initial, problem
+from paoswarm.optimize.result import current_result
+from paoswarm.optimize.stopping import Status
+
+
+class Optimizer:
+    """Ask for points, tell their values.
+
+    Parameters
+    ----------
+    bounds : sequence of (low, high) or scipy.optimize.Bounds
+        The box, finite.
+    method : PAO
+        The swarm and its hyperparameters.
+    n_particles : int
+        Size of the swarm; ignored when ``init`` is an array or a swarm, which bring their own.
+    x0 : array (d,) or (m, d), optional
+        Points to be in the first swarm.
+    f0 : array (m,), optional
+        Their values, where known: these points are not evaluated again. Of more points than particles the best are
+        taken.
+    init : str, array (n, d) or Swarm
+        How the first swarm fills the box: ``latinhypercube``, ``sobol``, ``halton``, ``random``, your own points,
+        or a swarm to go on with (``result.swarm``).
+    reevaluate : float
+        For noisy objectives: the share of the remembered bests, the best ones, that is measured again in each
+        generation (0.2 is a good choice). `ask` then returns so many more rows, and best values are running means.
+    rng : int, Generator, SeedSequence, None, or a list of them
+        Seed. A list makes a batch: independent runs with a leading axis on every array.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> optimizer = ps.Optimizer([(-5, 5), (-5, 5)], n_particles=20, rng=1)
+    >>> for _ in range(60):
+    ...     x = optimizer.ask()  # (20, 2)
+    ...     optimizer.tell((x**2).sum(axis=1))
+    >>> bool(optimizer.result.fun < 1e-6)
+    True
+    """
+
+    def __init__(
+        self,
+        bounds: Any,
+        *,
+        method: PAO | None = None,
+        n_particles: int = 100,
+        x0: ArrayLike | None = None,
+        f0: ArrayLike | None = None,
+        init: Any = "latinhypercube",
+        reevaluate: float = 0.0,
+        rng: Seed | Sequence[Seed] = None,
+    ) -> None:
+        self.method = PAO() if method is None else method
+        if not isinstance(self.method, PAO):
+            raise TypeError(f"method must be a paoswarm method such as PAO(), got {method!r}")
+        self.lower, self.upper = problem.read_bounds(bounds)
+        seeds = [rng] if rng is None or not isinstance(rng, Sequence) else list(rng)
+        self.batch: tuple[int, ...] = (len(seeds),) if isinstance(rng, Sequence) else ()
+        self._draw = Draw([generator(seed) for seed in seeds], self.batch)
+        self.nit = 0
+        self.nfev = 0  # of every run that is still going
+        self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
+        self.swarm: Swarm | None = None
+        self._pending: Floats | None = None  # what was asked for and is not told yet
+        self._proposal: Proposal | None = None
+        self._again: Any = None  # indices of the bests that are measured again
+        self._first: Floats = np.empty(0)  # points of the first swarm that had to be evaluated
+        self._read_start(n_particles, x0, f0, init)
+        share = problem.real_number("reevaluate", reevaluate, 0.0, may_equal=True)
+        if share > 1:
+            raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
+        self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0
+
+    def _read_start(self, n_particles: int, x0: ArrayLike | None, f0: ArrayLike | None, init: Any) -> None:
+        box = self.lower, self.upper
+        self._known: tuple[Floats, Floats] = (np.empty((0, len(box[0]))), np.empty(0))
+        self._unknown = np.empty((0, len(box[0])))
+        self._design: str | None = None
+        if isinstance(init, Swarm):
+            self.n_particles = init.n_particles
+            if x0 is not None or f0 is not None:
+                raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
+            self.swarm = self._adopt(init)
+            return
+        if isinstance(init, str):
+            self._design = initial.design_name(init)
+            self.n_particles = problem.whole_number("n_particles", n_particles, 2)
+        else:
+            self._unknown = problem.read_points("init", init, box)
+            self.n_particles = problem.whole_number("the number of points in init", len(self._unknown), 2)
+            if x0 is not None:
+                raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
+        if f0 is not None and x0 is None:
+            raise ValueError("f0 holds the values of x0, which is missing")
+        if x0 is not None:
+            points = problem.read_points("x0", x0, box)
+            if f0 is not None:
+                self._known = points, problem.read_values("f0", f0, len(points))
+            elif len(points) > self.n_particles:
+                raise ValueError(f"x0 has {len(points)} points but there are only n_particles={self.n_particles}")
+            else:
+                self._unknown = points
+
+    def _adopt(self, swarm: Swarm) -> Swarm:
+        shape = (*self.batch, swarm.n_particles, len(self.lower))
+        if swarm.position.shape != shape:
+            raise ValueError(f"init is a swarm of shape {swarm.position.shape}, but this problem needs {shape}")
+        for name in ("position", "best_position"):
+            array = getattr(swarm, name)
+            if self.method.walls != "none" and ((array < self.lower) | (array > self.upper)).any():
+                raise ValueError(f"init is a swarm whose {name} lies outside the bounds")
+        n = swarm.n_particles
+        return swarm._replace(lower=np.tile(self.lower, (n, 1)), upper=np.tile(self.upper, (n, 1)))
+
+    def ask(self, progress: float = 0.0) -> Floats:
+        """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
+
+        ``progress`` in [0, 1] tells schedules how far the run is.
+        """
+        return self.points(progress).copy()
+
+    def points(self, progress: float = 0.0) -> Floats:
+        """`ask` without the copy, for drivers."""
+        if self._pending is None:
+            self._pending = self._first_points() if self.swarm is None else self._next_points(progress)
+            if self._pending.shape[-2] == 0:  # every value of the first swarm is known already
+                self.take(np.empty((*self.batch, 0)))
+                return self.points(progress)
+        return self._pending
+
+    def tell(self, values: ArrayLike) -> None:
+        """The objective at the points of the last `ask`, in its order; NaN where it failed."""
+        if self._pending is None:
+            raise RuntimeError("tell needs the values of points that were asked for: call ask first")
+        f = np.asarray(values)
+        if f.dtype.kind not in "fiub":
+            raise TypeError(f"tell needs real numbers, got {f.dtype}")
+        asked = self._pending.shape[:-1]
+        if f.shape != asked:
+            raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}")
+        self.take(f.astype(float))
+
+    def take(self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None) -> None:
+        """`tell` without questions, for drivers.
+
+        Only the first ``measured`` values are real when the budget ended inside a generation; the others' particles
+        stay. Only ``active`` runs of a batch move on.
+        """
+        assert self._pending is not None
+        n = self.n_particles
+        m = f.shape[-1] if measured is None else measured
+        self.nfev += m
+        if math.isnan(f.sum()) and (failed := np.isnan(f[..., :m])).any():
+            self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
+            if not np.isfinite(self._pending).all():
+                raise ValueError("the swarm moved to NaN or infinity: check your attractors and noise_scale")
+        self._pending = None
+        before = self.swarm
+        if before is None:
+            self.swarm = self._first_swarm(f)
+            return
+        assert self._proposal is not None
+        evaluated = None if m >= n else np.broadcast_to(np.arange(n) < m, (*self.batch, n))
+        again = before
+        if m > n:  # first what is remembered, so that the new points meet the better estimate
+            again = swarms.remeasure(before, self._again[..., : m - n], f[..., n:m])
+        after = self.method.tell(again, self._proposal, f[..., :n], evaluated)
+        self.swarm = after if active is None else swarms.select(active, after, before)
+        self.nit += 1
+
+    def inject(self, x: ArrayLike, f: ArrayLike) -> None:
+        """Points evaluated elsewhere, with their values.
+
+        Before the first swarm they are part of it. Later each one takes the place of a worst remembered best, if it
+        is better. They are not counted in ``nfev``.
+        """
+        points = problem.read_points("x", x, (self.lower, self.upper))
+        values = problem.read_values("f", f, len(points))
+        if self.swarm is None:
+            if self._pending is not None:
+                raise RuntimeError("the first swarm has been asked for: tell its values before injecting points")
+            self._known = np.concatenate([self._known[0], points]), np.concatenate([self._known[1], values])
+            return
+        order = np.argsort(values, kind="stable")[: self.n_particles]
+        self.swarm = swarms.replace_worst(self.swarm, points[order], values[order])
+
+    @property
+    def n_to_start(self) -> int:
+        """How many points the first swarm still needs evaluated."""
+        if self.swarm is not None:
+            return 0
+        return self.n_particles - min(len(self._known[1]), self.n_particles)
+
+    @property
+    def knows_a_value(self) -> bool:
+        """Whether a finite value was brought along."""
+        return self.swarm is not None or bool(np.isfinite(self._known[1]).any())
+
+    @property
+    def result(self) -> OptimizeResult:
+        """The best so far, as `minimize` returns it."""
+        if self.swarm is None:
+            raise RuntimeError("there is no result before the first swarm has been told")
+        return current_result(self, Status.RUNNING)
+
+    def _first_points(self) -> Floats:
+        """Those points of the first swarm whose values are unknown, ``(*batch, m, d)``."""
+        points, values = self._known
+        best = np.argsort(values, kind="stable")[: self.n_particles]
+        self._known = points[best], values[best]
+        given = self._unknown[: self.n_particles - len(best)]
+        missing = self.n_particles - len(best) - len(given)
+        box = self.lower, self.upper
+        if missing and self._design is None:
+            raise ValueError(f"{self.n_particles} particles but only {len(given)} points")
+        fill = [
+            initial.design(self._design, missing, box, rng) if missing and self._design else np.empty((0, len(box[0])))
+            for rng in self._draw.generators
+        ]
+        runs = np.stack([np.concatenate([given, one]) for one in fill])
+        self._first = runs.reshape(*self.batch, *runs.shape[1:])
+        return self._first
+
+    def _first_swarm(self, f: Floats) -> Swarm:
+        points, values = self._known
+        known = np.broadcast_to(points, (*self.batch, *points.shape))
+        position = np.concatenate([known, self._first], axis=-2)
+        value = np.concatenate([np.broadcast_to(values, (*self.batch, len(values))), f], axis=-1)
+        if not np.isfinite(value).any(axis=-1).all():
+            raise ValueError("the first swarm has no finite value: the objective failed at every point")
+        return swarms.start(position, value, self.lower, self.upper, noisy=self.n_again > 0)
+
+    def _next_points(self, progress: float) -> Floats:
+        assert self.swarm is not None
+        self._proposal = self.method.ask(self.swarm, self._draw, progress)
+        if not self.n_again:
+            return self._proposal.position
+        order = np.argsort(self.swarm.best_value, axis=-1, kind="stable")
+        self._again = order[..., : self.n_again]
+        bests = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
+        return np.concatenate([self._proposal.position, bests], axis=-2)

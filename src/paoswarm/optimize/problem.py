@@ -1,0 +1,95 @@
+"""Reading the user's problem: the box, numbers and starting points, each checked before the first evaluation."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import Bounds
+
+from paoswarm.core.walled import Floats
+
+Box = tuple[Floats, Floats]
+
+
+def read_bounds(bounds: Any) -> Box:
+    """Lower and upper ends from ``[(low, high), ...]``, a ``(d, 2)`` array or ``scipy.optimize.Bounds``."""
+    form = "bounds must be a sequence of (low, high) pairs, one per unknown, or a scipy.optimize.Bounds"
+    if isinstance(bounds, Bounds):
+        lower, upper = np.broadcast_arrays(np.atleast_1d(bounds.lb), np.atleast_1d(bounds.ub))
+    else:
+        try:
+            pairs = np.asarray(bounds, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"{form}; got {bounds!r}") from None
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+            hint = " (transpose it?)" if pairs.ndim == 2 and pairs.shape[0] == 2 else ""
+            raise ValueError(f"{form}; got an array of shape {pairs.shape}{hint}")
+        lower, upper = pairs[:, 0], pairs[:, 1]
+    lower, upper = (np.array(end, dtype=float) for end in (lower, upper))
+    for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
+        if np.isnan(low) or np.isnan(high):
+            raise ValueError(f"bounds[{i}] is ({low}, {high}): NaN is no bound")
+        if np.isinf(low) or np.isinf(high):
+            raise ValueError(
+                f"bounds[{i}] is ({low}, {high}): both ends must be finite, since the first swarm fills the box; "
+                "give the widest range that makes sense"
+            )
+        if low > high:
+            raise ValueError(f"bounds[{i}] is ({low}, {high}): the lower end is above the upper one (reversed?)")
+        if low == high:
+            raise ValueError(
+                f"bounds[{i}] is ({low}, {high}): no room to search; fix this unknown inside your function"
+            )
+        if not np.isfinite(high - low):
+            raise ValueError(f"bounds[{i}] is ({low}, {high}): the width is too large for a floating-point number")
+    return lower, upper
+
+
+def whole_number(name: str, given: Any, least: int) -> int:
+    """``given`` as an int of at least ``least``."""
+    if isinstance(given, bool) or not isinstance(given, numbers.Integral) or given < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {given!r}")
+    return int(given)
+
+
+def real_number(name: str, given: Any, least: float, *, may_equal: bool) -> float:
+    """``given`` as a float above (or at) ``least``."""
+    if isinstance(given, bool) or not isinstance(given, numbers.Real) or math.isnan(given):
+        raise ValueError(f"{name} must be a number, got {given!r}")
+    if given < least or (given == least and not may_equal):
+        raise ValueError(f"{name} must be {'at least' if may_equal else 'greater than'} {least:g}, got {given!r}")
+    return float(given)
+
+
+def read_points(name: str, points: ArrayLike, box: Box) -> Floats:
+    """Points ``(m, d)`` inside the box from one point ``(d,)`` or several."""
+    d = len(box[0])
+    try:
+        array = np.array(points, dtype=float, ndmin=2)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers of shape ({d},) or (m, {d}), got {points!r}") from None
+    if array.ndim != 2 or array.shape[1] != d or len(array) == 0:
+        raise ValueError(f"{name} must have shape ({d},) or (m, {d}) for {d} unknowns, got {np.shape(points)}")
+    outside = ~((array >= box[0]) & (array <= box[1]))  # NaN counts as outside
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"{name} must lie inside the bounds: element {column} of point {row} is {array[row, column]}, "
+            f"bounds ({box[0][column]}, {box[1][column]})"
+        )
+    return array
+
+
+def read_values(name: str, values: ArrayLike, count: int) -> Floats:
+    """``count`` known values, of which NaN means failed."""
+    try:
+        array = np.array(values, dtype=float, ndmin=1)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {count} real numbers, got {values!r}") from None
+    if array.shape != (count,):
+        raise ValueError(f"{name} must hold one value for each of the {count} points, got shape {np.shape(values)}")
+    return array

@@ -1,0 +1,172 @@
+"""What a run returns: SciPy's OptimizeResult, with the swarm, its history and the law of the optimum in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
+
+from paoswarm.core.mixture import OptimumLaw
+from paoswarm.core.swarm import Swarm, score
+from paoswarm.core.walled import Floats
+from paoswarm.optimize.stopping import Status
+
+if TYPE_CHECKING:
+    from paoswarm.optimize.optimizer import Optimizer
+
+
+@dataclass
+class History:
+    """One entry per generation, the first swarm included.
+
+    Attributes
+    ----------
+    best : array
+        Best value so far.
+    mean : array
+        Mean of the finite values of the present swarm.
+    spread : array
+        Root mean square distance of the particles from the best, in widths of the box.
+    nfev : array
+        Evaluations so far.
+    swarms : list of Swarm
+        Whole swarms; empty unless ``store_swarms=True``.
+    """
+
+    best: Floats = field(default_factory=lambda: np.empty(0))
+    mean: Floats = field(default_factory=lambda: np.empty(0))
+    spread: Floats = field(default_factory=lambda: np.empty(0))
+    nfev: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    swarms: list[Swarm] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.best)
+
+
+class Recorder:
+    """Collects the history of one run, a few numbers a generation."""
+
+    def __init__(self, store_swarms: bool) -> None:
+        self._rows: list[tuple[float, float, float, int]] = []
+        self._swarms: list[Swarm] = []
+        self._store_swarms = store_swarms
+
+    def record(self, swarm: Swarm, spread: float, nfev: int) -> None:
+        """Add a generation."""
+        mean = float(swarm.value.sum()) / swarm.n_particles
+        if not math.isfinite(mean):
+            finite = swarm.value[np.isfinite(swarm.value)]
+            mean = float(finite.mean()) if finite.size else math.inf
+        self._rows.append((float(swarm.global_value), mean, spread, nfev))
+        if self._store_swarms:
+            self._swarms.append(swarm)
+
+    def history(self) -> History:
+        """Everything so far, as arrays."""
+        columns = list(zip(*self._rows, strict=True)) or [(), (), (), ()]
+        best, mean, spread, nfev = (np.asarray(column) for column in columns)
+        return History(best, mean, spread, nfev.astype(np.int64), list(self._swarms))
+
+
+class Result(OptimizeResult):
+    """What `minimize` returns: an ``OptimizeResult`` whose text is short enough to read.
+
+    Attributes
+    ----------
+    x : array (d,)
+        The best point.
+    fun : float
+        Its value; with ``reevaluate`` the mean of its measurements.
+    fun_error : float or None
+        Standard error of that mean; None where nothing was measured twice.
+    success : bool
+        Whether the run ended as planned: neither the callback nor an interrupt stopped it.
+    status, message : Status, str
+        Why it ended.
+    nit, nfev, n_failed : int
+        Generations, evaluated points, and those of them that failed.
+    failures : list of Failure
+        The first ten failed points, ``(x, reason)``.
+    history : History
+        Best, mean, spread and evaluations after every generation.
+    swarm : Swarm
+        The final state; ``init=result.swarm`` continues from it.
+    method : PAO
+        The method that was used.
+    optimum : OptimumLaw
+        Where the optimum may be, as a distribution.
+    """
+
+    x: Floats
+    fun: Any
+    fun_error: float | None
+    success: Any
+    status: Any
+    message: Any
+    nit: Any
+    nfev: Any
+    n_failed: Any
+    failures: list[Any]
+    history: Any
+    swarm: Swarm
+    method: Any
+    optimum: OptimumLaw
+
+    def __init__(self, **fields: Any) -> None:
+        self.update(fields)
+
+    def __repr__(self) -> str:
+        lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
+        for name in ("success", "status", "fun", "fun_error", "x", "nit", "nfev", "n_failed"):
+            if self.get(name) is not None:
+                text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
+                lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
+        if isinstance(self.get("optimum"), OptimumLaw):
+            lower, upper = self.optimum.interval(0.95)
+            lines.append(f"{'optimum':>9}: 95 % between {lower}\n{'':>11}         and {upper}")
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+
+def describe(status: Status, n_failed: int, nfev: int) -> str:
+    """The message of a finished run."""
+    if not n_failed:
+        return status.message
+    return f"{status.message} {n_failed} of {nfev} evaluations failed and count as +inf."
+
+
+def current_result(optimizer: Optimizer, status: Status, progress: float = 0.0, **more: Any) -> Result:
+    """The result of an optimiser without batch axis, as it stands."""
+    swarm = optimizer.swarm
+    assert swarm is not None
+    if optimizer.batch:
+        raise ValueError("a batch of runs has no single result; look at its swarm")
+    nfev, n_failed = optimizer.nfev, int(optimizer.n_failed)
+    return Result(
+        x=swarm.global_best[0].copy(),
+        fun=float(swarm.global_value),
+        fun_error=_standard_error(swarm),
+        success=status > 0,
+        status=status,
+        message=describe(status, n_failed, nfev),
+        nit=optimizer.nit,
+        nfev=nfev,
+        n_failed=n_failed,
+        swarm=swarm,
+        method=optimizer.method,
+        optimum=OptimumLaw(optimizer.method.step_law(swarm, progress, rng=0), swarm),
+        **more,
+    )
+
+
+def _standard_error(swarm: Swarm) -> float | None:
+    """Standard error of the best value, where measurements were repeated."""
+    if swarm.repeats is None:
+        return None
+    leader = np.argmin(score(swarm.best_value, swarm.repeats))
+    return float(swarm.repeats.sd / np.sqrt(swarm.repeats.count[leader]))

@@ -1,0 +1,87 @@
+"""When a run ends, and why: every reason is a status whose label is the message."""
+
+from __future__ import annotations
+
+import time
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core.swarm import Swarm
+
+
+class Status(IntEnum):
+    """Why a run ended. Positive: as planned. Negative: before its time."""
+
+    RUNNING = 0
+    TARGET = 1
+    COLLAPSED = 2
+    STAGNATED = 3
+    MAXFEV = 4
+    MAXITER = 5
+    TIME = 6
+    CALLBACK = -1
+    INTERRUPTED = -2
+
+    @property
+    def message(self) -> str:
+        """The reason as a sentence."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.RUNNING: "The run has not ended.",
+    Status.TARGET: "The target value was reached.",
+    Status.COLLAPSED: "The swarm has collapsed: its spread fell below tol.",
+    Status.STAGNATED: "The best value has not improved for the allowed number of generations.",
+    Status.MAXFEV: "The allowed number of evaluations is used up.",
+    Status.MAXITER: "The allowed number of generations is used up.",
+    Status.TIME: "The time limit was reached.",
+    Status.CALLBACK: "The callback asked to stop.",
+    Status.INTERRUPTED: "The run was interrupted; this is the best so far.",
+}
+
+
+class Limits(NamedTuple):
+    """Everything that may end a run; None means no limit."""
+
+    maxiter: int | None
+    maxfev: int | None
+    target: float | None
+    tol: float
+    stagnation: int | None
+    deadline: float | None  # of time.monotonic
+
+    def progress(self, nit: int, nfev: int) -> float:
+        """How much of the budget is spent, in [0, 1]; schedules run on it. Time is left out: it cannot be repeated."""
+        by_iterations = nit / self.maxiter if self.maxiter else 0.0
+        by_evaluations = nfev / self.maxfev if self.maxfev else 0.0
+        return min(1.0, max(by_iterations, by_evaluations))
+
+    def reached(self, swarm: Swarm, spread: Any, nit: int, nfev: int, stale: Any) -> NDArray[np.int64] | None:
+        """A `Status` for every run of the batch, or None if all go on; the first reason in the order of `Status`
+        counts.
+
+        ``spread`` is the swarms' spread, needed where ``tol`` is positive; ``stale`` the generations since a run last
+        improved.
+        """
+        status: Any = None
+        if self.maxfev is not None and nfev >= self.maxfev:
+            status = Status.MAXFEV
+        elif self.maxiter is not None and nit >= self.maxiter:
+            status = Status.MAXITER
+        elif self.deadline is not None and time.monotonic() >= self.deadline:
+            status = Status.TIME
+        reasons: list[tuple[Any, Status]] = []
+        if self.stagnation is not None:
+            reasons.append((stale >= self.stagnation, Status.STAGNATED))
+        if self.tol > 0:
+            reasons.append((spread < self.tol, Status.COLLAPSED))
+        if self.target is not None:
+            reasons.append((swarm.global_value <= self.target, Status.TARGET))
+        for holds, reason in reasons:
+            if holds.any():
+                status = np.where(holds, reason, Status.RUNNING if status is None else status)
+        return None if status is None else np.broadcast_to(status, swarm.global_value.shape)
