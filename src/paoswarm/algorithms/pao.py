@@ -277,8 +277,8 @@ class PAO:
 
 
 def _move(state: Swarm, forces: Forces, deviates: Array) -> tuple[Array, Array]:
-    """Position and velocity after the step (12), before the walls; ``deviates`` (*batch, 2, n, d) are scaled
-    already.""" xp = state.position.__array_namespace__()
+    """Position and velocity after the step (12), before the walls; ``deviates`` (*batch, 2, n, d) come scaled."""
+    xp = state.position.__array_namespace__()
     *batch, n, d = state.position.shape
     rows = [state.position, state.velocity, *forces.attractors, xp.reshape(deviates, (*batch, 2 * n, d))]
     acting = xp.concat(rows, axis=-2)

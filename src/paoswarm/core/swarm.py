@@ -188,8 +188,8 @@ def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
 
 
 def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
-    """The swarm after points ``(m, d)`` from elsewhere, best first, were offered to the particles with the worst
-    bests.""" xp = swarm.value.__array_namespace__()
+    """The swarm after points ``(m, d)`` from elsewhere, best first, were offered to its worst particles."""
+    xp = swarm.value.__array_namespace__()
     m = value.shape[0]
     from_worst = swarm.n_particles - 1 - xp.argsort(xp.argsort(swarm.best_value, axis=-1), axis=-1)
     offered = xp.clip(from_worst, 0, m - 1)

@@ -61,8 +61,7 @@ class Limits(NamedTuple):
         return min(1.0, max(by_iterations, by_evaluations))
 
     def reached(self, swarm: Swarm, spread: Any, nit: int, nfev: int, stale: Any) -> NDArray[np.int64] | None:
-        """A `Status` for every run of the batch, or None if all go on; the first reason in the order of `Status`
-        counts.
+        """A `Status` for every run of the batch, the first that holds in the order of `Status`; None if all go on.
 
         ``spread`` is the swarms' spread, needed where ``tol`` is positive; ``stale`` the generations since a run last
         improved.
