@@ -138,8 +138,7 @@ class PAO:
         shares: Sequence[float] = (1.0, 1.0),
         **others: Any,
     ) -> PAO:
-        r"""A swarm from what it does: damping ratio, phase per step :math:`\omega\,dt` and stationary spread
-        :math:`\rho`.
+        r"""A swarm from what it does: damping, phase per step :math:`\omega\,dt`, stationary spread :math:`\rho`.
 
         ``shares`` divides the stiffness among the attractors; ``others`` are passed on to `PAO`.
 

@@ -146,7 +146,7 @@ class StepLaw(NamedTuple):
         sign, log_determinant = np.linalg.slogdet(factor)
         if not np.all(sign):
             raise ValueError("the dense noise is singular: its law has no density (the swarm has collapsed)")
-        whitened: Floats = np.linalg.solve(factor, difference[..., None])[..., 0]
+        whitened: Any = np.linalg.solve(factor, difference[..., None])[..., 0]
         return whitened, log_determinant
 
     @staticmethod

@@ -98,7 +98,6 @@ def start(
     value = _nan_to_inf(value)
     leader, leader_value = _best_of(position, value, None)
     n = position.shape[-2]
-    none = xp.zeros_like(leader_value)
     return Swarm(
         position=position,
         velocity=xp.zeros_like(position) if velocity is None else velocity,
@@ -106,12 +105,19 @@ def start(
         best_position=position,
         best_value=value,
         age=xp.zeros_like(value),
-        repeats=Repeats(xp.ones_like(value), none, none) if noisy else None,
+        repeats=measured_once(value) if noisy else None,
         global_best=leader,
         global_value=leader_value,
         lower=xp.repeat(lower[None, :], n, axis=0),
         upper=xp.repeat(upper[None, :], n, axis=0),
     )
+
+
+def measured_once(value: Array) -> Repeats:
+    """Nothing is known of the noise yet."""
+    xp = value.__array_namespace__()
+    nothing = xp.zeros_like(value[..., 0])
+    return Repeats(xp.ones_like(value), nothing, nothing)
 
 
 def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:

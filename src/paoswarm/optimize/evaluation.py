@@ -113,8 +113,7 @@ class Evaluator:
             answers = [answer for part in self._pool.map(_call_in_worker, chunks, chunksize=1) for answer in part]
         else:
             assert self._map is not None
-            row: Callable[..., Any] = _Row(self._fun, self._vectorized)
-            answers = list(self._map(row, list(x.copy())))
+            answers = list(self._map(_Row(self._fun, self._vectorized).evaluate, list(x.copy())))
         if isinstance(answers, np.ndarray):
             values: Floats = answers
             if math.isnan(values.sum()) and np.isnan(values).any():  # the sum is the quicker question
@@ -204,7 +203,8 @@ class _Row(NamedTuple):
     fun: Objective
     vectorized: bool
 
-    def __call__(self, row: Floats) -> float | _Failed:
+    def evaluate(self, row: Floats) -> float | _Failed:
+        """The value at a row."""
         if not self.vectorized:
             return _portable([_call_one(self.fun, row)])[0]
         return _portable(list(_call_vectorized(self.fun, row[None])))[0]

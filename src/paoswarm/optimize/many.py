@@ -18,7 +18,7 @@ from paoswarm.optimize.loop import Ends, solve
 from paoswarm.optimize.minimize import check_budget, read_limits, warn_of_exceptions
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.progress import open_bar
-from paoswarm.optimize.result import Result, describe
+from paoswarm.optimize.result import History, Result, describe
 from paoswarm.optimize.stopping import Limits, Status
 
 # Elements (runs x particles x unknowns) moved at once: a dozen arrays of them fit a core's second-level cache.
@@ -60,7 +60,7 @@ class ManyResult(Result):
             n_failed=int(self.n_failed[r]),
             swarm=swarm,
             method=self.method,
-            history=self.history[r, : self.nit[r] + 1],
+            history=History(best=self.history[r, : self.nit[r] + 1]),
             optimum=OptimumLaw(law, swarm),
         )
 

@@ -86,13 +86,13 @@ class Optimizer:
         self._proposal: Proposal | None = None
         self._again: Any = None  # indices of the bests that are measured again
         self._first: Floats = np.empty(0)  # points of the first swarm that had to be evaluated
-        self._read_start(n_particles, x0, f0, init)
         share = problem.real_number("reevaluate", reevaluate, 0.0, may_equal=True)
         if share > 1:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
-        self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0
+        self._read_start(n_particles, x0, f0, init, noisy=share > 0)
+        self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
 
-    def _read_start(self, n_particles: int, x0: ArrayLike | None, f0: ArrayLike | None, init: Any) -> None:
+    def _read_start(self, n_particles: int, x0: ArrayLike | None, f0: ArrayLike | None, init: Any, noisy: bool) -> None:
         box = self.lower, self.upper
         self._known: tuple[Floats, Floats] = (np.empty((0, len(box[0]))), np.empty(0))
         self._unknown = np.empty((0, len(box[0])))
@@ -101,7 +101,7 @@ class Optimizer:
             self.n_particles = init.n_particles
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
-            self.swarm = self._adopt(init)
+            self.swarm = self._adopt(init, noisy)
             return
         if isinstance(init, str):
             self._design = initial.design_name(init)
@@ -122,7 +122,7 @@ class Optimizer:
             else:
                 self._unknown = points
 
-    def _adopt(self, swarm: Swarm) -> Swarm:
+    def _adopt(self, swarm: Swarm, noisy: bool) -> Swarm:
         shape = (*self.batch, swarm.n_particles, len(self.lower))
         if swarm.position.shape != shape:
             raise ValueError(f"init is a swarm of shape {swarm.position.shape}, but this problem needs {shape}")
@@ -131,6 +131,8 @@ class Optimizer:
             if self.method.walls != "none" and ((array < self.lower) | (array > self.upper)).any():
                 raise ValueError(f"init is a swarm whose {name} lies outside the bounds")
         n = swarm.n_particles
+        if noisy and swarm.repeats is None:
+            swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
         return swarm._replace(lower=np.tile(self.lower, (n, 1)), upper=np.tile(self.upper, (n, 1)))
 
     def ask(self, progress: float = 0.0) -> Floats:
