@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test test-slow lint types docs bench clean
+.PHONY: demo test test-slow lint types docs bench bench-quality clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
-test: lint types
+test: lint types docs
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
 test-slow: $(VENV)/.dev
@@ -22,11 +22,13 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-docs: $(VENV)/.docs
-	$(BIN)/sphinx-build -W --keep-going -b doctest docs docs/_build/doctest
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+docs: $(VENV)/.dev
+	MPLBACKEND=Agg $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 # pygmo and freelunch live in their own environment: peers are no dependency of ours.
+bench-quality: $(VENV)/.demo
+	$(BIN)/python benchmarks/quality.py
+
 bench: $(VENV)-bench/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py
 
@@ -40,10 +42,6 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/.demo
-
-$(VENV)/.docs: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
-	touch $@
 
 $(VENV)-bench/.bench: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-bench

@@ -4,6 +4,7 @@ Particle Attractor Optimisation: every particle is a damped spring, pulled by at
 stochastic differential equation that is solved exactly. This page is the whole public API.
 """
 
+from paoswarm import plot
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.character import HyperparameterWarning
 from paoswarm.algorithms.pao import PAO
@@ -36,6 +37,7 @@ __all__ = [
     "minimize",
     "minimize_many",
     "noise",
+    "plot",
     "schedules",
     "transition",
 ]

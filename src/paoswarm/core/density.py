@@ -22,13 +22,13 @@ class StepLaw(NamedTuple):
 
     Attributes
     ----------
-    mean_position, mean_velocity : array (*batch, n, d)
+    mean_position, mean_velocity : array (..., n, d)
         Means before the walls.
-    scale : array (*batch, n, d)
+    scale : array (..., n, d)
         Noise amplitude ``s`` of each element.
-    cholesky : array (2, 2), or broadcastable to (*batch, n, 2, 2)
+    cholesky : array (2, 2), or broadcastable to (..., n, 2, 2)
         ``H`` of the transition: the covariance of one element before the walls is ``s**2 H H^T``.
-    factor : array (*batch, n or 1, d, d) or None
+    factor : array (..., n or 1, d, d) or None
         For dense noise, ``factor @ factor^T`` is the covariance ``s_i s_j`` between elements.
     wall : Wall
     lower, upper : array (d,)

@@ -22,9 +22,9 @@ class Dense(NamedTuple):
 
     Attributes
     ----------
-    covariance : array (*batch, d, d) or (*batch, n, d, d)
+    covariance : array (..., d, d) or (..., n, d, d)
         Between the elements of a particle; may be singular.
-    strength : array (*batch, n) or None
+    strength : array (..., n) or None
         Factor on the covariance of each particle.
     """
 

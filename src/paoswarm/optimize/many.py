@@ -111,11 +111,13 @@ def minimize_many(
     Examples
     --------
     >>> import paoswarm as ps
-    >>> many = ps.minimize_many(lambda x: (x**2).sum(axis=-1), [(-5, 5)] * 2, runs=8, vectorized=True, maxiter=40,
-    rng=1) >>> many.x.shape, many.history.shape
+    >>> def sphere(x):
+    ...     return (x**2).sum(axis=-1)
+    >>> many = ps.minimize_many(sphere, [(-5, 5)] * 2, runs=8, vectorized=True, maxiter=40, rng=1)
+    >>> many.x.shape, many.history.shape
     ((8, 2), (8, 41))
-    >>> alone = ps.minimize(lambda x: (x**2).sum(axis=-1), [(-5, 5)] * 2, vectorized=True, maxiter=40,
-    rng=many.seeds[3]) >>> alone.fun == many.fun[3]
+    >>> alone = ps.minimize(sphere, [(-5, 5)] * 2, vectorized=True, maxiter=40, rng=many.seeds[3])
+    >>> bool(alone.fun == many.fun[3])
     True
     """
     runs = problem.whole_number("runs", runs, 1)

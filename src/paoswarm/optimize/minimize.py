@@ -89,7 +89,7 @@ def minimize(
         depend on it.
     reevaluate : float
         For noisy objectives: the share of the remembered bests that is measured again in each generation, 0.2 for
-        example. Best values become running means, and points are compared by mean plus two standard errors.
+        example. Best values become running means, and points are compared by mean plus three standard errors.
     callback : callable, optional
         Called after every generation: ``callback(intermediate_result)`` with that parameter name, holding
         ``x, fun, nit, nfev, swarm`` (read-only); any other parameter name receives ``x`` alone. Raising StopIteration

@@ -1,0 +1,157 @@
+"""What each choice is worth: the tables of the page on choosing hyperparameters.
+
+Run with ``make bench-quality`` (about two minutes). Every table compares choices at equal evaluations over
+independent runs whose optimum is shifted away from the middle of the box.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+import paoswarm as ps
+
+A = ps.attractors
+Objective = Callable[[np.ndarray], np.ndarray]
+
+
+def shift(d: int, width: float) -> np.ndarray:
+    return 0.6 * width * np.random.default_rng(d).uniform(-1, 1, d)
+
+
+def sphere(d: int) -> Objective:
+    centre = shift(d, 5.12)
+    return lambda x: ((x - centre) ** 2).sum(axis=-1)
+
+
+def rastrigin(d: int) -> Objective:
+    centre = shift(d, 5.12)
+    return lambda x: ((x - centre) ** 2 - 10 * np.cos(2 * np.pi * (x - centre)) + 10).sum(axis=-1)
+
+
+def ackley(d: int) -> Objective:
+    centre = shift(d, 5.12)
+
+    def f(x: np.ndarray) -> np.ndarray:
+        z = x - centre
+        wave = np.exp(np.cos(2 * np.pi * z).mean(axis=-1))
+        return -20 * np.exp(-0.2 * np.sqrt((z**2).mean(axis=-1))) - wave + 20 + np.e
+
+    return f
+
+
+def rosenbrock(d: int) -> Objective:
+    return lambda x: (100 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1 - x[:, :-1]) ** 2).sum(axis=-1)
+
+
+def rotated_ellipsoid(d: int, condition: float) -> Objective:
+    rng = np.random.default_rng(d)
+    rotation, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    scales, centre = condition ** (np.arange(d) / (d - 1)), shift(d, 5.12)
+    return lambda x: (((x - centre) @ rotation) ** 2 * scales).sum(axis=-1)
+
+
+def near_wall(d: int) -> Objective:
+    return lambda x: ((x - 0.99 * 5.12) ** 2).sum(axis=-1)
+
+
+def in_corner(d: int) -> Objective:
+    return lambda x: ((x - 5.12) ** 2 - 10 * np.cos(2 * np.pi * (x - 5.12)) + 10).sum(axis=-1)
+
+
+def schwefel(d: int) -> Objective:
+    def f(x: np.ndarray) -> np.ndarray:
+        z = x * 500 / 5.12
+        return 418.9828872724338 * d - (z * np.sin(np.sqrt(np.abs(z)))).sum(axis=-1)
+
+    return f
+
+
+def table(title: str, problems: dict[str, Objective], methods: dict[str, ps.PAO], d: int, **options: object) -> None:
+    """Print median (mean) of the final value, one row per method."""
+    print(f"\n{title}")
+    print(f"{'':<26}" + "".join(f"{name:>24}" for name in problems))
+    for label, method in methods.items():
+        row = f"{label:<26}"
+        for fun in problems.values():
+            settings = {"runs": 100, "vectorized": True, "tol": 0, "rng": 1, **options}
+            many = ps.minimize_many(fun, [(-5.12, 5.12)] * d, method=method, **settings)
+            row += f"{f'{np.median(many.fun):.1e} ({many.fun.mean():.1e})':>24}"
+        print(row, flush=True)
+
+
+def noise_table() -> None:
+    """Print the true excess at the returned point for a noisy sphere and a noisy calibration."""
+    rng = np.random.default_rng(0)
+    centre, truth = shift(5, 5.12), np.array([1.2, 0.15, 2.0])
+    time = np.linspace(0, 10, 40)
+
+    def response(p: np.ndarray) -> np.ndarray:
+        return p[:, :1] * np.exp(-p[:, 1:2] * time) * np.cos(p[:, 2:] * time)
+
+    data = response(truth[None])
+
+    def calibration(p: np.ndarray) -> np.ndarray:  # the simulator's amplitude fluctuates and its output is noisy
+        amplitude = 1 + 0.3 * rng.normal(size=(len(p), 1))
+        simulated = amplitude * response(p) + 0.3 * rng.normal(size=(len(p), len(time)))
+        return ((simulated - data) ** 2).mean(axis=-1)
+
+    def expected_loss(p: np.ndarray) -> np.ndarray:
+        r = response(p)
+        return ((r - data) ** 2).mean(axis=-1) + 0.09 * (r**2).mean(axis=-1) + 0.09
+
+    def noisy_sphere(x: np.ndarray) -> np.ndarray:
+        return ((x - centre) ** 2).sum(axis=-1) + rng.normal(size=len(x))
+
+    best = ps.minimize(expected_loss, [(0.2, 3), (0.0, 1), (0.5, 4)], vectorized=True, maxiter=300, rng=1)
+    cases = {
+        "sphere, 5-D, noise 1": (noisy_sphere, [(-5.12, 5.12)] * 5, lambda x: ((x - centre) ** 2).sum(axis=-1)),
+        "calibration, 3 unknowns": (
+            calibration,
+            [(0.2, 3), (0.0, 1), (0.5, 4)],
+            lambda p: expected_loss(p) - best.fun,
+        ),
+    }
+    print("\nNoisy objectives: geometric mean of the true excess at the returned point, 100 runs, 10000 evaluations")
+    for name, (fun, bounds, excess) in cases.items():
+        row = f"{name:<26}"
+        for share in (0.0, 0.2):
+            many = ps.minimize_many(
+                fun, bounds, vectorized=True, maxiter=None, maxfev=10_000, reevaluate=share, tol=0, rng=1
+            )
+            row += f"   reevaluate={share}: {np.exp(np.log(excess(many.x)).mean()):.2e}"
+        print(row, flush=True)
+
+
+def main() -> None:
+    warnings.simplefilter("ignore", ps.HyperparameterWarning)
+    rho = {f"rho = {r}": ps.PAO.from_behaviour(spread=r) for r in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.4, 2.0)}
+    table("Stationary spread (damping 0.2, phase 1.41)", {"sphere": sphere(8), "Rastrigin": rastrigin(8)}, rho, 8)
+    patient = ps.schedules.patient_step
+    steps = {f"dt = {dt}": ps.PAO(dt=dt) for dt in (1.0, 0.3, 0.1)}
+    steps |= {f"patient_step(dt={dt})": ps.PAO(dt=patient(dt)) for dt in (1.0, 0.3, 0.1)}
+    problems = {"sphere": sphere(8), "Ackley": ackley(8), "Rastrigin": rastrigin(8), "Rosenbrock": rosenbrock(8)}
+    table("Time step", problems, steps, 8)
+    shapes = {"spread": ps.PAO(), "covariance": ps.PAO(noise_scale=ps.noise.covariance)}
+    problems = {f"ellipsoid {c:.0e}": rotated_ellipsoid(8, c) for c in (1e2, 1e4, 1e6)}
+    problems |= {"sphere": sphere(8), "Rosenbrock": rosenbrock(8), "Rastrigin": rastrigin(8)}
+    table("Noise scale, rotated ellipsoids by condition number", problems, shapes, 8, runs=50)
+    leaders = {
+        "global_best": ps.PAO(),
+        "ring, 1": ps.PAO(attractors=(A.local_best, A.NeighbourhoodBest("ring"))),
+        "ring, 5": ps.PAO(attractors=(A.local_best, A.NeighbourhoodBest("ring", 5))),
+        "von Neumann": ps.PAO(attractors=(A.local_best, A.NeighbourhoodBest("von neumann"))),
+        "random, 3": ps.PAO(attractors=(A.local_best, A.NeighbourhoodBest("random", 3))),
+    }
+    problems = {"Rastrigin": rastrigin(8), "sphere": sphere(8)}
+    table("Leaders, 200 particles, 300 generations", problems, leaders, 8, runs=50, n_particles=200, maxiter=300)
+    walls = {name: ps.PAO(walls=name) for name in ("clip", "reflect", "periodic")}
+    problems = {"1 % inside": near_wall(8), "Rastrigin, corner": in_corner(8), "Schwefel": schwefel(8)}
+    table("Walls", problems, walls, 8)
+    noise_table()
+
+
+if __name__ == "__main__":
+    main()

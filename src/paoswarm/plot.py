@@ -1,0 +1,177 @@
+"""Plots. Every function takes ``ax=None`` and returns the matplotlib Axes; nothing global is changed.
+
+Needs matplotlib, which is imported when a plot is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from paoswarm.algorithms.pao import PAO
+from paoswarm.core.dynamics import transition
+from paoswarm.core.swarm import Swarm
+from paoswarm.optimize.many import ManyResult
+from paoswarm.optimize.result import Result
+
+
+def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optimum: float = 0.0) -> Any:
+    """Best value against the number of generations.
+
+    Parameters
+    ----------
+    results : Result, ManyResult, or a dict of them by name
+        Of many runs the median is drawn, with a band from the 10 % to the 90 % quantile.
+    ax : matplotlib Axes, optional
+    optimum : float
+        Known smallest value; the distance to it is drawn, on a logarithmic axis where it is positive.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> result = ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, maxiter=30, rng=1)
+    >>> axes = ps.plot.convergence({"PAO": result})
+    """
+    ax = _axes(ax)
+    named = results if isinstance(results, Mapping) and not isinstance(results, Result) else {"": results}
+    positive = True
+    for name, result in named.items():
+        best = np.atleast_2d(result.history if isinstance(result, ManyResult) else result.history.best) - optimum
+        low, middle, high = np.quantile(best, [0.1, 0.5, 0.9], axis=0)
+        generations = np.arange(len(middle))
+        label = name + (f" ({len(best)} runs, median and 10-90 %)" if len(best) > 1 else "")
+        (line,) = ax.plot(generations, middle, label=label.strip() or None)
+        if len(best) > 1:
+            ax.fill_between(generations, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+        positive = positive and bool(np.isfinite(best).all() and (best[:, 0] > 0).all() and (best >= 0).all())
+    if positive:
+        ax.set_yscale("log")
+    ax.set_xlabel("generation")
+    ax.set_ylabel("best value" if optimum == 0 else "best value above the optimum")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend()
+    return ax
+
+
+def swarm(
+    state: Swarm | Result,
+    fun: Callable[..., Any] | None = None,
+    *,
+    method: PAO | None = None,
+    dims: tuple[int, int] = (0, 1),
+    vectorized: bool = False,
+    points: int = 120,
+    ax: Any = None,
+) -> Any:
+    """A swarm over the contours of its objective, with the two-sigma ellipse of every particle's next position.
+
+    Parameters
+    ----------
+    state : Swarm or Result
+        One swarm, without batch axis.
+    fun : callable, optional
+        The objective, for the contours; unknowns other than ``dims`` stay at the best point.
+    method : PAO, optional
+        Whose step the ellipses show; a Result brings its own. Without it there are no ellipses.
+    dims : pair of int
+        Which two unknowns to show.
+    vectorized : bool
+        As in `minimize`.
+    points : int
+        Resolution of the contours.
+    ax : matplotlib Axes, optional
+    """
+    from matplotlib.patches import Ellipse
+
+    if isinstance(state, Result):
+        method, state = method or state.method, state.swarm
+    if state.position.ndim != 2 or state.n_dimensions < 2:
+        raise ValueError(f"plot.swarm shows one swarm of two or more unknowns, got shape {state.position.shape}")
+    ax = _axes(ax)
+    i, j = dims
+    lower, upper = state.lower[0], state.upper[0]
+    if fun is not None:
+        across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
+        grid = np.tile(state.global_best[0], (points * points, 1))
+        grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
+        values = np.asarray(fun(grid) if vectorized else [fun(row) for row in grid], dtype=float)
+        ax.contourf(across, up, values.reshape(points, points), levels=30, cmap="Greys", alpha=0.6)
+    if method is not None:
+        law = method.step_law(state, rng=0)
+        for centre, covariance in zip(law.mean_position, _position_covariances(law), strict=True):
+            variances, axes = np.linalg.eigh(covariance[np.ix_(dims, dims)])
+            width, height = 4 * np.sqrt(np.maximum(variances, 0))  # two sigma to either side
+            angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
+            ax.add_patch(Ellipse(centre[[i, j]], width, height, angle=angle, fill=False, color="C0", lw=0.6, alpha=0.5))
+    ax.plot(*state.position[:, [i, j]].T, "o", ms=3, color="C0", label="particles")
+    ax.plot(*state.best_position[:, [i, j]].T, ".", ms=2.5, color="C1", label="their bests")
+    ax.plot(*state.global_best[0, [i, j]], "*", ms=11, color="C3", mec="white", mew=0.6, label="global best")
+    ax.set_xlim(lower[i], upper[i])
+    ax.set_ylim(lower[j], upper[j])
+    ax.set_xlabel(f"$x_{{{i}}}$")
+    ax.set_ylabel(f"$x_{{{j}}}$")
+    ax.legend(loc="upper right", fontsize="small")
+    return ax
+
+
+def element(
+    method: PAO | None = None, *, steps: int = 12, start: float = 1.0, scale: float = 1.0, ax: Any = None
+) -> Any:
+    """What the hyperparameters do: mean and two-sigma band of one element over time, its attractors frozen at zero.
+
+    Parameters
+    ----------
+    method : PAO, optional
+        Its mass, damping, stiffness, noise and dt; schedules at the beginning of the run.
+    steps : int
+        How many time steps to show; the dots are the moments at which the objective is evaluated.
+    start : float
+        Where the element starts, at rest.
+    scale : float
+        The noise scale, square root of nu: the distance between local and global best.
+    ax : matplotlib Axes, optional
+    """
+    method = (method or PAO()).at(0.0)
+    ax = _axes(ax)
+    dt = float(method.dt)
+
+    def law(t: Any) -> tuple[Any, Any]:
+        exact = transition(method.mass, method.damping, float(sum(method.stiffness)), t)
+        return start * exact.A[..., 0, 0], scale * np.sqrt(method.noise * exact.covariance[..., 0, 0])
+
+    time = np.linspace(0, steps * dt, 50 * steps + 1)
+    mean, sd = law(time)
+    ax.axhline(0, color="0.7", lw=0.8)
+    ax.fill_between(time, mean - 2 * sd, mean + 2 * sd, alpha=0.2, linewidth=0, label="two standard deviations")
+    ax.plot(time, mean, label="mean")
+    evaluated = dt * np.arange(steps + 1)
+    ax.plot(evaluated, law(evaluated)[0], "o", ms=4, color="C0", label="evaluations")
+    rho = method.stationary_spread * scale
+    if np.isfinite(rho):
+        for side in (-2, 2):
+            ax.axhline(side * rho, color="C3", ls=":", lw=1, label="stationary spread, two sigma" if side > 0 else None)
+    ax.set_xlabel("time")
+    ax.set_ylabel("distance from the attractor")
+    ax.legend(fontsize="small")
+    return ax
+
+
+def _position_covariances(law: Any) -> Any:
+    """Covariance of every particle's next position before the walls, ``(n, d, d)``."""
+    h11 = law.cholesky[..., 0, 0]
+    if law.factor is None:
+        return np.square(law.position.sd)[..., None] * np.eye(law.lower.size)
+    dense = law.factor @ np.swapaxes(law.factor, -1, -2)
+    return np.broadcast_to(np.square(h11)[..., None, None] * dense, (*law.mean_position.shape, law.lower.size))
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib; install it with: pip install 'paoswarm[plot]'") from error
+    return plt.subplots(layout="constrained")[1]

@@ -1,0 +1,220 @@
+"""The distribution of the optimum: a mixture of all particles' laws, weighted by rank."""
+
+import by_hand
+import numpy as np
+import pytest
+from by_hand import moved, quadrature
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import kstest, norm
+
+import paoswarm as ps
+from paoswarm.core import bounds
+from paoswarm.core.noise import Dense
+
+LOWER, UPPER = -1.0, 2.0
+RULES = list(bounds.WALLS)
+
+
+def wide(swarm):
+    return 4.0 + 0.0 * swarm.position
+
+
+def optimum(swarm, rule="clip", noise_scale=wide, **others):
+    return ps.OptimumLaw(ps.PAO(noise_scale=noise_scale, walls=rule, **others).step_law(swarm), swarm)
+
+
+@pytest.fixture
+def line():
+    """Five particles on the line from -1 to 2, no two alike."""
+    return moved(
+        bests=[[-0.5], [1.5], [0.2], [1.9], [-0.9]],
+        best_values=[5.0, 1.0, 3.0, 2.0, 4.0],
+        positions=[[0.0], [1.0], [2.0], [1.7], [-1.0]],
+        velocities=[[0.5], [-1.0], [0.1], [2.0], [-0.3]],
+        values=[6.0, 6.0, 6.0, 6.0, 6.0],
+        lower=[LOWER],
+        upper=[UPPER],
+    )
+
+
+def ends(law):
+    mean, sd = law.components.mean, law.components.sd
+    return (LOWER, UPPER) if law.components.wall.is_bounded else ((mean - 10 * sd).min(), (mean + 10 * sd).max())
+
+
+def mass(law):
+    """Points and probabilities of a one-dimensional law, atoms included."""
+    x, w = quadrature(*ends(law), panels=60)
+    p = w * np.exp(law.log_density(x[:, None]))
+    atoms = np.array([LOWER, UPPER] if law.components.wall.has_atoms else [])
+    return np.append(x, atoms), np.append(p, np.exp(law.log_density(atoms[:, None])))
+
+
+@pytest.mark.parametrize("rule", RULES)
+class TestOneDimension:
+    def test_the_density_integrates_to_one(self, line, rule):
+        assert_allclose(mass(optimum(line, rule))[1].sum(), 1, rtol=0, atol=1e-12)
+
+    def test_the_moments_are_those_of_the_density(self, line, rule):
+        law = optimum(line, rule)
+        x, p = mass(law)
+        assert_allclose(law.mean, [p @ x], rtol=1e-11)
+        assert_allclose(law.covariance, [[p @ (x - p @ x) ** 2]], rtol=1e-11)
+        assert_allclose(law.std, np.sqrt(law.covariance[0]), rtol=1e-15)
+
+    def test_the_distribution_function_is_the_integral_of_the_density(self, line, rule):
+        law = optimum(line, rule)
+        for cut in (-0.7, 0.1, 1.3):
+            nodes, w = quadrature(ends(law)[0], cut, panels=60)
+            atom = np.exp(law.log_density([LOWER])) if law.components.wall.has_atoms else 0.0
+            assert_allclose(law.cdf([cut]), w @ np.exp(law.log_density(nodes[:, None])) + atom, rtol=0, atol=1e-12)
+
+    def test_the_quantile_inverts_the_distribution_function(self, line, rule):
+        law = optimum(line, rule)
+        for p in (1e-6, 0.01, 0.3, 0.5, 0.8, 0.999):
+            x = law.quantile(p)
+            assert law.cdf(x) >= p
+            assert law.cdf(np.nextafter(x, -np.inf) - 1e-14) < p
+            if LOWER < x < UPPER:
+                assert_allclose(law.cdf(x), p, rtol=0, atol=1e-14)
+
+    def test_draws_follow_the_distribution_function(self, line, rule):
+        law = optimum(line, rule)
+        x = law.sample(4000, rng=5)
+        below, at = law.cdf(np.nextafter(x, -np.inf)), law.cdf(x)
+        u = below + np.random.default_rng(6).random(x.shape) * (at - below)  # an atom is spread over its step
+        assert kstest(u[:, 0], "uniform").pvalue > 1e-4  # false alarms: 4 rules at 1e-4
+
+
+@pytest.mark.parametrize("rule", RULES)
+class TestTwoDimensions:
+    def test_the_density_integrates_to_one(self, swarm, rule):
+        law = optimum(swarm, rule)
+        lower, upper = (np.asarray(end) for end in (by_hand.LOWER, by_hand.UPPER))
+        if not law.components.wall.is_bounded:
+            lower, upper = lower - 20, upper + 20
+        axes = []
+        for a, b in zip(lower, upper, strict=True):
+            x, w = quadrature(a, b, panels=20)
+            atoms = [a, b] if law.components.wall.has_atoms else []  # an atom is a node of weight one
+            axes.append((np.append(x, atoms), np.append(w, np.ones(len(atoms)))))
+        (x, wx), (y, wy) = axes
+        grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1)
+        assert_allclose(wx @ np.exp(law.log_density(grid)) @ wy, 1, rtol=0, atol=1e-11)
+
+    def test_draws_have_its_mean_and_covariance(self, swarm, rule):
+        law, size = optimum(swarm, rule), 100_000
+        x = law.sample(size, rng=7)
+        # Five standard errors, 2 + 4 numbers, 4 rules: false alarms 1.4e-5.
+        assert (np.abs(x.mean(axis=0) - law.mean) < 5 * law.std / np.sqrt(size)).all()
+        apart = (x - law.mean) / law.std
+        products = apart[:, :, None] * apart[:, None, :]
+        error = products.mean(axis=0) - law.covariance / np.outer(law.std, law.std)
+        assert (np.abs(error) < 5 * products.std(axis=0) / np.sqrt(size)).all()
+
+    def test_intervals_are_nested_and_hold_their_probability(self, swarm, rule):
+        law, x = optimum(swarm, rule), optimum(swarm, rule).sample(20_000, rng=8)
+        inner = law.quantile(0.5), law.quantile(0.5)
+        for level in (0.1, 0.5, 0.9, 0.99):
+            low, high = law.interval(level)
+            assert (low <= inner[0]).all()
+            assert (high >= inner[1]).all()
+            held = ((x >= low) & (x <= high)).mean(axis=0)
+            assert (held > level - 5 * np.sqrt(level * (1 - level) / 20_000)).all()  # 32 at five sigma: 1e-5
+            inner = low, high
+
+
+def test_the_weights_are_logarithms_of_ranks(line):
+    raw = np.maximum(np.log(3.0) - np.log([5, 1, 3, 2, 4]), 0)
+    assert_allclose(optimum(line).weights, raw / raw.sum(), rtol=1e-15)
+
+
+def test_the_mixture_is_the_weighted_sum_of_the_particles_laws(line):
+    law = optimum(line, "none")
+    parts = law.components
+    each = norm(parts.mean[:, 0], parts.sd[:, 0]).pdf(0.4)
+    assert_allclose(np.exp(law.log_density([0.4])), law.weights @ each, rtol=1e-13)
+    assert_allclose(law.mean, law.weights @ parts.mean, rtol=1e-14)
+
+
+@pytest.mark.parametrize("change", [lambda f: f + 1e3, lambda f: 5 * f, np.exp, np.arctan, lambda f: f**3])
+def test_the_weights_do_not_change_under_monotone_transformations(line, change):
+    assert_array_equal(optimum(by_hand.mapped(line, values=change)).weights, optimum(line).weights)
+
+
+def test_the_weights_follow_the_cautious_score_where_the_noise_is_known(line):
+    noisy = line._replace(repeats=ps.core.swarm.Repeats(*map(np.asarray, ([9.0, 1.0, 9.0, 9.0, 9.0], 4.0, 1.0))))
+    # sd 2: scores 5 + 4/3, 1 + 4, 3 + 4/3, 2 + 4/3, 4 + 4/3, so the lucky first best falls to rank 3.
+    raw = np.maximum(np.log(3.0) - np.log([5, 3, 2, 1, 4]), 0)
+    assert_allclose(optimum(noisy).weights, raw / raw.sum(), rtol=1e-15)
+
+
+def test_one_particle_is_its_own_law():
+    swarm = moved([[0.5]], [1.0], [[0.7]], [[0.1]], [2.0], [LOWER], [UPPER])
+    assert_array_equal(optimum(swarm).weights, [1.0])
+
+
+def test_a_clipped_swarm_at_the_wall_has_an_atom_there(line):
+    law = optimum(line)
+    parts = law.components
+    on_the_wall = law.weights @ norm.sf(UPPER, parts.mean[:, 0], parts.sd[:, 0])
+    assert on_the_wall > 0.1
+    assert_allclose(np.exp(law.log_density([UPPER])), on_the_wall, rtol=1e-12)
+    assert_array_equal(law.quantile(1 - 0.5 * on_the_wall), [UPPER])
+    assert_allclose(1 - law.cdf(np.nextafter([UPPER], 0)), on_the_wall, rtol=1e-9)
+    below = float(law.cdf([LOWER])[0])
+    assert_array_equal(law.quantile(0.5 * below), [LOWER])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_collapsed_swarm_is_as_narrow_as_its_numbers(rule):
+    point = [[0.3, 1e-3]] * 6
+    swarm = moved(point, [1.0] * 6, point, np.zeros((6, 2)), [2.0] * 6, [-1.0, -1.0], [2.0, 1.0])
+    law = optimum(swarm, rule, noise_scale=ps.noise.spread)
+    assert_allclose(law.mean, point[0], rtol=1e-12)
+    assert (law.std > 0).all()
+    assert (law.std < 1e-14).all()
+    low, high = law.interval(0.99)
+    assert ((low < law.mean) & (law.mean < high)).all()
+    assert_allclose(law.cdf(law.mean), 0.5, atol=0.1)
+    assert np.isfinite(law.log_density(point[0]))
+    assert_allclose(law.sample(5, rng=1), point[:5], atol=1e-13)
+
+
+def test_a_swarm_collapsed_on_the_wall_stays_in_the_box():
+    corner = [[2.0, -1.0]] * 4
+    swarm = moved(corner, [1.0] * 4, corner, np.zeros((4, 2)), [2.0] * 4, [-1.0, -1.0], [2.0, 1.0])
+    law = optimum(swarm, noise_scale=ps.noise.spread)
+    assert_allclose(law.mean, corner[0], atol=1e-14)
+    low, high = law.interval(0.95)
+    assert low[0] <= high[0] == 2.0
+    assert high[1] >= low[1] == -1.0
+
+
+def test_dense_noise_correlates_the_unknowns(swarm):
+    shape = np.array([[2.0, 0.9], [0.9, 0.6]])
+    law = optimum(swarm, "none", noise_scale=lambda s: Dense(shape, np.array([0.5, 1.0, 2.0, 3.0])))
+    sigma = ps.transition(1.0, 0.2, 2.0, 1.0).covariance[0, 0]
+    apart = law.components.mean - law.mean
+    within = sigma * shape * (law.weights @ [0.5, 1.0, 2.0, 3.0])
+    assert_allclose(law.covariance, within + apart.T @ (law.weights[:, None] * apart), rtol=1e-12)
+    (x, wx), (y, wy) = (quadrature(m - 9 * s, m + 9 * s, 20) for m, s in zip(law.mean, law.std, strict=True))
+    grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1)
+    assert_allclose(wx @ np.exp(law.log_density(grid)) @ wy, 1, rtol=0, atol=1e-9)
+    draws = law.sample(100_000, rng=2)
+    scale = np.outer(law.std, law.std)
+    assert_allclose(np.cov(draws.T) / scale, law.covariance / scale, atol=0.03)  # six standard errors
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, -0.1, 1.5, np.nan])
+def test_a_probability_outside_zero_and_one_is_refused(line, p):
+    with pytest.raises(ValueError, match="p must lie strictly between 0 and 1"):
+        optimum(line).quantile(p)
+    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+        optimum(line).interval(p)
+
+
+def test_draws_repeat_with_the_seed(line):
+    law = optimum(line)
+    assert_array_equal(law.sample(9, rng=3), law.sample(9, rng=np.random.default_rng(3)))
+    assert not np.array_equal(law.sample(9, rng=3), law.sample(9, rng=4))

@@ -1,0 +1,229 @@
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from objectives import Recording, assert_same_swarm, sphere
+
+import paoswarm as ps
+
+BOX = [(-4, 5), (-6, 3)]
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(n=st.integers(2, 9), beyond=st.integers(0, 40), share=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_maxfev_is_spent_to_the_last_evaluation(n, beyond, share):
+    fun = Recording(sphere)
+    result = ps.minimize(fun, BOX, n_particles=n, maxiter=None, maxfev=n + beyond, reevaluate=share, tol=0, rng=1)
+    assert fun.calls == result.nfev == result.history.nfev[-1] == n + beyond
+    assert result.status is ps.Status.MAXFEV
+    assert result.message == "The allowed number of evaluations is used up."
+    again = max(1, round(share * n)) if share else 0
+    assert result.nit == -(-beyond // (n + again))
+
+
+def test_maxfev_holds_for_each_of_many_runs():
+    fun = Recording(sphere)
+    many = ps.minimize_many(fun, BOX, runs=5, n_particles=6, maxiter=None, maxfev=29, reevaluate=0.3, tol=0, rng=1)
+    assert_array_equal(many.nfev, 29)
+    assert fun.calls == 5 * 29
+
+
+def test_a_generation_that_is_cut_moves_only_the_particles_it_could_pay_for():
+    common = {"n_particles": 8, "tol": 0, "rng": 1}
+    before, after = (ps.minimize(sphere, BOX, maxiter=k, **common).swarm for k in (3, 4))
+    cut = ps.minimize(sphere, BOX, maxiter=None, maxfev=4 * 8 + 3, **common).swarm
+    for name in ("position", "velocity", "value", "best_position", "best_value"):
+        assert_array_equal(getattr(cut, name)[:3], getattr(after, name)[:3])
+        assert_array_equal(getattr(cut, name)[3:], getattr(before, name)[3:])
+
+
+def test_a_cut_inside_the_repeated_measurements_keeps_those_that_were_made():
+    fun = Recording(sphere)
+    result = ps.minimize(fun, BOX, n_particles=10, maxiter=None, maxfev=10 + 10 + 2, reevaluate=0.5, rng=1)
+    assert result.nit == 1
+    assert result.swarm.repeats.freedom == 2
+    first_bests = np.argsort(fun.values[:10])[:2]
+    assert_array_equal(fun.points[20:], np.array(fun.points)[first_bests])
+
+
+def test_the_shorter_run_is_the_beginning_of_the_longer_one():
+    short, long = (ps.minimize(sphere, BOX, n_particles=8, maxiter=k, rng=1) for k in (5, 9))
+    assert_array_equal(long.history.best[:6], short.history.best)
+
+
+def test_maxiter_zero_evaluates_the_first_swarm_only():
+    fun = Recording(sphere)
+    result = ps.minimize(fun, BOX, n_particles=9, maxiter=0, rng=1)
+    assert (fun.calls, result.nit, result.nfev, len(result.history)) == (9, 0, 9, 1)
+    assert result.fun == min(fun.values)
+    assert result.status is ps.Status.MAXITER
+
+
+def test_too_small_a_budget_is_refused_before_the_first_evaluation():
+    fun = Recording(sphere)
+    for solve in (ps.minimize, ps.minimize_many):
+        with pytest.raises(ValueError, match="maxfev=9 does not pay for the first swarm, which needs 10 evaluations"):
+            solve(fun, BOX, n_particles=10, maxfev=9)
+    assert fun.calls == 0
+
+
+def test_known_values_lower_the_price_of_the_first_swarm():
+    x0 = [(0.0, 0.0), (1.0, 1.0)]
+    result = ps.minimize(sphere, BOX, n_particles=10, maxfev=8, x0=x0, f0=[sphere(np.array(x)) for x in x0], rng=1)
+    assert result.nfev == 8
+
+
+def test_a_run_without_any_limit_is_refused():
+    with pytest.raises(ValueError, match="give maxiter, maxfev or time_limit"):
+        ps.minimize(sphere, BOX, maxiter=None)
+
+
+def test_target_ends_the_run_in_the_generation_that_reaches_it():
+    result = ps.minimize(sphere, BOX, n_particles=10, maxiter=500, target=1e-6, rng=1)
+    assert result.status is ps.Status.TARGET
+    assert result.message == "The target value was reached."
+    assert result.history.best[-1] <= 1e-6 < result.history.best[-2]
+
+
+def test_a_target_that_the_first_swarm_meets_costs_one_generation():
+    result = ps.minimize(sphere, BOX, n_particles=10, target=1e9, rng=1)
+    assert (result.status, result.nit, result.nfev) == (ps.Status.TARGET, 0, 10)
+
+
+def test_an_unreachable_target_is_no_reason_to_stop():
+    assert ps.minimize(sphere, BOX, n_particles=10, maxiter=5, target=-1.0, rng=1).status is ps.Status.MAXITER
+
+
+def test_collapse_ends_the_run_when_the_spread_falls_below_tol():
+    result = ps.minimize(sphere, BOX, n_particles=20, maxiter=500, tol=1e-5, rng=1)
+    assert result.status is ps.Status.COLLAPSED
+    assert "spread fell below tol" in result.message
+    assert result.history.spread[-1] < 1e-5 <= result.history.spread[-2]
+    swarm = result.swarm
+    apart = (swarm.position - result.x) / np.array([9, 9])
+    assert result.history.spread[-1] == pytest.approx(np.sqrt(np.mean(apart**2)), rel=1e-12)
+
+
+def test_tol_zero_never_ends_a_run():
+    result = ps.minimize(sphere, BOX, n_particles=5, maxiter=600, tol=0, vectorized=True, rng=1)
+    assert (result.nit, result.history.spread[-1]) == (600, 0.0)
+
+
+@pytest.mark.parametrize("patience", [1, 4])
+def test_a_constant_objective_stagnates_after_exactly_the_allowed_generations(patience):
+    result = ps.minimize(lambda x: 3.0, BOX, n_particles=5, stagnation=patience, rng=1)
+    assert (result.status, result.nit) == (ps.Status.STAGNATED, patience)
+    assert "has not improved" in result.message
+
+
+def test_stagnation_counts_from_the_last_improvement():
+    best = ps.minimize(sphere, BOX, n_particles=5, maxiter=300, tol=0, stagnation=6, rng=2).history.best
+    improved = np.flatnonzero(np.diff(best) < 0) + 1
+    assert len(best) - 1 == improved[-1] + 6
+    assert np.diff(improved).max() <= 6
+
+
+def test_time_limit_finishes_the_generation_that_has_begun():
+    def slow(x):
+        time.sleep(0.002)
+        return sphere(x)
+
+    began = time.monotonic()
+    result = ps.minimize(slow, BOX, n_particles=5, maxiter=None, time_limit=0.05, rng=1)
+    assert time.monotonic() - began >= 0.05
+    assert (result.status, result.nfev) == (ps.Status.TIME, 5 * (result.nit + 1))
+    assert 1 <= result.nit <= 5
+    assert result.message == "The time limit was reached."
+
+
+def test_time_limit_holds_for_many_runs_together():
+    def slow(x):
+        time.sleep(0.01)
+        return sphere(x)
+
+    many = ps.minimize_many(slow, BOX, runs=300, maxiter=None, time_limit=0.05, vectorized=True, rng=1)
+    assert set(many.status) == {ps.Status.TIME}
+    assert many.nit.max() <= 5
+
+
+def test_of_several_reasons_the_first_in_the_order_of_status_is_given():
+    common = {"n_particles": 5, "maxiter": 0, "maxfev": 5, "rng": 1}
+    assert ps.minimize(sphere, BOX, **common).status is ps.Status.MAXFEV
+    assert ps.minimize(sphere, BOX, tol=1e9, **common).status is ps.Status.COLLAPSED
+    assert ps.minimize(sphere, BOX, tol=1e9, target=1e9, **common).status is ps.Status.TARGET
+
+
+def test_planned_ends_are_a_success_and_others_are_not():
+    assert [s for s in ps.Status if s > 0] == [s for s in ps.Status if s.name not in ("RUNNING", "CALLBACK", "INTERRUPTED")]
+    assert len({s.message for s in ps.Status}) == len(ps.Status)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [({"maxiter": 4}, [0, 0.25, 0.5, 0.75, 1]), ({"maxiter": None, "maxfev": 20}, [0.25, 0.5, 0.75, 1])],
+)
+def test_schedules_see_the_share_of_the_budget_that_is_spent(limits, expected):
+    seen = []
+
+    def dt(progress):
+        seen.append(progress)
+        return 1.0
+
+    method = ps.PAO(dt=dt)
+    seen.clear()
+    ps.minimize(sphere, BOX, method=method, n_particles=5, rng=1, **limits)  # the last one is for result.optimum
+    assert seen == expected
+
+
+class Interrupted(Recording):
+    """Someone presses Ctrl-C during call number `at`."""
+
+    def __init__(self, fun, at):
+        super().__init__(fun)
+        self.at = at
+
+    def __call__(self, x):
+        if self.calls + 1 == self.at:
+            raise KeyboardInterrupt
+        return super().__call__(x)
+
+
+@pytest.mark.parametrize("at", [11, 20, 37, 41])
+def test_an_interrupt_keeps_every_finished_generation(at):
+    fun = Interrupted(sphere, at)
+    result = ps.minimize(fun, BOX, n_particles=10, maxiter=50, rng=1)
+    done = (at - 1) // 10  # swarms
+    assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
+    assert result.message == "The run was interrupted; this is the best so far."
+    assert (result.nit, result.nfev, len(result.history)) == (done - 1, 10 * done, done)
+    assert result.fun == min(fun.values[: 10 * done]) == sphere(result.x)
+    assert_same_swarm(result.swarm, ps.minimize(sphere, BOX, n_particles=10, maxiter=done - 1, rng=1).swarm)
+
+
+def test_an_interrupted_run_can_be_continued():
+    first = ps.minimize(Interrupted(sphere, 35), BOX, n_particles=10, maxiter=50, rng=1)
+    rest = ps.minimize(sphere, BOX, init=first.swarm, maxiter=50, rng=1)
+    assert rest.history.best[0] == first.fun
+    assert rest.fun < 1e-3 * first.fun
+
+
+def test_an_interrupt_before_there_is_anything_to_return_goes_through():
+    with pytest.raises(KeyboardInterrupt):
+        ps.minimize(Interrupted(sphere, 5), BOX, n_particles=10, rng=1)
+
+
+def test_an_interrupt_of_many_runs_keeps_those_that_had_ended():
+    target = {"runs": 6, "n_particles": 10, "maxiter": 200, "target": 1e-3, "rng": 1}
+    full = ps.minimize_many(sphere, BOX, **target)
+    at = int(np.minimum(full.nfev, np.median(full.nfev)).sum())
+    cut = ps.minimize_many(Interrupted(sphere, at), BOX, **target)
+    ended = cut.status == ps.Status.TARGET
+    assert 0 < ended.sum() < 6
+    assert_array_equal(cut.x[ended], full.x[ended])
+    assert set(cut.status[~ended]) == {ps.Status.INTERRUPTED}
+    assert_array_equal(cut.success, ended)
+    for r in np.flatnonzero(~ended):
+        assert cut.fun[r] == full.history[r, cut.nit[r]]

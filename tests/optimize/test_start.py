@@ -1,0 +1,350 @@
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from objectives import NoisyByVisit, Recording, assert_same_run, assert_same_swarm, sphere
+
+import paoswarm as ps
+
+BOX = [(-4, 5), (-6, 3)]
+
+
+def first_points(**start):
+    fun = Recording(sphere)
+    ps.minimize(fun, BOX, maxiter=0, rng=start.pop("rng", 1), **start)
+    return np.array(fun.points)
+
+
+def in_unit_box(points):
+    return (points - [-4, -6]) / 9
+
+
+def test_latin_hypercube_puts_one_point_into_every_slice():
+    strata = np.floor(in_unit_box(first_points(n_particles=17)) * 17)
+    assert_array_equal(np.sort(strata, axis=0), np.tile(np.arange(17.0)[:, None], 2))
+
+
+@pytest.mark.parametrize("init", ["sobol", "Sobol", "halton", "HALTON"])
+def test_low_discrepancy_designs_fill_every_half_and_quarter_evenly(init):
+    first = in_unit_box(first_points(n_particles=16, init=init))[:, 0]
+    assert_array_equal(np.bincount((first * 16).astype(int)), np.ones(16))
+
+
+def test_random_start_is_not_stratified():
+    strata = np.floor(in_unit_box(first_points(n_particles=64, init="random"))[:, 0] * 64)
+    assert len(set(strata)) < 60  # all different has a chance of 1e-26
+
+
+@pytest.mark.parametrize("init", ["latinhypercube", "latin hypercube", "sobol", "halton", "random"])
+def test_designs_stay_in_the_box_and_depend_on_the_seed(init):
+    one, two = first_points(n_particles=50, init=init), first_points(n_particles=50, init=init, rng=2)
+    assert np.all((one >= [-4, -6]) & (one <= [5, 3]))
+    assert not np.isin(one, two).any()
+
+
+def test_own_points_are_the_first_swarm_in_their_order():
+    own = np.array([[0.0, 0.0], [1.0, 2.0], [-4.0, 3.0], [5.0, -6.0], [2.5, -1.0]])
+    kept = own.copy()
+    fun = Recording(sphere)
+    result = ps.minimize(fun, BOX, init=own, maxiter=4, rng=1)
+    assert_array_equal(fun.points[:5], kept)
+    assert_array_equal(own, kept)
+    assert result.nfev == 5 * 5
+
+
+@pytest.mark.parametrize("x0", [[1.0, 1.0], [[1.0, 1.0], [2.0, -6.0], [5.0, 3.0]]])
+def test_starting_points_are_in_the_first_swarm_and_the_design_fills_the_rest(x0):
+    points = first_points(n_particles=8, x0=x0)
+    given = np.atleast_2d(x0)
+    assert len(points) == 8
+    assert_array_equal(points[: len(given)], given)
+    strata = np.floor(in_unit_box(points[len(given) :]) * (8 - len(given)))
+    assert_array_equal(np.sort(strata, axis=0)[:, 0], np.arange(8 - len(given)))
+
+
+def test_a_good_starting_point_is_never_lost():
+    best = np.array([1.3, -2.1 + 1e-9])
+    result = ps.minimize(sphere, BOX, n_particles=8, maxiter=3, x0=best, rng=1)
+    assert_array_equal(result.x, best)
+
+
+def test_known_values_are_believed_and_not_measured_again():
+    x0 = np.array([[1.0, 1.0], [0.0, -2.0], [5.0, 3.0]])
+    fun = Recording(sphere)
+    result = ps.minimize(fun, BOX, n_particles=8, maxiter=6, x0=x0, f0=[7.0, -50.0, 3.0], rng=1)
+    assert fun.calls == result.nfev == 5 + 6 * 8
+    assert not any((point == known).all() for point in fun.points for known in x0)
+    assert_array_equal(result.x, [0.0, -2.0])
+    assert result.fun == -50.0
+
+
+def test_of_more_known_points_than_particles_the_best_are_taken():
+    x0 = np.random.default_rng(1).uniform([-4, -6], [5, 3], (30, 2))
+    optimizer = ps.Optimizer(BOX, n_particles=6, x0=x0, f0=sphere(x0), rng=1)
+    assert optimizer.n_to_start == 0
+    optimizer.ask()
+    assert_array_equal(optimizer.swarm.best_value, np.sort(sphere(x0))[:6])
+    assert optimizer.nfev == 0
+
+
+def test_known_failures_are_worst():
+    result = ps.minimize(sphere, BOX, n_particles=4, maxiter=2, x0=[[1.0, 1.0], [2.0, 2.0]], f0=[np.nan, np.inf], rng=1)
+    assert np.isfinite(result.fun)
+
+
+def test_true_known_values_give_the_same_run_as_measuring_them():
+    x0 = np.random.default_rng(1).uniform([-4, -6], [5, 3], (6, 2))
+    order = np.argsort(sphere(x0))
+    known = ps.Optimizer(BOX, n_particles=6, x0=x0, f0=sphere(x0), rng=1)
+    known.ask()
+    told = ps.Optimizer(BOX, init=x0[order], rng=1)
+    told.tell(sphere(told.ask()))
+    for _ in range(5):
+        assert_array_equal(known.ask(), told.ask())
+        known.tell(sphere(known.ask()))
+        told.tell(sphere(told.ask()))
+    assert_same_swarm(known.swarm, told.swarm)
+    assert (known.nfev, told.nfev) == (30, 36)
+
+
+def test_a_continued_run_never_gets_worse_and_costs_no_first_swarm():
+    first = ps.minimize(sphere, BOX, n_particles=8, maxiter=10, rng=1)
+    fun = Recording(sphere)
+    second = ps.minimize(fun, BOX, init=first.swarm, maxiter=10, rng=2)
+    assert fun.calls == second.nfev == 80
+    assert second.history.best[0] == first.fun
+    assert_array_equal(second.history.nfev, 8 * np.arange(11))
+    assert np.all(np.diff(second.history.best) <= 0)
+    assert second.fun < first.fun
+    known = np.concatenate([first.swarm.best_position, first.swarm.position])
+    assert not any((point == known).all(axis=1).any() for point in fun.points)
+
+
+def test_a_run_continued_where_the_optimum_was_found_stays_there():
+    first = ps.minimize(sphere, BOX, n_particles=20, maxiter=400, tol=1e-6, vectorized=True, rng=1)
+    second = ps.minimize(sphere, BOX, init=first.swarm, maxiter=5, tol=0, vectorized=True, rng=1)
+    assert second.fun <= first.fun
+
+
+def test_a_continued_swarm_may_get_a_wider_box_but_not_one_that_leaves_it_outside():
+    first = ps.minimize(sphere, [(-4, 0), (-6, -3)], n_particles=8, maxiter=20, rng=1)
+    wider = ps.minimize(sphere, BOX, init=first.swarm, maxiter=60, rng=1)
+    assert wider.fun < 1e-6 < first.fun
+    with pytest.raises(ValueError, match="init is a swarm whose .*position lies outside the bounds"):
+        ps.minimize(sphere, [(2, 5), (-6, 3)], init=first.swarm)
+    with pytest.raises(ValueError, match="x0 and f0 do not go with init=swarm"):
+        ps.minimize(sphere, BOX, init=first.swarm, x0=[0.0, 0.0])
+    with pytest.raises(ValueError, match="but this problem needs"):
+        ps.minimize(sphere, [*BOX, (0, 1)], init=first.swarm)
+
+
+def test_a_continued_run_can_begin_to_measure_again():
+    first = ps.minimize(sphere, BOX, n_particles=10, maxiter=5, rng=1)
+    second = ps.minimize(NoisyByVisit(sphere, 0.1), BOX, init=first.swarm, reevaluate=0.2, maxiter=5, rng=1)
+    assert second.nfev == 5 * 12
+    assert second.fun_error > 0
+
+
+def test_a_batch_of_runs_can_be_continued():
+    first = ps.minimize_many(sphere, BOX, runs=4, n_particles=8, maxiter=5, vectorized=True, rng=1)
+    second = ps.minimize_many(sphere, BOX, runs=4, init=first.swarm, maxiter=5, vectorized=True, rng=2)
+    assert np.all(second.fun <= first.fun)
+    assert_array_equal(second.nfev, 40)
+
+
+@pytest.mark.parametrize("reevaluate", [0.0, 0.3])
+def test_the_optimizer_asked_and_told_by_hand_does_what_minimize_does(reevaluate):
+    common = {"n_particles": 9, "reevaluate": reevaluate, "rng": 5}
+    result = ps.minimize(NoisyByVisit(sphere, 0.1), BOX, maxiter=7, **common)
+    fun = NoisyByVisit(sphere, 0.1)
+    optimizer = ps.Optimizer(BOX, **common)
+    for _ in range(8):
+        optimizer.tell([fun(x) for x in optimizer.ask()])
+    assert_same_swarm(optimizer.swarm, result.swarm)
+    assert (optimizer.nit, optimizer.nfev) == (result.nit, result.nfev)
+    assert (optimizer.result.fun, optimizer.result.fun_error) == (result.fun, result.fun_error)
+
+
+def test_the_optimizer_has_a_result_at_any_time_after_the_start():
+    optimizer = ps.Optimizer(BOX, n_particles=9, rng=5)
+    with pytest.raises(RuntimeError, match="no result before the first swarm"):
+        optimizer.result
+    x = optimizer.ask()
+    optimizer.tell(sphere(x))
+    result = optimizer.result
+    assert (result.status, result.success, result.nit, result.nfev) == (ps.Status.RUNNING, False, 0, 9)
+    assert result.fun == sphere(x).min()
+
+
+def test_ask_returns_the_same_points_until_they_are_told():
+    optimizer = ps.Optimizer(BOX, n_particles=9, rng=5)
+    for _ in range(3):
+        x = optimizer.ask()
+        again = optimizer.ask()
+        assert_array_equal(x, again)
+        again[:] = 0.0  # mine now
+        assert_array_equal(x, optimizer.ask())
+        optimizer.tell(sphere(x))
+        assert not np.isin(x, optimizer.ask()).any()
+
+
+def test_values_without_a_question_are_refused_and_change_nothing():
+    optimizer = ps.Optimizer(BOX, n_particles=4, rng=5)
+    with pytest.raises(RuntimeError, match="call ask first"):
+        optimizer.tell([1.0, 2.0, 3.0, 4.0])
+    optimizer.tell(sphere(optimizer.ask()))
+    with pytest.raises(RuntimeError, match="call ask first"):
+        optimizer.tell([1.0, 2.0, 3.0, 4.0])
+    assert (optimizer.nit, optimizer.nfev) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "text"),
+    [
+        ([1.0, 2.0], ValueError, r"shape \(4,\).*got \(2,\)"),
+        ([[1.0, 2.0, 3.0, 4.0]], ValueError, r"shape \(4,\).*got \(1, 4\)"),
+        (1.0, ValueError, r"got \(\)"),
+        ([1.0, 2.0, 3.0, 4.0j], TypeError, "real numbers, got complex128"),
+        (["a", "b", "c", "d"], TypeError, "real numbers"),
+        ([1.0, None, 2.0, 3.0], TypeError, "real numbers, got object"),
+    ],
+)
+def test_values_of_the_wrong_form_are_refused_and_can_be_told_again(values, error, text):
+    optimizer = ps.Optimizer(BOX, n_particles=4, rng=5)
+    x = optimizer.ask()
+    with pytest.raises(error, match=text):
+        optimizer.tell(values)
+    optimizer.tell(sphere(x))
+    assert optimizer.nfev == 4
+
+
+def test_told_failures_are_counted_and_never_best():
+    optimizer = ps.Optimizer(BOX, n_particles=4, rng=5)
+    optimizer.ask()
+    optimizer.tell([np.nan, 2.0, np.inf, 3.0])
+    assert (optimizer.n_failed, optimizer.result.fun) == (1, 2.0)
+
+
+def test_a_first_swarm_that_failed_everywhere_is_an_error():
+    optimizer = ps.Optimizer(BOX, n_particles=4, rng=5)
+    optimizer.ask()
+    with pytest.raises(ValueError, match="no finite value"):
+        optimizer.tell([np.nan, np.inf, np.nan, np.nan])
+
+
+def test_points_injected_before_the_start_are_part_of_the_first_swarm():
+    optimizer = ps.Optimizer(BOX, n_particles=6, rng=5)
+    optimizer.inject([[1.0, 1.0], [2.0, 2.0]], [-3.0, 9.0])
+    x = optimizer.ask()
+    assert x.shape == (4, 2)
+    with pytest.raises(RuntimeError, match="before injecting"):
+        optimizer.inject([0.0, 0.0], 1.0)
+    optimizer.tell(sphere(x))
+    assert (optimizer.nfev, optimizer.result.fun) == (4, -3.0)
+    assert_array_equal(optimizer.swarm.position[:2], [[1.0, 1.0], [2.0, 2.0]])
+
+
+def test_points_injected_later_replace_the_worst_bests_and_lead_if_they_are_best():
+    optimizer = ps.Optimizer(BOX, n_particles=5, rng=5)
+    optimizer.ask()
+    optimizer.tell([5.0, 1.0, 4.0, 2.0, 3.0])
+    optimizer.inject([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], [3.5, 0.5, 99.0])
+    assert_array_equal(optimizer.swarm.best_value, [0.5, 1.0, 3.5, 2.0, 3.0])
+    assert_array_equal(optimizer.swarm.best_position[[0, 2]], [[1.0, 1.0], [0.0, 0.0]])
+    assert_array_equal(optimizer.result.x, [1.0, 1.0])
+    assert (optimizer.result.fun, optimizer.nfev) == (0.5, 5)
+
+
+def test_worse_and_failed_points_are_injected_in_vain():
+    optimizer = ps.Optimizer(BOX, n_particles=5, rng=5)
+    optimizer.ask()
+    optimizer.tell([5.0, 1.0, 4.0, 2.0, 3.0])
+    before = optimizer.swarm
+    optimizer.inject([[0.0, 0.0], [1.0, 1.0]], [np.nan, 6.0])
+    assert_same_swarm(optimizer.swarm, before)
+
+
+def test_injected_points_must_lie_in_the_box_and_have_values():
+    optimizer = ps.Optimizer(BOX, n_particles=5, rng=5)
+    with pytest.raises(ValueError, match="x must lie inside the bounds: element 1 of point 0 is 7.0"):
+        optimizer.inject([0.0, 7.0], 1.0)
+    with pytest.raises(ValueError, match="f must hold one value for each of the 1 points"):
+        optimizer.inject([0.0, 0.0], [1.0, 2.0])
+
+
+def test_an_injected_optimum_pulls_the_swarm():
+    with_help, alone = (ps.Optimizer(BOX, n_particles=10, rng=5) for _ in range(2))
+    for optimizer in (with_help, alone):
+        optimizer.tell(sphere(optimizer.ask()))
+    with_help.inject([1.3, -2.1], 0.0)
+    for _ in range(10):
+        for optimizer in (with_help, alone):
+            optimizer.tell(sphere(optimizer.ask()))
+    assert np.median(with_help.swarm.best_value) < np.median(alone.swarm.best_value)
+
+
+PICKLED = {
+    "default": {},
+    "stochastic attractors": {
+        "method": ps.PAO(attractors=(ps.attractors.GaussianPoint(), ps.attractors.global_best)),
+    },
+    "dense noise": {"method": ps.PAO(noise_scale=ps.noise.covariance)},
+    "repeated measurements": {"reevaluate": 0.3},
+    "batch": {"rng": [1, 2, 3]},
+}
+
+
+@pytest.mark.parametrize("before", [0, 1, 7])
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("kind", PICKLED)
+def test_an_optimizer_that_was_saved_and_loaded_goes_on_as_if_nothing_had_happened(kind, asked, before):
+    settings = {"n_particles": 9, "rng": 5} | PICKLED[kind]
+    straight, saved = ps.Optimizer(BOX, **settings), ps.Optimizer(BOX, **settings)
+    for _ in range(before):
+        for optimizer in (straight, saved):
+            optimizer.tell(sphere(optimizer.ask()))
+    if asked:
+        saved.ask()
+    loaded = pickle.loads(pickle.dumps(saved))
+    for _ in range(12):
+        for optimizer in (straight, loaded):
+            optimizer.tell(sphere(optimizer.ask()))
+    assert_same_swarm(loaded.swarm, straight.swarm)
+    assert (loaded.nit, loaded.nfev) == (straight.nit, straight.nfev)
+
+
+def test_saving_does_not_disturb_the_optimizer_that_is_saved():
+    optimizers = [ps.Optimizer(BOX, n_particles=9, rng=5) for _ in range(2)]
+    for _ in range(6):
+        pickle.dumps(optimizers[0])
+        for optimizer in optimizers:
+            optimizer.tell(sphere(optimizer.ask()))
+    assert_same_swarm(optimizers[0].swarm, optimizers[1].swarm)
+
+
+def test_a_batch_has_no_single_result():
+    optimizer = ps.Optimizer(BOX, n_particles=5, rng=[1, 2])
+    assert optimizer.ask().shape == (2, 5, 2)
+    optimizer.tell(sphere(optimizer.ask()))
+    with pytest.raises(ValueError, match="a batch of runs has no single result"):
+        optimizer.result
+
+
+def test_a_batch_of_optimizers_is_the_single_ones_side_by_side():
+    batch = ps.Optimizer(BOX, n_particles=5, rng=[1, 2])
+    alone = [ps.Optimizer(BOX, n_particles=5, rng=seed) for seed in (1, 2)]
+    for _ in range(6):
+        assert_array_equal(batch.ask(), [one.ask() for one in alone])
+        for optimizer in (batch, *alone):
+            optimizer.tell(sphere(optimizer.ask()))
+
+
+def test_the_users_arrays_are_never_changed():
+    bounds, x0, f0 = np.array(BOX, dtype=float), np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([2.0, 3.0])
+    copies = [a.copy() for a in (bounds, x0, f0)]
+    result = ps.minimize(sphere, bounds, x0=x0, f0=f0, n_particles=5, maxiter=3, rng=1)
+    result.x[:] = 0
+    for array, copy in zip((bounds, x0, f0), copies, strict=True):
+        assert_array_equal(array, copy)
+    assert_same_run(*(ps.minimize(sphere, bounds, x0=x0, f0=f0, n_particles=5, rng=1) for _ in range(2)))
