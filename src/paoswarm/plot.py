@@ -97,7 +97,8 @@ def swarm(
         grid = np.tile(state.global_best[0], (points * points, 1))
         grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
         values = np.asarray(fun(grid) if vectorized else [fun(row) for row in grid], dtype=float)
-        ax.contourf(across, up, values.reshape(points, points), levels=30, cmap="Greys", alpha=0.6)
+        palest = float(np.nanmax(values) + 0.8 * np.ptp(values[np.isfinite(values)]))  # so that particles stand out
+        ax.contourf(across, up, values.reshape(points, points), levels=30, cmap="Greys", vmax=palest)
     if method is not None:
         law = method.step_law(state, rng=0)
         for centre, covariance in zip(law.mean_position, _position_covariances(law), strict=True):
@@ -154,7 +155,7 @@ def element(
             ax.axhline(side * rho, color="C3", ls=":", lw=1, label="stationary spread, two sigma" if side > 0 else None)
     ax.set_xlabel("time")
     ax.set_ylabel("distance from the attractor")
-    ax.legend(fontsize="small")
+    ax.legend(fontsize="small", loc="upper right")
     return ax
 
 

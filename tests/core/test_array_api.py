@@ -1,0 +1,121 @@
+"""Pure kernels use only the array API standard: they run on strict arrays and agree with NumPy."""
+
+import array_api_strict as strict
+import by_hand
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from paoswarm.algorithms.schedules import patient_step
+from paoswarm.core import attractors, bounds, noise
+from paoswarm.core import swarm as kernels
+from paoswarm.core.dynamics import exact_transition, slow_rate
+from paoswarm.core.swarm import Proposal
+
+
+@pytest.fixture(autouse=True)
+def version():
+    strict.set_array_api_strict_flags(api_version="2024.12")
+    yield
+    strict.reset_array_api_strict_flags()
+
+
+def converted(tree):
+    """Every array of a nested tuple as a strict array."""
+    if isinstance(tree, tuple):
+        parts = (converted(part) for part in tree)
+        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    return tree if tree is None else strict.asarray(tree)
+
+
+def leaves(tree):
+    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, tuple) else [tree]
+
+
+def agree(kernel, *arguments):
+    """A kernel gives strict arrays for strict arrays, with the numbers that NumPy gives."""
+    plain, other = (leaves(kernel(*given)) for given in (arguments, converted(arguments)))
+    for expected, found in zip(plain, other, strict=True):
+        assert expected is found is None or isinstance(found, type(strict.asarray(1.0)))
+        if expected is not None:
+            assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.fixture
+def batch():
+    swarm = by_hand.drawn(3, batch=(2,))
+    return swarm._replace(best_value=np.where(swarm.best_value > 1, np.inf, swarm.best_value))
+
+
+POINTS, VALUES = np.random.default_rng(1).normal(size=(2, 2, 7, 3)), np.random.default_rng(2).normal(size=(2, 7))
+
+
+def test_the_transition():
+    zeta, omega, dt = np.array([0.0, 0.2, 1.0, 5.0]), np.array([1.0, 2.0, 0.3, 4.0]), np.array([0.0, 1.0, 2.0, 50.0])
+    agree(exact_transition, zeta, omega, dt)
+    agree(exact_transition, *map(np.asarray, (0.2, 1.4, 1.0)))
+    agree(slow_rate, zeta)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_first_swarm(noisy):
+    values = np.where(VALUES > 1, np.nan, VALUES)
+    agree(lambda *a: kernels.start(*a, noisy=noisy), POINTS[0], values, np.full(3, -2.0), np.full(3, 5.0))
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_record(batch, noisy):
+    if noisy:
+        batch = batch._replace(repeats=kernels.measured_once(batch.value))
+    agree(kernels.record, batch, Proposal(*POINTS), VALUES)
+    agree(kernels.record, batch, Proposal(*POINTS), VALUES, VALUES > 0)
+
+
+def test_spread_and_select(batch):
+    agree(kernels.spread, batch)
+    agree(kernels.select, np.array([True, False]), batch, by_hand.drawn(4, batch=(2,)))
+
+
+@pytest.mark.parametrize("rule", ["reflect", "periodic", "none"])
+def test_a_wall(batch, rule):
+    agree(bounds.WALLS[rule].apply, 5 * POINTS[0], POINTS[1], batch.lower, batch.upper)
+
+
+@pytest.mark.parametrize(
+    "attractor",
+    [
+        attractors.global_best,
+        attractors.local_best,
+        attractors.average_particle,
+        attractors.weighted_average_particle,
+    ],
+)
+def test_an_attractor(batch, attractor):
+    agree(attractor, batch)
+
+
+@pytest.mark.parametrize("topology", ["ring", "von neumann"])
+def test_a_neighbourhood(batch, topology):
+    agree(lambda swarm: attractors.NeighbourhoodBest(topology)(swarm, None), batch)
+
+
+def test_differential_evolution(batch):
+    uniform = tuple(np.random.default_rng(3).random((2, 7, width)) for width in (3, 1, 3))
+
+    class Source:
+        def __init__(self, arrays):
+            self.arrays = list(arrays)
+
+        def uniform(self, *shape):
+            return self.arrays.pop(0)
+
+    agree(lambda swarm, arrays: attractors.DifferentialEvolution()(swarm, Source(arrays)), batch, uniform)
+
+
+@pytest.mark.parametrize("scale", [noise.spread, noise.mean_to_best, noise.covariance])
+def test_a_noise_scale(batch, scale):
+    agree(scale, batch._replace(best_value=batch.value))
+
+
+def test_an_adaptive_step(batch):
+    agree(patient_step().of_swarm, batch)

@@ -1,0 +1,147 @@
+"""Random numbers: standard normal, uniform, and the same for a run alone and in a batch. Every seed is fixed."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy.stats import chi2, kstest, norm
+
+from paoswarm.core.random import Draw, generator, spawn
+
+BIT_GENERATORS = [np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64]
+
+
+def draw(seed=11):
+    return Draw([np.random.default_rng(seed)], ())
+
+
+@pytest.mark.parametrize("bits", BIT_GENERATORS)
+def test_normal_deviates_are_standard_normal(bits):
+    z = Draw([np.random.Generator(bits(5))], ()).normal(200_000).astype(float)
+    n = len(z)
+    assert kstest(z, "norm").pvalue > 1e-4
+    # Raw moments 0, 1, 0, 3 at five standard errors.
+    for power, expected, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((z**power).mean() - expected) < 5 * np.sqrt(variance / n)
+    for tail in (2.0, 3.0, 4.0):
+        p = 2 * norm.sf(tail)
+        assert abs((np.abs(z) > tail).mean() - p) < 5 * np.sqrt(p / n) + 1 / n
+    # False alarms: 4 generators with 1e-4 and 7 times 6e-7: 0.04 %.
+
+
+def test_small_draws_are_as_normal_as_large_ones():
+    source = draw()
+    z = np.concatenate([source.normal(2, 3, 1).ravel() for _ in range(5000)])
+    assert kstest(z, "norm").pvalue > 1e-4  # false alarms 1e-4
+
+
+def test_deviates_do_not_depend_on_each_other():
+    source = draw(2)
+    z = np.array([source.normal(2, 10) for _ in range(20_000)], dtype=float).reshape(-1, 20)
+    n = len(z)
+    limit = norm.isf(1e-7) / np.sqrt(n)
+    # Correlations of z, z^2 and |z| between all places of a draw, the two halves of a pair among them, and with the
+    # draw before. 3 (190 + 400) numbers, two-sided 2e-7 each: false alarms 4e-4.
+    for part in (z, z**2, np.abs(z)):
+        standard = (part - part.mean(axis=0)) / part.std(axis=0)
+        within = standard.T @ standard / n
+        assert np.abs(within[np.triu_indices(20, 1)]).max() < limit
+        assert np.abs(standard[1:].T @ standard[:-1] / n).max() < limit
+
+
+def test_the_two_halves_of_a_pair_are_a_round_cloud():
+    source = draw(3)
+    first, second = source.normal(2, 100_000).astype(float)
+    squares, angle = first**2 + second**2, np.arctan2(second, first)
+    assert kstest(squares, chi2(2).cdf).pvalue > 1e-4  # false alarms of the three: 3e-4
+    assert kstest(angle / (2 * np.pi) + 0.5, "uniform").pvalue > 1e-4
+    assert abs(np.corrcoef(squares, angle)[0, 1]) < 4 / np.sqrt(len(angle))
+
+
+def test_streams_of_different_runs_are_independent():
+    source = Draw([np.random.default_rng(s) for s in spawn(1, 2)], (2,))
+    a, b = source.normal(100_000).astype(float)
+    assert abs(np.corrcoef(a, b)[0, 1]) < 4 / np.sqrt(len(a))  # false alarms 6e-5
+
+
+def test_uniform_deviates_are_uniform_below_one():
+    u = draw().uniform(100_000)
+    assert u.dtype == np.float64
+    assert u.min() >= 0
+    assert u.max() < 1
+    assert kstest(u, "uniform").pvalue > 1e-4  # false alarms 1e-4
+
+
+def test_the_largest_word_is_below_one_and_the_smallest_is_finite(monkeypatch):
+    for word in (0, 2**64 - 1, 0xFFFFFFFF, 0xFFFFFFFF00000000):
+        monkeypatch.setattr(Draw, "_raw", staticmethod(lambda rng, count, word=word: np.full(count, word, np.uint64)))
+        assert 0 <= draw().uniform(1)[0] < 1
+        assert np.isfinite(draw().normal(7)).all()
+        assert np.abs(draw().normal(7)).max() < 6.8
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 5, 3), (1,), (100, 100), (3, 3, 3)])
+def test_run_r_alone_is_run_r_in_a_batch(shape):
+    seeds = spawn(7, 4)
+    batch = Draw([generator(s) for s in seeds], (4,))
+    alone = [Draw([generator(s)], ()) for s in seeds]
+    for _ in range(3):  # kinds and shapes interleaved, beyond one stock of deviates
+        for kind, size in (("normal", shape), ("uniform", shape), ("normal", (5000,)), ("uniform", (2,))):
+            together = getattr(batch, kind)(*size)
+            assert together.shape == (4, *size)
+            for r in range(4):
+                assert_array_equal(together[r], getattr(alone[r], kind)(*size))
+
+
+def test_no_deviate_is_handed_out_twice():
+    source = draw()
+    seen = np.concatenate([source.normal(4, 5).ravel() for _ in range(900)] + [source.normal(3).ravel()])
+    assert len(np.unique(seen)) > 0.995 * len(seen)  # single precision: a few of 18 000 agree by chance
+
+
+def test_the_number_of_streams_must_fill_the_batch():
+    with pytest.raises(ValueError, match=r"2 generators do not fill a batch of shape \(3,\)"):
+        Draw([np.random.default_rng(1)] * 2, (3,))
+
+
+def test_the_same_seed_gives_the_same_stream():
+    for seed in (5, np.int64(5), np.random.SeedSequence(5), np.random.default_rng(5)):
+        assert_array_equal(generator(seed).random(3), np.random.default_rng(5).random(3))
+    assert generator(None).random() != generator(None).random()
+
+
+def test_a_generator_is_used_as_it_is():
+    rng = np.random.default_rng(5)
+    assert generator(rng) is rng
+
+
+def test_a_seed_sequence_is_not_consumed():
+    seed = np.random.SeedSequence(5)
+    first = [generator(s).random() for s in spawn(seed, 3)]
+    seed.spawn(2)
+    assert [generator(s).random() for s in spawn(seed, 3)] == first
+    assert seed.n_children_spawned == 2
+    assert generator(seed).random() == generator(seed).random()
+
+
+def test_a_child_of_a_seed_sequence_is_another_seed():
+    mother = np.random.SeedSequence(5)
+    one, two = mother.spawn(2)
+    numbers = {generator(s).random() for s in (mother, one, two)} | {generator(s).random() for s in spawn(one, 2)}
+    assert len(numbers) == 5
+
+
+def test_run_r_has_the_same_seed_in_a_larger_batch():
+    assert [s.spawn_key for s in spawn(3, 2)] == [s.spawn_key for s in spawn(3, 5)][:2]
+
+
+@pytest.mark.parametrize("bad", ["1", 1.5, [1, 2], np.random.RandomState(1)])
+def test_a_bad_seed_is_refused(bad):
+    with pytest.raises(TypeError, match=f"rng must be .* got {type(bad).__name__}"):
+        generator(bad)
+
+
+def test_numpys_global_state_is_left_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    generator(None)
+    draw().normal(10)
+    assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002

@@ -1,0 +1,166 @@
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from objectives import Recording, assert_same_run, sphere
+from scipy.optimize import Bounds
+
+import paoswarm as ps
+
+BOX = [(-4, 5), (-6, 3), (0, 1)]
+inf, nan = np.inf, np.nan
+
+
+def refused(error, text, bounds=BOX, solve=ps.minimize, **arguments):
+    """The call raises, says why, and has not evaluated anything."""
+    fun = Recording(sphere)
+    with pytest.raises(error, match=text):
+        solve(fun, bounds, **arguments)
+    assert fun.calls == 0
+
+
+@pytest.mark.parametrize("solve", [ps.minimize, ps.minimize_many])
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        ([(0, 1), (3, 2)], r"bounds\[1\] is \(3.0, 2.0\): the lower end is above the upper one \(reversed\?\)"),
+        ([(0, 1), (2, 2)], r"bounds\[1\] is \(2.0, 2.0\): no room to search"),
+        ([(0, inf)], r"bounds\[0\] is \(0.0, inf\): both ends must be finite"),
+        ([(-inf, inf)], r"bounds\[0\] is \(-inf, inf\): both ends must be finite"),
+        ([(0, 1), (0, nan)], r"bounds\[1\] is \(0.0, nan\): NaN is no bound"),
+        ([(None, 1)], "NaN is no bound"),
+        ([[0, 0, 0], [1, 1, 1]], r"got an array of shape \(2, 3\) \(transpose it\?\)"),
+        (np.zeros((4, 3)), r"\(low, high\) pairs.*got an array of shape \(4, 3\)"),
+        ([], r"got an array of shape \(0,\)"),
+        (np.empty((0, 2)), r"got an array of shape \(0, 2\)"),
+        ((0, 1), r"got an array of shape \(2,\)"),
+        (5.0, r"got an array of shape \(\)"),
+        (None, r"got an array of shape \(\)"),
+        ("box", "pairs.*got 'box'"),
+        ([(0, 1), (0, 1, 2)], r"pairs.*got \[\(0, 1\), \(0, 1, 2\)\]"),
+        ([("a", "b")], r"pairs.*got \[\('a', 'b'\)\]"),
+        (Bounds(0, inf), "both ends must be finite"),
+        (Bounds([0, 3], [1, 2]), "reversed"),
+    ],
+)
+def test_a_box_that_is_none_is_refused_with_its_reason(bounds, text, solve):
+    refused(ValueError, text, bounds, solve)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 4), max_size=3).filter(lambda s: len(s) != 2 or s[1] != 2 or s[0] == 0))
+def test_bounds_of_any_wrong_shape_are_refused(shape):
+    refused(ValueError, "bounds must be a sequence of", np.ones(shape))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(arrays(float, (3, 2), elements=st.one_of(st.floats(-1e300, 1e300), st.sampled_from([inf, -inf, nan]))))
+def test_any_pairs_are_either_a_box_or_refused(pairs):
+    if np.isfinite(pairs).all() and np.all(pairs[:, 0] < pairs[:, 1]):
+        assert ps.Optimizer(pairs, n_particles=2, rng=1).ask().shape == (2, 3)
+    else:
+        refused(ValueError, r"bounds\[\d\] is \(", pairs)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [np.array(BOX), tuple(map(list, BOX)), Bounds([-4, -6, 0], [5, 3, 1]), [*BOX[:2], (np.float32(0), np.int8(1))]],
+)
+def test_every_way_to_write_a_box_means_the_same(bounds):
+    assert_same_run(ps.minimize(sphere, bounds, maxiter=5, rng=1), ps.minimize(sphere, BOX, maxiter=5, rng=1))
+
+
+NOT_WHOLE = st.one_of(
+    st.floats(),
+    st.text(max_size=3),
+    st.booleans(),
+    st.complex_numbers(max_magnitude=10),
+    st.lists(st.integers(), max_size=2),
+)
+LEAST = {"maxiter": 0, "maxfev": 1, "stagnation": 1, "n_particles": 2, "workers": 1}
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(name=st.sampled_from(sorted(LEAST)), given=NOT_WHOLE, below=st.one_of(st.none(), st.integers(1, 10**6)))
+def test_counts_that_are_not_whole_or_too_small_are_refused(name, given, below):
+    given = given if below is None else LEAST[name] - below
+    assume((name, given) != ("workers", -1))  # one process per core
+    refused(ValueError, f"{name} must be a whole number of at least {LEAST[name]}, got ", **{name: given})
+
+
+@pytest.mark.parametrize("runs", [0, -1, 2.0, "3", None, True])
+def test_the_number_of_runs_must_be_whole_and_positive(runs):
+    refused(ValueError, "runs must be a whole number of at least 1, got ", solve=ps.minimize_many, runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"tol": -1e-9}, "tol must be at least 0, got -1e-09"),
+        ({"tol": nan}, "tol must be a number, got nan"),
+        ({"tol": "small"}, "tol must be a number, got 'small'"),
+        ({"tol": None}, "tol must be a number, got None"),
+        ({"target": nan}, "target must be a number, got nan"),
+        ({"target": "low"}, "target must be a number, got 'low'"),
+        ({"target": [0.0]}, r"target must be a number, got \[0.0\]"),
+        ({"time_limit": 0}, "time_limit must be greater than 0, got 0"),
+        ({"time_limit": -1.0}, "time_limit must be greater than 0, got -1.0"),
+        ({"reevaluate": -0.1}, "reevaluate must be at least 0, got -0.1"),
+        ({"reevaluate": 1.5}, "reevaluate is a share of the swarm between 0 and 1, got 1.5"),
+        ({"reevaluate": True}, "reevaluate must be a number, got True"),
+        ({"init": "latinhyperube"}, r"got 'latinhyperube' \(did you mean 'latinhypercube'\?\)"),
+        ({"init": "Sobel"}, r"got 'Sobel' \(did you mean 'sobol'\?\)"),
+        ({"init": "grid"}, "init must be one of latinhypercube, sobol, halton, random or an array of points, got 'grid'"),
+        ({"init": np.zeros((5, 2))}, r"init must have shape \(3,\) or \(m, 3\) for 3 unknowns, got \(5, 2\)"),
+        ({"init": np.full((5, 3), 9.0)}, "init must lie inside the bounds"),
+        ({"init": [[0, 0, 0.5]]}, "the number of points in init must be a whole number of at least 2, got 1"),
+        ({"init": None}, r"init must have shape \(3,\) or \(m, 3\)"),
+        ({"init": 7}, r"init must have shape \(3,\) or \(m, 3\)"),
+        ({"init": np.zeros((4, 3)), "x0": [0, 0, 0]}, "either as x0 or as init, not as both"),
+        ({"x0": [0.0, 0.0]}, r"x0 must have shape \(3,\) or \(m, 3\) for 3 unknowns, got \(2,\)"),
+        ({"x0": 1.0}, r"x0 must have shape \(3,\)"),
+        ({"x0": np.zeros((2, 2, 3))}, r"x0 must have shape \(3,\).*got \(2, 2, 3\)"),
+        ({"x0": np.zeros((0, 3))}, r"x0 must have shape"),
+        ({"x0": "start"}, r"x0 must be numbers of shape \(3,\) or \(m, 3\), got 'start'"),
+        ({"x0": [0, 0, 1.5]}, r"x0 must lie inside the bounds: element 2 of point 0 is 1.5, bounds \(0.0, 1.0\)"),
+        ({"x0": [[0, 0, 0], [0, -7, 0]]}, r"element 1 of point 1 is -7.0, bounds \(-6.0, 3.0\)"),
+        ({"x0": [0, nan, 0]}, "x0 must lie inside the bounds: element 1 of point 0 is nan"),
+        ({"x0": np.zeros((7, 3)), "n_particles": 6}, "x0 has 7 points but there are only n_particles=6"),
+        ({"f0": [1.0]}, "f0 holds the values of x0, which is missing"),
+        ({"x0": [0, 0, 0], "f0": [1.0, 2.0]}, r"f0 must hold one value for each of the 1 points, got shape \(2,\)"),
+        ({"x0": np.zeros((2, 3)), "f0": 1.0}, r"f0 must hold one value for each of the 2 points, got shape \(\)"),
+        ({"x0": [0, 0, 0], "f0": "good"}, "f0 must be 1 real numbers, got 'good'"),
+    ],
+)
+@pytest.mark.parametrize("solve", [ps.minimize, ps.minimize_many])
+def test_a_wrong_argument_is_named_with_its_value_and_its_rule(arguments, text, solve):
+    refused(ValueError, text, solve=solve, **arguments)
+
+
+@pytest.mark.parametrize("solve", [ps.minimize, ps.minimize_many])
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"method": "pao"}, r"method must be a paoswarm method such as PAO\(\), got 'pao'"),
+        ({"method": ps.PAO}, "method must be a paoswarm method"),
+        ({"rng": "seed"}, "rng must be an int, a numpy.random.Generator, a SeedSequence or None, got str"),
+        ({"rng": 1.5}, "rng must be .*, got float"),
+        ({"rng": np.random}, "rng must be .*, got module"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_refused(arguments, text, solve):
+    refused(TypeError, text, solve=solve, **arguments)
+
+
+@pytest.mark.parametrize("fun", [None, 3.0, "sphere", [sphere]])
+def test_an_objective_must_be_callable(fun):
+    for solve in (ps.minimize, ps.minimize_many):
+        with pytest.raises(TypeError, match="fun must be callable, got "):
+            solve(fun, BOX)
+
+
+def test_options_are_keywords_and_misspelt_ones_are_refused():
+    refused(TypeError, "max_iter", max_iter=3)
+    with pytest.raises(TypeError):
+        ps.minimize(sphere, BOX, ps.PAO())
