@@ -10,7 +10,7 @@ from scipy.stats import kstest, norm
 import paoswarm as ps
 from paoswarm.core import bounds
 from paoswarm.core.noise import Dense
-from paoswarm.core.swarm import Repeats
+from paoswarm.core.swarm import CAUTION, Repeats
 
 LOWER, UPPER = -1.0, 2.0
 RULES = list(bounds.WALLS)
@@ -144,8 +144,9 @@ def test_the_weights_do_not_change_under_monotone_transformations(line, change):
 
 
 def test_the_weights_follow_the_cautious_score_where_the_noise_is_known(line):
-    noisy = line._replace(repeats=Repeats(*map(np.asarray, ([9.0, 1.0, 9.0, 9.0, 9.0], 4.0, 1.0))))
-    # sd 2: scores 5 + 4/3, 1 + 4, 3 + 4/3, 2 + 4/3, 4 + 4/3, so the lucky first best falls to rank 3.
+    often, once = 1e12, 1.0
+    repeats = Repeats(*map(by_hand.frozen, ([often, once, often, often, often], (2.5 / CAUTION) ** 2, 1.0)))
+    noisy = line._replace(repeats=repeats)  # scores 5, 1 + 2.5, 3, 2, 4: the lucky leader falls to rank 3
     raw = np.maximum(np.log(3.0) - np.log([5, 3, 2, 1, 4]), 0)
     assert_allclose(optimum(noisy).weights, raw / raw.sum(), rtol=1e-15)
 

@@ -7,6 +7,7 @@ from by_hand import frozen
 from numpy.testing import assert_allclose, assert_array_equal
 
 from paoswarm.core.swarm import (
+    CAUTION,
     Proposal,
     Repeats,
     measured_once,
@@ -143,19 +144,23 @@ def test_nothing_is_known_of_the_noise_at_first():
     assert_array_equal(score(swarm.best_value, swarm.repeats), [3, 4])
 
 
-def test_the_score_is_the_mean_plus_two_standard_errors():
+def test_the_score_is_the_mean_plus_some_standard_errors():
     swarm = noisy([3, 4, 5], count=[1, 4, 16], squares=18, freedom=2)  # sd 3
-    assert_allclose(score(swarm.best_value, swarm.repeats), [3 + 6, 4 + 3, 5 + 1.5], rtol=1e-15)
+    errors = np.array([3, 1.5, 0.75])
+    assert_allclose(score(swarm.best_value, swarm.repeats), [3, 4, 5] + CAUTION * errors, rtol=1e-15)
     assert_array_equal(score(swarm.best_value, None), [3, 4, 5])
 
 
 def test_a_lucky_draw_is_not_accepted_where_the_noise_is_known():
-    swarm = noisy([3, 4, 5], count=[1, 4, 16], squares=18, freedom=2)  # a new point must win 9, 7, 6.5 by 6
-    after = record(swarm, proposal([6, 7, 8]), frozen([3.0, 1.5, 0.4]))
-    assert_array_equal(after.best_value, [3, 4, 0.4])
+    swarm = noisy([3, 4, 5], count=[1, 4, 16], squares=18, freedom=2)  # sd 3
+    limits = [3, 4, 5] + CAUTION * (np.array([3, 1.5, 0.75]) - 3)  # a new point was measured once
+    values = frozen(limits + [0.01, 0.01, -0.01])
+    after = record(swarm, proposal([6, 7, 8]), values)
+    assert (values[:2] < [3.02, 4]).all()
+    assert_array_equal(after.best_value, [3, 4, values[2]])
     assert_array_equal(after.best_position, [[0], [1], [8]])
-    assert_array_equal(after.repeats.count, [1, 4, 1])  # a new best was measured once
-    assert_array_equal(after.global_best, [[8]] * 3)  # scores 9, 7, 6.4
+    assert_array_equal(after.repeats.count, [1, 4, 1])
+    assert_array_equal(after.global_best, [[8]] * 3)
 
 
 def test_the_leader_is_the_most_reliable_and_not_the_luckiest():
@@ -180,7 +185,7 @@ def test_remeasuring_gives_the_running_mean_and_the_pooled_variance():
     assert swarm.repeats.freedom == 3 + 1 + 4
     pooled = sum(np.sum((s - np.mean(s)) ** 2) for s in seen) / 8
     assert_allclose(swarm.repeats.sd, np.sqrt(pooled), rtol=1e-13)
-    scores = [np.mean(s) + 2 * np.sqrt(pooled / len(s)) for s in seen]
+    scores = [np.mean(s) + CAUTION * np.sqrt(pooled / len(s)) for s in seen]
     assert_array_equal(swarm.global_best, [[np.argmin(scores)]] * 3)
     assert_allclose(swarm.global_value, np.mean(seen[int(np.argmin(scores))]), rtol=1e-13)
 

@@ -5,11 +5,7 @@ Every element of every particle is a damped spring, pulled by attractors and sha
     a = sum_r k_r alpha_r / k          y = x - a                                          (3)
     (y, v) <- A (y, v) + s H D,        s = sqrt(q nu),     x = y + a                      (12)
 
-and then the walls. ``A`` and ``H`` are the exact transition of `paoswarm.core.dynamics`. With a put in, (12) is
-linear in all that enters it, so that one matrix product moves the whole swarm::
-
-    (x)     (a11  a12  (1 - a11) k_1/k  ...  h11   0 )
-    (v)  <- (a21  a22    - a21   k_1/k  ...  h21  h22) (x, v, alpha_1, ..., sqrt(nu) D_1, sqrt(nu) D_2)
+and then the walls. ``A`` and ``H`` are the exact transition of `paoswarm.core.dynamics`.
 """
 
 from __future__ import annotations
@@ -32,13 +28,27 @@ from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 
 
-class Forces(NamedTuple):
-    """What acts on a swarm during one step."""
+class Coefficients(NamedTuple):
+    """What the hyperparameters amount to in one step: numbers, or arrays ``(..., n, 1)`` where particles differ."""
 
-    matrix: Array  # (2, 4 + r), or (..., n, 2, 4 + r) where the hyperparameters of particles differ
-    attractors: list[Array]  # each (*batch, n, d)
+    weights: tuple[Any, ...]  # k_r / k
+    a11: Any
+    a12: Any
+    a21: Any
+    a22: Any
+    h11: Any  # of sqrt(q) H
+    h21: Any
+    h22: Any
+
+
+class Drift(NamedTuple):
+    """One step without its deviates: where it leads, and how the deviates are scaled. Its arrays are its own."""
+
+    position: Array
+    velocity: Array
     scale: Array  # sqrt(nu)
     factor: Array | None  # of dense noise, instead of the scale
+    by: Coefficients
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +101,7 @@ class PAO:
     noise_scale: Any = spread
     walls: str = "clip"
     _random: tuple[bool, ...] = field(init=False, compare=False)
-    _constant: Array | None = field(init=False, compare=False)  # worked out once where nothing changes
+    _constant: Coefficients | None = field(init=False, compare=False)  # worked out once where nothing changes
 
     def __post_init__(self) -> None:
         pulls = self.attractors if isinstance(self.attractors, Sequence) else (self.attractors,)
@@ -117,7 +127,7 @@ class PAO:
         character.check_total(self)
         character.warn_if_unhealthy(self)
         changing = any(callable(p) or isinstance(p, schedules.Adaptive) for p in self.hyperparameters)
-        object.__setattr__(self, "_constant", None if changing else _matrix(*self.hyperparameters))
+        object.__setattr__(self, "_constant", None if changing else _coefficients(*self.hyperparameters))
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
@@ -218,13 +228,19 @@ class PAO:
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
-        forces = self._forces(state, draw, progress)
-        deviates = draw.normal(2, *state.position.shape[-2:])
-        if forces.factor is None:
-            deviates = forces.scale[..., None, :, :] * deviates
+        position, velocity, scale, factor, by = self._drift(state, draw, progress)
+        normal = draw.normal(2, *state.position.shape[-2:])
+        d1, d2 = normal[..., 0, :, :], normal[..., 1, :, :]
+        if factor is None:
+            d1, d2 = scale * d1, scale * d2
         else:
-            deviates = correlate(forces.factor[..., None, :, :, :], deviates)
-        return Proposal(*self._wall.apply(*_move(state, forces, deviates), state.lower, state.upper))
+            d1, d2 = correlate(factor, d1), correlate(factor, d2)
+        position += by.h11 * d1
+        d1 *= by.h21
+        d2 *= by.h22
+        velocity += d1
+        velocity += d2
+        return Proposal(*self._wall.apply(position, velocity, state.lower, state.upper))
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The swarm after the objective was measured at a proposal."""
@@ -235,16 +251,17 @@ class PAO:
 
         Stochastic attractors are drawn with ``rng``, and the law is the one for that draw.
         """
-        *batch, n, d = state.position.shape
-        forces = self._forces(state, Draw([generator(rng)] * math.prod(batch), tuple(batch)), progress)
-        position, velocity = _move(state, forces, np.zeros((*batch, 2, n, d)))
-        scale = forces.scale if forces.factor is None else np.sqrt(np.square(forces.factor).sum(axis=-1))
+        batch = state.position.shape[:-2]
+        drift = self._drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
+        scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))
+        h11, h21, h22 = (np.asarray(h)[..., 0] if np.ndim(h) else np.asarray(h) for h in drift.by[-3:])
+        columns = np.stack(np.broadcast_arrays(h11, np.zeros_like(h11), h21, h22), axis=-1)
         return StepLaw(
-            mean_position=position,
-            mean_velocity=velocity,
+            mean_position=drift.position,
+            mean_velocity=drift.velocity,
             scale=np.broadcast_to(scale, state.position.shape),
-            cholesky=forces.matrix[..., -2:],
-            factor=forces.factor,
+            cholesky=columns.reshape(*columns.shape[:-1], 2, 2),
+            factor=drift.factor,
             wall=self._wall,
             lower=state.lower[0],
             upper=state.upper[0],
@@ -254,50 +271,56 @@ class PAO:
     def _wall(self) -> bounds.Wall:
         return bounds.WALLS[self.walls]
 
-    def _forces(self, state: Swarm, draw: RandomSource, progress: float) -> Forces:
-        """Attractors, noise and coefficients of the next step."""
+    def _drift(self, state: Swarm, draw: RandomSource, progress: float) -> Drift:
+        """Everything of a step but its normal deviates, equations (3) and (12).
+
+        What is written to with ``+=`` and ``*=`` was made here: half of the time of a small swarm is memory traffic.
+        """
+        by = self._constant
+        if by is None:
+            by = _coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
+        centre: Any = None
+        for weight, pull, random in zip(by.weights, self.attractors, self._random, strict=True):
+            pulled = weight * _fitting(pull(state, draw) if random else pull(state), state, pull)
+            if centre is None:
+                centre = pulled
+            else:
+                centre += pulled
+        velocity = state.position - centre  # y, for now
+        position = by.a11 * velocity
+        position += by.a12 * state.velocity
+        position += centre
+        velocity *= by.a21
+        velocity += by.a22 * state.velocity
+        return Drift(position, velocity, *self._noise(state), by)
+
+    def _noise(self, state: Swarm) -> tuple[Array, Array | None]:
+        """The square root of nu, or of dense noise a factor ``(..., n or 1, d, d)``."""
         xp = state.position.__array_namespace__()
-        matrix = self._constant
-        if matrix is None:
-            matrix = _matrix(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
-        pulls = [
-            _fitting(pull(state, draw) if random else pull(state), state, pull)
-            for pull, random in zip(self.attractors, self._random, strict=True)
-        ]
         nu = self.noise_scale(state)
         if not isinstance(nu, Dense):
-            return Forces(matrix, pulls, xp.sqrt(_fitting(nu, state, self.noise_scale)), None)
+            return xp.sqrt(_fitting(nu, state, self.noise_scale)), None
         factor = square_root(nu.covariance)
         if factor.ndim == state.position.ndim:  # one covariance for the whole swarm
             factor = factor[..., None, :, :]
         if nu.strength is not None:
             factor = xp.sqrt(nu.strength)[..., None, None] * factor
-        return Forces(matrix, pulls, xp.zeros_like(state.position), factor)
+        return xp.zeros_like(state.position), factor
 
 
-def _move(state: Swarm, forces: Forces, deviates: Array) -> tuple[Array, Array]:
-    """Position and velocity after the step (12), before the walls; ``deviates`` (*batch, 2, n, d) come scaled."""
-    xp = state.position.__array_namespace__()
-    *batch, n, d = state.position.shape
-    rows = [state.position, state.velocity, *forces.attractors, xp.reshape(deviates, (*batch, 2 * n, d))]
-    acting = xp.concat(rows, axis=-2)
-    k = forces.matrix.shape[-1]
-    if forces.matrix.ndim == 2:
-        moved = xp.reshape(forces.matrix @ xp.reshape(acting, (*batch, k, n * d)), (*batch, 2, n, d))
-        return moved[..., 0, :, :], moved[..., 1, :, :]
-    each = forces.matrix @ xp.moveaxis(xp.reshape(acting, (*batch, k, n, d)), -3, -2)
-    return each[..., 0, :], each[..., 1, :]
-
-
-def _matrix(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Array:
-    """The matrix of a step from numbers, or from arrays over the particles; equations (2), (3), (8) and (12)."""
+def _coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
+    """Equations (2), (3) and (8) for numbers, or for arrays over the particles."""
     m, zeta, q, dt, *springs = np.broadcast_arrays(*(np.asarray(p, dtype=float) for p in (m, zeta, q, dt, *k)))
     total = sum(springs[1:], start=springs[0])
     law = exact_transition(zeta, np.sqrt(total / m), dt)
-    to_centre = np.stack([1 - law.A[..., 0, 0], -law.A[..., 1, 0]], axis=-1)
-    pulls = [(spring / total)[..., None] * to_centre for spring in springs]
-    shaking = np.sqrt(q)[..., None, None] * law.cholesky
-    return np.concatenate([law.A, np.stack(pulls, axis=-1), shaking], axis=-1)
+    entries = [law.A[..., i, j] for i in (0, 1) for j in (0, 1)]
+    entries += [np.sqrt(q) * law.cholesky[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]
+    return Coefficients(tuple(_per_element(spring / total) for spring in springs), *map(_per_element, entries))
+
+
+def _per_element(parameter: Any) -> Any:
+    """A number for all particles becomes a plain float; one number per particle gets an axis for its elements."""
+    return float(parameter) if np.ndim(parameter) == 0 else parameter[..., None]
 
 
 def _fitting(array: Array, state: Swarm, source: Any) -> Array:

@@ -9,6 +9,7 @@ remain double precision throughout.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ Seed = int | np.random.Generator | np.random.SeedSequence | None
 
 _TO_UNIT = np.float32(2.0**-32)
 _HALF_STEP = np.float32(2.0**-33)  # keeps the logarithm away from zero
-_AHEAD = 8192  # deviates per run drawn at once
+_AHEAD = 8192  # small arrays of deviates are drawn several at a time, up to so many
 _TO_ANGLE = np.float32(2.0 * math.pi * 2.0**-32)
 
 
@@ -51,7 +52,8 @@ class Draw:
     Parameters
     ----------
     generators : list of numpy.random.Generator
-        One per run.
+        One per run. Normal deviates come from a second stream, seeded from the first: so how many of them are drawn
+        ahead changes no number, and a run does not depend on its company.
     batch : tuple of int
         ``()`` for a single run without a batch axis, otherwise ``(len(generators),)``.
     """
@@ -61,16 +63,17 @@ class Draw:
             raise ValueError(f"{len(generators)} generators do not fill a batch of shape {batch}")
         self.generators = generators
         self.batch = batch
-        self._stock: dict[tuple[int, ...], list[Floats]] = {}  # normal deviates drawn ahead
+        entropy = (g.integers(0, 2**32, size=4, dtype=np.uint32) for g in generators)
+        self._shakers = [np.random.SFC64(words) for words in entropy]
+        self._stock: dict[tuple[int, ...], list[Floats]] = {}
 
     def normal(self, *shape: int) -> Floats:
         """Standard normal deviates of shape ``(*batch, *shape)``."""
         stock = self._stock.get(shape)
         if not stock:
-            # Small arrays are drawn several at a time. How many depends on the shape of one run
-            # alone, never on the batch, or a run would depend on its company.
-            ahead = max(1, _AHEAD // max(1, math.prod(shape)))
-            many = self._box_muller(ahead, math.prod(shape))
+            size = math.prod(shape)
+            ahead = max(1, _AHEAD // max(1, size * len(self._shakers)))
+            many = self._box_muller(ahead, size)
             stock = [many[:, i].reshape(*self.batch, *shape) for i in reversed(range(ahead))]
             self._stock[shape] = stock
         return stock.pop()
@@ -78,7 +81,7 @@ class Draw:
     def _box_muller(self, ahead: int, size: int) -> Floats:
         """``(runs, ahead, size)`` normal deviates."""
         pairs = (size + 1) // 2
-        words = self._words(ahead * pairs).view(np.uint32).reshape(-1, ahead, 2, pairs)
+        words = _words(self._shakers, ahead * pairs).view(np.uint32).reshape(-1, ahead, 2, pairs)
         radius = words[:, :, 0].astype(np.float32)
         radius *= _TO_UNIT
         radius += _HALF_STEP
@@ -94,16 +97,12 @@ class Draw:
 
     def uniform(self, *shape: int) -> Floats:
         """Uniform deviates on [0, 1) of shape ``(*batch, *shape)``."""
-        words = self._words(math.prod(shape))
+        words = _words([g.bit_generator for g in self.generators], math.prod(shape))
         return ((words >> np.uint64(11)) * 2.0**-53).reshape(*self.batch, *shape)
 
-    def _words(self, count: int) -> NDArray[np.uint64]:
-        """Raw words ``(runs, count)``."""
-        if len(self.generators) == 1:
-            return self._raw(self.generators[0], count).reshape(1, count)
-        return np.stack([self._raw(g, count) for g in self.generators])
 
-    @staticmethod
-    def _raw(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
-        words: NDArray[np.uint64] = rng.bit_generator.random_raw(count)
-        return words
+def _words(sources: Sequence[np.random.BitGenerator], count: int) -> NDArray[np.uint64]:
+    """Raw words ``(runs, count)``."""
+    if len(sources) == 1:
+        return sources[0].random_raw(count).reshape(1, count)
+    return np.stack([source.random_raw(count) for source in sources])

@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -84,14 +85,33 @@ class Evaluator:
 
     def __call__(self, x: Floats) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""
-        if self._checked or len(x) == 0:
+        if self._checked:
             return self._values(x)
+        if len(x) == 0:
+            return np.empty(0)
         # The first point goes alone: whatever is wrong with the function shows before work is lost, and a
         # function written for (d, m) cannot hide behind a square array of points.
         first = self._values(x[:1])
         rest = self._values(x[1:])
         self._checked = True
         return np.concatenate([first, rest])
+
+    def until(self, deadline: float | None, x: Floats) -> tuple[Floats, bool]:
+        """Values of as many rows as time allows, and whether an interrupt came; what was evaluated is kept.
+
+        Points that are sent elsewhere or evaluated in one call cannot be cut short; they are all evaluated.
+        """
+        if self._vectorized or self.is_parallel:
+            return self(x), False
+        values: list[Floats] = []
+        try:
+            for row in x:
+                if deadline is not None and time.monotonic() >= deadline:
+                    break
+                values.append(self(row[None]))
+        except KeyboardInterrupt:
+            return np.concatenate([*values, np.empty(0)]), True
+        return np.concatenate([*values, np.empty(0)]), False
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""

@@ -40,7 +40,7 @@ def solve(
     before = optimizer.nit
     try:
         while True:
-            _generation(optimizer, evaluate, limits, active, optimizer.nit - before)
+            interrupted = _generation(optimizer, evaluate, limits, active, optimizer.nit - before)
             swarm = optimizer.swarm
             assert swarm is not None
             if limits.stagnation is not None:
@@ -50,6 +50,7 @@ def solve(
             spread = swarms.spread(swarm) if limits.tol > 0 else None
             reached = limits.reached(swarm, spread, done, optimizer.nfev, stale)
             wish = after_generation(optimizer, spread)
+            wish = Status.INTERRUPTED if interrupted else wish
             if reached is None and wish is None:
                 continue
             going = status == 0
@@ -70,17 +71,24 @@ def solve(
 
 def _generation(
     optimizer: Optimizer, evaluate: Evaluator, limits: Limits, active: NDArray[np.bool_] | None, nit: int
-) -> None:
+) -> bool:
+    """Ask, evaluate and tell once; returns whether an interrupt came, after which what was evaluated is told."""
     x = optimizer.points(limits.progress(nit, optimizer.nfev))
     m, d = x.shape[-2:]
     k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
-    values = evaluate(rows.reshape(-1, d)).reshape(rows.shape[:-1])
+    interrupted = False
+    if optimizer.batch or optimizer.swarm is None:
+        values = evaluate(rows.reshape(-1, d)).reshape(rows.shape[:-1])
+    else:  # a single run under way may stop between two points
+        values, interrupted = evaluate.until(limits.deadline, rows)
+        k = len(values)
     if optimizer.swarm is None and not np.isfinite(values).any(axis=-1).all() and not optimizer.knows_a_value:
         raise evaluate.explain_total_failure()
     if k == m and active is None:
         optimizer.take(values)
-        return
+        return interrupted
     f = np.full((*optimizer.batch, m), np.nan)
     f[(..., slice(k)) if active is None else (active, slice(k))] = values
     optimizer.take(f, k, active)
+    return interrupted

@@ -74,14 +74,14 @@ def minimize(
     stagnation : int or None
         Stop after so many generations without improvement of the best value.
     time_limit : float or None
-        Seconds. A generation that has begun is finished.
+        Seconds. The point that is being evaluated is finished (with ``vectorized`` or ``workers``, the generation).
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
     f0 : array (m,), optional
         Their values where known (a warm start): these points are not evaluated again.
     init : str, array (n, d) or Swarm
         ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or ``result.swarm`` of an earlier run,
-        which is then continued. With the same Generator as ``rng`` it continues as if it had never stopped.
+        which is then continued without evaluating its points again.
     vectorized : bool
         Whether ``fun`` takes many points at once. Much faster where it can.
     workers : int or map-like
@@ -113,7 +113,7 @@ def minimize(
     -----
     A point where ``fun`` raises, or returns NaN or something that is not a real number, counts as +inf; it is counted
     in ``n_failed`` and the run goes on. If the whole first swarm fails, that is an error. An interrupt (Ctrl-C) ends
-    the run and returns the best so far.
+    the run and returns the best so far, with every point that was finished.
 
     Examples
     --------

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
+from paoswarm.core.density import StepLaw
 from paoswarm.core.mixture import OptimumLaw
 from paoswarm.core.swarm import Swarm, score
 from paoswarm.core.walled import Floats
@@ -118,6 +119,10 @@ class Result(OptimizeResult):
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
+
+    def step_law(self) -> StepLaw:
+        """Closed-form law of the swarm's next step."""
+        return self.method.step_law(self.swarm)
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []

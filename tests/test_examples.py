@@ -1,0 +1,38 @@
+"""Every example runs to its end, and the demonstration says what the README promises."""
+
+import pathlib
+import runpy
+
+import matplotlib.pyplot as plt
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _draw_nowhere(monkeypatch, tmp_path):
+    plt.switch_backend("Agg")
+    monkeypatch.chdir(tmp_path)
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("plot_*.py")), ids=lambda path: path.stem)
+def test_a_gallery_script_runs_and_draws(script, monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda: None)
+    runpy.run_path(str(script), run_name="__main__")
+    assert plt.get_fignums()
+
+
+def test_the_demonstration_finds_the_minimum_tells_it_and_draws_it(capsys):
+    runpy.run_path(str(EXAMPLES / "demo.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "120400 evaluations" in said
+    assert "Best value" in said
+    assert said.count("+-") == 8
+    for line in said.splitlines():
+        if line.strip().startswith("x["):
+            best, deviation, truth = (float(line.split()[k]) for k in (1, 3, 4))
+            assert abs(best - truth) < 1e-5
+            assert deviation < 1e-5
+    assert pathlib.Path("demo/convergence.png").read_bytes().startswith(b"\x89PNG")
