@@ -32,7 +32,7 @@ def main() -> None:
     print(method, end="\n\n")
 
     started = time.perf_counter()
-    result = ps.minimize(rastrigin, bounds, method=method, n_particles=400, maxiter=300, vectorized=True, rng=1)
+    result = ps.minimize(rastrigin, bounds, method=method, n_particles=500, maxiter=400, vectorized=True, rng=1)
     seconds = time.perf_counter() - started
     best, deviation = result.x, result.optimum.std
 

@@ -27,7 +27,7 @@ def test_a_gallery_script_runs_and_draws(script, monkeypatch):
 def test_the_demonstration_finds_the_minimum_tells_it_and_draws_it(capsys):
     runpy.run_path(str(EXAMPLES / "demo.py"), run_name="__main__")
     said = capsys.readouterr().out
-    assert "120400 evaluations" in said
+    assert "200500 evaluations" in said
     assert "Best value" in said
     assert said.count("+-") == 8
     for line in said.splitlines():

@@ -111,7 +111,10 @@ def test_the_number_of_runs_must_be_whole_and_positive(runs):
         ({"reevaluate": True}, "reevaluate must be a number, got True"),
         ({"init": "latinhyperube"}, r"got 'latinhyperube' \(did you mean 'latinhypercube'\?\)"),
         ({"init": "Sobel"}, r"got 'Sobel' \(did you mean 'sobol'\?\)"),
-        ({"init": "grid"}, "init must be one of latinhypercube, sobol, halton, random or an array of points, got 'grid'"),
+        (
+            {"init": "grid"},
+            "init must be one of latinhypercube, sobol, halton, random or an array of points, got 'grid'",
+        ),
         ({"init": np.zeros((5, 2))}, r"init must have shape \(3,\) or \(m, 3\) for 3 unknowns, got \(5, 2\)"),
         ({"init": np.full((5, 3), 9.0)}, "init must lie inside the bounds"),
         ({"init": [[0, 0, 0.5]]}, "the number of points in init must be a whole number of at least 2, got 1"),

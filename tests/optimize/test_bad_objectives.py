@@ -96,7 +96,7 @@ def test_a_function_written_for_one_point_per_column_is_told_so(n):
 
 @pytest.mark.parametrize("n", [3, 4, 20])
 def test_a_function_of_columns_is_no_match_for_one_unknown_either(n):
-    with pytest.raises(TypeError, match="must return .* real numbers"):
+    with pytest.raises(TypeError, match=r"must return .* real numbers"):
         ps.minimize(lambda x: (x[0] - 1) ** 2, [(-4, 4)], vectorized=True, n_particles=n, rng=1)
 
 
@@ -229,7 +229,7 @@ def test_an_objective_that_always_raises_is_an_error_with_the_original_as_its_ca
         calls.append(x)
         raise ArithmeticError("no licence")
 
-    with pytest.raises(ValueError, match="no finite value at any point.*raised ArithmeticError: no licence") as caught:
+    with pytest.raises(ValueError, match=r"no finite value at any point.*raised ArithmeticError: no licence") as caught:
         run(fun, vectorized=vectorized)
     assert isinstance(caught.value.__cause__, ArithmeticError)
     assert len(calls) <= 21

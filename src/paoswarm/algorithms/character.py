@@ -107,10 +107,10 @@ def representation(method: PAO) -> str:
 
 
 def check_number(name: str, parameter: Hyperparameter) -> None:
-    """Raise where a hyperparameter is neither a legal number nor a function; functions are tried at both ends."""
+    """Raise where a hyperparameter is neither a legal number nor a function of progress with legal values."""
     if isinstance(parameter, Adaptive):
         return
-    tried = [parameter(0.0), parameter(1.0)] if callable(parameter) else [parameter]
+    tried = [parameter(progress / 20) for progress in range(21)] if callable(parameter) else [parameter]
     zero_is_fine = name in ("damping", "dt", "noise")
     for given in tried:
         try:

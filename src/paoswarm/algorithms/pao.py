@@ -312,6 +312,11 @@ def _coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
     """Equations (2), (3) and (8) for numbers, or for arrays over the particles."""
     m, zeta, q, dt, *springs = np.broadcast_arrays(*(np.asarray(p, dtype=float) for p in (m, zeta, q, dt, *k)))
     total = sum(springs[1:], start=springs[0])
+    for name, number in (("mass", m), ("damping", zeta), ("noise", q), ("dt", dt), ("stiffness", total)):
+        positive = name in ("mass", "stiffness")
+        if not np.all(np.isfinite(number) & ((number > 0) if positive else (number >= 0))):
+            must = "positive" if positive else "zero or positive"
+            raise ValueError(f"{name} became {np.min(number)} during the run; it must stay {must} and finite")
     law = exact_transition(zeta, np.sqrt(total / m), dt)
     entries = [law.A[..., i, j] for i in (0, 1) for j in (0, 1)]
     entries += [np.sqrt(q) * law.cholesky[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]

@@ -52,8 +52,8 @@ class Draw:
     Parameters
     ----------
     generators : list of numpy.random.Generator
-        One per run. Normal deviates come from a second stream, seeded from the first: so how many of them are drawn
-        ahead changes no number, and a run does not depend on its company.
+        One per run. Normal deviates of each shape come from a stream of their own, seeded from it: so how many of them
+        are drawn ahead changes no number, and a run does not depend on its company.
     batch : tuple of int
         ``()`` for a single run without a batch axis, otherwise ``(len(generators),)``.
     """
@@ -63,42 +63,45 @@ class Draw:
             raise ValueError(f"{len(generators)} generators do not fill a batch of shape {batch}")
         self.generators = generators
         self.batch = batch
-        entropy = (g.integers(0, 2**32, size=4, dtype=np.uint32) for g in generators)
-        self._shakers = [np.random.SFC64(words) for words in entropy]
+        self._entropy = [g.integers(0, 2**32, size=4, dtype=np.uint32).tolist() for g in generators]
+        self._streams: dict[tuple[int, ...], list[np.random.SFC64]] = {}
         self._stock: dict[tuple[int, ...], list[Floats]] = {}
 
     def normal(self, *shape: int) -> Floats:
         """Standard normal deviates of shape ``(*batch, *shape)``."""
         stock = self._stock.get(shape)
         if not stock:
+            if shape not in self._streams:
+                self._streams[shape] = [np.random.SFC64([*words, *shape]) for words in self._entropy]
             size = math.prod(shape)
-            ahead = max(1, _AHEAD // max(1, size * len(self._shakers)))
-            many = self._box_muller(ahead, size)
+            ahead = max(1, _AHEAD // max(1, size * len(self.generators)))
+            many = _box_muller(self._streams[shape], ahead, size)
             stock = [many[:, i].reshape(*self.batch, *shape) for i in reversed(range(ahead))]
             self._stock[shape] = stock
         return stock.pop()
-
-    def _box_muller(self, ahead: int, size: int) -> Floats:
-        """``(runs, ahead, size)`` normal deviates."""
-        pairs = (size + 1) // 2
-        words = _words(self._shakers, ahead * pairs).view(np.uint32).reshape(-1, ahead, 2, pairs)
-        radius = words[:, :, 0].astype(np.float32)
-        radius *= _TO_UNIT
-        radius += _HALF_STEP
-        np.log(radius, out=radius)
-        radius *= np.float32(-2)
-        np.sqrt(radius, out=radius)
-        angle = words[:, :, 1].astype(np.float32)
-        angle *= _TO_ANGLE
-        out = np.empty((len(self.generators), ahead, 2, pairs), dtype=np.float32)
-        np.multiply(np.cos(angle), radius, out=out[:, :, 0])
-        np.multiply(np.sin(angle), radius, out=out[:, :, 1])
-        return out.reshape(len(self.generators), ahead, 2 * pairs)[:, :, :size]
 
     def uniform(self, *shape: int) -> Floats:
         """Uniform deviates on [0, 1) of shape ``(*batch, *shape)``."""
         words = _words([g.bit_generator for g in self.generators], math.prod(shape))
         return ((words >> np.uint64(11)) * 2.0**-53).reshape(*self.batch, *shape)
+
+
+def _box_muller(sources: Sequence[np.random.BitGenerator], ahead: int, size: int) -> Floats:
+    """``(runs, ahead, size)`` normal deviates."""
+    pairs = (size + 1) // 2
+    words = _words(sources, ahead * pairs).view(np.uint32).reshape(-1, ahead, 2, pairs)
+    radius = words[:, :, 0].astype(np.float32)
+    radius *= _TO_UNIT
+    radius += _HALF_STEP
+    np.log(radius, out=radius)
+    radius *= np.float32(-2)
+    np.sqrt(radius, out=radius)
+    angle = words[:, :, 1].astype(np.float32)
+    angle *= _TO_ANGLE
+    out = np.empty((len(sources), ahead, 2, pairs), dtype=np.float32)
+    np.multiply(np.cos(angle), radius, out=out[:, :, 0])
+    np.multiply(np.sin(angle), radius, out=out[:, :, 1])
+    return out.reshape(len(sources), ahead, 2 * pairs)[:, :, :size]
 
 
 def _words(sources: Sequence[np.random.BitGenerator], count: int) -> NDArray[np.uint64]:

@@ -1,0 +1,179 @@
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from objectives import Recording, assert_same_run, noisy, rosenbrock, sphere, squared_distance
+from scipy.optimize import OptimizeResult
+
+import paoswarm as ps
+
+BOX = [(-2, 2), (-1, 3)]
+
+
+def test_polishing_finishes_what_the_swarm_began():
+    rough = ps.minimize(rosenbrock, BOX, n_particles=10, maxiter=10, rng=1)
+    fine = ps.minimize(rosenbrock, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
+    assert fine.fun < 1e-8 < rough.fun
+    assert_allclose(fine.x, [1.0, 1.0], atol=1e-3)
+    assert_array_equal(fine.history.best, rough.history.best)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_polishing_is_counted(vectorized):
+    fun = Recording(rosenbrock)
+    result = ps.minimize(fun, BOX, n_particles=10, maxiter=10, polish=True, vectorized=vectorized, rng=1)
+    spent = result.nfev - 110
+    assert len(fun.points) == result.nfev
+    assert spent > 0
+    assert result.message.endswith(f"Polished with {spent} evaluations.")
+    assert result.fun == rosenbrock(result.x) == min(fun.values)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 5, 11])
+def test_polishing_stays_within_the_budget_to_the_last_evaluation(left):
+    fun = Recording(rosenbrock)
+    result = ps.minimize(fun, BOX, n_particles=10, maxiter=4, maxfev=50 + left, polish=True, rng=1)
+    assert fun.calls == result.nfev == 50 + left
+    assert result.fun == min(fun.values)
+
+
+def test_polishing_stays_in_the_box():
+    fun = Recording(squared_distance([3.0, -4.0]))
+    result = ps.minimize(fun, BOX, n_particles=10, maxiter=2, polish=True, rng=1)
+    assert np.all((np.array(fun.points) >= [-2, -1]) & (np.array(fun.points) <= [2, 3]))
+    assert_array_equal(result.x, [2.0, -1.0])
+
+
+def test_polishing_never_makes_it_worse():
+    for seed in range(5):
+        plain, polished = (
+            ps.minimize(noisy(sphere, 0.1, seed), BOX, n_particles=10, maxiter=5, polish=p, rng=seed)
+            for p in (False, True)
+        )
+        assert polished.fun <= plain.fun
+
+
+def test_polishing_survives_an_objective_that_fails_around_its_best_point():
+    def edge(x):
+        return np.nan if x[0] + x[1] > 1 else squared_distance([1.0, 1.0])(x)
+
+    fun = Recording(edge)
+    result = ps.minimize(fun, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
+    assert result.n_failed == np.isnan(fun.values).sum()
+    assert result.fun == np.nanmin(fun.values) == edge(result.x)
+
+
+def test_an_interrupted_run_is_not_polished():
+    calls = []
+
+    def fun(x):
+        calls.append(x)
+        if len(calls) == 35:
+            raise KeyboardInterrupt
+        return rosenbrock(x)
+
+    result = ps.minimize(fun, BOX, n_particles=10, polish=True, rng=1)
+    assert (result.status, result.nfev, len(calls)) == (ps.Status.INTERRUPTED, 34, 35)
+
+
+def test_a_run_is_silent_unless_asked(capfd):
+    ps.minimize(sphere, BOX, maxiter=3, rng=1)
+    ps.minimize_many(sphere, BOX, runs=2, maxiter=3, vectorized=True, rng=1)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("limits", [{"maxiter": 5}, {"maxiter": None, "maxfev": 57}])
+def test_the_progress_bar_goes_to_stderr_only_and_changes_nothing(limits, capsys):
+    pytest.importorskip("tqdm")
+    shown = ps.minimize(sphere, BOX, n_particles=10, progress=True, rng=1, **limits)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "best=" in err
+    assert "100%" in err
+    assert_same_run(shown, ps.minimize(sphere, BOX, n_particles=10, rng=1, **limits))
+
+
+def test_the_progress_bar_of_many_runs_reaches_its_end(capsys):
+    pytest.importorskip("tqdm")
+    ps.minimize_many(sphere, BOX, runs=7, n_particles=10, maxiter=5, vectorized=True, progress=True, rng=1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "35/35" in err
+
+
+def test_without_tqdm_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    fun = Recording(sphere)
+    for solve in (ps.minimize, ps.minimize_many):
+        with pytest.raises(ImportError, match=r"progress=True needs tqdm; install it with: pip install 'paoswarm\[pro"):
+            solve(fun, BOX, progress=True)
+    assert fun.calls == 0
+    ps.minimize(sphere, BOX, maxiter=1)
+
+
+def test_the_result_is_scipys_and_its_text_is_short():
+    result = ps.minimize(sphere, BOX, maxiter=5, rng=1)
+    assert isinstance(result, OptimizeResult)
+    assert result["x"] is result.x
+    text = repr(result)
+    assert text == str(result)
+    assert result.message in text
+    assert len(text.splitlines()) <= 10
+    assert len(text) < 600
+    for name in ("success", "fun", "x", "nit", "nfev", "optimum"):
+        assert f"{name}: " in text
+    assert "swarm" not in text
+
+
+def test_the_text_mentions_failures_and_errors():
+    holey = ps.minimize(lambda x: np.nan if x[0] > 0 else sphere(x), BOX, maxiter=5, rng=1)
+    assert f"n_failed: {holey.n_failed}" in repr(holey)
+    assert "evaluations failed" in repr(holey)
+    assert "fun_error: " in repr(ps.minimize(sphere, BOX, maxiter=5, reevaluate=0.2, rng=1))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"reevaluate": 0.2},
+        {"store_swarms": True},
+        {"method": ps.PAO(noise_scale=ps.noise.covariance, walls="reflect")},
+        {"method": ps.PAO(attractors=(ps.attractors.GaussianPoint(), ps.attractors.global_best))},
+    ],
+    ids=["default", "noisy", "with swarms", "dense", "stochastic"],
+)
+def test_a_result_survives_pickling(settings):
+    result = ps.minimize(sphere, BOX, maxiter=5, rng=1, **settings)
+    loaded = pickle.loads(pickle.dumps(result))
+    assert_same_run(loaded, result)
+    assert repr(loaded) == repr(result)
+    assert loaded.status is result.status
+    assert_array_equal(loaded.optimum.interval(0.9), result.optimum.interval(0.9))
+    again = [ps.minimize(sphere, BOX, init=r.swarm, maxiter=3, rng=2).x for r in (result, loaded)]
+    assert_array_equal(*again)
+
+
+def test_many_results_survive_pickling():
+    many = ps.minimize_many(sphere, BOX, runs=3, n_particles=10, maxiter=3, vectorized=True, rng=1)
+    loaded = pickle.loads(pickle.dumps(many))
+    assert_array_equal(loaded.history, many.history)
+    alone = ps.minimize(sphere, BOX, n_particles=10, maxiter=3, vectorized=True, rng=loaded.seeds[2])
+    assert alone.fun == loaded.run(2).fun
+
+
+def test_results_with_failures_survive_pickling():
+    result = ps.minimize(lambda x: np.nan if x[0] > 0 else sphere(x), BOX, maxiter=5, rng=1)
+    loaded = pickle.loads(pickle.dumps(result))
+    assert [f.reason for f in loaded.failures] == ["returned NaN"] * 10
+
+
+def test_the_law_of_the_optimum_belongs_to_the_final_swarm():
+    result = ps.minimize(sphere, [(-4, 5), (-6, 3)], n_particles=30, maxiter=15, rng=1)
+    lower, upper = result.optimum.interval(0.95)
+    assert np.all((lower <= result.x) & (result.x <= upper))
+    draws = result.optimum.sample(4000, rng=1)
+    # Means of 4000 draws in two coordinates: at 4 standard errors a false alarm in 8000 seeds.
+    assert np.all(np.abs(draws.mean(axis=0) - result.optimum.mean) < 4 * result.optimum.std / np.sqrt(4000))

@@ -1,0 +1,82 @@
+"""Imports go one way, and importing the package has no side effects."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import paoswarm
+
+ROOT = Path(paoswarm.__file__).parent
+LAYERS = ["core", "algorithms", "optimize", "plot"]  # each may import itself and what stands before it
+
+
+def layer_of(module):
+    """The layer of ``paoswarm.core.swarm``; None for the package itself and for other packages."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "paoswarm" and len(parts) > 1 and parts[1] in LAYERS else None
+
+
+def imported(source, package):
+    """Every module named by an import anywhere in the source."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(filter(None, [base, node.module]))
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def climbs(source, module):
+    """The imports of a module that lead to a layer above its own, or to the package itself."""
+    own = LAYERS.index(layer_of(module))
+    found = set(imported(source, module.rpartition(".")[0]))
+    return sorted(m for m in found if m == "paoswarm" or (layer_of(m) and LAYERS.index(layer_of(m)) > own))
+
+
+MODULES = sorted(".".join(("paoswarm", *p.relative_to(ROOT).with_suffix("").parts)) for p in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if layer_of(m)])
+def test_a_layer_imports_only_downwards(module):
+    source = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text()
+    assert climbs(source, module) == []
+
+
+def test_every_module_belongs_to_a_layer():
+    assert [m for m in MODULES if not layer_of(m)] == ["paoswarm.__init__"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import paoswarm.algorithms.pao",
+        "from paoswarm.optimize import minimize",
+        "from ..algorithms import pao",
+        "from paoswarm import algorithms",
+        "import paoswarm as ps",
+        "def f():\n    from paoswarm.algorithms.pao import PAO",
+    ],
+)
+def test_an_import_upwards_is_noticed(line):
+    assert climbs(line, "paoswarm.core.swarm")
+
+
+def test_importing_the_package_is_light_and_leaves_no_trace():
+    code = """
+import sys, warnings
+import numpy as np
+warnings.simplefilter("error")
+before = np.random.get_state()[1].tolist()
+import paoswarm
+heavy = [m for m in ("matplotlib", "tqdm", "scipy.stats", "pandas", "jax") if m in sys.modules]
+assert not heavy, heavy
+assert np.random.get_state()[1].tolist() == before
+assert all(hasattr(paoswarm, name) for name in paoswarm.__all__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
