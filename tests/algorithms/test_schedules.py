@@ -97,3 +97,9 @@ def test_any_hyperparameter_may_be_a_number_a_schedule_or_adaptive(swarm):
     assert evaluate(Adaptive(lambda swarm: swarm.n_particles), 0.5, swarm) == 4
     with pytest.raises(ValueError, match="only for a swarm"):
         evaluate(Adaptive(lambda swarm: 1.0), 0.5, None)
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_an_adaptive_number_that_goes_astray_is_named(swarm, bad):
+    with pytest.raises(ValueError, match=r"^dt .* during the run"):
+        ps.PAO(dt=Adaptive(lambda swarm: bad)).step_law(swarm)

@@ -138,9 +138,10 @@ def square(swarm):
 
 
 @pytest.mark.parametrize("rule", bounds.WALLS)
-def test_simulated_steps_follow_the_law(square, rule):
+@pytest.mark.parametrize("copies", [2000, pytest.param(50_000, marks=pytest.mark.slow)])
+def test_simulated_steps_follow_the_law(square, rule, copies):
     method = ps.PAO(noise_scale=shaken, noise=1.5, dt=0.7, walls=rule)
-    law, steps = method.step_law(square), simulated(method, square, 2000, seed=21)
+    law, steps = method.step_law(square), simulated(method, square, copies, seed=21)
     for i in range(4):
         for j in range(2):
             found = p_values(one_element(law, i, j), steps.position[:, i, j], steps.velocity[:, i, j])

@@ -67,16 +67,28 @@ def test_the_reference_solves_the_lyapunov_equation():
             assert mp.mnorm(rest, 1) < mp.mpf(10) ** -55
 
 
+def assert_exact(zeta, omega, t):
+    law = exact_transition(*np.broadcast_arrays(float(zeta), omega, t))
+    A, sigma = reference(zeta, omega, t)
+    largest = max(abs(a) for row in A for a in row)
+    allowed = (1e-11 if omega * t > 100 else 1e-12) * largest + mp.mpf("1e-290")  # below, numbers underflow
+    assert max(abs(law.A[i, j] - A[i][j]) for i in (0, 1) for j in (0, 1)) <= allowed, (zeta, omega, t)
+    assert covariance_error(law.covariance, sigma) < 1e-12, (zeta, omega, t)
+
+
 @pytest.mark.parametrize("zeta", DAMPINGS)
 def test_the_transition_agrees_with_60_digit_arithmetic(zeta):
     for omega in OMEGAS:
         for t in STEPS:
-            law = exact_transition(*np.broadcast_arrays(float(zeta), omega, t))
-            A, sigma = reference(zeta, omega, t)
-            largest = max(abs(a) for row in A for a in row)
-            allowed = (1e-11 if omega * t > 100 else 1e-12) * largest + mp.mpf("1e-290")
-            assert max(abs(law.A[i, j] - A[i][j]) for i in (0, 1) for j in (0, 1)) <= allowed, (omega, t)
-            assert covariance_error(law.covariance, sigma) < 1e-12, (omega, t)
+            assert_exact(zeta, omega, t)
+
+
+@pytest.mark.slow
+def test_the_transition_agrees_with_60_digit_arithmetic_anywhere():
+    rng = np.random.default_rng(1)
+    for _ in range(10_000):
+        zeta = rng.choice([10 ** rng.uniform(-9, 2), 1 + rng.choice([-1, 1]) * 10 ** rng.uniform(-12, -1)])
+        assert_exact(zeta, 10 ** rng.uniform(np.log10(0.05), np.log10(20)), 10 ** rng.uniform(-6, 3))
 
 
 def test_transition_reads_mass_and_stiffness_as_a_natural_frequency():

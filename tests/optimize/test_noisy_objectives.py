@@ -107,20 +107,21 @@ def lucky_once(sd, seed):
     return fun, calls
 
 
-def test_a_lucky_measurement_stays_only_where_nothing_is_measured_twice():
-    # Measured again, it stayed in none of 60 runs; at a rate of 2 % two of ten would be a false alarm in 60.
+def test_a_lucky_measurement_wins_only_where_nothing_is_measured_twice():
+    believed, checked = [], []
     for seed in range(10):
         fun, calls = lucky_once(1.0, seed)
-        believed = ps.minimize(fun, BOX[:2], n_particles=20, maxiter=60, tol=0, rng=seed)
-        assert_array_equal(believed.x, calls[29])
-        assert believed.fun == -10.0
-    stayed = 0
-    for seed in range(10):
-        fun, calls = lucky_once(1.0, seed)
-        checked = ps.minimize(fun, BOX[:2], n_particles=20, maxiter=60, tol=0, reevaluate=0.2, rng=seed)
-        stayed += np.array_equal(checked.x, calls[29])
-        assert checked.fun > -5.0
-    assert stayed <= 1
+        result = ps.minimize(fun, BOX[:2], n_particles=20, maxiter=60, tol=0, rng=seed)
+        assert result.fun == -10.0
+        assert_array_equal(result.x, calls[29])
+        believed.append(sphere(result.x))
+        fun, _ = lucky_once(1.0, seed)
+        result = ps.minimize(fun, BOX[:2], n_particles=20, maxiter=60, tol=0, reevaluate=0.2, rng=seed)
+        assert result.fun > -5.0
+        checked.append(sphere(result.x))
+    # In 200 measured runs the true value at the returned point was 0.07 in the median and never above 0.43.
+    assert max(checked) < 1.0
+    assert np.median(believed) > 1.0
 
 
 def test_an_objective_without_noise_is_still_solved_when_measured_again():

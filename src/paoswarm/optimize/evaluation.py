@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.core.walled import Floats
-from paoswarm.optimize.problem import whole_number
+from paoswarm.optimize.problem import has_nan, whole_number
 
 Objective = Callable[..., Any]
 
@@ -42,6 +42,7 @@ class _Failed(NamedTuple):
 
     reason: str
     wrong_form: bool = False
+    raised: bool = False
     error: BaseException | None = None
 
 
@@ -85,33 +86,24 @@ class Evaluator:
 
     def __call__(self, x: Floats) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""
-        if self._checked:
-            return self._values(x)
-        if len(x) == 0:
-            return np.empty(0)
-        # The first point goes alone: whatever is wrong with the function shows before work is lost, and a
-        # function written for (d, m) cannot hide behind a square array of points.
-        first = self._values(x[:1])
-        rest = self._values(x[1:])
-        self._checked = True
-        return np.concatenate([first, rest])
+        values, interrupted = self.until(None, x)
+        if interrupted:
+            raise KeyboardInterrupt
+        return values
 
     def until(self, deadline: float | None, x: Floats) -> tuple[Floats, bool]:
         """Values of as many rows as time allows, and whether an interrupt came; what was evaluated is kept.
 
         Points that are sent elsewhere or evaluated in one call cannot be cut short; they are all evaluated.
         """
-        if self._vectorized or self.is_parallel:
-            return self(x), False
-        values: list[Floats] = []
-        try:
-            for row in x:
-                if deadline is not None and time.monotonic() >= deadline:
-                    break
-                values.append(self(row[None]))
-        except KeyboardInterrupt:
-            return np.concatenate([*values, np.empty(0)]), True
-        return np.concatenate([*values, np.empty(0)]), False
+        if self._checked or len(x) == 0:
+            return self._values(x, deadline)
+        # The first point goes alone: whatever is wrong with the function shows before work is lost, and a
+        # function written for (d, m) cannot hide behind a square array of points.
+        first, interrupted = self._values(x[:1], deadline)
+        rest, interrupted = (np.empty(0), True) if interrupted else self._values(x[1:], deadline)
+        self._checked = True
+        return np.concatenate([first, rest]), interrupted
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
@@ -122,59 +114,56 @@ class Evaluator:
         error.__cause__ = self._cause
         return error
 
-    def _values(self, x: Floats) -> Floats:
-        if self._vectorized and not self.is_parallel:
-            answers: Any = _call_vectorized(self._fun, x)
-        elif not self.is_parallel:
-            answers = _call_rows(self._fun, x)
-        elif self._pool is not None:
+    def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, bool]:
+        interrupted = False
+        if self._pool is not None:
             size = max(1, math.ceil(len(x) / (4 * self._processes)))
             chunks = [x[i : i + size] for i in range(0, len(x), size)]
-            answers = [answer for part in self._pool.map(_call_in_worker, chunks, chunksize=1) for answer in part]
-        else:
-            assert self._map is not None
+            answers: Any = [a for part in self._pool.map(_call_in_worker, chunks, chunksize=1) for a in part]
+        elif self._map is not None:
             answers = list(self._map(_Row(self._fun, self._vectorized).evaluate, list(x.copy())))
+            if len(answers) != len(x):
+                raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one each")
+        elif self._vectorized:
+            answers = _call_vectorized(self._fun, x)
+        else:
+            answers, interrupted = _call_rows(self._fun, x, deadline)
         if isinstance(answers, np.ndarray):
             values: Floats = answers
-            if math.isnan(values.sum()) and np.isnan(values).any():  # the sum is the quicker question
-                for point in x[np.isnan(values)]:
-                    self._remember(point, "returned NaN")
-            return values
-        if len(answers) != len(x):
-            raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one for each")
-        values = np.empty(len(x))
-        for i, answer in enumerate(answers):
-            if isinstance(answer, _Failed):
-                self._fail(x[i], answer)
-                values[i] = np.nan
-            else:
-                values[i] = answer
-                if answer != answer:  # NaN
-                    self._remember(x[i], "returned NaN")
-        return values
+        else:
+            values = np.array([np.nan if isinstance(a, _Failed) else a for a in answers], dtype=float)
+        if has_nan(values):
+            for i in np.flatnonzero(np.isnan(values)).tolist():
+                self._fail(x[i], answers[i] if isinstance(answers[i], _Failed) else _Failed("returned NaN"))
+        return values, interrupted
 
     def _fail(self, x: Floats, failed: _Failed) -> None:
         if failed.wrong_form and not self._checked:
             raise TypeError(f"{failed.reason}; at x = {x}")
-        if not failed.wrong_form:
+        if failed.raised:
             self.n_raised += 1
             self._cause = self._cause or failed.error
-        self._remember(x, failed.reason)
-
-    def _remember(self, x: Floats, reason: str) -> None:
         if len(self.failures) < _REMEMBERED:
-            self.failures.append(Failure(x.copy(), reason))
+            self.failures.append(Failure(x.copy(), failed.reason))
 
 
-def _call_rows(fun: Objective, x: Floats) -> list[float | _Failed]:
-    return [_call_one(fun, row) for row in x.copy()]
+def _call_rows(fun: Objective, x: Floats, deadline: float | None) -> tuple[list[float | _Failed], bool]:
+    answers: list[float | _Failed] = []
+    try:
+        for row in x.copy():
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+            answers.append(_call_one(fun, row))
+    except KeyboardInterrupt:
+        return answers, True
+    return answers, False
 
 
 def _call_one(fun: Objective, row: Floats) -> float | _Failed:
     try:
         answer = fun(row)
     except Exception as error:
-        return _Failed(f"raised {type(error).__name__}: {error}", error=error)
+        return _Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)
     if isinstance(answer, float | int):  # includes numpy.float64
         return float(answer)
     try:
@@ -191,7 +180,7 @@ def _call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | _Failed
         answer = fun(x.copy())
     except Exception as error:
         if len(x) == 1:
-            return [_Failed(f"raised {type(error).__name__}: {error}", error=error)]
+            return [_Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)]
         # One bad point must not cost the others: find it by asking one at a time.
         return [answer for row in x for answer in _call_vectorized(fun, row[None])]
     try:
@@ -247,7 +236,7 @@ def _install(fun: Objective, vectorized: bool) -> None:
 def _call_in_worker(x: Floats) -> list[float | _Failed]:
     assert _worker is not None
     fun, vectorized = _worker
-    return _portable(list(_call_vectorized(fun, x) if vectorized else _call_rows(fun, x)))
+    return _portable(list(_call_vectorized(fun, x) if vectorized else _call_rows(fun, x, None)[0]))
 
 
 def _open_pool(count: int, fun: Objective, vectorized: bool) -> Any:

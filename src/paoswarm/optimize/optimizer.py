@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -173,7 +172,8 @@ class Optimizer:
         n = self.n_particles
         m = f.shape[-1] if measured is None else measured
         self.nfev += m
-        if math.isnan(f.sum()) and (failed := np.isnan(f[..., :m])).any():
+        if problem.has_nan(f):
+            failed = np.isnan(f[..., :m])
             self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
             if not np.isfinite(self._pending).all():
                 raise ValueError("the swarm moved to NaN or infinity: check your attractors and noise_scale")

@@ -65,6 +65,11 @@ def real_number(name: str, given: Any, least: float, *, may_equal: bool) -> floa
     return float(given)
 
 
+def has_nan(values: Floats) -> bool:
+    """Whether any value is NaN; the minimum is the quickest to ask."""
+    return values.size > 0 and math.isnan(values.min())
+
+
 def read_points(name: str, points: ArrayLike, box: Box) -> Floats:
     """Points ``(m, d)`` inside the box from one point ``(d,)`` or several."""
     d = len(box[0])
