@@ -67,11 +67,11 @@ def test_the_reference_solves_the_lyapunov_equation():
             assert mp.mnorm(rest, 1) < mp.mpf(10) ** -55
 
 
-def assert_exact(zeta, omega, t):
+def assert_exact(zeta, omega, t, tolerance):
     law = exact_transition(*np.broadcast_arrays(float(zeta), omega, t))
     A, sigma = reference(zeta, omega, t)
     largest = max(abs(a) for row in A for a in row)
-    allowed = (1e-11 if omega * t > 100 else 1e-12) * largest + mp.mpf("1e-290")  # below, numbers underflow
+    allowed = tolerance * largest + mp.mpf("1e-290")  # below, numbers underflow
     assert max(abs(law.A[i, j] - A[i][j]) for i in (0, 1) for j in (0, 1)) <= allowed, (zeta, omega, t)
     assert covariance_error(law.covariance, sigma) < 1e-12, (zeta, omega, t)
 
@@ -80,15 +80,17 @@ def assert_exact(zeta, omega, t):
 def test_the_transition_agrees_with_60_digit_arithmetic(zeta):
     for omega in OMEGAS:
         for t in STEPS:
-            assert_exact(zeta, omega, t)
+            assert_exact(zeta, omega, t, tolerance=1e-11 if omega * t > 100 else 1e-12)
 
 
 @pytest.mark.slow
-def test_the_transition_agrees_with_60_digit_arithmetic_anywhere():
+def test_the_transition_is_as_exact_as_its_arguments_anywhere():
     rng = np.random.default_rng(1)
     for _ in range(10_000):
         zeta = rng.choice([10 ** rng.uniform(-9, 2), 1 + rng.choice([-1, 1]) * 10 ** rng.uniform(-12, -1)])
-        assert_exact(zeta, 10 ** rng.uniform(np.log10(0.05), np.log10(20)), 10 ** rng.uniform(-6, 3))
+        omega, t = 10 ** rng.uniform(np.log10(0.05), np.log10(20)), 10 ** rng.uniform(-6, 3)
+        # A phase omega t is known to eps omega t at best, and a nearly undamped swing shows all of it.
+        assert_exact(zeta, omega, t, tolerance=20 * np.finfo(float).eps * max(1.0, omega * t))
 
 
 def test_transition_reads_mass_and_stiffness_as_a_natural_frequency():

@@ -53,7 +53,7 @@ def of(method: PAO) -> Character:
         raise ValueError("an adaptive hyperparameter has no fixed character; ask for that of its starting value")
     m, zeta, q, dt, *k = (np.asarray(p, dtype=float) for p in parameters)
     omega = np.sqrt(sum(k[1:], start=k[0]) / m)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         swing = np.sqrt(np.maximum((1 - zeta) * (1 + zeta), 0.0)) * omega * dt
         return Character(
             natural_frequency=_plain(omega),
@@ -61,7 +61,7 @@ def of(method: PAO) -> Character:
             period=_plain(2 * np.pi / swing),
             regime=_regime(zeta),
             half_life=_plain(math.log(2) / (slow_rate(zeta) * omega * dt)),
-            stationary_spread=_plain(np.sqrt(q / (4 * zeta * omega**3))),
+            stationary_spread=_plain(np.where(q == 0, 0.0, np.sqrt(q / (4 * zeta * omega**3)))),
         )
 
 
@@ -113,15 +113,27 @@ def check_number(name: str, parameter: Hyperparameter) -> None:
     tried = [parameter(progress / 20) for progress in range(21)] if callable(parameter) else [parameter]
     zero_is_fine = name in ("damping", "dt", "noise")
     for given in tried:
-        try:
-            numbers = np.asarray(given, dtype=float)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name} must be a number, an array or a function of progress, got {given!r}") from None
+        numbers = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
+        if numbers.dtype.kind not in "fiu" or numbers.size == 0:
+            raise TypeError(f"{name} must be a number, an array or a function of progress, got {given!r}")
         # One spring may be slack; the sum is checked with the others.
         lowest_allowed = zero_is_fine or name.startswith("stiffness")
         if not np.all(np.isfinite(numbers)) or np.any(numbers < 0) or (not lowest_allowed and np.any(numbers == 0)):
             allowed = "zero or positive" if lowest_allowed else "positive"
             raise ValueError(f"{name} must be {allowed} and finite, got {given!r}")
+
+
+def check_shapes(method: PAO, shape: tuple[int, ...]) -> None:
+    """Raise where a hyperparameter is an array that does not fit the particles."""
+    names = ("mass", "damping", "noise", "dt", *(f"stiffness[{r}]" for r in range(len(method.stiffness))))
+    for name, parameter in zip(names, method.hyperparameters, strict=True):
+        given = () if callable(parameter) or isinstance(parameter, Adaptive) else np.shape(parameter)
+        try:
+            fits = np.broadcast_shapes(given, shape) == shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(f"{name} has shape {given}, which does not broadcast to the particles' {shape}")
 
 
 def check_total(method: PAO) -> None:

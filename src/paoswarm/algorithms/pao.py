@@ -10,9 +10,11 @@ and then the walls. ``A`` and ``H`` are the exact transition of `paoswarm.core.d
 
 from __future__ import annotations
 
+import copy
 import math
+import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +53,7 @@ class Drift(NamedTuple):
     by: Coefficients
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PAO:
     r"""Particle Attractor Optimisation.
 
@@ -115,7 +117,7 @@ class PAO:
             raise ValueError(f"stiffness needs one entry per attractor: got {len(springs)} for {len(pulls)} attractors")
         if not callable(self.noise_scale):
             raise TypeError(f"noise_scale must be a function of the swarm, got {self.noise_scale!r}")
-        if self.walls not in bounds.WALLS:
+        if not isinstance(self.walls, str) or self.walls not in bounds.WALLS:
             raise ValueError(f"walls must be one of {sorted(bounds.WALLS)}, got {self.walls!r}")
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
@@ -158,10 +160,12 @@ class PAO:
         (1.2, 0.6)
         """
         for name, number in (("damping", damping), ("phase", phase), ("spread", spread), ("dt", dt)):
-            if not (isinstance(number, float | int) and math.isfinite(number) and number > 0):
+            if not (isinstance(number, numbers.Real) and math.isfinite(number) and number > 0):
                 raise ValueError(f"{name} must be a positive number, got {number!r}")
         omega = phase / dt
         total = sum(shares)
+        if not total > 0:
+            raise ValueError(f"shares must be positive numbers, one per attractor, got {shares!r}")
         stiffness = tuple(mass * omega**2 * share / total for share in shares)
         q = spread**2 * 4 * damping * omega**3
         return cls(mass=mass, damping=damping, stiffness=stiffness, noise=q, dt=dt, **others)
@@ -172,18 +176,27 @@ class PAO:
 
     def at(self, progress: float) -> PAO:
         """The same method with every schedule frozen at its value at ``progress``."""
-
-        def frozen(parameter: Hyperparameter) -> Any:
-            adaptive = isinstance(parameter, schedules.Adaptive)
-            return parameter if adaptive else schedules.evaluate(parameter, progress, None)
-
         if not any(callable(p) for p in self.hyperparameters):
             return self
-        return replace(
-            self,
-            stiffness=tuple(frozen(k) for k in self.stiffness),
-            **{name: frozen(getattr(self, name)) for name in ("mass", "damping", "noise", "dt")},
-        )
+        frozen = copy.copy(self)  # without the checks and warnings of a new one
+        for name in ("mass", "damping", "noise", "dt"):
+            object.__setattr__(frozen, name, _frozen(getattr(self, name), progress))
+        object.__setattr__(frozen, "stiffness", tuple(_frozen(k, progress) for k in self.stiffness))
+        object.__setattr__(frozen, "_constant", None)
+        return frozen
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PAO):
+            return NotImplemented
+        numbers = zip(self.hyperparameters, other.hyperparameters, strict=False)
+        return (self.attractors, self.noise_scale, self.walls) == (
+            other.attractors,
+            other.noise_scale,
+            other.walls,
+        ) and all(np.array_equal(a, b) for a, b in numbers)
+
+    def __hash__(self) -> int:
+        return hash((self.attractors, self.noise_scale, self.walls))
 
     @property
     def natural_frequency(self) -> Any:
@@ -252,6 +265,7 @@ class PAO:
         Stochastic attractors are drawn with ``rng``, and the law is the one for that draw.
         """
         batch = state.position.shape[:-2]
+        character.check_shapes(self, state.position.shape[:-1])
         drift = self._drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))
         h11, h21, h22 = (np.asarray(h)[..., 0] if np.ndim(h) else np.asarray(h) for h in drift.by[-3:])
@@ -276,6 +290,10 @@ class PAO:
 
         What is written to with ``+=`` and ``*=`` was made here: half of the time of a small swarm is memory traffic.
         """
+        if self._wall.unroll is not None:  # springs and distances take the short way round
+            box = state.global_best, state.lower, state.upper
+            near, bests = (self._wall.unroll(x, *box) for x in (state.position, state.best_position))
+            state = state._replace(position=near, best_position=bests)
         by = self._constant
         if by is None:
             by = _coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
@@ -306,6 +324,11 @@ class PAO:
         if nu.strength is not None:
             factor = xp.sqrt(nu.strength)[..., None, None] * factor
         return xp.zeros_like(state.position), factor
+
+
+def _frozen(parameter: Hyperparameter, progress: float) -> Any:
+    """The value at ``progress``; an adaptive hyperparameter stays what it is."""
+    return parameter if isinstance(parameter, schedules.Adaptive) else schedules.evaluate(parameter, progress, None)
 
 
 def _coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:

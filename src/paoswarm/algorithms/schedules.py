@@ -33,24 +33,45 @@ class Adaptive:
     of_swarm: Callable[[Swarm], Array]
 
 
+@dataclass(frozen=True)
+class _Stretched:
+    """The rule of `patient_step`."""
+
+    dt: float
+    growth: float
+    oldest: float  # the age at which the longest step is reached
+
+    def __call__(self, swarm: Swarm) -> Array:
+        xp = swarm.age.__array_namespace__()
+        return self.dt * self.growth ** xp.clip(swarm.age, 0.0, self.oldest)
+
+
 def patient_step(dt: float = 1.0, growth: float = 1.5, longest: float = math.pi * math.sqrt(2)) -> Adaptive:
     r"""A time step that grows for a particle that has stopped improving.
 
     :math:`dt_i = \max(dt, \min(dt\,g^{\text{age}_i}, \text{longest}))` with the particle's generations since its last
-    improvement. A particle that succeeds is left to swing; one that does not takes longer steps, up to a whole
-    natural period (the default ``longest`` is :math:`2\pi/\omega` of the default swarm), after which it forgets where
-    it was. It rescues a ``dt`` that was chosen far too small and speeds up convergence at the default.
+    improvement. A particle that succeeds is left to swing; one that does not takes longer steps, up to a whole natural
+    period (the default ``longest`` is :math:`2\pi/\omega` of the default swarm), after which it forgets where it was.
+    It rescues a ``dt`` that was chosen far too small and speeds up convergence at the default.
     """
     for name, number in (("dt", dt), ("longest", longest), ("growth", growth - 1)):
         if not number > 0:
             raise ValueError(f"{name} must be {'above one' if name == 'growth' else 'positive'}")
-    cap = math.log(max(longest / dt, 1.0)) / math.log(growth)  # the age at which the longest step is reached
+    return Adaptive(_Stretched(dt, growth, math.log(max(longest / dt, 1.0)) / math.log(growth)))
 
-    def stretched(swarm: Swarm) -> Array:
-        xp = swarm.age.__array_namespace__()
-        return dt * growth ** xp.clip(swarm.age, 0.0, cap)
 
-    return Adaptive(stretched)
+@dataclass(frozen=True)
+class _Lines:
+    """Straight lines between knots; of logarithms, where ``geometric``."""
+
+    where: tuple[float, ...]
+    value: tuple[float, ...]
+    geometric: bool = False
+
+    def __call__(self, progress: float) -> float:
+        if self.geometric:
+            return float(np.exp(np.interp(progress, self.where, np.log(self.value))))
+        return float(np.interp(progress, self.where, self.value))
 
 
 def linear(first: float, last: float) -> Schedule:
@@ -62,18 +83,17 @@ def geometric(first: float, last: float) -> Schedule:
     """From ``first`` to ``last`` by equal factors; both positive."""
     if not (first > 0 and last > 0):
         raise ValueError(f"a geometric schedule needs two positive numbers, got {first!r} and {last!r}")
-    straight = linear(math.log(first), math.log(last))
-    return lambda progress: math.exp(straight(progress))
+    return _Lines((0.0, 1.0), (float(first), float(last)), geometric=True)
 
 
 def piecewise(*knots: tuple[float, float]) -> Schedule:
     """Straight lines between ``(progress, value)`` knots, constant outside them. Two knots at one place make a jump."""
     if len(knots) < 1 or any(len(knot) != 2 for knot in knots):
         raise ValueError(f"piecewise takes (progress, value) pairs, got {knots!r}")
-    where, value = (np.asarray(column, dtype=float) for column in zip(*knots, strict=True))
-    if np.any(np.diff(where) < 0):
+    where, value = (tuple(float(entry) for entry in column) for column in zip(*knots, strict=True))
+    if any(later < earlier for earlier, later in zip(where, where[1:], strict=False)):
         raise ValueError(f"the knots of a piecewise schedule must be in ascending order, got {knots!r}")
-    return lambda progress: float(np.interp(progress, where, value))
+    return _Lines(where, value)
 
 
 def evaluate(parameter: Hyperparameter, progress: float, swarm: Swarm | None) -> Any:

@@ -68,7 +68,7 @@ def local_best(swarm: Swarm) -> Array:
 def average_local_best(swarm: Swarm) -> Array:
     """The mean of the local bests that have a finite value."""
     xp = swarm.position.__array_namespace__()
-    return _average(swarm.best_position, xp.where(xp.isfinite(swarm.best_value), 1.0, 0.0))
+    return _average(swarm.best_position, xp.astype(xp.isfinite(swarm.best_value), swarm.position.dtype))
 
 
 def average_particle(swarm: Swarm) -> Array:
@@ -190,7 +190,7 @@ def von_neumann(n: int) -> Any:
 def _average(position: Array, weight: Array) -> Array:
     xp = position.__array_namespace__()
     total = xp.sum(weight, axis=-1, keepdims=True)
-    share = weight / xp.where(total > 0, total, 1.0)
+    share = xp.where(total > 0, weight / xp.where(total > 0, total, 1.0), 1 / weight.shape[-1])  # none: all alike
     return xp.sum(share[..., None] * position, axis=-2, keepdims=True)
 
 

@@ -44,6 +44,8 @@ class Wall(NamedTuple):
         Whether a wall itself has positive probability.
     is_bounded : bool
         Whether particles stay in the box.
+    unroll : callable or None
+        ``(position, around, lower, upper) -> position``: where opposite walls are one, the image nearest to a point.
     """
 
     name: str
@@ -51,13 +53,14 @@ class Wall(NamedTuple):
     images: Callable[[Array, Array, int], Iterator[tuple[int, Array]]]
     has_atoms: bool
     is_bounded: bool
+    unroll: Callable[[Array, Array, Array, Array], Array] | None = None
 
 
 def _clip(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     xp = x.__array_namespace__()
     inside = xp.minimum(xp.maximum(x, lower), upper)  # faster than clip on small arrays
     into_the_wall = (x - inside) * v > 0
-    return inside, xp.where(into_the_wall, -RESTITUTION, 1.0) * v
+    return inside, xp.where(into_the_wall, xp.asarray(-RESTITUTION), xp.asarray(1.0)) * v
 
 
 def _reflect(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -74,6 +77,12 @@ def _periodic(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Ar
     xp = x.__array_namespace__()
     wrapped = xp.clip(lower + xp.remainder(x - lower, upper - lower), lower, upper)
     return xp.where((x < lower) | (x > upper), wrapped, x), v
+
+
+def _nearest_image(x: Array, around: Array, lower: Array, upper: Array) -> Array:
+    xp = x.__array_namespace__()
+    width = upper - lower
+    return x - width * xp.round((x - around) / width)
 
 
 def _free(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -99,7 +108,7 @@ def _wrapped_images(lower: Array, upper: Array, reach: int) -> Iterator[tuple[in
 
 clip = Wall("clip", _clip, _only_itself, has_atoms=True, is_bounded=True)
 reflect = Wall("reflect", _reflect, _mirror_images, has_atoms=False, is_bounded=True)
-periodic = Wall("periodic", _periodic, _wrapped_images, has_atoms=False, is_bounded=True)
+periodic = Wall("periodic", _periodic, _wrapped_images, has_atoms=False, is_bounded=True, unroll=_nearest_image)
 none = Wall("none", _free, _only_itself, has_atoms=False, is_bounded=False)
 
 WALLS = {wall.name: wall for wall in (clip, reflect, periodic, none)}

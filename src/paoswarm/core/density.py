@@ -92,9 +92,10 @@ class StepLaw(NamedTuple):
         if self.factor is None:
             return self.position.log_density(x).sum(axis=-1)
         self._refuse_walls()
-        u, log_determinant = self._whiten(x - self.mean_position)
+        u, log_determinant, still = self._whiten(x - self.mean_position)
         h11 = self.cholesky[..., 0, 0]
-        return self._gaussian(u / h11[..., None], log_determinant + x.shape[-1] * np.log(h11))
+        total = self._gaussian(u / h11[..., None], log_determinant + x.shape[-1] * np.log(h11))
+        return np.where(still, np.where((x == self.mean_position).all(axis=-1), 0.0, -np.inf), total)
 
     def sample(self, rng: np.random.Generator, size: tuple[int, ...] = ()) -> tuple[Floats, Floats]:
         """Independent next positions and velocities, each ``(*size, *batch, n, d)``."""
@@ -131,23 +132,27 @@ class StepLaw(NamedTuple):
     def _dense_log_density(self, x: Floats, v: Floats) -> Floats:
         self._refuse_walls()
         h11, h21, h22 = (self.cholesky[..., i, j, None] for i, j in ((0, 0), (1, 0), (1, 1)))
-        u1, log_determinant = self._whiten(x - self.mean_position)
+        u1, log_determinant, still = self._whiten(x - self.mean_position)
         u1 = u1 / h11
-        u2, _ = self._whiten(v - self.mean_velocity)
+        u2, _, _ = self._whiten(v - self.mean_velocity)
         u2 = (u2 - h21 * u1) / h22
         d = x.shape[-1]
         first = self._gaussian(u1, log_determinant + d * np.log(h11[..., 0]))
-        return first + self._gaussian(u2, log_determinant + d * np.log(h22[..., 0]))
+        total = first + self._gaussian(u2, log_determinant + d * np.log(h22[..., 0]))
+        there = ((x == self.mean_position) & (v == self.mean_velocity)).all(axis=-1)
+        return np.where(still, np.where(there, 0.0, -np.inf), total)
 
-    def _whiten(self, difference: Floats) -> tuple[Floats, Floats]:
-        """``factor^-1 difference`` and the log of the factor's determinant."""
+    def _whiten(self, difference: Floats) -> tuple[Floats, Floats, Any]:
+        """``factor^-1 difference``, the log of the factor's determinant, and which particles have no noise at all."""
         assert self.factor is not None
         factor = np.broadcast_to(self.factor, (*difference.shape, difference.shape[-1]))
+        still: Any = ~factor.any(axis=(-1, -2))
+        factor = np.where(still[..., None, None], np.eye(difference.shape[-1]), factor)
         sign, log_determinant = np.linalg.slogdet(factor)
         if not np.all(sign):
             raise ValueError("the dense noise is singular: its law has no density (the swarm has collapsed)")
         whitened: Any = np.linalg.solve(factor, difference[..., None])[..., 0]
-        return whitened, log_determinant
+        return whitened, log_determinant, still
 
     @staticmethod
     def _gaussian(u: Floats, log_determinant: Floats) -> Floats:

@@ -84,7 +84,10 @@ def transition(mass: ArrayLike, damping: ArrayLike, stiffness: ArrayLike, dt: Ar
     given = {"mass": mass, "damping": damping, "stiffness": stiffness, "dt": dt}
     arrays = {}
     for name, number in given.items():
-        array = np.asarray(number, dtype=float)
+        try:
+            array = np.asarray(number, dtype=float)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be a number or an array of numbers, got {number!r}") from None
         bad = ~np.isfinite(array) | ((array < 0) if name in ("damping", "dt") else (array <= 0))
         if bad.any():
             allowed = "zero or positive" if name in ("damping", "dt") else "positive"
@@ -139,20 +142,21 @@ def _covariance(zeta: Array, tau: Array) -> tuple[Array, Array, Array]:
     rate = slow_rate(zeta)
     tau = xp.where(rate * tau > _SETTLED, _SETTLED / xp.where(rate > 0, rate, 1.0), tau)
     fastest = xp.where(zeta > 1, 2 * zeta, 1.0)  # an upper bound is enough
-    longest = float(xp.max(fastest * tau)) if math.prod(tau.shape) else 0.0
-    doublings = max(0, math.ceil(math.log2(longest / _PANEL))) if longest > 0 else 0
+    # Each element is doubled as often as it needs itself, so that it does not depend on the others of a batch.
+    doublings = xp.ceil(xp.log2(xp.clip(fastest * tau / _PANEL, 1.0, xp.inf)))
     t = tau / 2.0**doublings
     nodes, weights = xp.asarray(_NODES), xp.asarray(_WEIGHTS)
     _, g1, _, g2 = _propagator(zeta[..., None], t[..., None] * nodes)
     s11, s12, s22 = (t * xp.sum(weights * g, axis=-1) for g in (g1 * g1, g1 * g2, g2 * g2))
-    for _ in range(doublings):
+    for done in range(int(xp.max(doublings)) if math.prod(t.shape) else 0):
         a11, a12, a21, a22 = _propagator(zeta, t)
+        more = done < doublings
         s11, s12, s22 = (
-            s11 + a11 * a11 * s11 + 2 * a11 * a12 * s12 + a12 * a12 * s22,
-            s12 + a11 * a21 * s11 + (a11 * a22 + a12 * a21) * s12 + a12 * a22 * s22,
-            s22 + a21 * a21 * s11 + 2 * a21 * a22 * s12 + a22 * a22 * s22,
+            xp.where(more, s11 + a11 * a11 * s11 + 2 * a11 * a12 * s12 + a12 * a12 * s22, s11),
+            xp.where(more, s12 + a11 * a21 * s11 + (a11 * a22 + a12 * a21) * s12 + a12 * a22 * s22, s12),
+            xp.where(more, s22 + a21 * a21 * s11 + 2 * a21 * a22 * s12 + a22 * a22 * s22, s22),
         )
-        t = 2 * t
+        t = xp.where(more, 2 * t, t)
     return s11, s12, s22
 
 

@@ -44,14 +44,20 @@ class OptimumLaw:
         n = swarm.n_particles
         rank = np.argsort(np.argsort(score(swarm.best_value, swarm.repeats), kind="stable"), kind="stable") + 1
         raw = np.maximum(np.log((n + 1) / 2) - np.log(rank), 0.0) if n > 1 else np.ones(1)
+        raw = np.where(swarm.best_value < np.inf, raw, 0.0)  # a particle that has only failed knows nothing
         self.weights: Floats = raw / raw.sum()
         # Two bests that agree to the last bit leave an element without noise; a density needs some width,
         # and the honest smallest one is the resolution of the numbers themselves.
         resolution = 4 * np.spacing(np.maximum(np.abs(law.lower), np.abs(law.upper)))
         free = law.position
         self.components = WalledNormal(free.mean, np.maximum(free.sd, resolution), law.wall, law.lower, law.upper)
+        self._factor: Floats | None = None
+        if law.factor is not None:
+            h11 = law.cholesky[..., 0, 0, None, None]
+            variances, axes = np.linalg.eigh(h11**2 * (law.factor @ np.swapaxes(law.factor, -1, -2)))
+            self._factor = axes * np.sqrt(np.maximum(variances, resolution.max() ** 2))[..., None, :]
+            law = law._replace(factor=self._factor / h11)
         self._law = law
-        self._factor = None if law.factor is None else law.factor * law.cholesky[..., 0, 0, None, None]
 
     def __repr__(self) -> str:
         return f"OptimumLaw(mean={self.mean}, std={self.std})"

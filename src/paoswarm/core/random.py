@@ -24,20 +24,27 @@ _AHEAD = 8192  # small arrays of deviates are drawn several at a time, up to so 
 _TO_ANGLE = np.float32(2.0 * math.pi * 2.0**-32)
 
 
+def check_seed(rng: Any) -> None:
+    """Raise for anything that is not one seed."""
+    if rng is None or isinstance(rng, int | np.integer | np.random.Generator | np.random.SeedSequence):
+        return
+    raise TypeError(f"rng must be an int, a numpy.random.Generator, a SeedSequence or None, got {type(rng).__name__}")
+
+
 def generator(rng: Seed) -> np.random.Generator:
     """The generator behind ``rng=``; a Generator is used as it is and moves on."""
-    if isinstance(rng, np.random.SeedSequence):
-        return np.random.default_rng(_fresh(rng))
-    if rng is None or isinstance(rng, int | np.integer | np.random.Generator):
-        return np.random.default_rng(rng)
-    raise TypeError(f"rng must be an int, a numpy.random.Generator, a SeedSequence or None, got {type(rng).__name__}")
+    check_seed(rng)
+    return np.random.default_rng(_fresh(rng) if isinstance(rng, np.random.SeedSequence) else rng)
 
 
 def spawn(rng: Seed, runs: int) -> list[np.random.SeedSequence]:
     """One independent seed per run; seed ``r`` alone gives the same run as in the batch."""
     if isinstance(rng, np.random.SeedSequence):
         return _fresh(rng).spawn(runs)
-    seeds: Any = generator(rng).bit_generator.seed_seq
+    source = generator(rng)
+    seeds: Any = source.bit_generator.seed_seq
+    if not hasattr(seeds, "spawn"):  # a bit generator that was set up by key or state
+        seeds = np.random.SeedSequence(source.integers(0, 2**32, size=8).tolist())
     return list(seeds.spawn(runs))
 
 
@@ -76,14 +83,13 @@ class Draw:
             size = math.prod(shape)
             ahead = max(1, _AHEAD // max(1, size * len(self.generators)))
             many = _box_muller(self._streams[shape], ahead, size)
-            stock = [many[:, i].reshape(*self.batch, *shape) for i in reversed(range(ahead))]
+            stock = [many[:, i].reshape((*self.batch, *shape)) for i in reversed(range(ahead))]
             self._stock[shape] = stock
         return stock.pop()
 
     def uniform(self, *shape: int) -> Floats:
         """Uniform deviates on [0, 1) of shape ``(*batch, *shape)``."""
-        words = _words([g.bit_generator for g in self.generators], math.prod(shape))
-        return ((words >> np.uint64(11)) * 2.0**-53).reshape(*self.batch, *shape)
+        return np.stack([g.random(shape) for g in self.generators]).reshape((*self.batch, *shape))
 
 
 def _box_muller(sources: Sequence[np.random.BitGenerator], ahead: int, size: int) -> Floats:

@@ -18,10 +18,13 @@ from paoswarm.core.dynamics import Array
 CAUTION = 3.0
 
 
+FLUKE = 5.0
+
+
 class Repeats(NamedTuple):
     """How often each best was measured, and how much the measurements differed."""
 
-    count: Array  # (*batch, n), measurements behind each best value
+    count: Array  # (*batch, n), measurements behind each best; zero for a single draw, the one it was chosen for
     squares: Array  # (*batch,), sum of squared differences from the running means
     freedom: Array  # (*batch,), its degrees of freedom
 
@@ -117,7 +120,7 @@ def measured_once(value: Array) -> Repeats:
     """Nothing is known of the noise yet."""
     xp = value.__array_namespace__()
     nothing = xp.zeros_like(value[..., 0])
-    return Repeats(xp.ones_like(value), nothing, nothing)
+    return Repeats(xp.zeros_like(value), nothing, nothing)
 
 
 def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
@@ -141,7 +144,7 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
             xp.where(evaluated[..., None], proposal.velocity, swarm.velocity),
         )
     if repeats is not None:
-        repeats = repeats._replace(count=xp.where(better, 1.0, repeats.count))
+        repeats = repeats._replace(count=xp.where(better, 0.0, repeats.count))
     best_position = xp.where(better[..., None], proposal.position, swarm.best_position)
     best_value = xp.where(better, value, swarm.best_value)
     age = xp.where(better, 0.0, swarm.age + 1.0)
@@ -168,29 +171,42 @@ def score(best_value: Array, repeats: Repeats | None) -> Array:
     if repeats is None:
         return best_value
     xp = best_value.__array_namespace__()
-    return best_value + CAUTION * repeats.sd[..., None] / xp.sqrt(repeats.count)
+    return best_value + CAUTION * repeats.sd[..., None] / xp.sqrt(xp.clip(repeats.count, 1.0, xp.inf))
 
 
 def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
     """The swarm after some remembered bests were measured again: running means, noise estimate, leader chosen anew.
 
     ``index`` and ``value`` have shape ``(*batch, r)``; no particle appears twice. A failed measurement is left out.
+    The draw for which a point was chosen is no fair sample: it takes no part in the estimate of the noise, and when
+    the second draw shows it to be a fluke, more than `FLUKE` standard deviations too good, it is forgotten.
     """
     xp = value.__array_namespace__()
     repeats = swarm.repeats
     assert repeats is not None
     before = xp.take_along_axis(swarm.best_value, index, axis=-1)
+    count = xp.take_along_axis(repeats.count, index, axis=-1)
     ok = xp.isfinite(value) & xp.isfinite(before)
-    count = xp.take_along_axis(repeats.count, index, axis=-1) + 1
-    change = xp.where(ok, value, 0.0) - xp.where(ok, before, 0.0)
-    hit = (index[..., None] == xp.arange(swarm.n_particles)) & ok[..., None]  # (*batch, r, n)
+    value, before = xp.where(ok, value, 0.0), xp.where(ok, before, 0.0)
+    change = value - before
+    unknown = (repeats.freedom == 0)[..., None]
+    forget = (count == 0) & (unknown | (change > FLUKE * repeats.sd[..., None]))
+    new_count = xp.where(count > 0, count + 1, 2 - xp.astype(forget, count.dtype))
+    mean = xp.where(forget, value, before + change / new_count)
+    fair = xp.astype(ok & (count > 0), value.dtype)
+    particles = xp.arange(swarm.n_particles)
+    hit = (index[..., None] == particles) & ok[..., None]  # (*batch, r, n)
+
+    def put(into: Array, what: Array) -> Array:
+        chosen = xp.sum(xp.where(hit, what[..., None], 0.0), axis=-2)
+        return xp.where(xp.any(hit, axis=-2), chosen, into)
+
     repeats = Repeats(
-        count=repeats.count + xp.sum(xp.where(hit, 1.0, 0.0), axis=-2),
-        squares=repeats.squares + xp.sum(change * change * (1 - 1 / count), axis=-1),
-        freedom=repeats.freedom + xp.sum(xp.where(ok, 1.0, 0.0), axis=-1),
+        count=put(repeats.count, new_count),
+        squares=repeats.squares + xp.sum(fair * change * change * (1 - 1 / new_count), axis=-1),
+        freedom=repeats.freedom + xp.sum(fair, axis=-1),
     )
-    moved = xp.sum(xp.where(hit, (change / count)[..., None], 0.0), axis=-2)
-    return _with_leader(swarm._replace(best_value=swarm.best_value + moved, repeats=repeats))
+    return _with_leader(swarm._replace(best_value=put(swarm.best_value, mean), repeats=repeats))
 
 
 def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
@@ -199,14 +215,17 @@ def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
     m = value.shape[0]
     from_worst = swarm.n_particles - 1 - xp.argsort(xp.argsort(swarm.best_value, axis=-1), axis=-1)
     offered = xp.clip(from_worst, 0, m - 1)
-    better = (from_worst < m) & (_nan_to_inf(value)[offered] < swarm.best_value)
+    flat = xp.reshape(offered, (-1,))
+    new_value = xp.reshape(xp.take(_nan_to_inf(value), flat, axis=0), offered.shape)
+    new_position = xp.reshape(xp.take(position, flat, axis=0), swarm.best_position.shape)
+    better = (from_worst < m) & (new_value < swarm.best_value)
     repeats = swarm.repeats
     if repeats is not None:
-        repeats = repeats._replace(count=xp.where(better, 1.0, repeats.count))
+        repeats = repeats._replace(count=xp.where(better, 0.0, repeats.count))
     return _with_leader(
         swarm._replace(
-            best_position=xp.where(better[..., None], position[offered], swarm.best_position),
-            best_value=xp.where(better, value[offered], swarm.best_value),
+            best_position=xp.where(better[..., None], new_position, swarm.best_position),
+            best_value=xp.where(better, new_value, swarm.best_value),
             age=xp.where(better, 0.0, swarm.age),
             repeats=repeats,
         )
@@ -259,9 +278,10 @@ def _best_of(position: Array, value: Array, repeats: Repeats | None) -> tuple[Ar
     """The point with the smallest score, repeated for every particle, and its value."""
     xp = value.__array_namespace__()
     *batch, n, d = position.shape
-    leader = xp.argmin(score(value, repeats), axis=-1)
     if not batch:
-        return xp.repeat(position[leader, :][None, :], n, axis=0), value[leader]
+        leader = xp.argmin(score(value, repeats), axis=-1, keepdims=True)
+        return xp.repeat(xp.take(position, leader, axis=0), n, axis=0), xp.take(value, leader, axis=0)[0]
+    leader = xp.argmin(score(value, repeats), axis=-1)
     # One flat index per run: several times faster than take_along_axis.
     flat = xp.reshape(leader, (-1,)) + n * xp.arange(math.prod(batch))
     leading = xp.take(xp.reshape(position, (-1, d)), flat, axis=0)

@@ -66,7 +66,7 @@ class WalledNormal(NamedTuple):
         if not self.wall.is_bounded:
             return np.asarray(self.mean, dtype=float), np.square(self.sd)
         mean = self._expect(np.zeros_like(self.mean), 1)
-        variance = self._expect(mean, 2)
+        variance = np.maximum(self._expect(mean, 2), 0.0)
         still = self._still()
         return np.where(self.sd > 0, mean, still), np.where(self.sd > 0, variance, 0.0)
 
@@ -91,7 +91,7 @@ class WalledNormal(NamedTuple):
             first, last = (self.lower, self.upper) if sign > 0 else (self.upper, self.lower)
             a, b = ((sign * end + offset - self.mean) / sd for end in (first, last))
             pa, pb = (np.exp(-0.5 * t * t - _LOG_ROOT_2PI) for t in (a, b))
-            m0, m1 = ndtr(b) - ndtr(a), pa - pb
+            m0, m1 = np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a)), pa - pb  # no cancellation in a tail
             shift = self.mean - offset - sign * centre  # sign * (x - centre) = shift + sd * t
             if power == 1:
                 total = total + sign * (shift * m0 + sd * m1)

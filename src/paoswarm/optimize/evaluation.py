@@ -98,19 +98,24 @@ class Evaluator:
         """
         if self._checked or len(x) == 0:
             return self._values(x, deadline)
-        # The first point goes alone: whatever is wrong with the function shows before work is lost, and a
-        # function written for (d, m) cannot hide behind a square array of points.
-        first, interrupted = self._values(x[:1], deadline)
-        rest, interrupted = (np.empty(0), True) if interrupted else self._values(x[1:], deadline)
-        self._checked = True
-        return np.concatenate([first, rest]), interrupted
+        # The first point goes alone: whatever is wrong with the function shows before work is lost. A function written
+        # for (d, m) gives itself away as soon as it is handed a number of points other than one and d.
+        m, d = x.shape
+        cuts = [1, 2] if m - 1 == d else [1]
+        parts = []
+        for part in np.split(x, cuts):
+            values, interrupted = self._values(part, deadline)
+            parts.append(values)
+            if interrupted:
+                break
+        self._checked = not self._vectorized or any(len(part) not in (0, 1, d) for part in np.split(x, cuts))
+        return np.concatenate(parts), interrupted
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
-        error = ValueError(
-            "fun gave no finite value at any point of the first swarm; "
-            + (f"at x = {self.failures[0].x}: {self.failures[0].reason}" if self.failures else "all were +inf")
-        )
+        why = f"at x = {self.failures[0].x}: {self.failures[0].reason}" if self.failures else "all were +inf"
+        form = "; with vectorized=True it is given an array (m, d), one point per row" if self._vectorized else ""
+        error = ValueError(f"fun gave no finite value at any point of the first swarm; {why}{form}")
         error.__cause__ = self._cause
         return error
 
@@ -188,7 +193,7 @@ def _call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | _Failed
     except Exception:
         values = np.asarray(None)
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
-        return values.astype(float, copy=False)
+        return values.astype(float)  # a copy: the function may use its buffer again
     m, d = x.shape
     reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return {m} real numbers, "
     reason += f"shape ({m},), but returned {_describe(answer)}"

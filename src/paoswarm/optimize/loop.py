@@ -36,21 +36,23 @@ def solve(
     status, nit, nfev = (np.zeros(optimizer.batch, dtype=np.int64) for _ in range(3))
     stale: Any = np.zeros(optimizer.batch, dtype=np.int64)
     active: NDArray[np.bool_] | None = None  # a mask only once some runs have ended
-    best: Any = np.inf if optimizer.swarm is None else optimizer.swarm.global_value
+    best: Any = np.inf
     before = optimizer.nit
+    started = optimizer.swarm is not None  # a run that is continued may have reached its limits already
     try:
         while True:
-            interrupted = _generation(optimizer, evaluate, limits, active, optimizer.nit - before)
+            outcome = _Outcome(moved=False) if started else _generation(optimizer, evaluate, limits, active, before)
+            started = False
             swarm = optimizer.swarm
             assert swarm is not None
-            if limits.stagnation is not None:
+            if limits.stagnation is not None and outcome.moved:
                 stale = np.where(swarm.global_value < best, 0, stale + 1)
-                best = np.minimum(best, swarm.global_value)
+            best = np.minimum(best, swarm.global_value)
             done = optimizer.nit - before
             spread = swarms.spread(swarm) if limits.tol > 0 else None
             reached = limits.reached(swarm, spread, done, optimizer.nfev, stale)
-            wish = after_generation(optimizer, spread)
-            wish = Status.INTERRUPTED if interrupted else wish
+            wish = after_generation(optimizer, spread) if outcome.moved else None
+            wish = Status.INTERRUPTED if outcome.interrupted else wish
             if reached is None and wish is None:
                 continue
             going = status == 0
@@ -69,11 +71,18 @@ def solve(
         return Ends(np.where(going, Status.INTERRUPTED, status), nit, nfev)
 
 
+class _Outcome(NamedTuple):
+    """Whether a generation was told, and whether an interrupt came."""
+
+    moved: bool
+    interrupted: bool = False
+
+
 def _generation(
-    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, active: NDArray[np.bool_] | None, nit: int
-) -> bool:
-    """Ask, evaluate and tell once; returns whether an interrupt came, after which what was evaluated is told."""
-    x = optimizer.points(limits.progress(nit, optimizer.nfev))
+    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, active: NDArray[np.bool_] | None, before: int
+) -> _Outcome:
+    """Ask, evaluate and tell once; whatever was evaluated when time ran out or an interrupt came is told."""
+    x = optimizer.points(limits.progress(optimizer.nit - before, optimizer.nfev))
     m, d = x.shape[-2:]
     k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
@@ -83,12 +92,14 @@ def _generation(
     else:  # a single run under way may stop between two points
         values, interrupted = evaluate.until(limits.deadline, rows)
         k = len(values)
-    if optimizer.swarm is None and not np.isfinite(values).any(axis=-1).all() and not optimizer.knows_a_value:
+        if k == 0:
+            return _Outcome(moved=False, interrupted=interrupted)
+    if optimizer.swarm is None and not optimizer.knows_a_value and not (values < np.inf).any(axis=-1).all():
         raise evaluate.explain_total_failure()
     if k == m and active is None:
         optimizer.take(values)
-        return interrupted
-    f = np.full((*optimizer.batch, m), np.nan)
-    f[(..., slice(k)) if active is None else (active, slice(k))] = values
-    optimizer.take(f, k, active)
-    return interrupted
+    else:
+        f = np.full((*optimizer.batch, m), np.nan)
+        f[(..., slice(k)) if active is None else (active, slice(k))] = values
+        optimizer.take(f, k, active)
+    return _Outcome(moved=True, interrupted=interrupted)

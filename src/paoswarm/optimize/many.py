@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core.mixture import OptimumLaw
 from paoswarm.core.random import Seed, spawn
-from paoswarm.core.swarm import map_runs
+from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.core.walled import Floats
 from paoswarm.optimize import problem
-from paoswarm.optimize.evaluation import Evaluator, Objective
+from paoswarm.optimize.evaluation import Evaluator, Failure, Objective
 from paoswarm.optimize.loop import Ends, solve
 from paoswarm.optimize.minimize import check_budget, read_limits, warn_of_exceptions
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.progress import open_bar
-from paoswarm.optimize.result import History, Result, describe
+from paoswarm.optimize.result import History, Result, describe, standard_error
 from paoswarm.optimize.stopping import Limits, Status
 
 # Elements (runs x particles x unknowns) moved at once: a dozen arrays of them fit a core's second-level cache.
@@ -52,6 +52,7 @@ class ManyResult(Result):
         return Result(
             x=self.x[r],
             fun=float(self.fun[r]),
+            fun_error=standard_error(swarm),
             success=bool(self.success[r]),
             status=status,
             message=self.message[r],
@@ -62,6 +63,7 @@ class ManyResult(Result):
             method=self.method,
             history=History(best=self.history[r, : self.nit[r] + 1]),
             optimum=OptimumLaw(law, swarm),
+            failures=self.failures,
         )
 
 
@@ -129,7 +131,7 @@ def minimize_many(
         Evaluator(fun, vectorized=vectorized, workers=workers) as evaluate,
         open_bar(progress, limits, runs) as bar,
     ):
-        size = _block_size(n_particles, len(problem.read_bounds(bounds)[0]), evaluate, limits) or runs
+        size = _block_size(_elements(n_particles, bounds, init), evaluate, limits) or runs
         while started < runs:
             optimizer = Optimizer(
                 bounds,
@@ -137,25 +139,32 @@ def minimize_many(
                 n_particles=n_particles,
                 x0=x0,
                 f0=f0,
-                init=init,
+                init=_part_of(init, runs, slice(started, started + size)),
                 reevaluate=reevaluate,
                 rng=seeds[started : started + size],
             )
             check_budget(limits, optimizer)
             block = _Block(optimizer)
-            blocks.append(block)
+            if optimizer.swarm is not None:  # runs that are continued
+                block.record()
 
             def after_generation(optimizer: Optimizer, spread: Any, block: _Block = block) -> None:
                 block.record()
                 bar.advance(optimizer, evaluate.n_raised)
 
-            block.ends = solve(optimizer, evaluate, limits, after_generation)
+            try:
+                block.ends = solve(optimizer, evaluate, limits, after_generation)
+            except KeyboardInterrupt:
+                if not blocks:
+                    raise
+                break  # nothing is known of these runs, but the earlier ones are done
+            blocks.append(block)
             started += len(block.ends.status)
             bar.finish(started)
             if (block.ends.status == Status.INTERRUPTED).any():
                 break
     warn_of_exceptions(evaluate)
-    return _gather(blocks, limits, seeds[:started])
+    return _gather(blocks, limits, seeds[:started], evaluate.failures)
 
 
 class _Block:
@@ -171,14 +180,34 @@ class _Block:
         self.best.append(self.optimizer.swarm.global_value)
 
 
-def _block_size(n_particles: int, d: int, evaluate: Evaluator, limits: Limits) -> int | None:
+def _elements(n_particles: int, bounds: Any, init: Any) -> int:
+    """Particles times unknowns of one run."""
+    if isinstance(init, Swarm):
+        n_particles = init.n_particles
+    elif not isinstance(init, str):
+        n_particles = max(1, np.atleast_2d(np.asarray(init, dtype=object)).shape[0])
+    return problem.whole_number("n_particles", n_particles, 1) * len(problem.read_bounds(bounds)[0])
+
+
+def _part_of(init: Any, runs: int, part: slice) -> Any:
+    """Of the swarms to continue, those of one block."""
+    if not isinstance(init, Swarm):
+        return init
+    if init.position.ndim != 3 or len(init.position) != runs:
+        raise ValueError(f"init holds swarms of shape {init.position.shape}; {runs} runs need ({runs}, n, d)")
+    return map_runs(lambda array: array[part], init)
+
+
+def _block_size(elements: int, evaluate: Evaluator, limits: Limits) -> int | None:
     """Runs per block; None for all at once, where the evaluations or a common clock matter more than the cache."""
     if evaluate.is_parallel or limits.deadline is not None:
         return None
-    return max(1, _BLOCK // (n_particles * d))
+    return max(1, _BLOCK // elements)
 
 
-def _gather(blocks: list[_Block], limits: Limits, seeds: list[np.random.SeedSequence]) -> ManyResult:
+def _gather(
+    blocks: list[_Block], limits: Limits, seeds: list[np.random.SeedSequence], failures: list[Failure]
+) -> ManyResult:
     """One result from all blocks; histories are continued with their last value to a common length."""
     length = max(len(block.best) for block in blocks)
     if limits.maxiter is not None:
@@ -205,4 +234,5 @@ def _gather(blocks: list[_Block], limits: Limits, seeds: list[np.random.SeedSequ
         swarm=swarm,
         method=blocks[0].optimizer.method,
         seeds=seeds,
+        failures=failures,
     )

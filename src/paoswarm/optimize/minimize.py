@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paoswarm.algorithms.pao import PAO
-from paoswarm.core.random import Seed
+from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.core.swarm import spread as spread_of
 from paoswarm.optimize import problem
@@ -128,6 +128,7 @@ def minimize(
     'The allowed number of generations is used up.'
     """
     limits = read_limits(maxiter, maxfev, target, tol, stagnation, time_limit)
+    check_seed(rng)  # a list would make a batch of an Optimizer
     optimizer = Optimizer(
         bounds,
         method=method,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
+from paoswarm.algorithms.character import check_shapes
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core import swarm as swarms
 from paoswarm.core.random import Draw, Seed, generator
@@ -84,12 +85,17 @@ class Optimizer:
         self._pending: Floats | None = None  # what was asked for and is not told yet
         self._proposal: Proposal | None = None
         self._again: Any = None  # indices of the bests that are measured again
+        self._asked_again: Floats = np.empty(0)  # where they were
         self._first: Floats = np.empty(0)  # points of the first swarm that had to be evaluated
         share = problem.real_number("reevaluate", reevaluate, 0.0, may_equal=True)
         if share > 1:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
         self._read_start(n_particles, x0, f0, init, noisy=share > 0)
         self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
+        check_shapes(self.method, (*self.batch, self.n_particles))
+        if self.swarm is None and self.n_to_start == 0:  # every value of the first swarm is known already
+            self._first_points()
+            self.swarm = self._first_swarm(np.empty((*self.batch, 0)))
 
     def _read_start(self, n_particles: int, x0: ArrayLike | None, f0: ArrayLike | None, init: Any, noisy: bool) -> None:
         box = self.lower, self.upper
@@ -145,7 +151,7 @@ class Optimizer:
         """`ask` without the copy, for drivers."""
         if self._pending is None:
             self._pending = self._first_points() if self.swarm is None else self._next_points(progress)
-            if self._pending.shape[-2] == 0:  # every value of the first swarm is known already
+            if self._pending.shape[-2] == 0:  # injected points have filled the first swarm
                 self.take(np.empty((*self.batch, 0)))
                 return self.points(progress)
         return self._pending
@@ -175,8 +181,6 @@ class Optimizer:
         if problem.has_nan(f):
             failed = np.isnan(f[..., :m])
             self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
-            if not np.isfinite(self._pending).all():
-                raise ValueError("the swarm moved to NaN or infinity: check your attractors and noise_scale")
         self._pending = None
         before = self.swarm
         if before is None:
@@ -186,7 +190,11 @@ class Optimizer:
         evaluated = None if m >= n else np.broadcast_to(np.arange(n) < m, (*self.batch, n))
         again = before
         if m > n:  # first what is remembered, so that the new points meet the better estimate
-            again = swarms.remeasure(before, self._again[..., : m - n], f[..., n:m])
+            index = self._again[..., : m - n]
+            now = np.take_along_axis(before.best_position, index[..., None], axis=-2)
+            asked = self._asked_again[..., : m - n, :]
+            same = (now == asked).all(axis=-1)  # a best that was replaced meanwhile (inject) was not measured
+            again = swarms.remeasure(before, index, np.where(same, f[..., n:m], np.nan))
         after = self.method.tell(again, self._proposal, f[..., :n], evaluated)
         self.swarm = after if active is None else swarms.select(active, after, before)
         self.nit += 1
@@ -217,7 +225,7 @@ class Optimizer:
     @property
     def knows_a_value(self) -> bool:
         """Whether a finite value was brought along."""
-        return self.swarm is not None or bool(np.isfinite(self._known[1]).any())
+        return self.swarm is not None or bool((self._known[1] < np.inf).any())
 
     @property
     def result(self) -> OptimizeResult:
@@ -249,16 +257,18 @@ class Optimizer:
         known = np.broadcast_to(points, (*self.batch, *points.shape))
         position = np.concatenate([known, self._first], axis=-2)
         value = np.concatenate([np.broadcast_to(values, (*self.batch, len(values))), f], axis=-1)
-        if not np.isfinite(value).any(axis=-1).all():
+        if not (value < np.inf).any(axis=-1).all():  # false for NaN too
             raise ValueError("the first swarm has no finite value: the objective failed at every point")
         return swarms.start(position, value, self.lower, self.upper, noisy=self.n_again > 0)
 
     def _next_points(self, progress: float) -> Floats:
         assert self.swarm is not None
         self._proposal = self.method.ask(self.swarm, self._draw, progress)
+        if problem.has_nan(self._proposal.position):
+            raise ValueError("the swarm wants to move to NaN: check your own attractors, noise_scale or schedules")
         if not self.n_again:
             return self._proposal.position
         order = np.argsort(self.swarm.best_value, axis=-1, kind="stable")
         self._again = order[..., : self.n_again]
-        bests = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
-        return np.concatenate([self._proposal.position, bests], axis=-2)
+        self._asked_again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
+        return np.concatenate([self._proposal.position, self._asked_again], axis=-2)

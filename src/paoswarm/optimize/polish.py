@@ -37,6 +37,6 @@ def polish(evaluate: Evaluator, x: Floats, fun: float, box: Box, budget: int | N
     try:
         with np.errstate(all="ignore"):  # a failed point makes its finite differences infinite
             scipy_minimize(counted, x, method="L-BFGS-B", bounds=Bounds(*box))
-    except _BudgetSpent:
-        pass
+    except (_BudgetSpent, KeyboardInterrupt):
+        pass  # the best so far is what is wanted
     return best_x, best_fun, spent, failed

@@ -20,6 +20,8 @@ def read_bounds(bounds: Any) -> Box:
     form = "bounds must be a sequence of (low, high) pairs, one per unknown, or a scipy.optimize.Bounds"
     if isinstance(bounds, Bounds):
         lower, upper = np.broadcast_arrays(np.atleast_1d(bounds.lb), np.atleast_1d(bounds.ub))
+        if lower.ndim != 1 or lower.size == 0:
+            raise ValueError(f"{form}; got {bounds!r}")
     else:
         try:
             pairs = np.asarray(bounds, dtype=float)
@@ -44,7 +46,7 @@ def read_bounds(bounds: Any) -> Box:
             raise ValueError(
                 f"bounds[{i}] is ({low}, {high}): no room to search; fix this unknown inside your function"
             )
-        if not np.isfinite(high - low):
+        if not math.isfinite(float(high) - float(low)):
             raise ValueError(f"bounds[{i}] is ({low}, {high}): the width is too large for a floating-point number")
     return lower, upper
 

@@ -58,10 +58,11 @@ class Recorder:
 
     def record(self, swarm: Swarm, spread: float, nfev: int) -> None:
         """Add a generation."""
-        mean = float(swarm.value.sum()) / swarm.n_particles
-        if not math.isfinite(mean):
-            finite = swarm.value[np.isfinite(swarm.value)]
-            mean = float(finite.mean()) if finite.size else math.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(swarm.value.sum()) / swarm.n_particles
+            if not math.isfinite(mean):
+                finite = swarm.value[np.isfinite(swarm.value)]
+                mean = float(finite.mean()) if finite.size else math.inf
         self._rows.append((float(swarm.global_value), mean, spread, nfev))
         if self._store_swarms:
             self._swarms.append(swarm)
@@ -155,7 +156,7 @@ def current_result(optimizer: Optimizer, status: Status, progress: float = 0.0, 
     return Result(
         x=swarm.global_best[0].copy(),
         fun=float(swarm.global_value),
-        fun_error=_standard_error(swarm),
+        fun_error=standard_error(swarm),
         success=status > 0,
         status=status,
         message=describe(status, n_failed, nfev),
@@ -169,9 +170,9 @@ def current_result(optimizer: Optimizer, status: Status, progress: float = 0.0, 
     )
 
 
-def _standard_error(swarm: Swarm) -> float | None:
+def standard_error(swarm: Swarm) -> float | None:
     """Standard error of the best value, where measurements were repeated."""
-    if swarm.repeats is None:
+    if swarm.repeats is None or swarm.repeats.freedom == 0:
         return None
     leader = np.argmin(score(swarm.best_value, swarm.repeats))
-    return float(swarm.repeats.sd / np.sqrt(swarm.repeats.count[leader]))
+    return float(swarm.repeats.sd / np.sqrt(max(1.0, swarm.repeats.count[leader])))
