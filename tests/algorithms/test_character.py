@@ -209,3 +209,33 @@ def test_repr_can_be_read_back():
 def test_hyperparameters_are_frozen():
     with pytest.raises(AttributeError):
         ps.PAO().damping = frozen(0.5)
+
+
+def test_describing_a_schedule_does_not_warn():
+    method = ps.PAO(damping=ps.schedules.linear(0.7, 0.2))
+    assert "0.7 to 0.2" in str(method)
+    assert method.at(1.0).damping == 0.2
+
+
+def test_an_unhealthy_schedule_warns_once_and_points_at_the_caller():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ps.PAO(damping=ps.schedules.linear(0.2, 0.7))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_without_noise_the_spread_is_zero_even_without_damping():
+    with pytest.warns(ps.HyperparameterWarning, match="spread is 0"):
+        assert ps.PAO(noise=0.0, damping=0.0).stationary_spread == 0
+
+
+def test_methods_are_equal_when_all_their_parts_are():
+    assert ps.PAO(dt=np.ones(3)) == ps.PAO(dt=np.ones(3))
+    assert hash(ps.PAO(dt=np.ones(3))) == hash(ps.PAO(dt=np.ones(3)))
+    assert ps.PAO(dt=np.ones(3)) != ps.PAO(dt=np.ones(4))
+    assert ps.PAO() != ps.PAO(walls="reflect")
+
+
+def test_an_array_that_does_not_fit_the_particles_is_named():
+    with pytest.raises(ValueError, match=r"dt has shape \(5,\)"):
+        ps.Optimizer([(-1, 1)], n_particles=12, method=ps.PAO(dt=np.ones(5)))

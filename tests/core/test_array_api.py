@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.schedules import patient_step
 from paoswarm.core import attractors, bounds, noise
 from paoswarm.core import swarm as kernels
@@ -71,12 +72,41 @@ def test_record(batch, noisy):
     agree(kernels.record, batch, Proposal(*POINTS), VALUES, VALUES > 0)
 
 
+def test_a_single_swarm():
+    agree(kernels.start, POINTS[0, 0], VALUES[0], np.full(3, -2.0), np.full(3, 5.0))
+    agree(kernels.record, by_hand.drawn(3), Proposal(*POINTS[:, 0]), VALUES[0])
+
+
+def test_remeasure_and_replace_worst(batch):
+    noisy = batch._replace(repeats=kernels.measured_once(batch.value))
+    again = kernels.remeasure(noisy, np.array([[0, 3], [2, 1]]), VALUES[:, :2])
+    agree(kernels.remeasure, noisy, np.array([[0, 3], [2, 1]]), VALUES[:, :2])
+    agree(kernels.remeasure, again, np.array([[0, 5], [2, 1]]), VALUES[:, 2:4])
+    agree(kernels.replace_worst, batch, POINTS[0, 0, :2], np.array([-9.0, np.nan]))
+
+
+def test_the_step_of_a_swarm():
+    """Position and velocity of a whole step, walls included, but for the random stream."""
+
+    class Source:
+        def __init__(self, deviates):
+            self.deviates = deviates
+
+        def normal(self, *shape):
+            return self.deviates
+
+    swarm = by_hand.drawn(3)
+    for rule in ("clip", "reflect", "periodic", "none"):
+        method = PAO(walls=rule)
+        agree(lambda s, normal, m=method: m.ask(s, Source(normal)), swarm, 5 * POINTS[:, 0])
+
+
 def test_spread_and_select(batch):
     agree(kernels.spread, batch)
     agree(kernels.select, np.array([True, False]), batch, by_hand.drawn(4, batch=(2,)))
 
 
-@pytest.mark.parametrize("rule", ["reflect", "periodic", "none"])
+@pytest.mark.parametrize("rule", ["clip", "reflect", "periodic", "none"])
 def test_a_wall(batch, rule):
     agree(bounds.WALLS[rule].apply, 5 * POINTS[0], POINTS[1], batch.lower, batch.upper)
 
@@ -86,6 +116,7 @@ def test_a_wall(batch, rule):
     [
         attractors.global_best,
         attractors.local_best,
+        attractors.average_local_best,
         attractors.average_particle,
         attractors.weighted_average_particle,
     ],

@@ -289,3 +289,11 @@ def test_a_wrong_shape_is_an_error_that_names_the_function(swarm):
     for wrong in ({"attractors": (crooked,), "stiffness": 1.0}, {"noise_scale": crooked}):
         with pytest.raises(ValueError, match=r"crooked returned shape \(3, 2\); it must broadcast to .*\(4, 2\)"):
             ps.PAO(**wrong).step_law(swarm)
+
+
+@pytest.mark.parametrize("average", [attractors.average_local_best, attractors.weighted_average_particle])
+def test_where_all_have_failed_an_average_is_that_of_all(average):
+    swarm = by_hand.drawn(1)
+    failed = swarm._replace(value=np.full_like(swarm.value, np.nan), best_value=np.full_like(swarm.value, np.inf))
+    expected = swarm.best_position if average is attractors.average_local_best else swarm.position
+    assert_allclose(average(failed)[0], expected.mean(axis=0), rtol=1e-13)

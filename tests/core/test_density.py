@@ -301,3 +301,15 @@ def test_singular_dense_noise_has_no_density(swarm):
     law = ps.PAO(noise_scale=lambda s: Dense(np.ones((2, 2))), walls="none").step_law(swarm)
     with pytest.raises(ValueError, match="singular"):
         law.log_density(swarm.position, swarm.velocity)
+
+
+def test_a_particle_without_dense_noise_is_an_atom_and_the_others_have_a_density():
+    swarm = by_hand.drawn(3)
+    law = ps.PAO(noise_scale=ps.noise.covariance, walls="none").step_law(swarm)
+    still = ~law.factor.any(axis=(-1, -2))
+    assert still.sum() == 1  # the leader
+    position, velocity = law.sample(np.random.default_rng(1))
+    density = law.log_density(position, velocity)
+    assert density[still] == 0
+    assert np.isfinite(density).all()
+    assert law.log_density(position + 1e-9, velocity)[still] == -np.inf

@@ -219,3 +219,19 @@ def test_the_slow_rate_is_the_real_part_of_the_slower_root():
     for zeta in (0.0, 0.3, 1.0, 1.5, 40.0):
         roots = np.roots([1.0, 2 * zeta, 1.0])
         assert_allclose(slow_rate(np.asarray(zeta)), -roots.real.max(), rtol=1e-10, atol=1e-15)
+
+
+def test_an_entry_of_a_batch_does_not_depend_on_the_others():
+    steps = np.array([1e-3, 1.7, 4.4, 300.0])
+    together = ps.transition(1.0, np.array([0.0, 0.2, 1.5, 50.0])[:, None], 2.0, steps)
+    for i, zeta in enumerate((0.0, 0.2, 1.5, 50.0)):
+        for j, dt in enumerate(steps):
+            alone = ps.transition(1.0, zeta, 2.0, np.array([dt]))
+            assert_array_equal(together.covariance[i, j], alone.covariance[0])
+            assert_array_equal(together.A[i, j], alone.A[0])
+
+
+@pytest.mark.parametrize("name", ["mass", "damping", "stiffness", "dt"])
+def test_a_string_is_refused_by_name(name):
+    with pytest.raises(TypeError, match=f"^{name} must be a number"):
+        ps.transition(**{"mass": 1.0, "damping": 0.2, "stiffness": 2.0, "dt": 1.0, name: "a"})

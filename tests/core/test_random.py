@@ -153,3 +153,22 @@ def test_numpys_global_state_is_left_alone():
     generator(None)
     draw().normal(10)
     assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("bits", [np.random.MT19937, np.random.Philox, np.random.SFC64, np.random.PCG64DXSM])
+def test_any_bit_generator_will_do(bits):
+    draw = Draw([np.random.Generator(bits(1))], ())
+    # False-alarm rate 1e-4 for each, seed fixed.
+    assert kstest(draw.uniform(2000), "uniform").pvalue > 1e-4
+    assert kstest(draw.normal(2000), "norm").pvalue > 1e-4
+
+
+def test_a_generator_set_up_by_key_can_be_spawned_from():
+    seeds = spawn(np.random.Generator(np.random.Philox(key=1)), 3)
+    words = {tuple(seed.generate_state(2)) for seed in seeds}
+    assert len(words) == 3
+
+
+@pytest.mark.parametrize("kind", ["normal", "uniform"])
+def test_a_single_deviate_of_a_single_run_is_a_number(kind):
+    assert getattr(Draw([np.random.default_rng(1)], ()), kind)().shape == ()

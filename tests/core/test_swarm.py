@@ -141,7 +141,7 @@ def noisy(best_values, count, squares, freedom):
 def test_nothing_is_known_of_the_noise_at_first():
     swarm = start(frozen([[0], [1]]), frozen([3, 4]), frozen([0]), frozen([1]), noisy=True)
     assert swarm.repeats.sd == 0
-    assert_array_equal(swarm.repeats.count, [1, 1])
+    assert_array_equal(swarm.repeats.count, [0, 0])  # the draw it was chosen for is no fair sample
     assert_array_equal(score(swarm.best_value, swarm.repeats), [3, 4])
 
 
@@ -160,7 +160,7 @@ def test_a_lucky_draw_is_not_accepted_where_the_noise_is_known():
     assert values[1] < 4  # a plain comparison would have taken it
     assert_array_equal(after.best_value, [3, 4, values[2]])
     assert_array_equal(after.best_position, [[0], [1], [8]])
-    assert_array_equal(after.repeats.count, [1, 4, 1])
+    assert_array_equal(after.repeats.count, [1, 4, 0])
     assert_array_equal(after.global_best, [[8]] * 3)
 
 
@@ -173,32 +173,49 @@ def test_the_leader_is_the_most_reliable_and_not_the_luckiest():
 
 def test_remeasuring_gives_the_running_mean_and_the_pooled_variance():
     rng = np.random.default_rng(4)
-    first = rng.normal(size=3)
-    swarm = start(frozen([[0], [1], [2]]), frozen(first), frozen([0]), frozen([9]), noisy=True)
-    seen = [[f] for f in first]
-    for index in ([0, 2], [2, 1], [2, 0], [2, 0]):
+    swarm = start(frozen([[0], [1], [2]]), frozen(rng.normal(size=3)), frozen([0]), frozen([9]), noisy=True)
+    seen = [[], [], []]  # while nothing is known of the noise, the draw that chose a point is forgotten
+    for index in ([0, 2], [2, 0], [2, 1], [2, 0]):
         values = rng.normal(size=2)
         for i, f in zip(index, values, strict=True):
+            if i == 1:  # by then something is known, and the first draw of this one was no fluke
+                seen[i].append(swarm.best_value[i])
             seen[i].append(f)
         swarm = remeasure(swarm, np.array(index), values)
     assert_allclose(swarm.best_value, [np.mean(s) for s in seen], rtol=1e-13)
-    assert_array_equal(swarm.repeats.count, [4, 2, 5])
-    assert swarm.repeats.freedom == 3 + 1 + 4
-    pooled = sum(np.sum((s - np.mean(s)) ** 2) for s in seen) / 8
+    assert_array_equal(swarm.repeats.count, [3, 2, 4])
+    fair = [seen[0], seen[2]]
+    assert swarm.repeats.freedom == 2 + 3
+    pooled = sum(np.sum((s - np.mean(s)) ** 2) for s in fair) / 5
     assert_allclose(swarm.repeats.sd, np.sqrt(pooled), rtol=1e-13)
     scores = [np.mean(s) + CAUTION * np.sqrt(pooled / len(s)) for s in seen]
     assert_array_equal(swarm.global_best, [[np.argmin(scores)]] * 3)
     assert_allclose(swarm.global_value, np.mean(seen[int(np.argmin(scores))]), rtol=1e-13)
 
 
+def test_a_fluke_is_forgotten_when_it_is_measured_again_and_a_fair_draw_is_kept():
+    swarm = noisy([-1000, 4, 5], count=[0, 0, 16], squares=18, freedom=2)  # sd 3
+    after = remeasure(swarm, np.array([0, 1]), frozen([6, 6]))
+    assert_array_equal(after.best_value, [6, 5, 5])
+    assert_array_equal(after.repeats.count, [1, 2, 16])
+    assert after.repeats.sd == 3  # neither draw was a fair sample
+    assert_array_equal(after.global_best, [[2]] * 3)
+
+
 @pytest.mark.parametrize("failed", [NAN, INF])
 def test_a_failed_measurement_is_left_out(failed):
-    swarm = start(frozen([[0], [1], [2]]), frozen([1, 2, NAN]), frozen([0]), frozen([9]), noisy=True)
-    after = remeasure(swarm, np.array([0, 1, 2]), frozen([failed, 4, 7]))
-    assert_array_equal(after.best_value, [1, 3, INF])
-    assert_array_equal(after.repeats.count, [1, 2, 1])
-    assert after.repeats.freedom == 1
-    assert_allclose(after.repeats.sd, np.sqrt(2), rtol=1e-15)
+    swarm = noisy([1, 2, 5], count=[3, 3, 1], squares=18, freedom=2)
+    after = remeasure(swarm, np.array([0, 1]), frozen([failed, 6]))
+    assert_array_equal(after.best_value, [1, 3, 5])
+    assert_array_equal(after.repeats.count, [3, 4, 1])
+    assert after.repeats.freedom == 3
+    assert_allclose(after.repeats.squares, 18 + 4**2 * 3 / 4, rtol=1e-15)
+
+
+def test_a_best_that_has_only_failed_stays_failed():
+    swarm = start(frozen([[0], [1]]), frozen([1, NAN]), frozen([0]), frozen([9]), noisy=True)
+    after = remeasure(swarm, np.array([1]), frozen([7]))
+    assert_array_equal(after.best_value, [1, INF])
 
 
 def test_remeasuring_a_batch_is_remeasuring_its_runs():
@@ -240,10 +257,10 @@ def test_more_points_than_particles_are_too_many_for_some(swarm):
     assert_array_equal(after.best_value, [-5, -3, -4, -6])
 
 
-def test_a_replaced_best_was_measured_once(swarm):
+def test_a_replaced_best_has_not_been_measured_again(swarm):
     repeats = Repeats(frozen([5, 6, 7, 8]), frozen(0), frozen(1))
     after = replace_worst(swarm._replace(repeats=repeats), frozen([[0.1, 0.1]]), frozen([0.5]))
-    assert_array_equal(after.repeats.count, [5, 6, 7, 1])
+    assert_array_equal(after.repeats.count, [5, 6, 7, 0])
 
 
 def test_points_are_offered_to_every_run_of_a_batch():

@@ -110,3 +110,12 @@ def test_elements_do_not_disturb_each_other():
             assert_allclose(together.log_density(x)[j], alone.log_density(x[j]), rtol=1e-14)
             assert_allclose(together.cdf(x)[j], alone.cdf(x[j]), rtol=1e-14)
             assert_allclose([m[j] for m in together.moments()], alone.moments(), rtol=1e-12, atol=1e-15)
+
+
+def test_the_variance_of_a_clipped_law_is_positive_however_far_outside_its_mean_lies():
+    mean = np.linspace(-30, -5, 200)
+    law = WalledNormal(mean, np.ones(200), bounds.clip, np.zeros(200), np.full(200, 10.0))
+    inside, variance = law.moments()
+    assert (inside > 0).all()
+    assert (variance > 0).all()
+    assert (np.diff(variance) > 0).all()

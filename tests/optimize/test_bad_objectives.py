@@ -347,3 +347,36 @@ def test_systemexit_is_not_swallowed():
 
     with pytest.raises(SystemExit):
         run(fun)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_indexing_columns_is_found_out_even_where_the_points_form_a_square(n):
+    with pytest.raises((TypeError, ValueError), match="is it written for shape|one point per row"):
+        ps.minimize(lambda x: (x[0] - 0.1) ** 2 + (x[1] - 0.2) ** 2, [(-1, 1)] * 2, vectorized=True, n_particles=n)
+
+
+def test_columns_of_one_unknown_are_found_out_as_soon_as_there_are_two_points():
+    with pytest.raises(TypeError, match="must return 2 real numbers"):
+        ps.minimize(lambda x: (x**2).sum(axis=0), [(-1, 1)], vectorized=True, n_particles=2, maxiter=5)
+
+
+def test_a_function_that_returns_its_own_buffer_each_time_does_no_harm():
+    buffer = np.empty(20)
+
+    def fun(x):
+        buffer[: len(x)] = sphere(x)
+        return buffer[: len(x)]
+
+    settings = {"n_particles": 20, "maxiter": 4, "vectorized": True, "store_swarms": True, "rng": 1}
+    reused, clean = (ps.minimize(f, [(-5, 5)] * 2, **settings) for f in (fun, sphere))
+    for a, b in zip(reused.history.swarms, clean.history.swarms, strict=True):
+        assert_array_equal(a.value, b.value)
+
+
+@pytest.mark.parametrize("extreme", [np.finfo(float).max, -np.finfo(float).max, np.inf])
+def test_extreme_values_are_survived_in_silence(extreme):
+    def fun(x):
+        return -extreme if x[0] < -4 else extreme if x[0] < 0 else float(sphere(x))
+
+    result = ps.minimize(fun, [(-5, 5)] * 2, n_particles=30, maxiter=3, rng=1)
+    assert result.fun == -abs(extreme)

@@ -177,3 +177,33 @@ def test_the_law_of_the_optimum_belongs_to_the_final_swarm():
     draws = result.optimum.sample(4000, rng=1)
     # Means of 4000 draws in two coordinates: at 4 standard errors a false alarm in 8000 seeds.
     assert np.all(np.abs(draws.mean(axis=0) - result.optimum.mean) < 4 * result.optimum.std / np.sqrt(4000))
+
+
+def test_an_interrupt_during_polishing_keeps_the_best_so_far():
+    calls = []
+
+    def fun(x):
+        calls.append(x)
+        if len(calls) == 10 * 11 + 5:
+            raise KeyboardInterrupt
+        return rosenbrock(x)
+
+    result = ps.minimize(fun, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
+    assert result.nfev == 10 * 11 + 4
+    assert result.fun == min(rosenbrock(x) for x in calls)
+
+
+@pytest.mark.parametrize(
+    "dt",
+    [
+        ps.schedules.patient_step(),
+        ps.schedules.linear(1.0, 0.5),
+        ps.schedules.geometric(1.0, 0.5),
+        ps.schedules.piecewise((0, 1.0), (1, 0.7)),
+    ],
+)
+def test_a_result_with_a_schedule_pickles(dt):
+    result = ps.minimize(sphere, BOX, method=ps.PAO(dt=dt), n_particles=10, maxiter=3, rng=1)
+    loaded = pickle.loads(pickle.dumps(result))
+    assert_array_equal(loaded.swarm.position, result.swarm.position)
+    assert loaded.method == result.method

@@ -125,3 +125,21 @@ def test_units_do_not_matter():
 def test_one_unknown_and_two_particles_are_enough_to_run():
     result = ps.minimize(squared_distance([0.3]), [(-1, 2)], n_particles=2, vectorized=True, rng=1)
     assert result.fun == (result.x[0] - 0.3) ** 2
+
+
+def test_periodic_walls_have_no_seam():
+    """Turning the circle does not make the problem harder: the share of good runs is the same at the seam."""
+
+    def found(angle):
+        many = ps.minimize_many(
+            lambda x: (1 - np.cos(x - angle)).sum(axis=-1),
+            [(-np.pi, np.pi)] * 3,
+            runs=60,
+            n_particles=40,
+            method=ps.PAO(walls="periodic"),
+            vectorized=True,
+            rng=1,
+        )
+        return np.mean(many.fun < 1e-6)
+
+    assert found(0.0) == found(np.pi) == 1.0

@@ -66,15 +66,18 @@ def test_a_best_value_is_the_mean_of_its_measurements_with_its_standard_error():
     first = optimizer.ask()
     optimizer.tell([5.0, 1.0, 3.0])
     assert_array_equal(optimizer.ask()[3], first[1])
-    optimizer.tell([9.0, 9.0, 9.0, 2.0])
+    optimizer.tell([9.0, 9.0, 9.0, 2.0])  # nothing is known of the noise: the draw that chose the point is forgotten
+    assert (optimizer.result.fun, optimizer.result.fun_error) == (2.0, None)
+    optimizer.ask()
+    optimizer.tell([9.0, 9.0, 9.0, 1.0])
     result = optimizer.result
     # mean 1.5, variance of one measurement (0.5^2 + 0.5^2) / 1
     assert (result.fun, result.fun_error) == (1.5, pytest.approx(0.5))
     assert_array_equal(result.x, first[1])
-    assert_array_equal(result.swarm.repeats.count, [1, 2, 1])
+    assert_array_equal(result.swarm.repeats.count, [0, 2, 0])
     optimizer.ask()
     optimizer.tell([9.0, 9.0, 9.0, 3.0])
-    # mean 2, variance ((1 - 2)^2 + 0 + (3 - 2)^2) / 2
+    # mean 2, variance (0 + (1 - 2)^2 + (3 - 2)^2) / 2
     assert optimizer.result.fun == pytest.approx(2.0)
     assert optimizer.result.fun_error == pytest.approx(1 / np.sqrt(3))
 
@@ -83,9 +86,10 @@ def test_a_new_point_must_win_by_more_than_the_noise():
     optimizer = ps.Optimizer(BOX, n_particles=3, reevaluate=0.3, rng=1)
     optimizer.ask()
     optimizer.tell([5.0, 1.0, 3.0])
-    optimizer.ask()
-    optimizer.tell([9.0, 9.0, 9.0, 2.0])
-    # The leader's third measurement is 1.5 again: the noise is 0.5, its score 1.5 + 3 * 0.5 / sqrt(3) = 2.37, and that
+    for again in (2.0, 1.0):
+        optimizer.ask()
+        optimizer.tell([9.0, 9.0, 9.0, again])
+    # The leader's third measurement is 1.5: the noise is 0.5, its score 1.5 + 3 * 0.5 / sqrt(3) = 2.37, and that
     # of a point measured once 1.2 + 3 * 0.5 = 2.7. One more, and they are 2.11 and 0.8 + 1.22 = 2.02.
     optimizer.ask()
     optimizer.tell([9.0, 1.2, 9.0, 1.5])
@@ -95,14 +99,14 @@ def test_a_new_point_must_win_by_more_than_the_noise():
     assert optimizer.result.fun == 0.8
 
 
-def lucky_once(sd, seed):
+def lucky_once(sd, seed, luck=-10.0):
     """A noisy sphere whose 30th measurement is far better than anything true."""
     rng = np.random.default_rng(seed)
     calls = []
 
     def fun(x):
         calls.append(x.copy())
-        return -10.0 if len(calls) == 30 else sphere(x) + sd * rng.standard_normal()
+        return luck if len(calls) == 30 else sphere(x) + sd * rng.standard_normal()
 
     return fun, calls
 
@@ -122,6 +126,24 @@ def test_a_lucky_measurement_wins_only_where_nothing_is_measured_twice():
     # In 200 measured runs the true value at the returned point was 0.07 in the median and never above 0.43.
     assert max(checked) < 1.0
     assert np.median(believed) > 1.0
+
+
+@pytest.mark.parametrize("luck", [-1e3, -1e9])
+def test_not_even_an_absurd_measurement_is_believed_twice(luck):
+    for seed in range(5):
+        fun, _ = lucky_once(1.0, seed, luck)
+        result = ps.minimize(fun, BOX[:2], n_particles=20, maxiter=60, tol=0, reevaluate=0.2, rng=seed)
+        assert result.fun > -5.0
+        assert sphere(result.x) < 2.0
+
+
+def test_an_injected_point_does_not_inherit_a_measurement_of_the_one_it_replaced():
+    optimizer = ps.Optimizer(BOX[:2], n_particles=4, reevaluate=1.0, rng=1)
+    optimizer.tell(sphere(optimizer.ask()))
+    points = optimizer.ask()
+    optimizer.inject([CENTRE[:2]], [0.0])
+    optimizer.tell(sphere(points) + 1.0)
+    assert optimizer.result.fun == 0.0
 
 
 def test_an_objective_without_noise_is_still_solved_when_measured_again():

@@ -92,7 +92,7 @@ METHODS = {
         attractors=(ps.attractors.local_best, ps.attractors.NeighbourhoodBest("random", size=3))
     ),
     "scheduled": ps.PAO(dt=ps.schedules.linear(0.7, 1.4), damping=ps.schedules.geometric(0.15, 0.25)),
-    "patient": ps.PAO(dt=ps.schedules.patient_step(0.5, longest=2.5)),
+    "patient": ps.PAO(dt=ps.schedules.patient_step()),
     "dense noise": ps.PAO(noise_scale=ps.noise.covariance),
     "different particles": ps.PAO(dt=np.linspace(0.8, 1.2, 15)),
 }

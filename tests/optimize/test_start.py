@@ -350,3 +350,17 @@ def test_the_users_arrays_are_never_changed():
     for array, copy in zip((bounds, x0, f0), copies, strict=True):
         assert_array_equal(array, copy)
     assert_same_run(*(ps.minimize(sphere, bounds, x0=x0, f0=f0, n_particles=5, rng=1) for _ in range(2)))
+
+
+def test_without_generations_a_swarm_that_is_brought_along_is_returned_as_it_is():
+    first = ps.minimize(sphere, BOX, n_particles=10, maxiter=3, rng=1)
+    for start in ({"init": first.swarm}, {"x0": first.swarm.best_position, "f0": first.swarm.best_value}):
+        fun = Recording(sphere)
+        result = ps.minimize(fun, BOX, n_particles=10, maxiter=0, rng=1, **start)
+        assert (fun.calls, result.nfev, result.nit, len(result.history)) == (0, 0, 0, 1)
+        assert result.fun == first.fun
+
+
+def test_a_list_of_seeds_is_refused_where_one_run_is_asked_for():
+    with pytest.raises(TypeError, match="rng must be an int"):
+        ps.minimize(sphere, BOX, rng=[1, 2])

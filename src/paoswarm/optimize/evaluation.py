@@ -56,7 +56,8 @@ class Evaluator:
         self.n_raised = 0
         self._fun = fun
         self._vectorized = vectorized
-        self._checked = False
+        self._called = False
+        self._checked = False  # whether the form of the answers is known to be right
         self._pool: Any = None
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._processes = 1
@@ -101,15 +102,16 @@ class Evaluator:
         # The first point goes alone: whatever is wrong with the function shows before work is lost. A function written
         # for (d, m) gives itself away as soon as it is handed a number of points other than one and d.
         m, d = x.shape
-        cuts = [1, 2] if m - 1 == d else [1]
-        parts = []
-        for part in np.split(x, cuts):
-            values, interrupted = self._values(part, deadline)
-            parts.append(values)
+        cuts = [] if self._called else [1, 2] if m - 1 == d else [1]
+        self._called = True
+        parts, values, interrupted = [part for part in np.split(x, cuts) if len(part)], [], False
+        for part in parts:
+            some, interrupted = self._values(part, deadline)
+            values.append(some)
             if interrupted:
                 break
-        self._checked = not self._vectorized or any(len(part) not in (0, 1, d) for part in np.split(x, cuts))
-        return np.concatenate(parts), interrupted
+        self._checked = not self._vectorized or any(len(part) not in (1, d) for part in parts)
+        return np.concatenate(values), interrupted
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
