@@ -1,6 +1,6 @@
 """What each choice is worth: the tables of the page on choosing hyperparameters.
 
-Run with ``make bench-quality`` (about two minutes). Every table compares choices at equal evaluations over
+Run with ``make bench-quality`` (about a minute). Every table compares choices at equal evaluations over
 independent runs whose optimum is shifted away from the middle of the box.
 """
 

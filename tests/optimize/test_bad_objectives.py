@@ -351,7 +351,7 @@ def test_systemexit_is_not_swallowed():
 
 @pytest.mark.parametrize("n", [3, 4, 5])
 def test_indexing_columns_is_found_out_even_where_the_points_form_a_square(n):
-    with pytest.raises((TypeError, ValueError), match="is it written for shape|one point per row"):
+    with pytest.raises((TypeError, ValueError), match=r"is it written for shape|one point per row"):
         ps.minimize(lambda x: (x[0] - 0.1) ** 2 + (x[1] - 0.2) ** 2, [(-1, 1)] * 2, vectorized=True, n_particles=n)
 
 
