@@ -103,6 +103,7 @@ class PAO:
     noise_scale: Any = spread
     walls: str = "clip"
     _random: tuple[bool, ...] = field(init=False, compare=False)
+    _wall: bounds.Wall = field(init=False, compare=False)
     _constant: Coefficients | None = field(init=False, compare=False)  # worked out once where nothing changes
 
     def __post_init__(self) -> None:
@@ -121,6 +122,7 @@ class PAO:
             raise ValueError(f"walls must be one of {sorted(bounds.WALLS)}, got {self.walls!r}")
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
+        object.__setattr__(self, "_wall", bounds.WALLS[self.walls])
         object.__setattr__(self, "_random", tuple(is_random(pull) for pull in pulls))
         for name in ("mass", "damping", "noise", "dt"):
             character.check_number(name, getattr(self, name))
@@ -135,6 +137,12 @@ class PAO:
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
         """Mass, damping, noise, dt and the stiffnesses, as given."""
         return (self.mass, self.damping, self.noise, self.dt, *self.stiffness)
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether all attractors and the noise scale are our own, which never return NaN."""
+        ours = ("paoswarm.core.attractors", "paoswarm.core.noise")
+        return all(getattr(function, "__module__", None) in ours for function in (*self.attractors, self.noise_scale))
 
     # How it behaves, in words and numbers
 
@@ -280,10 +288,6 @@ class PAO:
             lower=state.lower[0],
             upper=state.upper[0],
         )
-
-    @property
-    def _wall(self) -> bounds.Wall:
-        return bounds.WALLS[self.walls]
 
     def _drift(self, state: Swarm, draw: RandomSource, progress: float) -> Drift:
         """Everything of a step but its normal deviates, equations (3) and (12).

@@ -60,7 +60,7 @@ def _clip(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]
     xp = x.__array_namespace__()
     inside = xp.minimum(xp.maximum(x, lower), upper)  # faster than clip on small arrays
     into_the_wall = (x - inside) * v > 0
-    return inside, xp.where(into_the_wall, xp.asarray(-RESTITUTION), xp.asarray(1.0)) * v
+    return inside, xp.where(into_the_wall, -RESTITUTION * v, v)
 
 
 def _reflect(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:

@@ -278,10 +278,10 @@ def _best_of(position: Array, value: Array, repeats: Repeats | None) -> tuple[Ar
     """The point with the smallest score, repeated for every particle, and its value."""
     xp = value.__array_namespace__()
     *batch, n, d = position.shape
-    if not batch:
-        leader = xp.argmin(score(value, repeats), axis=-1, keepdims=True)
-        return xp.repeat(xp.take(position, leader, axis=0), n, axis=0), xp.take(value, leader, axis=0)[0]
     leader = xp.argmin(score(value, repeats), axis=-1)
+    if not batch:
+        index = leader + xp.zeros((n,), dtype=xp.int64)
+        return xp.take(position, index, axis=0), value[index[:1]][0]
     # One flat index per run: several times faster than take_along_axis.
     flat = xp.reshape(leader, (-1,)) + n * xp.arange(math.prod(batch))
     leading = xp.take(xp.reshape(position, (-1, d)), flat, axis=0)

@@ -45,9 +45,9 @@ def solve(
             started = False
             swarm = optimizer.swarm
             assert swarm is not None
-            if limits.stagnation is not None and outcome.moved:
-                stale = np.where(swarm.global_value < best, 0, stale + 1)
-            best = np.minimum(best, swarm.global_value)
+            if limits.stagnation is not None:
+                stale = np.where(swarm.global_value < best, 0, stale + outcome.moved)
+                best = np.minimum(best, swarm.global_value)
             done = optimizer.nit - before
             spread = swarms.spread(swarm) if limits.tol > 0 else None
             reached = limits.reached(swarm, spread, done, optimizer.nfev, stale)

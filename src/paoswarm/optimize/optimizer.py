@@ -92,6 +92,7 @@ class Optimizer:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
         self._read_start(n_particles, x0, f0, init, noisy=share > 0)
         self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
+        self._trusted = self.method.is_builtin
         check_shapes(self.method, (*self.batch, self.n_particles))
         if self.swarm is None and self.n_to_start == 0:  # every value of the first swarm is known already
             self._first_points()
@@ -264,7 +265,7 @@ class Optimizer:
     def _next_points(self, progress: float) -> Floats:
         assert self.swarm is not None
         self._proposal = self.method.ask(self.swarm, self._draw, progress)
-        if problem.has_nan(self._proposal.position):
+        if not self._trusted and problem.has_nan(self._proposal.position):
             raise ValueError("the swarm wants to move to NaN: check your own attractors, noise_scale or schedules")
         if not self.n_again:
             return self._proposal.position
