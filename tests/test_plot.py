@@ -90,3 +90,18 @@ def test_a_batch_is_refused_by_the_swarm_plot():
     with pytest.raises(ValueError, match="one swarm"):
         ps.plot.swarm(many.swarm)
     assert ps.plot.swarm(many.run(1)).get_xlabel() == "$x_{0}$"
+
+
+def test_an_objective_that_fails_somewhere_is_drawn_where_it_does_not(result):
+    def fragile(x):
+        if x[0] > 2:
+            raise ArithmeticError
+        return np.nan if x[1] > 1 else float(bowl(x))
+
+    ax = ps.plot.swarm(result, fragile, points=20)
+    assert ax.collections
+
+
+def test_an_adaptive_step_has_no_single_motion():
+    with pytest.raises(ValueError, match="must be numbers or schedules"):
+        ps.plot.element(ps.PAO(dt=ps.schedules.patient_step()))

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from paoswarm.algorithms.pao import PAO
+from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.core.dynamics import transition
 from paoswarm.core.swarm import Swarm
+from paoswarm.optimize.evaluation import Evaluator
 from paoswarm.optimize.many import ManyResult
 from paoswarm.optimize.result import Result
 
@@ -62,7 +64,7 @@ def swarm(
     method: PAO | None = None,
     dims: tuple[int, int] = (0, 1),
     vectorized: bool = False,
-    points: int = 120,
+    points: int = 80,
     ax: Any = None,
 ) -> Any:
     """A swarm over the contours of its objective, with the two-sigma ellipse of every particle's next position.
@@ -80,7 +82,7 @@ def swarm(
     vectorized : bool
         As in `minimize`.
     points : int
-        Resolution of the contours.
+        Resolution of the contours: the objective is evaluated ``points**2`` times, where it fails it is left blank.
     ax : matplotlib Axes, optional
     """
     from matplotlib.patches import Ellipse
@@ -96,9 +98,14 @@ def swarm(
         across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
         grid = np.tile(state.global_best[0], (points * points, 1))
         grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
-        values = np.asarray(fun(grid) if vectorized else [fun(row) for row in grid], dtype=float)
-        palest = float(np.nanmax(values) + 0.8 * np.ptp(values[np.isfinite(values)]))  # so that particles stand out
-        ax.contourf(across, up, values.reshape(points, points), levels=30, cmap="Greys", vmax=palest)
+        with Evaluator(fun, vectorized=vectorized) as evaluate:
+            values = evaluate(grid).reshape(points, points)
+        finite = np.isfinite(values)
+        # Levels at equal shares of the area, so that deep and flat landscapes both show; darker is worse.
+        levels = np.unique(np.quantile(values[finite], np.linspace(0, 1, 25))) if finite.any() else np.empty(0)
+        if len(levels) > 1:
+            shade = np.ma.masked_where(~finite, np.searchsorted(levels, values).astype(float))
+            ax.contourf(across, up, shade, levels=np.arange(len(levels)), cmap="Greys", vmax=1.8 * len(levels))
     if method is not None:
         law = method.step_law(state, rng=0)
         for centre, covariance in zip(law.mean_position, _position_covariances(law), strict=True):
@@ -135,6 +142,8 @@ def element(
     ax : matplotlib Axes, optional
     """
     method = (method or PAO()).at(0.0)
+    if any(isinstance(p, Adaptive) or np.ndim(p) > 0 for p in method.hyperparameters):
+        raise ValueError("plot.element shows one element: its hyperparameters must be numbers or schedules")
     ax = _axes(ax)
     dt = float(method.dt)
 

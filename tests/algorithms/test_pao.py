@@ -299,10 +299,50 @@ def test_one_spring_may_be_slack_but_not_all():
             ps.PAO(stiffness=springs)
 
 
-@pytest.mark.parametrize("springs", [1.0, (1.0,), (1.0, 1.0, 1.0), ()])
+@pytest.mark.parametrize("springs", [(1.0,), (1.0, 1.0, 1.0), ()])
 def test_every_attractor_needs_a_spring(springs):
-    with pytest.raises(ValueError, match=r"one entry per attractor: got . for 2 attractors"):
+    with pytest.raises(ValueError, match=r"one entry per attractor: there are 2 attractors"):
         ps.PAO(stiffness=springs)
+
+
+def test_one_stiffness_is_that_of_every_attractor():
+    assert ps.PAO(stiffness=0.7) == ps.PAO(stiffness=(0.7, 0.7))
+
+
+def test_a_class_of_attractors_is_not_an_attractor():
+    with pytest.raises(TypeError, match=r"write NeighbourhoodBest\(\)"):
+        ps.PAO(attractors=(attractors.local_best, attractors.NeighbourhoodBest))
+
+
+def test_a_function_of_the_swarm_is_told_where_it_belongs():
+    with pytest.raises(TypeError, match=r"schedules\.Adaptive"):
+        ps.PAO(dt=lambda swarm: swarm.age)
+
+
+@pytest.mark.parametrize("bad", [None, np.nan, "a", -np.inf])
+def test_what_a_function_of_the_user_returned_is_refused_by_its_name(swarm, bad):
+    def crooked(swarm):
+        return bad
+
+    for method in (ps.PAO(attractors=(crooked,), stiffness=1.0), ps.PAO(noise_scale=crooked)):
+        with pytest.raises(ValueError, match="crooked returned"):
+            method.step_law(swarm)
+
+
+def test_a_negative_noise_scale_is_refused_by_its_name(swarm):
+    def negative(swarm):
+        return -(swarm.position**2)
+
+    with pytest.raises(ValueError, match="negative returned"):
+        ps.PAO(noise_scale=negative).step_law(swarm)
+
+
+def test_a_covariance_of_the_wrong_size_is_refused(swarm):
+    def small(swarm):
+        return ps.noise.Dense(np.eye(1))
+
+    with pytest.raises(ValueError, match=r"small returned a covariance of shape \(1, 1\)"):
+        ps.PAO(noise_scale=small).step_law(swarm)
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,8 @@ def test_an_element_without_noise_is_an_atom_where_ask_puts_it(swarm, rule):
 
 
 def test_without_time_every_element_is_an_atom(swarm):
-    method = ps.PAO(dt=0.0)
+    with pytest.warns(ps.HyperparameterWarning, match="dt is 0"):
+        method = ps.PAO(dt=0.0)
     assert_array_equal(method.step_law(swarm).log_density(swarm.position, swarm.velocity), np.zeros(4))
 
 

@@ -127,8 +127,15 @@ class TestTwoDimensions:
 
 
 def test_the_weights_are_logarithms_of_ranks(line):
-    raw = np.maximum(np.log(3.0) - np.log([5, 1, 3, 2, 4]), 0)
+    raw = np.log(5.5) - np.log([5, 1, 3, 2, 4])  # all of a swarm of five
     assert_allclose(optimum(line).weights, raw / raw.sum(), rtol=1e-15)
+
+
+def test_of_a_large_swarm_the_better_half_weighs():
+    swarm = by_hand.drawn(2, n=20)
+    rank = np.argsort(np.argsort(swarm.best_value)) + 1
+    raw = np.maximum(np.log(10.5) - np.log(rank), 0)
+    assert_allclose(optimum(swarm).weights, raw / raw.sum(), rtol=1e-14)
 
 
 def test_the_mixture_is_the_weighted_sum_of_the_particles_laws(line):
@@ -148,7 +155,7 @@ def test_the_weights_follow_the_cautious_score_where_the_noise_is_known(line):
     often, once = 1e12, 1.0
     repeats = Repeats(*map(by_hand.frozen, ([often, once, often, often, often], (2.5 / CAUTION) ** 2, 1.0)))
     noisy = line._replace(repeats=repeats)  # scores 5, 1 + 2.5, 3, 2, 4: the lucky leader falls to rank 3
-    raw = np.maximum(np.log(3.0) - np.log([5, 3, 2, 1, 4]), 0)
+    raw = np.log(5.5) - np.log([5, 3, 2, 1, 4])
     assert_allclose(optimum(noisy).weights, raw / raw.sum(), rtol=1e-15)
 
 
@@ -211,9 +218,9 @@ def test_dense_noise_correlates_the_unknowns(swarm):
 
 @pytest.mark.parametrize("p", [0.0, 1.0, -0.1, 1.5, np.nan])
 def test_a_probability_outside_zero_and_one_is_refused(line, p):
-    with pytest.raises(ValueError, match="p must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="p must be one number that lies strictly between 0 and 1"):
         optimum(line).quantile(p)
-    with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="level must be one number that lies strictly between 0 and 1"):
         optimum(line).interval(p)
 
 

@@ -380,3 +380,21 @@ def test_extreme_values_are_survived_in_silence(extreme):
 
     result = ps.minimize(fun, [(-5, 5)] * 2, n_particles=30, maxiter=3, rng=1)
     assert result.fun == -abs(extreme)
+
+
+def test_an_objective_of_rows_that_was_not_called_vectorised_is_told_so():
+    with pytest.raises(ValueError, match="add vectorized=True"):
+        ps.minimize(lambda x: x[:, 0] ** 2, [(-1, 1)] * 2)
+
+
+@pytest.mark.parametrize("answer", [None, 1j, "failed"])
+def test_a_simulator_that_answers_nonsense_in_part_of_the_box_is_survived(answer):
+    result = ps.minimize(lambda x: answer if x[0] > 2 else float(sphere(x)), [(-5, 5)] * 2, rng=3, init=_some_outside())
+    assert result.n_failed > 0
+    assert result.fun < 1e-6
+
+
+def _some_outside():
+    points = np.random.default_rng(1).uniform(-5, 1, (20, 2))
+    points[5:9, 0] = 3.0  # not the first: that one shows whether the function is of the right form
+    return points

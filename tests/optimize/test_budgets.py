@@ -245,9 +245,28 @@ def test_an_interrupted_run_can_be_continued():
     assert rest.fun < 1e-3 * first.fun
 
 
+def test_an_interrupt_in_the_first_swarm_keeps_the_points_that_are_done():
+    fun = Recording(Interrupted(sphere, 5))
+    result = ps.minimize(fun, BOX, n_particles=10, rng=1)
+    assert (result.status, result.nfev, result.nit) == (ps.Status.INTERRUPTED, 4, 0)
+    assert result.fun == min(sphere(x) for x in fun.points[:4])
+    more = ps.minimize(sphere, BOX, init=result, maxiter=50, rng=1)
+    assert more.fun < result.fun
+
+
 def test_an_interrupt_before_there_is_anything_to_return_goes_through():
     with pytest.raises(KeyboardInterrupt):
-        ps.minimize(Interrupted(sphere, 5), BOX, n_particles=10, rng=1)
+        ps.minimize(Interrupted(sphere, 1), BOX, n_particles=10, rng=1)
+
+
+def test_a_time_limit_holds_in_the_first_swarm_too():
+    def slow(x):
+        time.sleep(0.02)
+        return float(sphere(x))
+
+    result = ps.minimize(slow, BOX, n_particles=500, time_limit=0.1, rng=1)
+    assert result.status is ps.Status.TIME
+    assert 1 <= result.nfev < 50
 
 
 def test_an_interrupt_of_many_runs_keeps_those_that_had_ended():

@@ -207,3 +207,47 @@ def test_a_result_with_a_schedule_pickles(dt):
     loaded = pickle.loads(pickle.dumps(result))
     assert_array_equal(loaded.swarm.position, result.swarm.position)
     assert loaded.method == result.method
+
+
+def test_polishing_has_its_share_of_the_budget():
+    settings = {"n_particles": 10, "maxiter": None, "maxfev": 400, "rng": 1}
+    fine = ps.minimize(rosenbrock, BOX, polish=True, **settings)
+    assert fine.nfev <= 400
+    assert fine.fun < ps.minimize(rosenbrock, BOX, **settings).fun
+
+
+def test_noise_is_not_polished():
+    with pytest.raises(ValueError, match="polish=True would trust single noisy values"):
+        ps.minimize(noisy(sphere, 1.0, 1), BOX, polish=True, reevaluate=0.2)
+
+
+def test_an_optimizer_that_is_told_keeps_its_history():
+    optimizer = ps.Optimizer(BOX, n_particles=8, rng=1)
+    for _ in range(4):
+        optimizer.tell([rosenbrock(x) for x in optimizer.ask()])
+    history = optimizer.result.history
+    assert_array_equal(history.nfev, [8, 16, 24, 32])
+    assert history.best[-1] == optimizer.result.fun
+
+
+def test_values_that_are_refused_at_the_start_can_be_told_again():
+    optimizer = ps.Optimizer(BOX, n_particles=8, rng=1)
+    first = optimizer.ask()
+    with pytest.raises(ValueError, match="no finite value"):
+        optimizer.tell(np.full(8, np.nan))
+    assert_array_equal(optimizer.ask(), first)
+    assert optimizer.nfev == optimizer.n_failed == 0
+    optimizer.tell([rosenbrock(x) for x in first])
+    assert optimizer.nfev == 8
+
+
+def test_a_callback_of_two_arguments_is_refused_before_the_first_evaluation():
+    fun = Recording(rosenbrock)
+    with pytest.raises(TypeError, match="one argument"):
+        ps.minimize(fun, BOX, callback=lambda xk, convergence: None)
+    assert fun.calls == 0
+
+
+def test_a_negative_seed_is_named():
+    with pytest.raises(ValueError, match="rng must not be negative"):
+        ps.minimize(rosenbrock, BOX, rng=-1)

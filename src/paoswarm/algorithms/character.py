@@ -50,7 +50,7 @@ def of(method: PAO) -> Character:
     """The character of a method without schedules."""
     parameters = method.hyperparameters
     if any(isinstance(p, Adaptive) for p in parameters):
-        raise ValueError("an adaptive hyperparameter has no fixed character; ask for that of its starting value")
+        raise ValueError("what an adaptive hyperparameter amounts to depends on the swarm")
     m, zeta, q, dt, *k = (np.asarray(p, dtype=float) for p in parameters)
     omega = np.sqrt(sum(k[1:], start=k[0]) / m)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -110,7 +110,13 @@ def check_number(name: str, parameter: Hyperparameter) -> None:
     """Raise where a hyperparameter is neither a legal number nor a function of progress with legal values."""
     if isinstance(parameter, Adaptive):
         return
-    tried = [parameter(progress / 20) for progress in range(21)] if callable(parameter) else [parameter]
+    try:
+        tried = [parameter(progress / 20) for progress in range(21)] if callable(parameter) else [parameter]
+    except Exception as error:
+        raise TypeError(
+            f"{name} as a function of progress in [0, 1] failed: {type(error).__name__}: {error}; "
+            "a function of the swarm goes into ps.schedules.Adaptive(...)"
+        ) from error
     zero_is_fine = name in ("damping", "dt", "noise")
     for given in tried:
         numbers = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
@@ -149,6 +155,8 @@ def warn_if_unhealthy(method: PAO) -> None:
 
     The limits were measured for the default attractors and noise scale and are not applied to others.
     """
+    if not callable(method.dt) and not isinstance(method.dt, Adaptive) and np.all(np.asarray(method.dt) == 0):
+        warnings.warn("dt is 0: no particle will ever move", HyperparameterWarning, stacklevel=4)
     usual = (attractors.local_best, attractors.global_best)
     if tuple(method.attractors) != usual or method.noise_scale is not noise.spread:
         return
@@ -170,6 +178,11 @@ def warn_if_unhealthy(method: PAO) -> None:
     else:
         return
     warnings.warn(f"the stationary spread is {rho:.3g}: {advice}", HyperparameterWarning, stacklevel=4)
+
+
+def describe(given: Any) -> str:
+    """An array by its shape, anything else by what it is."""
+    return f"shape {given.shape}" if hasattr(given, "shape") else repr(given)
 
 
 def name_of(function: Any) -> str:

@@ -63,8 +63,8 @@ class PAO:
         Inertia. A large mass moves slowly and explores.
     damping : float
         Damping ratio :math:`\zeta`: below one particles swing around their attractors, above one they creep.
-    stiffness : float or tuple of float
-        One for each attractor: how strongly it pulls.
+    stiffness : tuple of float, or float
+        One for each attractor, how strongly it pulls; or one number for all.
     noise : float
         :math:`q`, the strength of the shaking, :math:`\sigma^2 = q\,\nu`.
     dt : float
@@ -104,6 +104,7 @@ class PAO:
     walls: str = "clip"
     _random: tuple[bool, ...] = field(init=False, compare=False)
     _wall: bounds.Wall = field(init=False, compare=False)
+    _trusted: bool = field(init=False, compare=False)  # only built-in functions, which never return NaN
     _constant: Coefficients | None = field(init=False, compare=False)  # worked out once where nothing changes
 
     def __post_init__(self) -> None:
@@ -113,9 +114,12 @@ class PAO:
         for pull in pulls:
             if not callable(pull):
                 raise TypeError(f"attractors must be functions of the swarm, got {pull!r}")
-        springs = self.stiffness if isinstance(self.stiffness, tuple | list) else (self.stiffness,)
+        springs = self.stiffness if isinstance(self.stiffness, tuple | list) else (self.stiffness,) * len(pulls)
         if len(springs) != len(pulls):
-            raise ValueError(f"stiffness needs one entry per attractor: got {len(springs)} for {len(pulls)} attractors")
+            raise ValueError(
+                f"stiffness needs one entry per attractor: there are {len(pulls)} attractors, but stiffness is "
+                f"{self.stiffness!r}; one number would hold for all"
+            )
         if not callable(self.noise_scale):
             raise TypeError(f"noise_scale must be a function of the swarm, got {self.noise_scale!r}")
         if not isinstance(self.walls, str) or self.walls not in bounds.WALLS:
@@ -123,6 +127,9 @@ class PAO:
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
         object.__setattr__(self, "_wall", bounds.WALLS[self.walls])
+        ours = ("paoswarm.core.attractors", "paoswarm.core.noise")
+        functions = (*pulls, self.noise_scale)
+        object.__setattr__(self, "_trusted", all(getattr(f, "__module__", None) in ours for f in functions))
         object.__setattr__(self, "_random", tuple(is_random(pull) for pull in pulls))
         for name in ("mass", "damping", "noise", "dt"):
             character.check_number(name, getattr(self, name))
@@ -137,12 +144,6 @@ class PAO:
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
         """Mass, damping, noise, dt and the stiffnesses, as given."""
         return (self.mass, self.damping, self.noise, self.dt, *self.stiffness)
-
-    @property
-    def is_builtin(self) -> bool:
-        """Whether all attractors and the noise scale are our own, which never return NaN."""
-        ours = ("paoswarm.core.attractors", "paoswarm.core.noise")
-        return all(getattr(function, "__module__", None) in ours for function in (*self.attractors, self.noise_scale))
 
     # How it behaves, in words and numbers
 
@@ -303,7 +304,7 @@ class PAO:
             by = _coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
         centre: Any = None
         for weight, pull, random in zip(by.weights, self.attractors, self._random, strict=True):
-            pulled = weight * _fitting(pull(state, draw) if random else pull(state), state, pull)
+            pulled = weight * self._fitting(pull(state, draw) if random else pull(state), state, pull)
             if centre is None:
                 centre = pulled
             else:
@@ -316,12 +317,35 @@ class PAO:
         velocity += by.a22 * state.velocity
         return Drift(position, velocity, *self._noise(state), by)
 
+    def _fitting(self, array: Array, state: Swarm, source: Any, least: float = -math.inf) -> Array:
+        """What a function of the swarm returned, as ``(*batch, n, d)``; or an error that says who returned what."""
+        shape = state.position.shape
+        if self._trusted and getattr(array, "shape", None) == shape:
+            return array
+        name = character.name_of(source)
+        try:
+            if getattr(array, "shape", None) != shape:
+                array = np.broadcast_to(np.asarray(array, dtype=float), shape)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{name} returned {character.describe(array)}; it must return numbers that "
+                f"broadcast to the swarm's {shape}"
+            ) from None
+        xp = array.__array_namespace__()
+        if not self._trusted and not bool(xp.all(xp.isfinite(array) & (array >= least))):
+            raise ValueError(f"{name} returned NaN, infinite or (for a noise scale) negative numbers")
+        return array
+
     def _noise(self, state: Swarm) -> tuple[Array, Array | None]:
         """The square root of nu, or of dense noise a factor ``(..., n or 1, d, d)``."""
         xp = state.position.__array_namespace__()
         nu = self.noise_scale(state)
         if not isinstance(nu, Dense):
-            return xp.sqrt(_fitting(nu, state, self.noise_scale)), None
+            return xp.sqrt(self._fitting(nu, state, self.noise_scale, least=0.0)), None
+        d = state.n_dimensions
+        if nu.covariance.shape[-2:] != (d, d):
+            name, shape = character.name_of(self.noise_scale), nu.covariance.shape
+            raise ValueError(f"{name} returned a covariance of shape {shape}; {d} unknowns need (..., {d}, {d})")
         factor = square_root(nu.covariance)
         if factor.ndim == state.position.ndim:  # one covariance for the whole swarm
             factor = factor[..., None, :, :]
@@ -353,17 +377,3 @@ def _coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
 def _per_element(parameter: Any) -> Any:
     """A number for all particles becomes a plain float; one number per particle gets an axis for its elements."""
     return float(parameter) if np.ndim(parameter) == 0 else parameter[..., None]
-
-
-def _fitting(array: Array, state: Swarm, source: Any) -> Array:
-    """What a function of the swarm returned, as ``(*batch, n, d)``; or an error that says who returned what."""
-    shape = state.position.shape
-    given = getattr(array, "shape", None)
-    if given == shape:
-        return array
-    array = np.asarray(array, dtype=float)
-    try:
-        return np.broadcast_to(array, shape)
-    except ValueError:
-        name = character.name_of(source)
-        raise ValueError(f"{name} returned shape {array.shape}; it must broadcast to the swarm's {shape}") from None

@@ -42,6 +42,8 @@ Attractor = Callable[..., Array]
 
 def is_random(attractor: Attractor) -> bool:
     """Whether an attractor wants a source of chance, that is, a second argument."""
+    if isinstance(attractor, type):
+        raise TypeError(f"{attractor.__name__} is a class of attractors: write {attractor.__name__}() to make one")
     try:
         parameters = inspect.signature(attractor).parameters.values()
     except (TypeError, ValueError):  # some builtins have no signature

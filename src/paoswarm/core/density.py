@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from paoswarm.core.bounds import RESTITUTION, Wall
+from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats, WalledNormal
 
 
@@ -97,9 +98,10 @@ class StepLaw(NamedTuple):
         total = self._gaussian(u / h11[..., None], log_determinant + x.shape[-1] * np.log(h11))
         return np.where(still, np.where((x == self.mean_position).all(axis=-1), 0.0, -np.inf), total)
 
-    def sample(self, rng: np.random.Generator, size: tuple[int, ...] = ()) -> tuple[Floats, Floats]:
+    def sample(self, rng: Seed = None, size: int | tuple[int, ...] = ()) -> tuple[Floats, Floats]:
         """Independent next positions and velocities, each ``(*size, *batch, n, d)``."""
-        noise = rng.standard_normal((2, *size, *self.mean_position.shape))
+        size = (size,) if isinstance(size, int) else size
+        noise = generator(rng).standard_normal((2, *size, *self.mean_position.shape))
         if self.factor is None:
             d1, d2 = self.scale * noise[0], self.scale * noise[1]
         else:

@@ -1,6 +1,7 @@
 r"""Where the optimum may be: the swarm's one-step laws, weighted by score, as one distribution.
 
-.. math:: p(x) = \sum_i w_i \prod_j p_{ij}(x_j), \qquad w_i \propto \max(0, \ln\tfrac{n+1}{2} - \ln r_i)
+.. math:: p(x) = \sum_i w_i \prod_j p_{ij}(x_j), \qquad w_i \propto \max(0, \ln h - \ln r_i), \quad h =
+\max(\tfrac{n+1}2, \min(n, 5) + \tfrac12)
 
 with :math:`r_i` the rank of particle i's best value, so that the weights do not change when the objective is shifted,
 scaled or otherwise transformed monotonically. It describes the disagreement that is left in the swarm. It is not a
@@ -9,6 +10,7 @@ posterior: it knows nothing of a likelihood.
 
 from __future__ import annotations
 
+import numbers
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +25,9 @@ from paoswarm.core.walled import Floats, WalledNormal
 
 class OptimumLaw:
     """Distribution of the optimum's position, the mixture of all particles' next positions.
+
+    It says how far the swarm still disagrees, not how far the optimum is from the truth: a swarm that has converged
+    is sure of itself, rightly or wrongly. With fewer than about twenty particles it has little to go by.
 
     Parameters
     ----------
@@ -43,7 +48,8 @@ class OptimumLaw:
     def __init__(self, law: StepLaw, swarm: Swarm) -> None:
         n = swarm.n_particles
         rank = np.argsort(np.argsort(score(swarm.best_value, swarm.repeats), kind="stable"), kind="stable") + 1
-        raw = np.maximum(np.log((n + 1) / 2) - np.log(rank), 0.0) if n > 1 else np.ones(1)
+        half = max((n + 1) / 2, min(n, 5) + 0.5)  # the better half, but five at least
+        raw = np.maximum(np.log(half) - np.log(rank), 0.0)
         raw = np.where(swarm.best_value < np.inf, raw, 0.0)  # a particle that has only failed knows nothing
         self.weights: Floats = raw / raw.sum()
         # Two bests that agree to the last bit leave an element without noise; a density needs some width,
@@ -98,8 +104,8 @@ class OptimumLaw:
 
     def quantile(self, p: float) -> Floats:
         """Smallest ``x`` with ``cdf(x) >= p``, for each unknown."""
-        if not 0 < p < 1:
-            raise ValueError(f"p must lie strictly between 0 and 1, got {p!r}")
+        if not (isinstance(p, numbers.Real) and 0 < p < 1):
+            raise ValueError(f"p must be one number that lies strictly between 0 and 1, got {p!r}")
         parts = self.components
         low, high = (parts.mean - 40 * parts.sd).min(axis=0), (parts.mean + 40 * parts.sd).max(axis=0)
         if parts.wall.is_bounded:
@@ -117,8 +123,8 @@ class OptimumLaw:
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Central interval of each unknown that holds the probability ``level``: two ``(d,)`` arrays."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}")
+        if not (isinstance(level, numbers.Real) and 0 < level < 1):
+            raise ValueError(f"level must be one number that lies strictly between 0 and 1, got {level!r}")
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def log_density(self, x: ArrayLike) -> Floats:

@@ -26,6 +26,8 @@ _TO_ANGLE = np.float32(2.0 * math.pi * 2.0**-32)
 
 def check_seed(rng: Any) -> None:
     """Raise for anything that is not one seed."""
+    if isinstance(rng, int | np.integer) and rng < 0:
+        raise ValueError(f"rng must not be negative, got {rng!r}")
     if rng is None or isinstance(rng, int | np.integer | np.random.Generator | np.random.SeedSequence):
         return
     raise TypeError(f"rng must be an int, a numpy.random.Generator, a SeedSequence or None, got {type(rng).__name__}")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from paoswarm.core.bounds import Wall
+from paoswarm.core.random import Seed, generator
 
 Floats = NDArray[np.float64]
 
@@ -70,10 +71,11 @@ class WalledNormal(NamedTuple):
         still = self._still()
         return np.where(self.sd > 0, mean, still), np.where(self.sd > 0, variance, 0.0)
 
-    def sample(self, rng: np.random.Generator, size: tuple[int, ...] = ()) -> Floats:
+    def sample(self, rng: Seed = None, size: int | tuple[int, ...] = ()) -> Floats:
         """Draws of shape ``(*size, *shape of the law)``."""
+        size = (size,) if isinstance(size, int) else size
         shape = np.broadcast_shapes(np.shape(self.mean), np.shape(self.sd))
-        free = self.mean + self.sd * rng.standard_normal((*size, *shape))
+        free = self.mean + self.sd * generator(rng).standard_normal((*size, *shape))
         position: Floats = self.wall.apply(free, np.zeros_like(free), self.lower, self.upper)[0]
         return position
 

@@ -108,15 +108,17 @@ class Evaluator:
         for part in parts:
             some, interrupted = self._values(part, deadline)
             values.append(some)
+            self._checked = not self._vectorized or len(part) not in (1, d)
             if interrupted:
                 break
-        self._checked = not self._vectorized or any(len(part) not in (1, d) for part in parts)
         return np.concatenate(values), interrupted
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
         why = f"at x = {self.failures[0].x}: {self.failures[0].reason}" if self.failures else "all were +inf"
         form = "; with vectorized=True it is given an array (m, d), one point per row" if self._vectorized else ""
+        if not self._vectorized and isinstance(self._cause, IndexError):
+            form = "; it is given one point of shape (d,): if it is written for many, one per row, add vectorized=True"
         error = ValueError(f"fun gave no finite value at any point of the first swarm; {why}{form}")
         error.__cause__ = self._cause
         return error
@@ -158,7 +160,7 @@ def _call_rows(fun: Objective, x: Floats, deadline: float | None) -> tuple[list[
     answers: list[float | _Failed] = []
     try:
         for row in x.copy():
-            if deadline is not None and time.monotonic() >= deadline:
+            if deadline is not None and answers and time.monotonic() >= deadline:
                 break
             answers.append(_call_one(fun, row))
     except KeyboardInterrupt:

@@ -87,14 +87,16 @@ def _generation(
     k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
     interrupted = False
-    if optimizer.batch or optimizer.swarm is None:
+    if optimizer.batch:
         values = evaluate(rows.reshape(-1, d)).reshape(rows.shape[:-1])
-    else:  # a single run under way may stop between two points
+    else:  # a single run may stop between two points
         values, interrupted = evaluate.until(limits.deadline, rows)
         k = len(values)
-        if k == 0:
+        if k == 0 and optimizer.swarm is not None:
             return _Outcome(moved=False, interrupted=interrupted)
     if optimizer.swarm is None and not optimizer.knows_a_value and not (values < np.inf).any(axis=-1).all():
+        if interrupted:  # nothing is known yet
+            raise KeyboardInterrupt
         raise evaluate.explain_total_failure()
     if k == m and active is None:
         optimizer.take(values)

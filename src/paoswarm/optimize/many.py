@@ -40,12 +40,28 @@ class ManyResult(Result):
         All swarms, with a leading axis.
     seeds : list of numpy.random.SeedSequence
         ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
+    failures : list of Failure
+        The first ten failed points of all runs.
     """
 
     seeds: list[np.random.SeedSequence]
 
+    def __repr__(self) -> str:
+        best = int(np.argmin(self.fun))
+        low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9])
+        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
+        lines = [
+            f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed",
+            f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
+            f"best run {best}: x = {self.x[best]}",
+            *(f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons),
+        ]
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
     def run(self, r: int) -> Result:
-        """Run ``r`` alone, with its own swarm and ``optimum``."""
+        """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""
         swarm = map_runs(lambda array: array[r], self.swarm)
         status = Status(int(self.status[r]))
         law = self.method.step_law(swarm, progress=1.0, rng=0)

@@ -61,11 +61,12 @@ def minimize(
     method : PAO
         The swarm and its hyperparameters.
     n_particles : int
-        Size of the swarm.
+        Size of the swarm; points or a swarm given as ``init`` bring their own number.
     maxiter : int or None
         Generations after the first swarm. None: no such limit; then ``maxfev`` or ``time_limit`` is needed.
     maxfev : int or None
-        Evaluations, exactly: the last generation is cut short where necessary.
+        Evaluations, exactly: the last generation is cut short where necessary. ``maxiter`` holds as well; give
+        ``maxiter=None`` if evaluations alone shall decide.
     target : float or None
         Stop when the best value is at or below it.
     tol : float
@@ -75,6 +76,7 @@ def minimize(
         Stop after so many generations without improvement of the best value.
     time_limit : float or None
         Seconds. The point that is being evaluated is finished (with ``vectorized`` or ``workers``, the generation).
+        Schedules follow ``maxiter`` and ``maxfev`` only, since time cannot be repeated.
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
     f0 : array (m,), optional
@@ -97,7 +99,8 @@ def minimize(
     progress : bool
         Show a progress bar (needs tqdm).
     polish : bool
-        Finish with a local search (L-BFGS-B) from the best point, within ``maxfev``.
+        Finish with a local search (L-BFGS-B) from the best point. Of ``maxfev`` up to ``20 (d + 1)`` evaluations are
+        set aside for it. Not for noisy functions.
     store_swarms : bool
         Keep every generation's swarm in ``history.swarms``. Off by default: it takes memory.
     rng : int, Generator, SeedSequence or None
@@ -128,6 +131,8 @@ def minimize(
     'The allowed number of generations is used up.'
     """
     limits = read_limits(maxiter, maxfev, target, tol, stagnation, time_limit)
+    if polish and reevaluate:
+        raise ValueError("polish=True would trust single noisy values: leave it out where reevaluate is used")
     check_seed(rng)  # a list would make a batch of an Optimizer
     optimizer = Optimizer(
         bounds,
@@ -140,6 +145,9 @@ def minimize(
         rng=rng,
     )
     check_budget(limits, optimizer)
+    if polish and limits.maxfev is not None:  # set some evaluations aside
+        aside = min(20 * (len(optimizer.lower) + 1), max(0, limits.maxfev - optimizer.n_to_start) // 4)
+        limits = limits._replace(maxfev=limits.maxfev - aside)
     notify = _reader_of(callback)
     recorder = Recorder(store_swarms)
     if optimizer.swarm is not None:  # a run that is continued
@@ -231,9 +239,13 @@ def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Sta
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
     try:
-        wants_result = "intermediate_result" in inspect.signature(callback).parameters
+        parameters = inspect.signature(callback).parameters
     except (TypeError, ValueError):  # a builtin without signature
-        wants_result = False
+        parameters = {}  # type: ignore[assignment]
+    wants_result = "intermediate_result" in parameters
+    needed = [p for p in parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(needed) > 1:
+        raise TypeError("callback must take one argument: intermediate_result, or by any other name the best point")
 
     def notify(optimizer: Optimizer) -> Status | None:
         swarm = read_only(optimizer.swarm)

@@ -19,7 +19,7 @@ from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import Floats
 from paoswarm.optimize import initial, problem
-from paoswarm.optimize.result import current_result
+from paoswarm.optimize.result import Recorder, current_result
 from paoswarm.optimize.stopping import Status
 
 
@@ -82,6 +82,7 @@ class Optimizer:
         self.nfev = 0  # of every run that is still going
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.swarm: Swarm | None = None
+        self._recorder = Recorder(store_swarms=False)
         self._pending: Floats | None = None  # what was asked for and is not told yet
         self._proposal: Proposal | None = None
         self._again: Any = None  # indices of the bests that are measured again
@@ -92,7 +93,6 @@ class Optimizer:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
         self._read_start(n_particles, x0, f0, init, noisy=share > 0)
         self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
-        self._trusted = self.method.is_builtin
         check_shapes(self.method, (*self.batch, self.n_particles))
         if self.swarm is None and self.n_to_start == 0:  # every value of the first swarm is known already
             self._first_points()
@@ -103,6 +103,8 @@ class Optimizer:
         self._known: tuple[Floats, Floats] = (np.empty((0, len(box[0]))), np.empty(0))
         self._unknown = np.empty((0, len(box[0])))
         self._design: str | None = None
+        if isinstance(init, OptimizeResult) and "swarm" in init:
+            init = init.swarm
         if isinstance(init, Swarm):
             self.n_particles = init.n_particles
             if x0 is not None or f0 is not None:
@@ -144,7 +146,7 @@ class Optimizer:
     def ask(self, progress: float = 0.0) -> Floats:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
 
-        ``progress`` in [0, 1] tells schedules how far the run is.
+        Schedules of hyperparameters need to know how far the run is: pass ``progress`` in [0, 1] if there are any.
         """
         return self.points(progress).copy()
 
@@ -168,6 +170,9 @@ class Optimizer:
         if f.shape != asked:
             raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}")
         self.take(f.astype(float))
+        if not self.batch:
+            assert self.swarm is not None
+            self._recorder.record(self.swarm, float(swarms.spread(self.swarm)), self.nfev)
 
     def take(self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None) -> None:
         """`tell` without questions, for drivers.
@@ -178,14 +183,15 @@ class Optimizer:
         assert self._pending is not None
         n = self.n_particles
         m = f.shape[-1] if measured is None else measured
+        before = self.swarm
+        first = self._first_swarm(f[..., :m]) if before is None else None  # may raise; then nothing has changed
         self.nfev += m
         if problem.has_nan(f):
             failed = np.isnan(f[..., :m])
             self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
         self._pending = None
-        before = self.swarm
         if before is None:
-            self.swarm = self._first_swarm(f)
+            self.swarm = first
             return
         assert self._proposal is not None
         evaluated = None if m >= n else np.broadcast_to(np.arange(n) < m, (*self.batch, n))
@@ -233,7 +239,7 @@ class Optimizer:
         """The best so far, as `minimize` returns it."""
         if self.swarm is None:
             raise RuntimeError("there is no result before the first swarm has been told")
-        return current_result(self, Status.RUNNING)
+        return current_result(self, Status.RUNNING, history=self._recorder.history())
 
     def _first_points(self) -> Floats:
         """Those points of the first swarm whose values are unknown, ``(*batch, m, d)``."""
@@ -256,7 +262,8 @@ class Optimizer:
     def _first_swarm(self, f: Floats) -> Swarm:
         points, values = self._known
         known = np.broadcast_to(points, (*self.batch, *points.shape))
-        position = np.concatenate([known, self._first], axis=-2)
+        position = np.concatenate([known, self._first[..., : f.shape[-1], :]], axis=-2)
+        self.n_particles = position.shape[-2]  # fewer than planned if time ran out
         value = np.concatenate([np.broadcast_to(values, (*self.batch, len(values))), f], axis=-1)
         if not (value < np.inf).any(axis=-1).all():  # false for NaN too
             raise ValueError("the first swarm has no finite value: the objective failed at every point")
@@ -265,8 +272,6 @@ class Optimizer:
     def _next_points(self, progress: float) -> Floats:
         assert self.swarm is not None
         self._proposal = self.method.ask(self.swarm, self._draw, progress)
-        if not self._trusted and problem.has_nan(self._proposal.position):
-            raise ValueError("the swarm wants to move to NaN: check your own attractors, noise_scale or schedules")
         if not self.n_again:
             return self._proposal.position
         order = np.argsort(self.swarm.best_value, axis=-1, kind="stable")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,22 @@ Box = tuple[Floats, Floats]
 def read_bounds(bounds: Any) -> Box:
     """Lower and upper ends from ``[(low, high), ...]``, a ``(d, 2)`` array or ``scipy.optimize.Bounds``."""
     form = "bounds must be a sequence of (low, high) pairs, one per unknown, or a scipy.optimize.Bounds"
+    two_arrays = "; two arrays of ends go into scipy.optimize.Bounds(low, high) or list(zip(low, high))"
     if isinstance(bounds, Bounds):
         lower, upper = np.broadcast_arrays(np.atleast_1d(bounds.lb), np.atleast_1d(bounds.ub))
         if lower.ndim != 1 or lower.size == 0:
             raise ValueError(f"{form}; got {bounds!r}")
     else:
+        bounds = list(bounds) if isinstance(bounds, Iterator) else bounds
         try:
-            pairs = np.asarray(bounds, dtype=float)
-        except (TypeError, ValueError):
+            pairs = np.asarray(bounds)
+        except ValueError:  # pairs of different lengths
             raise ValueError(f"{form}; got {bounds!r}") from None
+        if pairs.dtype.kind not in "fiu":
+            raise ValueError(f"{form}, all of them numbers; got {bounds!r}")
         if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-            hint = " (transpose it?)" if pairs.ndim == 2 and pairs.shape[0] == 2 else ""
+            hint = "; for one unknown write [(low, high)]" if pairs.shape == (2,) else ""
+            hint = two_arrays if pairs.ndim == 2 and pairs.shape[0] == 2 else hint
             raise ValueError(f"{form}; got an array of shape {pairs.shape}{hint}")
         lower, upper = pairs[:, 0], pairs[:, 1]
     lower, upper = (np.array(end, dtype=float) for end in (lower, upper))
@@ -43,8 +49,9 @@ def read_bounds(bounds: Any) -> Box:
         if low > high:
             raise ValueError(f"bounds[{i}] is ({low}, {high}): the lower end is above the upper one (reversed?)")
         if low == high:
+            hint = two_arrays if len(lower) == 2 else ""
             raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): no room to search; fix this unknown inside your function"
+                f"bounds[{i}] is ({low}, {high}): no room to search; fix this unknown inside your function{hint}"
             )
         if not math.isfinite(float(high) - float(low)):
             raise ValueError(f"bounds[{i}] is ({low}, {high}): the width is too large for a floating-point number")

@@ -84,9 +84,11 @@ class Result(OptimizeResult):
     fun : float
         Its value; with ``reevaluate`` the mean of its measurements.
     fun_error : float or None
-        Standard error of that mean; None where nothing was measured twice.
+        Standard error of that mean; None where nothing was measured twice. The point was chosen for its mean, so
+        ``fun`` is too good by about two of these.
     success : bool
-        Whether the run ended as planned: neither the callback nor an interrupt stopped it.
+        Whether the run ended as planned: neither the callback nor an interrupt stopped it. It does not say that the
+        minimum is the global one.
     status, message : Status, str
         Why it ended.
     nit, nfev, n_failed : int
