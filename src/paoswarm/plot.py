@@ -85,13 +85,14 @@ def swarm(
         Resolution of the contours: the objective is evaluated ``points**2`` times, where it fails it is left blank.
     ax : matplotlib Axes, optional
     """
-    from matplotlib.patches import Ellipse
-
+    progress = 0.0
     if isinstance(state, Result):
-        method, state = method or state.method, state.swarm
+        method, progress, state = method or state.method, state.get("progress", 0.0), state.swarm
     if state.position.ndim != 2 or state.n_dimensions < 2:
         raise ValueError(f"plot.swarm shows one swarm of two or more unknowns, got shape {state.position.shape}")
     ax = _axes(ax)
+    from matplotlib.patches import Ellipse
+
     i, j = dims
     lower, upper = state.lower[0], state.upper[0]
     if fun is not None:
@@ -107,7 +108,7 @@ def swarm(
             shade = np.ma.masked_where(~finite, np.searchsorted(levels, values).astype(float))
             ax.contourf(across, up, shade, levels=np.arange(len(levels)), cmap="Greys", vmax=1.8 * len(levels))
     if method is not None:
-        law = method.step_law(state, rng=0)
+        law = method.step_law(state, progress, rng=0)
         for centre, covariance in zip(law.mean_position, _position_covariances(law), strict=True):
             variances, axes = np.linalg.eigh(covariance[np.ix_(dims, dims)])
             width, height = 4 * np.sqrt(np.maximum(variances, 0))  # two sigma to either side

@@ -114,7 +114,10 @@ class PAO:
         for pull in pulls:
             if not callable(pull):
                 raise TypeError(f"attractors must be functions of the swarm, got {pull!r}")
-        springs = self.stiffness if isinstance(self.stiffness, tuple | list) else (self.stiffness,) * len(pulls)
+        springs = self.stiffness
+        if isinstance(springs, np.ndarray) and springs.shape == (len(pulls),):
+            springs = springs.tolist()  # one number per attractor, not per particle
+        springs = springs if isinstance(springs, tuple | list) else (springs,) * len(pulls)
         if len(springs) != len(pulls):
             raise ValueError(
                 f"stiffness needs one entry per attractor: there are {len(pulls)} attractors, but stiffness is "
@@ -324,7 +327,7 @@ class PAO:
             return array
         name = character.name_of(source)
         try:
-            if getattr(array, "shape", None) != shape:
+            if getattr(array, "shape", None) != shape or (isinstance(array, np.ndarray) and array.dtype != float):
                 array = np.broadcast_to(np.asarray(array, dtype=float), shape)
         except (TypeError, ValueError):
             raise ValueError(
@@ -342,12 +345,18 @@ class PAO:
         nu = self.noise_scale(state)
         if not isinstance(nu, Dense):
             return xp.sqrt(self._fitting(nu, state, self.noise_scale, least=0.0)), None
-        d = state.n_dimensions
-        if nu.covariance.shape[-2:] != (d, d):
-            name, shape = character.name_of(self.noise_scale), nu.covariance.shape
-            raise ValueError(f"{name} returned a covariance of shape {shape}; {d} unknowns need (..., {d}, {d})")
+        *batch, n, d = state.position.shape
+        shape = nu.covariance.shape
+        if shape not in ((d, d), (*batch, d, d), (*batch, n, d, d)):
+            name = character.name_of(self.noise_scale)
+            raise ValueError(f"{name} returned a covariance of shape {shape}; it must be {(*batch, d, d)} or one each")
+        for part in () if self._trusted else (nu.covariance, nu.strength):
+            if part is not None and not bool(xp.all(xp.isfinite(part))):
+                raise ValueError(f"{character.name_of(self.noise_scale)} returned NaN or infinite numbers")
+        if nu.strength is not None and not self._trusted and bool(xp.any(nu.strength < 0)):
+            raise ValueError(f"{character.name_of(self.noise_scale)} returned a negative strength")
         factor = square_root(nu.covariance)
-        if factor.ndim == state.position.ndim:  # one covariance for the whole swarm
+        if shape != (*batch, n, d, d):  # one covariance for the whole swarm
             factor = factor[..., None, :, :]
         if nu.strength is not None:
             factor = xp.sqrt(nu.strength)[..., None, None] * factor

@@ -66,7 +66,10 @@ class StepLaw(NamedTuple):
         x, v = np.asarray(position, dtype=float), np.asarray(velocity, dtype=float)
         if self.factor is not None:
             return self._dense_log_density(x, v)
-        law = self.position
+        law = self.position.tame()
+        mean_position, mean_velocity = self.mean_position, self.mean_velocity
+        if not self.wall.has_atoms:  # folding or wrapping the mean leaves the law as it is
+            mean_position, mean_velocity = self.wall.apply(mean_position, mean_velocity, self.lower, self.upper)
         h11, h21, h22 = (self.cholesky[..., i, j, None] for i, j in ((0, 0), (1, 0), (1, 1)))
         noisy = law.sd > 0
         s = np.where(noisy, self.scale, 1.0)
@@ -75,9 +78,11 @@ class StepLaw(NamedTuple):
         total: Any = np.full(np.broadcast_shapes(x.shape, s.shape), -np.inf)
         with np.errstate(over="ignore"):
             for sign, offset in law.images():
-                u1 = (sign * x + offset - self.mean_position) / (s * h11)
-                u2 = ((sign * v - self.mean_velocity) / s - h21 * u1) / h22
+                u1 = (sign * x + offset - mean_position) / (s * h11)
+                u2 = ((sign * v - mean_velocity) / s - h21 * u1) / h22
                 total = np.logaddexp(total, constant - 0.5 * (u1 * u1 + u2 * u2))
+        if self.wall.is_bounded and not self.wall.has_atoms:
+            total = np.where(self.position.sd > law.sd, self._log_density_of_wide(v, mean_velocity), total)
         if self.wall.is_bounded:
             total = np.where((x < self.lower) | (x > self.upper), -np.inf, total)
         if self.wall.has_atoms:
@@ -93,10 +98,8 @@ class StepLaw(NamedTuple):
         if self.factor is None:
             return self.position.log_density(x).sum(axis=-1)
         self._refuse_walls()
-        u, log_determinant, still = self._whiten(x - self.mean_position)
-        h11 = self.cholesky[..., 0, 0]
-        total = self._gaussian(u / h11[..., None], log_determinant + x.shape[-1] * np.log(h11))
-        return np.where(still, np.where((x == self.mean_position).all(axis=-1), 0.0, -np.inf), total)
+        h11 = self.cholesky[..., 0, 0, None, None]
+        return dense_log_density(x - self.mean_position, h11 * self.factor)
 
     def sample(self, rng: Seed = None, size: int | tuple[int, ...] = ()) -> tuple[Floats, Floats]:
         """Independent next positions and velocities, each ``(*size, *batch, n, d)``."""
@@ -109,6 +112,16 @@ class StepLaw(NamedTuple):
         h11, h21, h22 = (self.cholesky[..., i, j, None] for i, j in ((0, 0), (1, 0), (1, 1)))
         x, v = self.mean_position + h11 * d1, self.mean_velocity + h21 * d1 + h22 * d2
         return self.wall.apply(x, v, self.lower, self.upper)
+
+    def _log_density_of_wide(self, v: Floats, mean_velocity: Floats) -> Floats:
+        """Folded or wrapped many times over, the position is uniform and tells nothing of the velocity."""
+        variance = np.where(self.scale > 0, self.covariance[..., 1, 1], 1.0)
+        images = {sign for sign, _ in self.wall.images(self.lower, self.upper, 1)}
+        total: Any = -np.inf
+        for sign in sorted(images):
+            apart = sign * v - mean_velocity
+            total = np.logaddexp(total, -0.5 * apart * apart / variance - 0.5 * np.log(2 * np.pi * variance))
+        return total - np.log(len(images) * (self.upper - self.lower))
 
     def _log_density_on_wall(self, v: Floats, wall: Floats, side: int) -> Floats:
         """Log of P(position on a clipping wall) times the density of the velocity there; ``side`` points inside.
@@ -132,34 +145,14 @@ class StepLaw(NamedTuple):
             return np.where(side * v > 0, np.logaddexp(beyond_with(v), returned), -np.inf)
 
     def _dense_log_density(self, x: Floats, v: Floats) -> Floats:
+        """Of the position, times that of the velocity given the position."""
         self._refuse_walls()
-        h11, h21, h22 = (self.cholesky[..., i, j, None] for i, j in ((0, 0), (1, 0), (1, 1)))
-        u1, log_determinant, still = self._whiten(x - self.mean_position)
-        u1 = u1 / h11
-        u2, _, _ = self._whiten(v - self.mean_velocity)
-        u2 = (u2 - h21 * u1) / h22
-        d = x.shape[-1]
-        first = self._gaussian(u1, log_determinant + d * np.log(h11[..., 0]))
-        total = first + self._gaussian(u2, log_determinant + d * np.log(h22[..., 0]))
-        there = ((x == self.mean_position) & (v == self.mean_velocity)).all(axis=-1)
-        return np.where(still, np.where(there, 0.0, -np.inf), total)
-
-    def _whiten(self, difference: Floats) -> tuple[Floats, Floats, Any]:
-        """``factor^-1 difference``, the log of the factor's determinant, and which particles have no noise at all."""
         assert self.factor is not None
-        factor = np.broadcast_to(self.factor, (*difference.shape, difference.shape[-1]))
-        still: Any = ~factor.any(axis=(-1, -2))
-        factor = np.where(still[..., None, None], np.eye(difference.shape[-1]), factor)
-        sign, log_determinant = np.linalg.slogdet(factor)
-        if not np.all(sign):
-            raise ValueError("the dense noise is singular: its law has no density (the swarm has collapsed)")
-        whitened: Any = np.linalg.solve(factor, difference[..., None])[..., 0]
-        return whitened, log_determinant, still
-
-    @staticmethod
-    def _gaussian(u: Floats, log_determinant: Floats) -> Floats:
-        normal: Floats = -0.5 * (u * u).sum(axis=-1) - 0.5 * u.shape[-1] * math.log(2 * math.pi)
-        return normal - log_determinant
+        h11, h21, h22 = (self.cholesky[..., i, j, None] for i, j in ((0, 0), (1, 0), (1, 1)))
+        apart = x - self.mean_position
+        follows = self.mean_velocity + h21 / np.where(h11 > 0, h11, 1.0) * apart
+        first = dense_log_density(apart, h11[..., None] * self.factor)
+        return first + dense_log_density(v - follows, h22[..., None] * self.factor)
 
     def _refuse_walls(self) -> None:
         if self.wall.is_bounded:
@@ -167,3 +160,16 @@ class StepLaw(NamedTuple):
                 f"dense noise with walls={self.wall.name!r} has no closed-form joint density; use walls='none', "
                 "element-wise noise, or the elements' own laws in step_law(...).position"
             )
+
+
+def dense_log_density(difference: Floats, factor: Floats) -> Floats:
+    """Log density of ``N(0, factor factor^T)``; without any noise, the log probability of being exactly there."""
+    d = difference.shape[-1]
+    factor = np.broadcast_to(factor, (*difference.shape, d))
+    still: Any = ~factor.any(axis=(-1, -2))
+    sign, log_determinant = np.linalg.slogdet(np.where(still[..., None, None], np.eye(d), factor))
+    if not np.all(sign):
+        raise ValueError("the dense noise is singular: its law has no density (the swarm has collapsed)")
+    u = np.linalg.solve(np.where(still[..., None, None], np.eye(d), factor), difference[..., None])[..., 0]
+    total = -0.5 * (u * u).sum(axis=-1) - 0.5 * d * math.log(2 * math.pi) - log_determinant
+    return np.where(still, np.where((difference == 0).all(axis=-1), 0.0, -np.inf), total)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from paoswarm.core.density import StepLaw
+from paoswarm.core.density import StepLaw, dense_log_density
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.swarm import Swarm, score
 from paoswarm.core.walled import Floats, WalledNormal
@@ -50,20 +50,25 @@ class OptimumLaw:
         rank = np.argsort(np.argsort(score(swarm.best_value, swarm.repeats), kind="stable"), kind="stable") + 1
         half = max((n + 1) / 2, min(n, 5) + 0.5)  # the better half, but five at least
         raw = np.maximum(np.log(half) - np.log(rank), 0.0)
-        raw = np.where(swarm.best_value < np.inf, raw, 0.0)  # a particle that has only failed knows nothing
+        known = swarm.best_value < np.inf  # a particle that has only failed knows nothing
+        raw = np.where(known, raw, 0.0) if known.any() else raw
         self.weights: Floats = raw / raw.sum()
+        lower, upper = law.lower, law.upper
+        self._around: Floats | None = None
+        if law.wall.unroll is not None:  # on a circle, count from the point opposite the best one
+            self._around = swarm.global_best[0]
+            lower, upper = self._around - 0.5 * (upper - lower), self._around + 0.5 * (upper - lower)
         # Two bests that agree to the last bit leave an element without noise; a density needs some width,
         # and the honest smallest one is the resolution of the numbers themselves.
         resolution = 4 * np.spacing(np.maximum(np.abs(law.lower), np.abs(law.upper)))
         free = law.position
-        self.components = WalledNormal(free.mean, np.maximum(free.sd, resolution), law.wall, law.lower, law.upper)
-        self._factor: Floats | None = None
+        self.components = WalledNormal(free.mean, np.maximum(free.sd, resolution), law.wall, lower, upper)
+        self._factor: Floats | None = None  # of the position's covariance, where the noise is dense
         if law.factor is not None:
-            h11 = law.cholesky[..., 0, 0, None, None]
-            variances, axes = np.linalg.eigh(h11**2 * (law.factor @ np.swapaxes(law.factor, -1, -2)))
-            self._factor = axes * np.sqrt(np.maximum(variances, resolution.max() ** 2))[..., None, :]
-            law = law._replace(factor=self._factor / h11)
-        self._law = law
+            shape = law.cholesky[..., 0, 0, None, None] * law.factor
+            variances, axes = np.linalg.eigh(shape @ np.swapaxes(shape, -1, -2))
+            factor = axes * np.sqrt(np.maximum(variances, resolution.max() ** 2))[..., None, :]
+            self._factor = np.broadcast_to(factor, (*free.mean.shape, free.mean.shape[-1]))
 
     def __repr__(self) -> str:
         return f"OptimumLaw(mean={self.mean}, std={self.std})"
@@ -74,9 +79,10 @@ class OptimumLaw:
         centre: Floats = self.weights @ mean
         apart = mean - centre
         within = np.diag(self.weights @ variance)
-        if self._factor is not None:  # correlations of dense noise, as they are away from the walls
-            dense = np.einsum("i,ijk->jk", self.weights, self._free_covariances())
-            within = np.where(np.eye(len(centre), dtype=bool), within, dense)
+        if self._factor is not None:  # correlations as they are away from the walls, deviations as they are
+            free = self._factor @ np.swapaxes(self._factor, -1, -2)
+            shrunk = np.sqrt(variance / np.diagonal(free, axis1=-2, axis2=-1))
+            within = np.einsum("i,ijk,ij,ik->jk", self.weights, free, shrunk, shrunk)
         covariance: Floats = within + np.einsum("i,ij,ik->jk", self.weights, apart, apart)
         return centre, covariance
 
@@ -98,7 +104,7 @@ class OptimumLaw:
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Marginal distribution function of each unknown at ``x``, shape ``(..., d)``."""
-        each = self.components.cdf(np.asarray(x, dtype=float)[..., None, :])
+        each = self.components.cdf(self._unrolled(x)[..., None, :])
         total: Floats = np.einsum("i,...ij->...j", self.weights, each)
         return total
 
@@ -129,11 +135,16 @@ class OptimumLaw:
 
     def log_density(self, x: ArrayLike) -> Floats:
         """Log density at points ``(..., d)``; on a clipping wall, of the atom there."""
-        x = np.asarray(x, dtype=float)
+        x = self._unrolled(x)
         if self._factor is None:
             each = self.components.log_density(x[..., None, :]).sum(axis=-1)
+        elif self.components.wall.is_bounded:
+            raise ValueError(
+                f"dense noise with walls={self.components.wall.name!r} has no closed-form joint density; "
+                "use cdf, interval or sample"
+            )
         else:
-            each = self._law.log_density_position(x[..., None, :])
+            each = dense_log_density(x[..., None, :] - self.components.mean, self._factor)
         total: Floats = logsumexp(each, b=self.weights, axis=-1)
         return total
 
@@ -146,12 +157,14 @@ class OptimumLaw:
         if self._factor is None:
             free = parts.mean[chosen] + parts.sd[chosen] * noise
         else:
-            factor = np.broadcast_to(self._factor, (*parts.mean.shape, parts.mean.shape[-1]))
-            free = parts.mean[chosen] + (factor[chosen] @ noise[..., None])[..., 0]
+            free = parts.mean[chosen] + (self._factor[chosen] @ noise[..., None])[..., 0]
         draws: Floats = parts.wall.apply(free, np.zeros_like(free), parts.lower, parts.upper)[0]
         return draws
 
-    def _free_covariances(self) -> Floats:
-        assert self._factor is not None
-        covariance = self._factor @ np.swapaxes(self._factor, -1, -2)
-        return np.broadcast_to(covariance, (*self.components.mean.shape, self.components.mean.shape[-1]))
+    def _unrolled(self, x: ArrayLike) -> Floats:
+        """On a circle, the image of a point nearest to the best one."""
+        points = np.asarray(x, dtype=float)
+        if self._around is None:
+            return points
+        width = self.components.upper - self.components.lower
+        return points - width * np.round((points - self._around) / width)

@@ -2,7 +2,7 @@
 
 Normal deviates are half of the time of a small swarm when drawn by NumPy's ziggurat. Here they are Box-Muller
 pairs in single precision on raw 64-bit words, for which NumPy has vectorised log, sine and cosine. They reach
-6.8 standard deviations and have a resolution of 1e-7: ample for shaking particles, whose positions
+6.8 standard deviations and have a resolution of 1e-6: ample for shaking particles, whose positions
 remain double precision throughout.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
+Deviates = NDArray[np.floating]
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 
 _TO_UNIT = np.float32(2.0**-32)
@@ -74,9 +74,9 @@ class Draw:
         self.batch = batch
         self._entropy = [g.integers(0, 2**32, size=4, dtype=np.uint32).tolist() for g in generators]
         self._streams: dict[tuple[int, ...], list[np.random.SFC64]] = {}
-        self._stock: dict[tuple[int, ...], list[Floats]] = {}
+        self._stock: dict[tuple[int, ...], list[Deviates]] = {}
 
-    def normal(self, *shape: int) -> Floats:
+    def normal(self, *shape: int) -> Deviates:
         """Standard normal deviates of shape ``(*batch, *shape)``."""
         stock = self._stock.get(shape)
         if not stock:
@@ -89,12 +89,12 @@ class Draw:
             self._stock[shape] = stock
         return stock.pop()
 
-    def uniform(self, *shape: int) -> Floats:
+    def uniform(self, *shape: int) -> Deviates:
         """Uniform deviates on [0, 1) of shape ``(*batch, *shape)``."""
         return np.stack([g.random(shape) for g in self.generators]).reshape((*self.batch, *shape))
 
 
-def _box_muller(sources: Sequence[np.random.BitGenerator], ahead: int, size: int) -> Floats:
+def _box_muller(sources: Sequence[np.random.BitGenerator], ahead: int, size: int) -> Deviates:
     """``(runs, ahead, size)`` normal deviates."""
     pairs = (size + 1) // 2
     words = _words(sources, ahead * pairs).view(np.uint32).reshape(-1, ahead, 2, pairs)

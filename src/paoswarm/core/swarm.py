@@ -18,6 +18,7 @@ from paoswarm.core.dynamics import Array
 CAUTION = 3.0
 
 
+# Noise standard deviations by which the draw that chose a point must have been too good to be forgotten.
 FLUKE = 5.0
 
 
@@ -147,7 +148,8 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
         repeats = repeats._replace(count=xp.where(better, 0.0, repeats.count))
     best_position = xp.where(better[..., None], proposal.position, swarm.best_position)
     best_value = xp.where(better, value, swarm.best_value)
-    age = xp.where(better, 0.0, swarm.age + 1.0)
+    grown = swarm.age + (1.0 if evaluated is None else xp.astype(evaluated, swarm.age.dtype))
+    age = xp.where(better, 0.0, grown)
     leader, leader_value = _best_of(best_position, best_value, repeats)
     return Swarm(
         *proposal,
@@ -232,11 +234,17 @@ def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
     )
 
 
-def spread(swarm: Swarm) -> Array:
-    """Root mean square distance of the particles from the global best, in widths of the box; ``(*batch,)``."""
+def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
+    """Root mean square distance of the particles from the global best, in widths of the box; ``(*batch,)``.
+
+    ``unroll`` of periodic walls makes it the distance the short way round.
+    """
     xp = swarm.position.__array_namespace__()
     *batch, n, d = swarm.position.shape
-    apart = (swarm.position - swarm.global_best) / (swarm.upper - swarm.lower)
+    position = swarm.position
+    if unroll is not None:
+        position = unroll(position, swarm.global_best, swarm.lower, swarm.upper)
+    apart = (position - swarm.global_best) / (swarm.upper - swarm.lower)
     apart = xp.reshape(apart, (*batch, n * d))
     return xp.sqrt(xp.vecdot(apart, apart) / (n * d))
 

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 
 _LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 _FAR = 9.0  # standard deviations: a Gaussian has 2e-19 of its mass beyond
+WIDE = 8.0  # widths of the box: a Gaussian as wide as this, folded or wrapped, is uniform to 1e-130
 
 
 class WalledNormal(NamedTuple):
@@ -33,41 +34,42 @@ class WalledNormal(NamedTuple):
 
     def log_density(self, x: Floats) -> Floats:
         """Log density at ``x``; at an atom the log probability."""
-        x = np.asarray(x, dtype=float)
-        sd = np.where(self.sd > 0, self.sd, 1.0)
+        x, law = np.asarray(x, dtype=float), self.tame()
+        sd = np.where(law.sd > 0, law.sd, 1.0)
         with np.errstate(over="ignore"):
-            total: Floats = np.full(np.broadcast_shapes(x.shape, sd.shape, np.shape(self.mean)), -np.inf)
-            for sign, offset in self.images():
-                standard = (sign * x + offset - self.mean) / sd
+            total: Floats = np.full(np.broadcast_shapes(x.shape, sd.shape, np.shape(law.mean)), -np.inf)
+            for sign, offset in law.images():
+                standard = (sign * x + offset - law.mean) / sd
                 total = np.logaddexp(total, -0.5 * standard * standard - np.log(sd) - _LOG_ROOT_2PI)
-        if self.wall.is_bounded:
-            total = np.where((x < self.lower) | (x > self.upper), -np.inf, total)
-        if self.wall.has_atoms:
-            total = np.where(x == self.lower, log_ndtr((self.lower - self.mean) / sd), total)
-            total = np.where(x == self.upper, log_ndtr((self.mean - self.upper) / sd), total)
-        return np.where(self.sd > 0, total, np.where(x == self._still(), 0.0, -np.inf))
+        if law.wall.is_bounded:
+            total = np.where((x < law.lower) | (x > law.upper), -np.inf, total)
+        if law.wall.has_atoms:
+            total = np.where(x == law.lower, log_ndtr((law.lower - law.mean) / sd), total)
+            total = np.where(x == law.upper, log_ndtr((law.mean - law.upper) / sd), total)
+        return np.where(law.sd > 0, total, np.where(x == law._still(), 0.0, -np.inf))
 
     def cdf(self, x: Floats) -> Floats:
         """Probability of ending at or below ``x``."""
-        x = np.asarray(x, dtype=float)
-        sd = np.where(self.sd > 0, self.sd, 1.0)
-        if not self.wall.is_bounded:
-            total: Any = ndtr((x - self.mean) / sd)
+        x, law = np.asarray(x, dtype=float), self.tame()
+        sd = np.where(law.sd > 0, law.sd, 1.0)
+        if not law.wall.is_bounded:
+            total: Any = ndtr((x - law.mean) / sd)
         else:
-            inside = np.clip(x, self.lower, self.upper)
-            total = ndtr((self.lower - self.mean) / sd) if self.wall.has_atoms else 0.0
-            for sign, offset in self.images():
-                ends = ((sign * end + offset - self.mean) / sd for end in (inside, self.lower))
+            inside = np.clip(x, law.lower, law.upper)
+            total = ndtr((law.lower - law.mean) / sd) if law.wall.has_atoms else 0.0
+            for sign, offset in law.images():
+                ends = ((sign * end + offset - law.mean) / sd for end in (inside, law.lower))
                 total = total + sign * (ndtr(next(ends)) - ndtr(next(ends)))
-            total = np.where(x < self.lower, 0.0, np.where(x >= self.upper, 1.0, total))
-        return np.where(self.sd > 0, total, x >= self._still())
+            total = np.where(x < law.lower, 0.0, np.where(x >= law.upper, 1.0, total))
+        return np.where(law.sd > 0, total, x >= law._still())
 
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the position after the wall."""
         if not self.wall.is_bounded:
             return np.asarray(self.mean, dtype=float), np.square(self.sd)
-        mean = self._expect(np.zeros_like(self.mean), 1)
-        variance = np.maximum(self._expect(mean, 2), 0.0)
+        law = self.tame()
+        mean = law._expect(np.zeros_like(law.mean), 1)
+        variance = np.maximum(law._expect(mean, 2), 0.0)
         still = self._still()
         return np.where(self.sd > 0, mean, still), np.where(self.sd > 0, variance, 0.0)
 
@@ -79,11 +81,16 @@ class WalledNormal(NamedTuple):
         position: Floats = self.wall.apply(free, np.zeros_like(free), self.lower, self.upper)[0]
         return position
 
+    def tame(self) -> WalledNormal:
+        """The same law with few images: its mean brought inside, its width limited where it is uniform anyway."""
+        if self.wall.has_atoms or not self.wall.is_bounded:
+            return self
+        return self._replace(mean=self._still(), sd=np.minimum(self.sd, WIDE * (self.upper - self.lower)))
+
     def images(self) -> list[tuple[int, Floats]]:
-        """The images of the box that the law reaches."""
-        outside = np.maximum(np.maximum(self.lower - self.mean, self.mean - self.upper), 0.0)
-        cells = (outside + _FAR * self.sd) / (self.upper - self.lower)
-        return list(self.wall.images(self.lower, self.upper, math.ceil(np.max(cells, initial=0.0)) + 1))
+        """The images of the box that a tame law reaches."""
+        reach = math.ceil(_FAR * np.max(self.sd / (self.upper - self.lower), initial=0.0)) + 1
+        return list(self.wall.images(self.lower, self.upper, reach))
 
     def _expect(self, centre: Floats, power: int) -> Floats:
         """Expectation of ``(x - centre)**power``, power 1 or 2: Gaussian moments, piece by piece."""

@@ -16,7 +16,9 @@ import os
 import pickle
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterable
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -28,6 +30,10 @@ from paoswarm.optimize.problem import has_nan, whole_number
 Objective = Callable[..., Any]
 
 _REMEMBERED = 10  # failures kept with their message
+
+
+class WorkerDied(RuntimeError):
+    """A worker process is gone, and with it the pool."""
 
 
 class Failure(NamedTuple):
@@ -54,6 +60,7 @@ class Evaluator:
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.failures: list[Failure] = []
         self.n_raised = 0
+        self._first_raised: Failure | None = None
         self._fun = fun
         self._vectorized = vectorized
         self._called = False
@@ -82,8 +89,10 @@ class Evaluator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._pool is not None:
-            self._pool.terminate()
-            self._pool.join()
+            processes = list((self._pool._processes or {}).values())
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:  # an interrupt does not wait for evaluations that may take hours
+                process.terminate()
 
     def __call__(self, x: Floats) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""
@@ -123,12 +132,28 @@ class Evaluator:
         error.__cause__ = self._cause
         return error
 
+    def warn_of_exceptions(self) -> None:
+        """One warning for exceptions that were survived, so that a bug in ``fun`` cannot hide."""
+        if self._first_raised is not None:
+            warnings.warn(
+                f"fun raised an exception at {self.n_raised} points, which count as +inf; first at "
+                f"x = {self._first_raised.x}: {self._first_raised.reason}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
     def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, bool]:
         interrupted = False
         if self._pool is not None:
             size = max(1, math.ceil(len(x) / (4 * self._processes)))
             chunks = [x[i : i + size] for i in range(0, len(x), size)]
-            answers: Any = [a for part in self._pool.map(_call_in_worker, chunks, chunksize=1) for a in part]
+            try:
+                answers: Any = [a for part in self._pool.map(_call_in_worker, chunks) for a in part]
+            except BrokenExecutor as error:
+                raise WorkerDied(
+                    "a worker process died: fun crashed it, ran out of memory, called os._exit, or could not be "
+                    "imported there (define it in a module and guard the script with if __name__ == '__main__')"
+                ) from error
         elif self._map is not None:
             answers = list(self._map(_Row(self._fun, self._vectorized).evaluate, list(x.copy())))
             if len(answers) != len(x):
@@ -150,6 +175,7 @@ class Evaluator:
         if failed.wrong_form and not self._checked:
             raise TypeError(f"{failed.reason}; at x = {x}")
         if failed.raised:
+            self._first_raised = self._first_raised or Failure(x.copy(), failed.reason)
             self.n_raised += 1
             self._cause = self._cause or failed.error
         if len(self.failures) < _REMEMBERED:
@@ -173,13 +199,13 @@ def _call_one(fun: Objective, row: Floats) -> float | _Failed:
         answer = fun(row)
     except Exception as error:
         return _Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)
-    if isinstance(answer, float | int):  # includes numpy.float64
+    if isinstance(answer, float):  # includes numpy.float64
         return float(answer)
     try:
         number = np.asarray(answer)
     except Exception:
         number = np.asarray(None)
-    if number.size == 1 and number.dtype.kind in "fiub":
+    if number.size == 1 and number.dtype.kind in "fiub":  # not an int too large for a float
         return float(number.reshape(())[()])
     return _Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
 
@@ -258,4 +284,4 @@ def _open_pool(count: int, fun: Objective, vectorized: bool) -> Any:
                 f"fun cannot be sent to worker processes ({error}); define it at the top level of a module, "
                 "or pass workers=1 or a map-like that can send it"
             ) from error
-    return context.Pool(count, initializer=_install, initargs=(fun, vectorized))
+    return ProcessPoolExecutor(count, mp_context=context, initializer=_install, initargs=(fun, vectorized))

@@ -24,9 +24,14 @@ def design_name(init: str) -> str:
     return name
 
 
+def load() -> None:
+    """Import what designs need, which takes half a second."""
+    import scipy.stats.qmc  # noqa: F401
+
+
 def design(name: str, n: int, box: Box, rng: np.random.Generator) -> Floats:
     """``n`` points of a design, ``(n, d)``."""
-    from scipy.stats import qmc  # half a second to import: only when needed
+    from scipy.stats import qmc  # not at the top: importing it takes half a second
 
     d = len(box[0])
     unit: Any

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core import swarm as swarms
-from paoswarm.optimize.evaluation import Evaluator
+from paoswarm.core.swarm import Swarm
+from paoswarm.optimize.evaluation import Evaluator, WorkerDied
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
 
@@ -36,39 +36,51 @@ def solve(
     status, nit, nfev = (np.zeros(optimizer.batch, dtype=np.int64) for _ in range(3))
     stale: Any = np.zeros(optimizer.batch, dtype=np.int64)
     active: NDArray[np.bool_] | None = None  # a mask only once some runs have ended
-    best: Any = np.inf
-    before = optimizer.nit
+    last: Swarm | None = None  # the generation before
     started = optimizer.swarm is not None  # a run that is continued may have reached its limits already
     try:
         while True:
-            outcome = _Outcome(moved=False) if started else _generation(optimizer, evaluate, limits, active, before)
+            outcome = _Outcome(moved=False) if started else _generation(optimizer, evaluate, limits, active)
             started = False
             swarm = optimizer.swarm
             assert swarm is not None
             if limits.stagnation is not None:
-                stale = np.where(swarm.global_value < best, 0, stale + outcome.moved)
-                best = np.minimum(best, swarm.global_value)
-            done = optimizer.nit - before
-            spread = swarms.spread(swarm) if limits.tol > 0 else None
+                stale = np.where(_improved(swarm, last), 0, stale + outcome.moved)
+                last = swarm
+            done = optimizer.nit
+            spread = optimizer.spread if limits.tol > 0 else None
             reached = limits.reached(swarm, spread, done, optimizer.nfev, stale)
             wish = after_generation(optimizer, spread) if outcome.moved else None
             wish = Status.INTERRUPTED if outcome.interrupted else wish
-            if reached is None and wish is None:
+            hopeless = (
+                np.where(swarm.global_value < np.inf, 0, Status.FAILED) if done == 0 and optimizer.batch else None
+            )
+            if reached is None and wish is None and (hopeless is None or not hopeless.any()):
                 continue
             going = status == 0
-            for reason in (reached, wish):
+            for reason in (hopeless, reached, wish):
                 if reason is not None:
                     status = np.where(status == 0, reason, status)
             nit, nfev = np.where(going, done, nit), np.where(going, optimizer.nfev, nfev)
             if status.all():
                 return Ends(status, nit, nfev)
             active = status == 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, WorkerDied) as error:
         if optimizer.swarm is None:
             raise
         going = status == 0
-        nit, nfev = np.where(going, optimizer.nit - before, nit), np.where(going, optimizer.nfev, nfev)
-        return Ends(np.where(going, Status.INTERRUPTED, status), nit, nfev)
+        nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
+        end = Status.CRASHED if isinstance(error, WorkerDied) else Status.INTERRUPTED
+        return Ends(np.where(going, end, status), nit, nfev)
+
+
+def _improved(swarm: Swarm, last: Swarm | None) -> Any:
+    """Whether each run has a better best than a generation ago; of a noisy objective, whether it has another leader."""
+    if last is None:
+        return np.asarray(True)
+    if swarm.repeats is None:
+        return swarm.global_value < last.global_value
+    return (swarm.global_best != last.global_best).any(axis=(-2, -1))
 
 
 class _Outcome(NamedTuple):
@@ -79,10 +91,10 @@ class _Outcome(NamedTuple):
 
 
 def _generation(
-    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, active: NDArray[np.bool_] | None, before: int
+    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, active: NDArray[np.bool_] | None
 ) -> _Outcome:
     """Ask, evaluate and tell once; whatever was evaluated when time ran out or an interrupt came is told."""
-    x = optimizer.points(limits.progress(optimizer.nit - before, optimizer.nfev))
+    x = optimizer.points(limits.progress(optimizer.nit, optimizer.nfev))
     m, d = x.shape[-2:]
     k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
@@ -94,7 +106,7 @@ def _generation(
         k = len(values)
         if k == 0 and optimizer.swarm is not None:
             return _Outcome(moved=False, interrupted=interrupted)
-    if optimizer.swarm is None and not optimizer.knows_a_value and not (values < np.inf).any(axis=-1).all():
+    if optimizer.swarm is None and not optimizer.knows_a_value and not (values < np.inf).any():
         if interrupted:  # nothing is known yet
             raise KeyboardInterrupt
         raise evaluate.explain_total_failure()

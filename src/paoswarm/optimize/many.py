@@ -13,9 +13,8 @@ from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.core.walled import Floats
 from paoswarm.optimize import problem
-from paoswarm.optimize.evaluation import Evaluator, Failure, Objective
+from paoswarm.optimize.evaluation import Evaluator, Failure, Objective, WorkerDied
 from paoswarm.optimize.loop import Ends, solve
-from paoswarm.optimize.minimize import check_budget, read_limits, warn_of_exceptions
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.progress import open_bar
 from paoswarm.optimize.result import History, Result, describe, standard_error
@@ -64,7 +63,7 @@ class ManyResult(Result):
         """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""
         swarm = map_runs(lambda array: array[r], self.swarm)
         status = Status(int(self.status[r]))
-        law = self.method.step_law(swarm, progress=1.0, rng=0)
+        law = self.method.step_law(swarm, float(self.progress[r]), rng=0)
         return Result(
             x=self.x[r],
             fun=float(self.fun[r]),
@@ -77,6 +76,7 @@ class ManyResult(Result):
             n_failed=int(self.n_failed[r]),
             swarm=swarm,
             method=self.method,
+            progress=float(self.progress[r]),
             history=History(best=self.history[r, : self.nit[r] + 1]),
             optimum=OptimumLaw(law, swarm),
             failures=self.failures,
@@ -107,8 +107,9 @@ def minimize_many(
 ) -> ManyResult:
     """Many independent runs of `minimize` at once.
 
-    All parameters are those of `minimize`; limits hold for each run (``time_limit`` for all together). With
-    ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
+    All parameters are those of `minimize`; limits hold for each run (``time_limit`` for all together, looked at after
+    every generation). A run whose whole first swarm fails ends there with ``fun`` infinite; only if all do, it is an
+    error. With ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def minimize_many(
     True
     """
     runs = problem.whole_number("runs", runs, 1)
-    limits = read_limits(maxiter, maxfev, target, tol, stagnation, time_limit)
+    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     seeds = spawn(rng, runs)
     blocks: list[_Block] = []
     started = 0
@@ -159,27 +160,27 @@ def minimize_many(
                 reevaluate=reevaluate,
                 rng=seeds[started : started + size],
             )
-            check_budget(limits, optimizer)
+            limits = limits.starting_with(optimizer.n_to_start)
             block = _Block(optimizer)
             if optimizer.swarm is not None:  # runs that are continued
                 block.record()
 
             def after_generation(optimizer: Optimizer, spread: Any, block: _Block = block) -> None:
                 block.record()
-                bar.advance(optimizer, evaluate.n_raised)
+                bar.advance(optimizer)
 
             try:
                 block.ends = solve(optimizer, evaluate, limits, after_generation)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, WorkerDied):
                 if not blocks:
                     raise
                 break  # nothing is known of these runs, but the earlier ones are done
             blocks.append(block)
             started += len(block.ends.status)
             bar.finish(started)
-            if (block.ends.status == Status.INTERRUPTED).any():
+            if np.isin(block.ends.status, [Status.INTERRUPTED, Status.CRASHED]).any():
                 break
-    warn_of_exceptions(evaluate)
+    evaluate.warn_of_exceptions()
     return _gather(blocks, limits, seeds[:started], evaluate.failures)
 
 
@@ -216,7 +217,7 @@ def _part_of(init: Any, runs: int, part: slice) -> Any:
 
 def _block_size(elements: int, evaluate: Evaluator, limits: Limits) -> int | None:
     """Runs per block; None for all at once, where the evaluations or a common clock matter more than the cache."""
-    if evaluate.is_parallel or limits.deadline is not None:
+    if evaluate.is_parallel or limits.time_limit is not None:
         return None
     return max(1, _BLOCK // elements)
 
@@ -249,6 +250,7 @@ def _gather(
         history=np.concatenate(histories),
         swarm=swarm,
         method=blocks[0].optimizer.method,
+        progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
         seeds=seeds,
         failures=failures,
     )

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
-import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +12,6 @@ from numpy.typing import ArrayLike
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm, map_runs
-from paoswarm.core.swarm import spread as spread_of
 from paoswarm.optimize import problem
 from paoswarm.optimize.evaluation import Evaluator, Objective
 from paoswarm.optimize.loop import solve
@@ -130,7 +126,7 @@ def minimize(
     >>> result.message
     'The allowed number of generations is used up.'
     """
-    limits = read_limits(maxiter, maxfev, target, tol, stagnation, time_limit)
+    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     if polish and reevaluate:
         raise ValueError("polish=True would trust single noisy values: leave it out where reevaluate is used")
     check_seed(rng)  # a list would make a batch of an Optimizer
@@ -144,14 +140,14 @@ def minimize(
         reevaluate=reevaluate,
         rng=rng,
     )
-    check_budget(limits, optimizer)
+    limits = limits.starting_with(optimizer.n_to_start)
     if polish and limits.maxfev is not None:  # set some evaluations aside
         aside = min(20 * (len(optimizer.lower) + 1), max(0, limits.maxfev - optimizer.n_to_start) // 4)
         limits = limits._replace(maxfev=limits.maxfev - aside)
     notify = _reader_of(callback)
     recorder = Recorder(store_swarms)
     if optimizer.swarm is not None:  # a run that is continued
-        recorder.record(optimizer.swarm, float(spread_of(optimizer.swarm)), 0)
+        recorder.record(optimizer.swarm, float(optimizer.spread), 0)
     with (
         Evaluator(fun, vectorized=vectorized, workers=workers) as evaluate,
         open_bar(progress, limits) as bar,
@@ -159,9 +155,9 @@ def minimize(
 
         def after_generation(optimizer: Optimizer, spread: Any) -> Status | None:
             assert optimizer.swarm is not None
-            known = spread_of(optimizer.swarm) if spread is None else spread
+            known = optimizer.spread if spread is None else spread
             recorder.record(optimizer.swarm, float(known), optimizer.nfev)
-            bar.advance(optimizer, evaluate.n_raised)
+            bar.advance(optimizer)
             return notify(optimizer)
 
         ended = Status(int(solve(optimizer, evaluate, limits, after_generation).status))
@@ -172,61 +168,15 @@ def minimize(
             history=recorder.history(),
             failures=evaluate.failures,
         )
-        if polish and ended is not Status.INTERRUPTED:
-            _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev)
-    warn_of_exceptions(evaluate)
+        if polish and ended not in (Status.INTERRUPTED, Status.CRASHED):
+            _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, limits.deadline)
+    evaluate.warn_of_exceptions()
     return result
 
 
-def read_limits(
-    maxiter: int | None,
-    maxfev: int | None,
-    target: float | None,
-    tol: float,
-    stagnation: int | None,
-    time_limit: float | None,
-) -> Limits:
-    """The user's limits, checked; the clock starts now."""
-    if maxiter is None and maxfev is None and time_limit is None:
-        raise ValueError("nothing would end this run for sure: give maxiter, maxfev or time_limit")
-    deadline = None
-    if time_limit is not None:
-        deadline = time.monotonic() + problem.real_number("time_limit", time_limit, 0.0, may_equal=False)
-    return Limits(
-        maxiter=None if maxiter is None else problem.whole_number("maxiter", maxiter, 0),
-        maxfev=None if maxfev is None else problem.whole_number("maxfev", maxfev, 1),
-        target=None if target is None else problem.real_number("target", target, -math.inf, may_equal=True),
-        tol=problem.real_number("tol", tol, 0.0, may_equal=True),
-        stagnation=None if stagnation is None else problem.whole_number("stagnation", stagnation, 1),
-        deadline=deadline,
-    )
-
-
-def check_budget(limits: Limits, optimizer: Optimizer) -> None:
-    """Raise if the first swarm alone would cost more than ``maxfev``."""
-    needed = optimizer.n_to_start
-    if limits.maxfev is not None and limits.maxfev < needed:
-        raise ValueError(
-            f"maxfev={limits.maxfev} does not pay for the first swarm, which needs {needed} evaluations: "
-            "raise maxfev or lower n_particles"
-        )
-
-
-def warn_of_exceptions(evaluate: Evaluator) -> None:
-    """One warning for exceptions that were survived, so that a bug in ``fun`` cannot hide."""
-    if evaluate.n_raised:
-        first = next(failure for failure in evaluate.failures if failure.reason.startswith("raised"))
-        warnings.warn(
-            f"fun raised an exception at {evaluate.n_raised} points, which count as +inf; first at x = {first.x}: "
-            f"{first.reason}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-
-
-def _polish(result: Result, evaluate: Evaluator, box: problem.Box, maxfev: int | None) -> None:
+def _polish(result: Result, evaluate: Evaluator, box: problem.Box, maxfev: int | None, deadline: float | None) -> None:
     budget = None if maxfev is None else maxfev - result.nfev
-    result.x, result.fun, spent, failed = polish_best(evaluate, result.x, result.fun, box, budget)
+    result.x, result.fun, spent, failed = polish_best(evaluate, result.x, result.fun, box, budget, deadline)
     result.nfev += spent
     result.n_failed += failed
     result.message = f"{describe(result.status, result.n_failed, result.nfev)} Polished with {spent} evaluations."

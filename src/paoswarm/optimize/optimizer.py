@@ -15,11 +15,12 @@ from scipy.optimize import OptimizeResult
 from paoswarm.algorithms.character import check_shapes
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core import swarm as swarms
+from paoswarm.core.bounds import WALLS
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import Floats
 from paoswarm.optimize import initial, problem
-from paoswarm.optimize.result import Recorder, current_result
+from paoswarm.optimize.result import Recorder, Result, current_result
 from paoswarm.optimize.stopping import Status
 
 
@@ -79,6 +80,7 @@ class Optimizer:
         self.batch: tuple[int, ...] = (len(seeds),) if isinstance(rng, Sequence) else ()
         self._draw = Draw([generator(seed) for seed in seeds], self.batch)
         self.nit = 0
+        self._progress = 0.0
         self.nfev = 0  # of every run that is still going
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.swarm: Swarm | None = None
@@ -113,6 +115,7 @@ class Optimizer:
             return
         if isinstance(init, str):
             self._design = initial.design_name(init)
+            initial.load()  # before any clock starts
             self.n_particles = problem.whole_number("n_particles", n_particles, 2)
         else:
             self._unknown = problem.read_points("init", init, box)
@@ -152,6 +155,7 @@ class Optimizer:
 
     def points(self, progress: float = 0.0) -> Floats:
         """`ask` without the copy, for drivers."""
+        self._progress = progress
         if self._pending is None:
             self._pending = self._first_points() if self.swarm is None else self._next_points(progress)
             if self._pending.shape[-2] == 0:  # injected points have filled the first swarm
@@ -172,7 +176,7 @@ class Optimizer:
         self.take(f.astype(float))
         if not self.batch:
             assert self.swarm is not None
-            self._recorder.record(self.swarm, float(swarms.spread(self.swarm)), self.nfev)
+            self._recorder.record(self.swarm, float(self.spread), self.nfev)
 
     def take(self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None) -> None:
         """`tell` without questions, for drivers.
@@ -184,7 +188,7 @@ class Optimizer:
         n = self.n_particles
         m = f.shape[-1] if measured is None else measured
         before = self.swarm
-        first = self._first_swarm(f[..., :m]) if before is None else None  # may raise; then nothing has changed
+        first = self._first_swarm(f) if before is None else None  # may raise; then nothing has changed
         self.nfev += m
         if problem.has_nan(f):
             failed = np.isnan(f[..., :m])
@@ -201,7 +205,8 @@ class Optimizer:
             now = np.take_along_axis(before.best_position, index[..., None], axis=-2)
             asked = self._asked_again[..., : m - n, :]
             same = (now == asked).all(axis=-1)  # a best that was replaced meanwhile (inject) was not measured
-            again = swarms.remeasure(before, index, np.where(same, f[..., n:m], np.nan))
+            with np.errstate(over="ignore"):  # values beyond 1e150 have infinite squares
+                again = swarms.remeasure(before, index, np.where(same, f[..., n:m], np.nan))
         after = self.method.tell(again, self._proposal, f[..., :n], evaluated)
         self.swarm = after if active is None else swarms.select(active, after, before)
         self.nit += 1
@@ -223,6 +228,12 @@ class Optimizer:
         self.swarm = swarms.replace_worst(self.swarm, points[order], values[order])
 
     @property
+    def spread(self) -> Floats:
+        """Root mean square distance of the particles from the best, in widths of the box; of each run."""
+        assert self.swarm is not None
+        return swarms.spread(self.swarm, WALLS[self.method.walls].unroll)
+
+    @property
     def n_to_start(self) -> int:
         """How many points the first swarm still needs evaluated."""
         if self.swarm is not None:
@@ -235,11 +246,11 @@ class Optimizer:
         return self.swarm is not None or bool((self._known[1] < np.inf).any())
 
     @property
-    def result(self) -> OptimizeResult:
+    def result(self) -> Result:
         """The best so far, as `minimize` returns it."""
         if self.swarm is None:
             raise RuntimeError("there is no result before the first swarm has been told")
-        return current_result(self, Status.RUNNING, history=self._recorder.history())
+        return current_result(self, Status.RUNNING, self._progress, history=self._recorder.history())
 
     def _first_points(self) -> Floats:
         """Those points of the first swarm whose values are unknown, ``(*batch, m, d)``."""
@@ -262,10 +273,9 @@ class Optimizer:
     def _first_swarm(self, f: Floats) -> Swarm:
         points, values = self._known
         known = np.broadcast_to(points, (*self.batch, *points.shape))
-        position = np.concatenate([known, self._first[..., : f.shape[-1], :]], axis=-2)
-        self.n_particles = position.shape[-2]  # fewer than planned if time ran out
+        position = np.concatenate([known, self._first], axis=-2)
         value = np.concatenate([np.broadcast_to(values, (*self.batch, len(values))), f], axis=-1)
-        if not (value < np.inf).any(axis=-1).all():  # false for NaN too
+        if not (value < np.inf).any():  # false for NaN too
             raise ValueError("the first swarm has no finite value: the objective failed at every point")
         return swarms.start(position, value, self.lower, self.upper, noisy=self.n_again > 0)
 

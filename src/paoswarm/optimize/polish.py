@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from scipy.optimize import Bounds
 from scipy.optimize import minimize as scipy_minimize
@@ -15,14 +17,16 @@ class _BudgetSpent(Exception):
     pass
 
 
-def polish(evaluate: Evaluator, x: Floats, fun: float, box: Box, budget: int | None) -> tuple[Floats, float, int, int]:
+def polish(
+    evaluate: Evaluator, x: Floats, fun: float, box: Box, budget: int | None, deadline: float | None
+) -> tuple[Floats, float, int, int]:
     """L-BFGS-B from ``x``; returns the better point, its value, and the evaluations and failures it cost."""
     best_x, best_fun = x, fun
     spent = failed = 0
 
     def counted(point: Floats) -> float:
         nonlocal spent, failed, best_x, best_fun
-        if budget is not None and spent >= budget:
+        if (budget is not None and spent >= budget) or (deadline is not None and time.monotonic() >= deadline):
             raise _BudgetSpent
         point = np.clip(point, *box)
         value = float(evaluate(point[None])[0])

@@ -13,7 +13,7 @@ from paoswarm.optimize.stopping import Limits
 class Bar:
     """Shows nothing; what a run without ``progress=True`` talks to."""
 
-    def advance(self, optimizer: Optimizer, failed: int) -> None:
+    def advance(self, optimizer: Optimizer) -> None:
         """A generation is done."""
 
     def finish(self, runs: int) -> None:
@@ -38,14 +38,14 @@ class TqdmBar(Bar):
         unit = "gen" if self._by_generation else "eval"
         self._bar = tqdm(total=None if each is None else each * runs, unit=unit, dynamic_ncols=True)
 
-    def advance(self, optimizer: Optimizer, failed: int) -> None:
+    def advance(self, optimizer: Optimizer) -> None:
         """A generation is done."""
         assert optimizer.swarm is not None
         spent = optimizer.nfev
         self._best = min(self._best, float(optimizer.swarm.global_value.min()))
         notes = {"best": f"{self._best:.6g}", "evaluations": spent}
-        if failed:
-            notes["failed"] = failed
+        if optimizer.n_failed.any():
+            notes["failed"] = int(optimizer.n_failed.sum())
         self._bar.set_postfix(notes, refresh=False)
         runs = math.prod(optimizer.batch)
         self._bar.update(self._done + runs * (optimizer.nit if self._by_generation else spent) - self._bar.n)

@@ -101,6 +101,8 @@ class Result(OptimizeResult):
         The final state; ``init=result.swarm`` continues from it.
     method : PAO
         The method that was used.
+    progress : float
+        How far the run was, in [0, 1]: where its schedules stand.
     optimum : OptimumLaw
         Where the optimum may be, as a distribution.
     """
@@ -118,6 +120,7 @@ class Result(OptimizeResult):
     history: Any
     swarm: Swarm
     method: Any
+    progress: Any
     optimum: OptimumLaw
 
     def __init__(self, **fields: Any) -> None:
@@ -125,7 +128,7 @@ class Result(OptimizeResult):
 
     def step_law(self) -> StepLaw:
         """Closed-form law of the swarm's next step."""
-        return self.method.step_law(self.swarm)
+        return self.method.step_law(self.swarm, self.progress, rng=0)
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
@@ -167,6 +170,7 @@ def current_result(optimizer: Optimizer, status: Status, progress: float = 0.0, 
         n_failed=n_failed,
         swarm=swarm,
         method=optimizer.method,
+        progress=progress,
         optimum=OptimumLaw(optimizer.method.step_law(swarm, progress, rng=0), swarm),
         **more,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -9,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core.swarm import Swarm
+from paoswarm.core.swarm import Swarm, score
+from paoswarm.optimize.problem import real_number, whole_number
 
 
 class Status(IntEnum):
@@ -24,6 +26,8 @@ class Status(IntEnum):
     TIME = 6
     CALLBACK = -1
     INTERRUPTED = -2
+    CRASHED = -3
+    FAILED = -4
 
     @property
     def message(self) -> str:
@@ -41,6 +45,8 @@ _MESSAGES = {
     Status.TIME: "The time limit was reached.",
     Status.CALLBACK: "The callback asked to stop.",
     Status.INTERRUPTED: "The run was interrupted; this is the best so far.",
+    Status.CRASHED: "A worker process died; this is the best so far.",
+    Status.FAILED: "Every point of the first swarm failed.",
 }
 
 
@@ -52,7 +58,41 @@ class Limits(NamedTuple):
     target: float | None
     tol: float
     stagnation: int | None
-    deadline: float | None  # of time.monotonic
+    time_limit: float | None
+    deadline: float | None = None  # of time.monotonic
+
+    @classmethod
+    def read(
+        cls,
+        maxiter: int | None,
+        maxfev: int | None,
+        target: float | None,
+        tol: float,
+        stagnation: int | None,
+        time_limit: float | None,
+    ) -> Limits:
+        """The user's limits, checked."""
+        if maxiter is None and maxfev is None and time_limit is None:
+            raise ValueError("nothing would end this run for sure: give maxiter, maxfev or time_limit")
+        if time_limit is not None:
+            time_limit = real_number("time_limit", time_limit, 0.0, may_equal=False)
+        return cls(
+            maxiter=None if maxiter is None else whole_number("maxiter", maxiter, 0),
+            maxfev=None if maxfev is None else whole_number("maxfev", maxfev, 1),
+            target=None if target is None else real_number("target", target, -math.inf, may_equal=True),
+            tol=real_number("tol", tol, 0.0, may_equal=True),
+            stagnation=None if stagnation is None else whole_number("stagnation", stagnation, 1),
+            time_limit=time_limit,
+        )
+
+    def starting_with(self, needed: int) -> Limits:
+        """The same limits with the clock running, for a first swarm that costs ``needed`` evaluations."""
+        if self.maxfev is not None and self.maxfev < needed:
+            raise ValueError(
+                f"maxfev={self.maxfev} does not pay for the first swarm, which needs {needed} evaluations: "
+                "raise maxfev or lower n_particles"
+            )
+        return self if self.time_limit is None else self._replace(deadline=time.monotonic() + self.time_limit)
 
     def progress(self, nit: int, nfev: int) -> float:
         """How much of the budget is spent, in [0, 1]; schedules run on it. Time is left out: it cannot be repeated."""
@@ -79,7 +119,9 @@ class Limits(NamedTuple):
         if self.tol > 0:
             reasons.append((spread < self.tol, Status.COLLAPSED))
         if self.target is not None:
-            reasons.append((swarm.global_value <= self.target, Status.TARGET))
+            # Of a noisy objective a lucky value does not count: the mean must be that good, doubt included.
+            value = swarm.global_value if swarm.repeats is None else score(swarm.best_value, swarm.repeats).min(axis=-1)
+            reasons.append((value <= self.target, Status.TARGET))
         for holds, reason in reasons:
             if holds.any():
                 status = np.where(holds, reason, Status.RUNNING if status is None else status)
