@@ -359,3 +359,24 @@ def test_a_covariance_of_the_wrong_size_is_refused(swarm):
 def test_other_bad_choices_are_named(given, error, message):
     with pytest.raises(error, match=message):
         ps.PAO(**given)
+
+
+def test_an_array_of_stiffness_is_one_number_per_attractor():
+    assert ps.PAO(stiffness=np.array([0.5, 1.5])) == ps.PAO(stiffness=(0.5, 1.5))
+
+
+def test_single_precision_of_a_users_attractor_does_not_spread():
+    def coarse(swarm):
+        return swarm.best_position.astype(np.float32)
+
+    method = ps.PAO(attractors=(coarse, attractors.global_best))
+    assert method.ask(by_hand.drawn(1), Draw([np.random.default_rng(1)], ())).position.dtype == np.float64
+
+
+@pytest.mark.parametrize("strength", [-1.0, np.nan])
+def test_a_strength_of_dense_noise_that_is_none_is_refused(swarm, strength):
+    def crooked(swarm):
+        return ps.noise.Dense(np.eye(2), np.full(4, strength))
+
+    with pytest.raises(ValueError, match="crooked returned"):
+        ps.PAO(noise_scale=crooked).step_law(swarm)

@@ -9,6 +9,7 @@ from scipy.stats import binomtest, kstest, multivariate_normal
 
 import paoswarm as ps
 from paoswarm.core import bounds
+from paoswarm.core import swarm as kernels
 from paoswarm.core.noise import Dense
 from paoswarm.core.random import Draw
 
@@ -314,3 +315,32 @@ def test_a_particle_without_dense_noise_is_an_atom_and_the_others_have_a_density
     assert density[still] == 0
     assert np.isfinite(density).all()
     assert law.log_density(position + 1e-9, velocity)[still] == -np.inf
+
+
+@pytest.mark.parametrize("rule", ["reflect", "periodic"])
+def test_the_joint_density_is_continuous_where_a_law_becomes_wide_and_integrates_to_one(rule):
+    swarm = kernels.start(np.array([[0.3], [0.8]]), np.array([1.0, 0.0]), np.zeros(1), np.ones(1))
+    h11 = ps.transition(1.0, 0.2, 2.0, 1.0).cholesky[0, 0]
+    at = np.array([[0.4], [0.4]]), np.array([[3.0], [-2.0]])
+    values = []
+    for widths in (7.99, 8.01, 50.0):
+        law = ps.PAO(noise_scale=lambda s, w=widths: (w / h11) ** 2, walls=rule).step_law(swarm)
+        values.append(law.log_density(*at))
+        reach = 12 * np.sqrt(law.covariance[0, 0, 1, 1])
+        v, w = quadrature(-reach, reach, panels=40)
+        points = np.full((len(v), 2, 1), 0.3), np.broadcast_to(v[:, None, None], (len(v), 2, 1))
+        # Uniform in the position, so that any of its values will do.
+        assert_allclose(w @ np.exp(law.log_density(*points)), 1, rtol=1e-6)
+    assert_allclose(values[0], values[1], atol=0.02)
+
+
+def test_a_mean_many_boxes_away_has_the_joint_law_of_its_image():
+    moved_far = kernels.start(np.array([[0.3], [0.8]]), np.array([1.0, 0.0]), np.zeros(1), np.ones(1))
+    for velocity in (37.0, -52.0):
+        swarm = moved_far._replace(velocity=np.full((2, 1), velocity))
+        law = ps.PAO(noise_scale=lambda s: 0.3, walls="reflect").step_law(swarm)
+        x, v = law.sample(3, size=200)
+        simulated = law.log_density(x, v)
+        assert np.isfinite(simulated).all()
+        # The mean of -log density is the entropy, the same for every mean that is far from the walls' images.
+        assert abs(simulated.mean() - law.log_density(*law.sample(4, size=200)).mean()) < 1.0

@@ -119,3 +119,24 @@ def test_the_variance_of_a_clipped_law_is_positive_however_far_outside_its_mean_
     assert (inside > 0).all()
     assert (variance > 0).all()
     assert (np.diff(variance) > 0).all()
+
+
+@pytest.mark.parametrize("rule", [bounds.reflect, bounds.periodic], ids=lambda wall: wall.name)
+def test_a_law_far_wider_than_the_box_is_uniform_and_costs_no_more(rule):
+    law = WalledNormal(np.array([0.3, 1e6]), np.array([1e9, 12.0]), rule, np.zeros(2), np.ones(2))
+    assert len(law.tame().images()) < 200
+    assert_allclose(law.log_density(np.array([0.1, 0.7])), 0, atol=1e-12)
+    assert_allclose(law.cdf(np.array([0.1, 0.7])), [0.1, 0.7], atol=1e-12)
+    mean, variance = law.moments()
+    assert_allclose(mean, 0.5, rtol=1e-11)
+    assert_allclose(variance, 1 / 12, rtol=1e-11)
+
+
+@pytest.mark.parametrize("rule", [bounds.reflect, bounds.periodic], ids=lambda wall: wall.name)
+def test_a_mean_many_boxes_away_makes_the_law_of_its_image(rule):
+    far = np.array([7.3, -11.4, 1e3 + 0.25])
+    image = rule.apply(far, np.zeros(3), np.zeros(3), np.ones(3))[0]
+    x = np.array([0.2, 0.9, 0.6])
+    laws = [WalledNormal(mean, np.full(3, 0.3), rule, np.zeros(3), np.ones(3)) for mean in (far, image)]
+    assert_allclose(laws[0].log_density(x), laws[1].log_density(x), rtol=1e-9)
+    assert_allclose(laws[0].cdf(x), laws[1].cdf(x), rtol=1e-9)

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -398,3 +400,70 @@ def _some_outside():
     points = np.random.default_rng(1).uniform(-5, 1, (20, 2))
     points[5:9, 0] = 3.0  # not the first: that one shows whether the function is of the right form
     return points
+
+
+def test_a_late_exception_after_many_nans_is_still_only_a_warning():
+    calls = []
+
+    def fun(x):
+        calls.append(x)
+        if len(calls) % 50 == 0:
+            raise ArithmeticError("late")
+        return np.nan if 1 < len(calls) < 15 else float(sphere(x))
+
+    with pytest.warns(RuntimeWarning, match="ArithmeticError: late"):
+        result = ps.minimize(fun, [(-5, 5)] * 2, n_particles=20, maxiter=10, rng=1)
+    assert result.fun < 1.0
+
+
+def test_a_number_too_large_for_a_float_is_a_failed_point():
+    result = ps.minimize(lambda x: 10**400 if x[0] > 0 else float(sphere(x)), [(-5, 5)] * 2, rng=1, init=_negative())
+    assert result.n_failed > 0
+    assert result.x[0] <= 0
+
+
+def _negative():
+    return np.random.default_rng(1).uniform(-5, -1, (20, 2))
+
+
+def dies_in_the_third_generation(x):
+    if x[0] > 4.5:
+        os._exit(3)
+    return float(sphere(x))
+
+
+def always_dies(x):
+    os._exit(3)
+
+
+def test_a_worker_that_dies_ends_the_run_with_the_best_so_far():
+    start = np.random.default_rng(2).uniform(-5, 0, (20, 2))
+    method = ps.PAO(attractors=(lambda s: np.full(2, 5.0),), stiffness=1.0)  # everyone walks into the trap
+    result = ps.minimize(
+        dies_in_the_third_generation, [(-5, 5)] * 2, init=start, method=method, workers=2, maxiter=200, rng=1
+    )
+    assert result.status is ps.Status.CRASHED
+    assert not result.success
+    assert result.fun == min(sphere(result.swarm.best_position))
+
+
+def test_a_worker_that_dies_at_once_is_an_error_that_says_so():
+    with pytest.raises(RuntimeError, match="a worker process died"):
+        ps.minimize(always_dies, [(-5, 5)] * 2, workers=2)
+
+
+def test_one_unlucky_run_does_not_end_the_others():
+    def fun(x):
+        return np.where(x[:, 0] > -4, np.nan, sphere(x))
+
+    many = ps.minimize_many(
+        fun, [(-5, 5)] * 2, runs=40, n_particles=4, maxiter=5, init="random", vectorized=True, rng=1
+    )
+    failed = many.status == ps.Status.FAILED
+    assert 0 < failed.sum() < 40
+    assert np.isinf(many.fun[failed]).all()
+    assert np.isfinite(many.fun[~failed]).all()
+    assert (many.nfev[failed] == 4).all()
+    assert many.run(int(np.flatnonzero(failed)[0])).message.startswith("Every point of the first swarm failed")
+    with pytest.raises(ValueError, match="no finite value"):
+        ps.minimize_many(lambda x: np.full(len(x), np.nan), [(-5, 5)] * 2, runs=3, vectorized=True)

@@ -143,3 +143,12 @@ def test_periodic_walls_have_no_seam():
         return np.mean(many.fun < 1e-6)
 
     assert found(0.0) == found(np.pi) == 1.0
+
+
+def test_a_swarm_on_the_seam_of_a_circle_collapses_like_any_other():
+    settings = {"n_particles": 30, "maxiter": 400, "tol": 1e-8, "method": ps.PAO(walls="periodic"), "vectorized": True}
+    for angle in (0.0, np.pi):
+        box = [(-np.pi, np.pi)] * 2
+        result = ps.minimize(lambda x, a=angle: (1 - np.cos(x - a)).sum(axis=-1), box, rng=1, **settings)
+        assert result.status is ps.Status.COLLAPSED
+        assert (result.optimum.std < 1e-6).all()

@@ -175,3 +175,14 @@ def test_one_run_of_many_knows_its_standard_error():
 def test_a_wrong_number_of_particles_is_named(n):
     with pytest.raises(ValueError, match="n_particles must be a whole number"):
         ps.minimize_many(sphere, BOX, runs=2, n_particles=n)
+
+
+def test_the_law_of_one_run_is_taken_where_its_schedules_stood():
+    method = ps.PAO(noise=ps.schedules.linear(1.2, 0.7))
+    settings = {"method": method, "n_particles": 20, "maxiter": 50, "target": 0.1, "vectorized": True}
+    many = ps.minimize_many(sphere, BOX, runs=4, rng=1, **settings)
+    for r in range(4):
+        alone = ps.minimize(sphere, BOX, rng=many.seeds[r], **settings)
+        assert 0 < alone.progress < 1
+        assert_array_equal(many.run(r).optimum.std, alone.optimum.std)
+        assert_array_equal(many.run(r).step_law().scale, alone.step_law().scale)

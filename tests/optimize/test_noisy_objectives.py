@@ -184,3 +184,30 @@ def test_the_interval_of_the_optimum_covers_the_truth_while_the_swarm_is_still_m
     assert covered.mean() > 0.85
     assert np.median(upper - lower) < 1.5  # of a box 10 wide
     assert_allclose(np.mean([many.run(r).optimum.mean for r in range(50)], axis=0), CENTRE[:4], atol=0.2)
+
+
+def test_a_target_is_reached_by_means_and_not_by_luck():
+    reached = 0
+    for seed in range(5):
+        result = ps.minimize(
+            noisy(sphere, 1.0, seed),
+            BOX,
+            n_particles=50,
+            maxiter=100,
+            target=0.5,
+            reevaluate=0.2,
+            vectorized=True,
+            rng=1,
+        )
+        if result.status is ps.Status.TARGET:
+            reached += 1
+            assert sphere(result.x) < 1.0
+    assert reached == 5
+
+
+def test_a_noisy_run_does_not_stagnate_while_its_leaders_change():
+    many = ps.minimize_many(
+        noisy(sphere, 1.0, 1), BOX, runs=10, maxiter=60, stagnation=20, reevaluate=0.2, vectorized=True, rng=1
+    )
+    full = ps.minimize_many(noisy(sphere, 1.0, 2), BOX, runs=10, maxiter=60, reevaluate=0.2, vectorized=True, rng=1)
+    assert np.median(sphere(many.x)) < 3 * np.median(sphere(full.x))

@@ -24,7 +24,7 @@ from paoswarm.core.dynamics import Array
 
 # The clipping wall is inelastic: of a velocity into it this share comes back. Not zero, because a swarm whose bests
 # all lie on a wall has no noise there, and only a surviving velocity can leave (8-D sphere with its optimum 1 %
-# inside the wall: 6 % of runs stick at 0, none at 0.01 and above). Not large, because optima on the wall itself are
+# inside the wall: about 6 % of runs stick at 0, none of 400 at 0.1). Not large, because optima on the wall itself are
 # common.
 RESTITUTION = 0.1
 

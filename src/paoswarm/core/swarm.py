@@ -180,7 +180,7 @@ def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
     """The swarm after some remembered bests were measured again: running means, noise estimate, leader chosen anew.
 
     ``index`` and ``value`` have shape ``(*batch, r)``; no particle appears twice. A failed measurement is left out.
-    The draw for which a point was chosen is no fair sample: it takes no part in the estimate of the noise, and when
+    The draw for which a point was chosen is no fair sample: it is not counted in the estimate of the noise, and when
     the second draw shows it to be a fluke, more than `FLUKE` standard deviations too good, it is forgotten.
     """
     xp = value.__array_namespace__()
