@@ -127,11 +127,11 @@ def noise_table() -> None:
         ),
     }
     print("\nNoisy objectives: geometric mean of the true excess at the returned point, 100 runs, 10000 evaluations")
-    for name, (fun, bounds, excess) in cases.items():
+    for name, (fun, box, excess) in cases.items():
         row = f"{name:<26}"
         for share in (0.0, 0.2):
             many = ps.minimize_many(
-                fun, bounds, vectorized=True, maxiter=None, maxfev=10_000, reevaluate=share, tol=0, rng=1
+                fun, box, vectorized=True, maxiter=None, maxfev=10_000, reevaluate=share, tol=0, rng=1
             )
             row += f"   reevaluate={share}: {np.exp(np.log(excess(many.x)).mean()):.2e}"
         print(row, flush=True)

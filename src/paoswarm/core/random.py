@@ -85,6 +85,8 @@ class Draw:
             size = math.prod(shape)
             ahead = max(1, _AHEAD // max(1, size * len(self.generators)))
             many = _box_muller(self._streams[shape], ahead, size)
+            if ahead > 1:  # small enough to be converted once for those who multiply it; the numbers are the same
+                many = many.astype(np.float64)
             stock = [many[:, i].reshape((*self.batch, *shape)) for i in reversed(range(ahead))]
             self._stock[shape] = stock
         return stock.pop()

@@ -58,11 +58,11 @@ class Recorder:
 
     def record(self, swarm: Swarm, spread: float, nfev: int) -> None:
         """Add a generation."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = float(swarm.value.sum()) / swarm.n_particles
-            if not math.isfinite(mean):
-                finite = swarm.value[np.isfinite(swarm.value)]
-                mean = float(finite.mean()) if finite.size else math.inf
+        values = swarm.value.tolist()  # plain numbers: no warnings of infinite sums
+        mean = sum(values) / len(values)
+        if not math.isfinite(mean):
+            finite = [value for value in values if math.isfinite(value)]
+            mean = sum(finite) / len(finite) if finite else math.inf
         self._rows.append((float(swarm.global_value), mean, spread, nfev))
         if self._store_swarms:
             self._swarms.append(swarm)
