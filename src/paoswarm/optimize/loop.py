@@ -52,13 +52,10 @@ def solve(
             reached = limits.reached(swarm, spread, done, optimizer.nfev, stale)
             wish = after_generation(optimizer, spread) if outcome.moved else None
             wish = Status.INTERRUPTED if outcome.interrupted else wish
-            hopeless = (
-                np.where(swarm.global_value < np.inf, 0, Status.FAILED) if done == 0 and optimizer.batch else None
-            )
-            if reached is None and wish is None and (hopeless is None or not hopeless.any()):
+            if reached is None and wish is None:
                 continue
             going = status == 0
-            for reason in (hopeless, reached, wish):
+            for reason in (reached, wish):
                 if reason is not None:
                     status = np.where(status == 0, reason, status)
             nit, nfev = np.where(going, done, nit), np.where(going, optimizer.nfev, nfev)

@@ -119,9 +119,13 @@ class Limits(NamedTuple):
         if self.tol > 0:
             reasons.append((spread < self.tol, Status.COLLAPSED))
         if self.target is not None:
-            # Of a noisy objective a lucky value does not count: the mean must be that good, doubt included.
-            value = swarm.global_value if swarm.repeats is None else score(swarm.best_value, swarm.repeats).min(axis=-1)
+            value = swarm.global_value
+            if swarm.repeats is not None:  # a lucky value does not count: the mean must be that good, doubt included
+                cautious = score(swarm.best_value, swarm.repeats).min(axis=-1)
+                value = np.where(swarm.repeats.freedom > 0, cautious, np.inf)
             reasons.append((value <= self.target, Status.TARGET))
+        if nit == 0:  # nothing is known of a run whose first swarm has failed
+            reasons.append((swarm.global_value == np.inf, Status.FAILED))
         for holds, reason in reasons:
             if holds.any():
                 status = np.where(holds, reason, Status.RUNNING if status is None else status)
