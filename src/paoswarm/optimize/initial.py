@@ -1,4 +1,4 @@
-"""The first swarm: designs of ``scipy.stats.qmc`` that fill the box, or the user's own points."""
+"""The first swarm: points with known values, the user's own points, and a design that fills the rest of it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,92 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from paoswarm.core import swarm as swarms
+from paoswarm.core.swarm import Swarm
 from paoswarm.core.walled import Floats
+from paoswarm.optimize import problem
 from paoswarm.optimize.problem import Box
 
 DESIGNS = ("latinhypercube", "sobol", "halton", "random")
+
+
+class FirstSwarm:
+    """The points of a first swarm, before it is one.
+
+    Parameters
+    ----------
+    box : pair of arrays (d,)
+    n_particles : int
+        Ignored where ``init`` is an array of points.
+    x0, f0, init
+        As in `Optimizer`.
+    """
+
+    def __init__(
+        self, box: Box, n_particles: int, x0: ArrayLike | None, f0: ArrayLike | None, init: str | ArrayLike
+    ) -> None:
+        nowhere = np.empty((0, len(box[0])))
+        self._box = box
+        self._known: tuple[Floats, Floats] = nowhere, np.empty(0)
+        self._given = nowhere  # values unknown
+        self._asked: Floats = nowhere
+        self._design: str | None = None
+        if isinstance(init, str):
+            self._design = design_name(init)
+            load()  # before any clock starts
+            self.n_particles = problem.whole_number("n_particles", n_particles, 2)
+        else:
+            self._given = problem.read_points("init", init, box)
+            self.n_particles = problem.whole_number("the number of points in init", len(self._given), 2)
+            if x0 is not None:
+                raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
+        if f0 is not None and x0 is None:
+            raise ValueError("f0 holds the values of x0, which is missing")
+        if x0 is not None:
+            points = problem.read_points("x0", x0, box)
+            if f0 is not None:
+                self.add(points, problem.read_values("f0", f0, len(points)))
+            elif len(points) > self.n_particles:
+                raise ValueError(f"x0 has {len(points)} points but there are only n_particles={self.n_particles}")
+            else:
+                self._given = points
+
+    def add(self, points: Floats, values: Floats) -> None:
+        """More points with known values."""
+        self._known = np.concatenate([self._known[0], points]), np.concatenate([self._known[1], values])
+
+    @property
+    def n_unknown(self) -> int:
+        """How many points have to be evaluated."""
+        return max(0, self.n_particles - len(self._known[1]))
+
+    @property
+    def has_value(self) -> bool:
+        """Whether a value better than +inf is known."""
+        return bool((self._known[1] < np.inf).any())
+
+    def points(self, generators: list[np.random.Generator], batch: tuple[int, ...]) -> Floats:
+        """The points whose values are unknown, ``(*batch, m, d)``; of too many known ones the best are kept."""
+        best = np.argsort(self._known[1], kind="stable")[: self.n_particles]
+        self._known = self._known[0][best], self._known[1][best]
+        given = self._given[: self.n_unknown]
+        runs = [given] * len(generators)
+        if self._design is not None and self.n_unknown > len(given):
+            rest = self.n_unknown - len(given)
+            runs = [np.concatenate([given, design(self._design, rest, self._box, rng)]) for rng in generators]
+        self._asked = np.stack(runs).reshape(*batch, self.n_unknown, len(self._box[0]))
+        return self._asked
+
+    def swarm(self, f: Floats, batch: tuple[int, ...], noisy: bool) -> Swarm:
+        """The swarm, once the values ``(*batch, m)`` at those points are there; NaN where they failed."""
+        points, values = self._known
+        position = np.concatenate([np.broadcast_to(points, (*batch, *points.shape)), self._asked], axis=-2)
+        value = np.concatenate([np.broadcast_to(values, (*batch, len(values))), f], axis=-1)
+        if not (value < np.inf).any():  # false for NaN too
+            raise ValueError("the first swarm has no finite value: the objective failed at every point")
+        return swarms.start(position, value, *self._box, noisy=noisy)
 
 
 def design_name(init: str) -> str:

@@ -19,7 +19,8 @@ from paoswarm.core.bounds import WALLS
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import Floats
-from paoswarm.optimize import initial, problem
+from paoswarm.optimize import problem
+from paoswarm.optimize.initial import FirstSwarm
 from paoswarm.optimize.result import Recorder, Result, current_result
 from paoswarm.optimize.stopping import Status
 
@@ -89,49 +90,25 @@ class Optimizer:
         self._proposal: Proposal | None = None
         self._again: Any = None  # indices of the bests that are measured again
         self._asked_again: Floats = np.empty(0)  # where they were
-        self._first: Floats = np.empty(0)  # points of the first swarm that had to be evaluated
         share = problem.real_number("reevaluate", reevaluate, 0.0, may_equal=True)
         if share > 1:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
-        self._read_start(n_particles, x0, f0, init, noisy=share > 0)
-        self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
-        check_shapes(self.method, (*self.batch, self.n_particles))
-        if self.swarm is None and self.n_to_start == 0:  # every value of the first swarm is known already
-            self._first_points()
-            self.swarm = self._first_swarm(np.empty((*self.batch, 0)))
-
-    def _read_start(self, n_particles: int, x0: ArrayLike | None, f0: ArrayLike | None, init: Any, noisy: bool) -> None:
-        box = self.lower, self.upper
-        self._known: tuple[Floats, Floats] = (np.empty((0, len(box[0]))), np.empty(0))
-        self._unknown = np.empty((0, len(box[0])))
-        self._design: str | None = None
         if isinstance(init, OptimizeResult) and "swarm" in init:
             init = init.swarm
+        self._first: FirstSwarm | None = None
         if isinstance(init, Swarm):
-            self.n_particles = init.n_particles
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
-            self.swarm = self._adopt(init, noisy)
-            return
-        if isinstance(init, str):
-            self._design = initial.design_name(init)
-            initial.load()  # before any clock starts
-            self.n_particles = problem.whole_number("n_particles", n_particles, 2)
+            self.swarm = self._adopt(init, noisy=share > 0)
+            self.n_particles = init.n_particles
         else:
-            self._unknown = problem.read_points("init", init, box)
-            self.n_particles = problem.whole_number("the number of points in init", len(self._unknown), 2)
-            if x0 is not None:
-                raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
-        if f0 is not None and x0 is None:
-            raise ValueError("f0 holds the values of x0, which is missing")
-        if x0 is not None:
-            points = problem.read_points("x0", x0, box)
-            if f0 is not None:
-                self._known = points, problem.read_values("f0", f0, len(points))
-            elif len(points) > self.n_particles:
-                raise ValueError(f"x0 has {len(points)} points but there are only n_particles={self.n_particles}")
-            else:
-                self._unknown = points
+            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init)
+            self.n_particles = self._first.n_particles
+        self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
+        check_shapes(self.method, (*self.batch, self.n_particles))
+        if self._first is not None and self._first.n_unknown == 0:  # every value is known already
+            self._first.points(self._draw.generators, self.batch)
+            self.swarm = self._first.swarm(np.empty((*self.batch, 0)), self.batch, noisy=self.n_again > 0)
 
     def _adopt(self, swarm: Swarm, noisy: bool) -> Swarm:
         shape = (*self.batch, swarm.n_particles, len(self.lower))
@@ -157,10 +134,14 @@ class Optimizer:
         """`ask` without the copy, for drivers."""
         self._progress = progress
         if self._pending is None:
-            self._pending = self._first_points() if self.swarm is None else self._next_points(progress)
-            if self._pending.shape[-2] == 0:  # injected points have filled the first swarm
-                self.take(np.empty((*self.batch, 0)))
-                return self.points(progress)
+            if self.swarm is None:
+                assert self._first is not None
+                self._pending = self._first.points(self._draw.generators, self.batch)
+                if self._pending.shape[-2] == 0:  # known values have filled it
+                    self.take(np.empty((*self.batch, 0)))
+                    return self.points(progress)
+            else:
+                self._pending = self._next_points(progress)
         return self._pending
 
     def tell(self, values: ArrayLike) -> None:
@@ -188,7 +169,10 @@ class Optimizer:
         n = self.n_particles
         m = f.shape[-1] if measured is None else measured
         before = self.swarm
-        first = self._first_swarm(f) if before is None else None  # may raise; then nothing has changed
+        first: Swarm | None = None
+        if before is None:  # may raise; then nothing has changed
+            assert self._first is not None
+            first = self._first.swarm(f, self.batch, noisy=self.n_again > 0)
         self.nfev += m
         if problem.has_nan(f):
             failed = np.isnan(f[..., :m])
@@ -222,7 +206,8 @@ class Optimizer:
         if self.swarm is None:
             if self._pending is not None:
                 raise RuntimeError("the first swarm has been asked for: tell its values before injecting points")
-            self._known = np.concatenate([self._known[0], points]), np.concatenate([self._known[1], values])
+            assert self._first is not None
+            self._first.add(points, values)
             return
         order = np.argsort(values, kind="stable")[: self.n_particles]
         self.swarm = swarms.replace_worst(self.swarm, points[order], values[order])
@@ -236,14 +221,12 @@ class Optimizer:
     @property
     def n_to_start(self) -> int:
         """How many points the first swarm still needs evaluated."""
-        if self.swarm is not None:
-            return 0
-        return self.n_particles - min(len(self._known[1]), self.n_particles)
+        return 0 if self.swarm is not None or self._first is None else self._first.n_unknown
 
     @property
     def knows_a_value(self) -> bool:
         """Whether a finite value was brought along."""
-        return self.swarm is not None or bool((self._known[1] < np.inf).any())
+        return self.swarm is not None or (self._first is not None and self._first.has_value)
 
     @property
     def result(self) -> Result:
@@ -251,33 +234,6 @@ class Optimizer:
         if self.swarm is None:
             raise RuntimeError("there is no result before the first swarm has been told")
         return current_result(self, Status.RUNNING, self._progress, history=self._recorder.history())
-
-    def _first_points(self) -> Floats:
-        """Those points of the first swarm whose values are unknown, ``(*batch, m, d)``."""
-        points, values = self._known
-        best = np.argsort(values, kind="stable")[: self.n_particles]
-        self._known = points[best], values[best]
-        given = self._unknown[: self.n_particles - len(best)]
-        missing = self.n_particles - len(best) - len(given)
-        box = self.lower, self.upper
-        if missing and self._design is None:
-            raise ValueError(f"{self.n_particles} particles but only {len(given)} points")
-        fill = [
-            initial.design(self._design, missing, box, rng) if missing and self._design else np.empty((0, len(box[0])))
-            for rng in self._draw.generators
-        ]
-        runs = np.stack([np.concatenate([given, one]) for one in fill])
-        self._first = runs.reshape(*self.batch, *runs.shape[1:])
-        return self._first
-
-    def _first_swarm(self, f: Floats) -> Swarm:
-        points, values = self._known
-        known = np.broadcast_to(points, (*self.batch, *points.shape))
-        position = np.concatenate([known, self._first], axis=-2)
-        value = np.concatenate([np.broadcast_to(values, (*self.batch, len(values))), f], axis=-1)
-        if not (value < np.inf).any():  # false for NaN too
-            raise ValueError("the first swarm has no finite value: the objective failed at every point")
-        return swarms.start(position, value, self.lower, self.upper, noisy=self.n_again > 0)
 
     def _next_points(self, progress: float) -> Floats:
         assert self.swarm is not None
