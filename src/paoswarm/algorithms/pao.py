@@ -342,6 +342,8 @@ class PAO:
     def _noise(self, state: Swarm) -> tuple[Array, Array | None]:
         """The square root of nu, or of dense noise a factor ``(..., n or 1, d, d)``."""
         xp = state.position.__array_namespace__()
+        if self.noise_scale is spread:  # the square root of a square
+            return xp.abs(state.best_position - state.global_best), None
         nu = self.noise_scale(state)
         if not isinstance(nu, Dense):
             return xp.sqrt(self._fitting(nu, state, self.noise_scale, least=0.0)), None

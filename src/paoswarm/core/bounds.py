@@ -61,15 +61,28 @@ class Wall(NamedTuple):
 def _clip(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     xp = x.__array_namespace__()
     inside = xp.minimum(xp.maximum(x, lower), upper)  # faster than clip on small arrays
-    if _surely_none(inside != x):
-        return x, v
-    into_the_wall = (x - inside) * v > 0
-    return inside, xp.where(into_the_wall, -RESTITUTION * v, v)
+    return inside, _where_rare(inside != x, _bounced, v, x, inside)
 
 
-def _surely_none(mask: Array) -> bool:
-    """Whether a mask is known to be empty: a short cut for NumPy that array libraries which trace do not take."""
-    return isinstance(mask, np.ndarray) and not mask.any()
+def _bounced(v: Array, x: Array, inside: Array) -> Array:
+    """A velocity into the wall comes back, but for its larger part; one away from it is kept."""
+    xp = v.__array_namespace__()
+    return xp.where((x - inside) * v > 0, -RESTITUTION * v, v)
+
+
+def _where_rare(mask: Array, function: Callable[..., Array], first: Array, *others: Array) -> Array:
+    """``function(first, *others)`` where the mask holds and ``first`` elsewhere, for a mask that holds rarely.
+
+    NumPy then looks at the few elements alone; array libraries that trace cannot, and look at all.
+    """
+    if not isinstance(mask, np.ndarray):
+        return mask.__array_namespace__().where(mask, function(first, *others), first)
+    rare = np.flatnonzero(mask)
+    if rare.size == 0:
+        return first
+    result = first.copy()
+    result.reshape(-1)[rare] = function(*(array.reshape(-1)[rare] for array in (first, *others)))
+    return result
 
 
 def _reflect(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:

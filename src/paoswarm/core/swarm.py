@@ -244,7 +244,8 @@ def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
     position = swarm.position
     if unroll is not None:
         position = unroll(position, swarm.global_best, swarm.lower, swarm.upper)
-    apart = (position - swarm.global_best) / (swarm.upper - swarm.lower)
+    apart = position - swarm.global_best
+    apart /= swarm.upper - swarm.lower
     apart = xp.reshape(apart, (*batch, n * d))
     return xp.sqrt(xp.vecdot(apart, apart) / (n * d))
 
