@@ -155,19 +155,26 @@ def test_the_warning_points_at_the_users_line():
     assert caught[0].filename == __file__
 
 
-def test_healthy_choices_are_silent():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for given in ({}, {"damping": 0.15}, {"damping": 0.3}, {"dt": 2.0}):
+def warnings_of(*choices):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for given in choices:
             ps.PAO(**given)
-        ps.PAO(damping=ps.schedules.linear(0.7, 0.2))  # what counts is how a run ends
+    return caught
+
+
+def test_healthy_choices_are_silent():
+    ending_well = {"damping": ps.schedules.linear(0.7, 0.2)}  # what counts is how a run ends
+    assert warnings_of({}, {"damping": 0.15}, {"damping": 0.3}, {"dt": 2.0}, ending_well) == []
 
 
 def test_limits_measured_for_the_defaults_are_not_applied_to_others():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ps.PAO(noise=20.0, noise_scale=ps.noise.mean_to_best)
-        ps.PAO(damping=0.7, attractors=(attractors.local_best, attractors.average_particle))
+    others = (attractors.local_best, attractors.average_particle)
+    scattered = {"noise": 20.0}
+    assert len(warnings_of(scattered, {"damping": 0.7})) == 2
+    assert (
+        warnings_of({**scattered, "noise_scale": ps.noise.mean_to_best}, {"damping": 0.7, "attractors": others}) == []
+    )
 
 
 # Words

@@ -33,7 +33,7 @@ def leaves(tree):
     return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, tuple) else [tree]
 
 
-def agree(kernel, *arguments):
+def assert_agree(kernel, *arguments):
     """A kernel gives strict arrays for strict arrays, with the numbers that NumPy gives."""
     plain, other = (leaves(kernel(*given)) for given in (arguments, converted(arguments)))
     for expected, found in zip(plain, other, strict=True):
@@ -53,36 +53,36 @@ POINTS, VALUES = np.random.default_rng(1).normal(size=(2, 2, 7, 3)), np.random.d
 
 def test_the_transition():
     zeta, omega, dt = np.array([0.0, 0.2, 1.0, 5.0]), np.array([1.0, 2.0, 0.3, 4.0]), np.array([0.0, 1.0, 2.0, 50.0])
-    agree(exact_transition, zeta, omega, dt)
-    agree(exact_transition, *map(np.asarray, (0.2, 1.4, 1.0)))
-    agree(slow_rate, zeta)
+    assert_agree(exact_transition, zeta, omega, dt)
+    assert_agree(exact_transition, *map(np.asarray, (0.2, 1.4, 1.0)))
+    assert_agree(slow_rate, zeta)
 
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_the_first_swarm(noisy):
     values = np.where(VALUES > 1, np.nan, VALUES)
-    agree(lambda *a: kernels.start(*a, noisy=noisy), POINTS[0], values, np.full(3, -2.0), np.full(3, 5.0))
+    assert_agree(lambda *a: kernels.start(*a, noisy=noisy), POINTS[0], values, np.full(3, -2.0), np.full(3, 5.0))
 
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_record(batch, noisy):
     if noisy:
         batch = batch._replace(repeats=kernels.measured_once(batch.value))
-    agree(kernels.record, batch, Proposal(*POINTS), VALUES)
-    agree(kernels.record, batch, Proposal(*POINTS), VALUES, VALUES > 0)
+    assert_agree(kernels.record, batch, Proposal(*POINTS), VALUES)
+    assert_agree(kernels.record, batch, Proposal(*POINTS), VALUES, VALUES > 0)
 
 
 def test_a_single_swarm():
-    agree(kernels.start, POINTS[0, 0], VALUES[0], np.full(3, -2.0), np.full(3, 5.0))
-    agree(kernels.record, by_hand.drawn(3), Proposal(*POINTS[:, 0]), VALUES[0])
+    assert_agree(kernels.start, POINTS[0, 0], VALUES[0], np.full(3, -2.0), np.full(3, 5.0))
+    assert_agree(kernels.record, by_hand.drawn(3), Proposal(*POINTS[:, 0]), VALUES[0])
 
 
 def test_remeasure_and_replace_worst(batch):
     noisy = batch._replace(repeats=kernels.measured_once(batch.value))
     again = kernels.remeasure(noisy, np.array([[0, 3], [2, 1]]), VALUES[:, :2])
-    agree(kernels.remeasure, noisy, np.array([[0, 3], [2, 1]]), VALUES[:, :2])
-    agree(kernels.remeasure, again, np.array([[0, 5], [2, 1]]), VALUES[:, 2:4])
-    agree(kernels.replace_worst, batch, POINTS[0, 0, :2], np.array([-9.0, np.nan]))
+    assert_agree(kernels.remeasure, noisy, np.array([[0, 3], [2, 1]]), VALUES[:, :2])
+    assert_agree(kernels.remeasure, again, np.array([[0, 5], [2, 1]]), VALUES[:, 2:4])
+    assert_agree(kernels.replace_worst, batch, POINTS[0, 0, :2], np.array([-9.0, np.nan]))
 
 
 def test_the_step_of_a_swarm():
@@ -98,17 +98,17 @@ def test_the_step_of_a_swarm():
     swarm = by_hand.drawn(3)
     for rule in ("clip", "reflect", "periodic", "none"):
         method = PAO(walls=rule)
-        agree(lambda s, normal, m=method: m.ask(s, Source(normal)), swarm, 5 * POINTS[:, 0])
+        assert_agree(lambda s, normal, m=method: m.ask(s, Source(normal)), swarm, 5 * POINTS[:, 0])
 
 
 def test_spread_and_select(batch):
-    agree(kernels.spread, batch)
-    agree(kernels.select, np.array([True, False]), batch, by_hand.drawn(4, batch=(2,)))
+    assert_agree(kernels.spread, batch)
+    assert_agree(kernels.select, np.array([True, False]), batch, by_hand.drawn(4, batch=(2,)))
 
 
 @pytest.mark.parametrize("rule", ["clip", "reflect", "periodic", "none"])
 def test_a_wall(batch, rule):
-    agree(bounds.WALLS[rule].apply, 5 * POINTS[0], POINTS[1], batch.lower, batch.upper)
+    assert_agree(bounds.WALLS[rule].apply, 5 * POINTS[0], POINTS[1], batch.lower, batch.upper)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_a_wall(batch, rule):
     ],
 )
 def test_an_attractor(batch, attractor):
-    agree(attractor, batch)
+    assert_agree(attractor, batch)
 
 
 @pytest.mark.parametrize("topology", ["ring", "von neumann"])
 def test_a_neighbourhood(batch, topology):
-    agree(lambda swarm: attractors.NeighbourhoodBest(topology)(swarm, None), batch)
+    assert_agree(lambda swarm: attractors.NeighbourhoodBest(topology)(swarm, None), batch)
 
 
 def test_differential_evolution(batch):
@@ -140,13 +140,13 @@ def test_differential_evolution(batch):
         def uniform(self, *shape):
             return self.arrays.pop(0)
 
-    agree(lambda swarm, arrays: attractors.DifferentialEvolution()(swarm, Source(arrays)), batch, uniform)
+    assert_agree(lambda swarm, arrays: attractors.DifferentialEvolution()(swarm, Source(arrays)), batch, uniform)
 
 
 @pytest.mark.parametrize("scale", [noise.spread, noise.mean_to_best, noise.covariance])
 def test_a_noise_scale(batch, scale):
-    agree(scale, batch._replace(best_value=batch.value))
+    assert_agree(scale, batch._replace(best_value=batch.value))
 
 
 def test_an_adaptive_step(batch):
-    agree(patient_step().of_swarm, batch)
+    assert_agree(patient_step().of_swarm, batch)

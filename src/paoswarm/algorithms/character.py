@@ -22,10 +22,9 @@ from paoswarm.core.dynamics import slow_rate
 if TYPE_CHECKING:
     from paoswarm.algorithms.pao import PAO
 
-# Stationary spreads, for the default attractors and noise scale. The lower limit and the middle one were measured
-# (8-D sphere, 100 particles: rho 0.2, 0.4, 0.5, 0.6, 0.8, 1.0, 1.4 ended at 7e-2, 2e-10, 4e-23, 4e-20, 2e-14, 8e-10,
-# 1e-4). At the upper one E log|1/2 + rho N(0,1)| = 0: without selection the distance of local and global best would
-# no longer shrink.
+# Stationary spreads, for the default attractors and noise scale. The lower two limits were read off the first table of
+# benchmarks/quality.py. At the upper one E log|1/2 + rho N(0,1)| = 0: without selection the distance of local and
+# global best would no longer shrink.
 STAGNATES_BELOW = 0.5
 SLOW_ABOVE = 0.9
 SCATTERS_ABOVE = 1.8

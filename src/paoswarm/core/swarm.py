@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from paoswarm.core.dynamics import Array
 
-# Standard errors added to a mean before bests are compared. On noisy spheres, Rastrigin and a calibration 2, 3 and 4
-# returned equally good points, but with 2 the leader was often a newcomer on a lucky streak, whose value was far too
-# good to be true.
+# Standard errors added to a mean before bests are compared. With fewer the leader is often a newcomer on a lucky
+# streak, whose value is far too good to be true; benchmarks/quality.py compares with none.
 CAUTION = 3.0
 
 
@@ -53,7 +52,7 @@ class Swarm(NamedTuple):
     global_best, global_value : arrays (..., n, d), (...)
         The best of the bests, the same row for every particle.
     lower, upper : array (n, d)
-        The box, the same row for every particle. (Arithmetic on equal shapes is three times as fast as on ``(d,)``.)
+        The box, the same row for every particle. (Arithmetic on equal shapes is faster than on ``(d,)``.)
     """
 
     position: Array
