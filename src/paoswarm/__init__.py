@@ -7,12 +7,17 @@ stochastic differential equation that is solved exactly. This page is the whole 
 from paoswarm import plot
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.character import HyperparameterWarning
+from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
+from paoswarm.algorithms.pso import PSO
+from paoswarm.algorithms.qpso import QPSO
+from paoswarm.algorithms.sade import SADE
 from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Transition, transition
 from paoswarm.core.mixture import OptimumLaw
-from paoswarm.core.swarm import Swarm
+from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.optimize.many import ManyResult, minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
@@ -22,12 +27,18 @@ from paoswarm.optimize.stopping import Status
 __version__ = "0.1.0"
 
 __all__ = [
+    "DE",
     "PAO",
+    "PSO",
+    "QPSO",
+    "SADE",
     "History",
     "HyperparameterWarning",
     "ManyResult",
+    "Method",
     "Optimizer",
     "OptimumLaw",
+    "Proposal",
     "Result",
     "Status",
     "StepLaw",

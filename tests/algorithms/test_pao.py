@@ -69,7 +69,7 @@ def test_a_step_is_the_papers_loop(given):
         method.noise,
         method.dt,
     )
-    assert_allclose(step, expected, rtol=0, atol=1e-12)
+    assert_allclose(step[:2], expected, rtol=0, atol=1e-12)
 
 
 def test_three_attractors_with_their_own_stiffness_are_the_papers_loop():
@@ -82,7 +82,7 @@ def test_three_attractors_with_their_own_stiffness_are_the_papers_loop():
     mean = swarm.position.mean(axis=0)
     where = [swarm.best_position, np.tile(mean, (7, 1)), np.tile([1.0, -0.5, 3.0], (7, 1))]
     nu = np.full((7, 3), ((mean - swarm.global_best[0]) ** 2).sum())
-    assert_allclose(step, naive_step(swarm, where, springs, nu, deviates, 1.0, 0.2, 0.3, 1.0), rtol=0, atol=1e-12)
+    assert_allclose(step[:2], naive_step(swarm, where, springs, nu, deviates, 1.0, 0.2, 0.3, 1.0), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
@@ -111,7 +111,7 @@ def test_a_scheduled_step_is_the_papers_loop_with_the_numbers_of_the_moment(prog
         1 + 2 * progress,
         [0.5, 1.0, 2.0, 3.0, 3.0, 0.5, 3.0],
     )
-    assert_allclose(step, expected, rtol=0, atol=1e-12)
+    assert_allclose(step[:2], expected, rtol=0, atol=1e-12)
 
 
 def test_the_noise_enters_by_its_square_root():
@@ -139,7 +139,7 @@ def test_walls_act_after_the_step(swarm):
         if wall.unroll is not None:  # its springs go round the box
             continue
         step = ps.PAO(walls=rule).ask(swarm, Given(normal=[deviates]))
-        assert_array_equal(step, wall.apply(*free, swarm.lower, swarm.upper))
+        assert_array_equal(step[:2], wall.apply(*free[:2], swarm.lower, swarm.upper))
 
 
 def test_periodic_springs_take_the_short_way_round():
@@ -173,7 +173,7 @@ def test_a_batch_of_runs_is_the_runs_one_by_one(method):
     together = method.ask(batch, Draw([np.random.default_rng(r) for r in range(3)], (3,)))
     for r in range(3):
         alone = method.ask(by_hand.one_run(batch, r), Draw([np.random.default_rng(r)], ()))
-        for whole, single in zip(together, alone, strict=True):
+        for whole, single in zip(together[:2], alone[:2], strict=True):
             assert_allclose(whole[r], single, rtol=0, atol=1e-12)
 
 
@@ -205,7 +205,7 @@ class TestEquivariance:
 
     def test_only_the_order_of_values_matters(self, rule):
         swarm = by_hand.drawn(12)
-        assert_array_equal(self.step(by_hand.mapped(swarm, values=np.exp), rule), self.step(swarm, rule))
+        assert_array_equal(self.step(by_hand.mapped(swarm, values=np.exp), rule)[:2], self.step(swarm, rule)[:2])
 
 
 def test_dense_noise_moves_with_every_affine_map():

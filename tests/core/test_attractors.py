@@ -13,6 +13,7 @@ from scipy.stats import binomtest, chisquare, kstest
 import paoswarm as ps
 from paoswarm.core import attractors
 from paoswarm.core.attractors import DifferentialEvolution, GaussianPoint, NeighbourhoodBest, is_random
+from paoswarm.core.differences import partners
 from paoswarm.core.random import Draw
 
 PLAIN = [
@@ -118,7 +119,7 @@ def test_differential_evolution_worked_by_hand(swarm):
 def test_differential_evolution_draws_every_ordered_triple_of_others_equally_often():
     n, copies = 5, 4000
     uniform = np.random.default_rng(3).random((copies, n, 3))
-    r1, r2, r3 = attractors._distinct_others(Given(uniform=[uniform]), n, np)
+    r1, r2, r3 = partners(uniform)
     for i in range(n):
         others = [j for j in range(n) if j != i]
         found = np.stack([r1[:, i], r2[:, i], r3[:, i]], axis=-1)
@@ -129,7 +130,7 @@ def test_differential_evolution_draws_every_ordered_triple_of_others_equally_oft
 
 def test_differential_evolution_needs_the_last_bit_of_its_deviates():
     almost_one = np.full((4, 3), 1 - 2.0**-53)
-    r = attractors._distinct_others(Given(uniform=[almost_one]), 4, np)
+    r = partners(almost_one)
     assert_array_equal(np.stack(r, axis=-1), [[3, 2, 1], [3, 2, 0], [3, 1, 0], [2, 1, 0]])
 
 

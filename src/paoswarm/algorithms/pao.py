@@ -15,13 +15,13 @@ import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from paoswarm.algorithms import character, schedules
+from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
-from paoswarm.core import bounds, swarm
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Array, exact_transition
@@ -54,7 +54,7 @@ class Drift(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PAO:
+class PAO(Method):
     r"""Particle Attractor Optimisation.
 
     Parameters
@@ -102,8 +102,8 @@ class PAO:
     attractors: Sequence[Attractor] = (local_best, global_best)
     noise_scale: Any = spread
     walls: str = "clip"
+    has_law: ClassVar[bool] = True
     _random: tuple[bool, ...] = field(init=False, compare=False)
-    _wall: bounds.Wall = field(init=False, compare=False)
     _trusted: bool = field(init=False, compare=False)  # only built-in functions, which never return NaN
     _constant: Coefficients | None = field(init=False, compare=False)  # worked out once where nothing changes
 
@@ -125,11 +125,9 @@ class PAO:
             )
         if not callable(self.noise_scale):
             raise TypeError(f"noise_scale must be a function of the swarm, got {self.noise_scale!r}")
-        if not isinstance(self.walls, str) or self.walls not in bounds.WALLS:
-            raise ValueError(f"walls must be one of {sorted(bounds.WALLS)}, got {self.walls!r}")
+        check_walls(self.walls)
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
-        object.__setattr__(self, "_wall", bounds.WALLS[self.walls])
         ours = ("paoswarm.core.attractors", "paoswarm.core.noise")
         functions = (*pulls, self.noise_scale)
         object.__setattr__(self, "_trusted", all(getattr(f, "__module__", None) in ours for f in functions))
@@ -147,6 +145,16 @@ class PAO:
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
         """Mass, damping, noise, dt and the stiffnesses, as given."""
         return (self.mass, self.damping, self.noise, self.dt, *self.stiffness)
+
+    @classmethod
+    def paper(cls) -> PAO:
+        """The hyperparameters of Champneys and Rogers' study, which are the defaults."""
+        return cls()
+
+    def check_swarm(self, shape: tuple[int, ...]) -> None:
+        """Raise where a hyperparameter is an array that does not fit the particles."""
+        super().check_swarm(shape)
+        character.check_shapes(self, shape)
 
     # How it behaves, in words and numbers
 
@@ -265,11 +273,7 @@ class PAO:
         d2 *= by.h22
         velocity += d1
         velocity += d2
-        return Proposal(*self._wall.apply(position, velocity, state.lower, state.upper))
-
-    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-        """The swarm after the objective was measured at a proposal."""
-        return swarm.record(state, proposal, value, evaluated)
+        return Proposal(*self.wall.apply(position, velocity, state.lower, state.upper))
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next step of a swarm, given its attractors; see `StepLaw`.
@@ -288,7 +292,7 @@ class PAO:
             scale=np.broadcast_to(scale, state.position.shape),
             cholesky=columns.reshape(*columns.shape[:-1], 2, 2),
             factor=drift.factor,
-            wall=self._wall,
+            wall=self.wall,
             lower=state.lower[0],
             upper=state.upper[0],
         )
@@ -298,10 +302,7 @@ class PAO:
 
         What is written to with ``+=`` and ``*=`` was made here: half of the time of a small swarm is memory traffic.
         """
-        if self._wall.unroll is not None:  # springs and distances take the short way round
-            box = state.global_best, state.lower, state.upper
-            near, bests = (self._wall.unroll(x, *box) for x in (state.position, state.best_position))
-            state = state._replace(position=near, best_position=bests)
+        state = self.unrolled(state)  # springs and distances take the short way round
         by = self._constant
         if by is None:
             by = _coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))

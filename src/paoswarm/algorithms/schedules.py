@@ -73,6 +73,11 @@ class _Lines:
             return float(np.exp(np.interp(progress, self.where, np.log(self.value))))
         return float(np.interp(progress, self.where, self.value))
 
+    def __repr__(self) -> str:
+        if self.where == (0.0, 1.0):
+            return f"{'geometric' if self.geometric else 'linear'}({self.value[0]:g}, {self.value[1]:g})"
+        return f"piecewise({', '.join(map(repr, zip(self.where, self.value, strict=True)))})"
+
 
 def linear(first: float, last: float) -> Schedule:
     """From ``first`` to ``last`` in a straight line."""

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
 from paoswarm.core.dynamics import Array
 from paoswarm.core.swarm import Swarm
 
@@ -103,16 +104,14 @@ class DifferentialEvolution:
 
     def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
         """The points of this generation."""
-        xp = swarm.position.__array_namespace__()
         n, d = swarm.n_particles, swarm.n_dimensions
         if n < 4:
             raise ValueError(f"differential evolution needs at least 4 particles, got {n}")
-        r1, r2, r3 = _distinct_others(draw, n, xp)
         best = swarm.best_position
-        p1, p2, p3 = (xp.take_along_axis(best, r[..., None], axis=-2) for r in (r1, r2, r3))
-        donor = p1 + self.factor * (p2 - p3)
-        forced = xp.astype(draw.uniform(n, 1) * d, xp.int64) == xp.arange(d)
-        return xp.where((draw.uniform(n, d) < self.crossover) | forced, donor, best)
+        others = (rows(best, r) for r in partners(draw.uniform(n, 3)))
+        donor = STRATEGIES["rand/1"].mutant(best, swarm.global_best, self.factor, *others)
+        forced = draw.uniform(n, 1)
+        return crossover(donor, best, self.crossover, draw.uniform(n, d), forced)
 
 
 @dataclass(frozen=True)
@@ -194,23 +193,3 @@ def _average(position: Array, weight: Array) -> Array:
     total = xp.sum(weight, axis=-1, keepdims=True)
     share = xp.where(total > 0, weight / xp.where(total > 0, total, 1.0), 1 / weight.shape[-1])  # none: all alike
     return xp.sum(share[..., None] * position, axis=-2, keepdims=True)
-
-
-def _distinct_others(draw: RandomSource, n: int, xp: Any) -> list[Array]:
-    """Three different particles for each, none of them itself, every triple equally likely.
-
-    The k-th is drawn among the n - k that are left and shifted past those already taken, in ascending order.
-    """
-    uniform = draw.uniform(n, 3)
-    taken = [xp.broadcast_to(xp.arange(n), uniform.shape[:-1])]
-    for k in range(3):
-        other = xp.astype(uniform[..., k] * (n - 1 - k), xp.int64)
-        for lower in _ascending(taken, xp):
-            other = xp.where(other >= lower, other + 1, other)
-        taken.append(other)
-    return taken[1:]
-
-
-def _ascending(arrays: list[Array], xp: Any) -> list[Array]:
-    ordered = xp.sort(xp.stack(arrays, axis=-1), axis=-1)
-    return [ordered[..., i] for i in range(len(arrays))]

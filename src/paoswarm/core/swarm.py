@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paoswarm.core.dynamics import Array
 
@@ -53,6 +53,8 @@ class Swarm(NamedTuple):
         The best of the bests, the same row for every particle.
     lower, upper : array (n, d)
         The box, the same row for every particle. (Arithmetic on equal shapes is faster than on ``(d,)``.)
+    memory : NamedTuple of arrays (..., *) or None
+        What else a method has learnt.
     """
 
     position: Array
@@ -66,6 +68,7 @@ class Swarm(NamedTuple):
     global_value: Array
     lower: Array
     upper: Array
+    memory: Any = None
 
     @property
     def n_particles(self) -> int:
@@ -79,10 +82,11 @@ class Swarm(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Where the particles want to go: ``position`` is to be evaluated."""
+    """Where the particles want to go: ``position`` is to be evaluated. ``notes`` are the method's own."""
 
     position: Array
     velocity: Array
+    notes: Any = None
 
 
 def start(
@@ -151,7 +155,8 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
     age = xp.where(better, 0.0, grown)
     leader, leader_value = _best_of(best_position, best_value, repeats)
     return Swarm(
-        *proposal,
+        proposal.position,
+        proposal.velocity,
         value,
         best_position,
         best_value,
@@ -161,6 +166,7 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
         leader_value,
         swarm.lower,
         swarm.upper,
+        swarm.memory,
     )
 
 
@@ -261,15 +267,14 @@ def select(keep_new: Array, new: Swarm, old: Swarm) -> Swarm:
 
 def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Swarm:
     """Apply a function to every array of one or more swarms that has the batch axis."""
-    repeats = first.repeats
-    if repeats is not None:
-        repeats = Repeats(*(function(*a) for a in zip(repeats, *(other.repeats for other in others), strict=True)))
-    changed = {
-        name: function(getattr(first, name), *(getattr(other, name) for other in others))
-        for name in Swarm._fields
-        if name not in ("repeats", "lower", "upper")
-    }
-    return first._replace(repeats=repeats, **changed)
+
+    def apply(name: str) -> Any:
+        parts = [getattr(one, name) for one in (first, *others)]
+        if isinstance(parts[0], tuple):  # of arrays
+            return type(parts[0])(*(function(*arrays) for arrays in zip(*parts, strict=True)))
+        return None if parts[0] is None else function(*parts)
+
+    return first._replace(**{name: apply(name) for name in Swarm._fields if name not in ("lower", "upper")})
 
 
 def _nan_to_inf(value: Array) -> Array:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
-from paoswarm.core.mixture import OptimumLaw
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.core.walled import Floats
@@ -17,7 +17,7 @@ from paoswarm.optimize.evaluation import Evaluator, Failure, Objective, WorkerDi
 from paoswarm.optimize.loop import Ends, solve
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.progress import open_bar
-from paoswarm.optimize.result import History, Result, describe, standard_error
+from paoswarm.optimize.result import History, Result, describe, optimum_law, standard_error
 from paoswarm.optimize.stopping import Limits, Status
 
 # Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than a
@@ -64,7 +64,6 @@ class ManyResult(Result):
         """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""
         swarm = map_runs(lambda array: array[r], self.swarm)
         status = Status(int(self.status[r]))
-        law = self.method.step_law(swarm, float(self.progress[r]), rng=0)
         return Result(
             x=self.x[r],
             fun=float(self.fun[r]),
@@ -79,7 +78,7 @@ class ManyResult(Result):
             method=self.method,
             progress=float(self.progress[r]),
             history=History(best=self.history[r, : self.nit[r] + 1]),
-            optimum=OptimumLaw(law, swarm),
+            optimum=optimum_law(self.method, swarm, float(self.progress[r])),
             failures=self.failures,
         )
 
@@ -89,7 +88,7 @@ def minimize_many(
     bounds: Any,
     *,
     runs: int = 100,
-    method: PAO = PAO(),  # noqa: B008 (immutable)
+    method: Method = PAO(),  # noqa: B008 (immutable)
     n_particles: int = 100,
     maxiter: int | None = 100,
     maxfev: int | None = None,

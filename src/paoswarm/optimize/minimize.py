@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm, map_runs
@@ -26,7 +27,7 @@ def minimize(
     fun: Objective,
     bounds: Any,
     *,
-    method: PAO = PAO(),  # noqa: B008 (immutable)
+    method: Method = PAO(),  # noqa: B008 (immutable)
     n_particles: int = 100,
     maxiter: int | None = 100,
     maxfev: int | None = None,
@@ -54,8 +55,8 @@ def minimize(
         ``fun(x) -> float`` with ``x`` of shape ``(d,)``; with ``vectorized=True``, ``(m, d) -> (m,)``, rows are points.
     bounds : sequence of (low, high), (d, 2) array or scipy.optimize.Bounds
         The box; all ends finite.
-    method : PAO
-        The swarm and its hyperparameters.
+    method : Method
+        The swarm and its hyperparameters: `PAO`, or for comparison `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`.
     n_particles : int
         Size of the swarm; points or a swarm given as ``init`` bring their own number.
     maxiter : int or None
@@ -106,7 +107,8 @@ def minimize(
     -------
     Result
         An ``OptimizeResult`` with ``x, fun, success, status, message, nit, nfev, n_failed, failures, history, swarm,
-        method`` and ``optimum``, the distribution of where the optimum may be.
+        method`` and ``optimum``, the distribution of where the optimum may be (None for methods without a closed-form
+        step).
 
     Notes
     -----

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
-from paoswarm.algorithms.character import check_shapes
+from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core import swarm as swarms
-from paoswarm.core.bounds import WALLS
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import Floats
@@ -32,8 +31,8 @@ class Optimizer:
     ----------
     bounds : sequence of (low, high) or scipy.optimize.Bounds
         The box, finite.
-    method : PAO
-        The swarm and its hyperparameters.
+    method : Method
+        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own.
     n_particles : int
         Size of the swarm; ignored when ``init`` is an array or a swarm, which bring their own.
     x0 : array (d,) or (m, d), optional
@@ -65,7 +64,7 @@ class Optimizer:
         self,
         bounds: Any,
         *,
-        method: PAO | None = None,
+        method: Method | None = None,
         n_particles: int = 100,
         x0: ArrayLike | None = None,
         f0: ArrayLike | None = None,
@@ -74,7 +73,7 @@ class Optimizer:
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
         self.method = PAO() if method is None else method
-        if not isinstance(self.method, PAO):
+        if not isinstance(self.method, Method):
             raise TypeError(f"method must be a paoswarm method such as PAO(), got {method!r}")
         self.lower, self.upper = problem.read_bounds(bounds)
         seeds = [rng] if rng is None or not isinstance(rng, Sequence) else list(rng)
@@ -105,10 +104,11 @@ class Optimizer:
             self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init)
             self.n_particles = self._first.n_particles
         self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
-        check_shapes(self.method, (*self.batch, self.n_particles))
+        self.method.check_swarm((*self.batch, self.n_particles))
         if self._first is not None and self._first.n_unknown == 0:  # every value is known already
             self._first.points(self._draw.generators, self.batch)
-            self.swarm = self._first.swarm(np.empty((*self.batch, 0)), self.batch, noisy=self.n_again > 0)
+            first = self._first.swarm(np.empty((*self.batch, 0)), self.batch, noisy=self.n_again > 0)
+            self.swarm = self.method.begin(first)
 
     def _adopt(self, swarm: Swarm, noisy: bool) -> Swarm:
         shape = (*self.batch, swarm.n_particles, len(self.lower))
@@ -116,12 +116,13 @@ class Optimizer:
             raise ValueError(f"init is a swarm of shape {swarm.position.shape}, but this problem needs {shape}")
         for name in ("position", "best_position"):
             array = getattr(swarm, name)
-            if self.method.walls != "none" and ((array < self.lower) | (array > self.upper)).any():
+            if self.method.wall.is_bounded and ((array < self.lower) | (array > self.upper)).any():
                 raise ValueError(f"init is a swarm whose {name} lies outside the bounds")
         n = swarm.n_particles
         if noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
-        return swarm._replace(lower=np.tile(self.lower, (n, 1)), upper=np.tile(self.upper, (n, 1)))
+        boxed = swarm._replace(lower=np.tile(self.lower, (n, 1)), upper=np.tile(self.upper, (n, 1)))
+        return self.method.begin(boxed)
 
     def ask(self, progress: float = 0.0) -> Floats:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
@@ -179,7 +180,8 @@ class Optimizer:
             self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
         self._pending = None
         if before is None:
-            self.swarm = first
+            assert first is not None
+            self.swarm = self.method.begin(first)
             return
         assert self._proposal is not None
         evaluated = None if m >= n else np.broadcast_to(np.arange(n) < m, (*self.batch, n))
@@ -216,7 +218,7 @@ class Optimizer:
     def spread(self) -> Floats:
         """Root mean square distance of the particles from the best, in widths of the box; of each run."""
         assert self.swarm is not None
-        return swarms.spread(self.swarm, WALLS[self.method.walls].unroll)
+        return swarms.spread(self.swarm, self.method.wall.unroll)
 
     @property
     def n_to_start(self) -> int:

@@ -99,12 +99,12 @@ class Result(OptimizeResult):
         Best, mean, spread and evaluations after every generation.
     swarm : Swarm
         The final state; ``init=result.swarm`` continues from it.
-    method : PAO
+    method : Method
         The method that was used.
     progress : float
         How far the run was, in [0, 1]: where its schedules stand.
-    optimum : OptimumLaw
-        Where the optimum may be, as a distribution.
+    optimum : OptimumLaw or None
+        Where the optimum may be, as a distribution; None for methods other than `PAO`, whose steps have no closed form.
     """
 
     x: Floats
@@ -121,13 +121,15 @@ class Result(OptimizeResult):
     swarm: Swarm
     method: Any
     progress: Any
-    optimum: OptimumLaw
+    optimum: Any  # OptimumLaw, or None
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
 
     def step_law(self) -> StepLaw:
-        """Closed-form law of the swarm's next step."""
+        """Closed-form law of the swarm's next step; only `PAO` has one."""
+        if not self.method.has_law:
+            raise ValueError(f"the step of {type(self.method).__name__} has no closed-form law; that of PAO has")
         return self.method.step_law(self.swarm, self.progress, rng=0)
 
     def __repr__(self) -> str:
@@ -136,7 +138,7 @@ class Result(OptimizeResult):
             if self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
-        if isinstance(self.get("optimum"), OptimumLaw):
+        if self.get("optimum") is not None:
             lower, upper = self.optimum.interval(0.95)
             lines.append(f"{'optimum':>9}: 95 % between {lower}\n{'':>11}         and {upper}")
         return "\n".join(lines)
@@ -171,9 +173,14 @@ def current_result(optimizer: Optimizer, status: Status, progress: float = 0.0, 
         swarm=swarm,
         method=optimizer.method,
         progress=progress,
-        optimum=OptimumLaw(optimizer.method.step_law(swarm, progress, rng=0), swarm),
+        optimum=optimum_law(optimizer.method, swarm, progress),
         **more,
     )
+
+
+def optimum_law(method: Any, swarm: Swarm, progress: float) -> OptimumLaw | None:
+    """Where the optimum may be; None for a method whose steps have no closed form."""
+    return OptimumLaw(method.step_law(swarm, progress, rng=0), swarm) if method.has_law else None
 
 
 def standard_error(swarm: Swarm) -> float | None:

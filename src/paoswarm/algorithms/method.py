@@ -1,0 +1,93 @@
+"""What every method has in common, PAO and the comparators alike: ask for points, tell their values.
+
+A method of your own is a class with one function; the drivers do the rest:
+
+>>> import paoswarm as ps
+>>> class RandomSearch(ps.Method):
+...     def ask(self, state, draw, progress=0.0):
+...         box = state.upper - state.lower
+...         return ps.Proposal(state.lower + box * draw.uniform(*box.shape), state.velocity)
+>>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, method=RandomSearch(), rng=1).nfev
+10100
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from paoswarm.algorithms.schedules import Adaptive, Hyperparameter
+from paoswarm.core import bounds, swarm
+from paoswarm.core.attractors import RandomSource
+from paoswarm.core.dynamics import Array
+from paoswarm.core.swarm import Proposal, Swarm
+
+
+class Method(ABC):
+    """A population that is moved by ``ask`` and remembers by ``tell``.
+
+    Attributes
+    ----------
+    walls : {"clip", "reflect", "periodic", "none"}
+        What happens to a particle that leaves the box.
+    smallest_swarm : int
+        How many particles it needs at least.
+    has_law : bool
+        Whether the density of its next step is known in closed form (``step_law``), and so the law of the optimum.
+    """
+
+    walls: str = "clip"
+    smallest_swarm: ClassVar[int] = 2
+    has_law: ClassVar[bool] = False
+
+    @property
+    def wall(self) -> bounds.Wall:
+        """The rule behind ``walls``."""
+        return bounds.WALLS[self.walls]
+
+    def check_swarm(self, shape: tuple[int, ...]) -> None:
+        """Raise where the method cannot move a swarm of shape ``(*batch, n)``."""
+        if shape[-1] < self.smallest_swarm:
+            raise ValueError(f"{type(self).__name__} needs n_particles >= {self.smallest_swarm}, got {shape[-1]}")
+
+    def begin(self, state: Swarm) -> Swarm:
+        """A swarm that this method can move: with the memory it needs, which most methods do not."""
+        return state
+
+    @abstractmethod
+    def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """Where the particles want to go next, inside the box; ``progress`` of the run in [0, 1]."""
+
+    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+        """The swarm after the objective was measured at a proposal."""
+        return swarm.record(state, proposal, value, evaluated)
+
+    def unrolled(self, state: Swarm) -> Swarm:
+        """Positions and bests as seen from the best point: behind periodic walls the short way round."""
+        unroll = self.wall.unroll
+        if unroll is None:
+            return state
+        box = state.global_best, state.lower, state.upper
+        near, bests = (unroll(x, *box) for x in (state.position, state.best_position))
+        return state._replace(position=near, best_position=bests)
+
+
+def check_walls(walls: Any) -> None:
+    """Raise for the name of a wall rule that does not exist."""
+    if not isinstance(walls, str) or walls not in bounds.WALLS:
+        raise ValueError(f"walls must be one of {sorted(bounds.WALLS)}, got {walls!r}")
+
+
+def check_parameter(name: str, parameter: Hyperparameter, low: float, high: float) -> None:
+    """Raise where a number, or a function of progress, leaves ``[low, high]``."""
+    if isinstance(parameter, Adaptive):
+        raise TypeError(f"{name} must be a number or a function of progress in [0, 1]; only PAO takes Adaptive ones")
+    tried = [parameter(step / 20) for step in range(21)] if callable(parameter) else [parameter]
+    for given in tried:
+        number = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
+        if number.dtype.kind not in "fiu" or number.ndim:
+            raise TypeError(f"{name} must be a number or a function of progress in [0, 1], got {given!r}")
+        if not low <= number <= high:
+            raise ValueError(f"{name} must lie between {low:g} and {high:g}, got {given!r}")

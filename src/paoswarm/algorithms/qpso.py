@@ -1,0 +1,62 @@
+"""Quantum-behaved particle swarm optimisation (Sun, Feng and Xu 2004)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from paoswarm.algorithms import schedules
+from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.schedules import Hyperparameter
+from paoswarm.core.attractors import RandomSource, average_local_best
+from paoswarm.core.swarm import Proposal, Swarm
+
+
+@dataclass(frozen=True)
+class QPSO(Method):
+    r"""Quantum-behaved particle swarm optimisation.
+
+    .. math::
+        x \leftarrow a \pm \beta\,|\bar p - x| \ln(1/u), \qquad a = \frac{\phi_1 p + \phi_2 g}{\phi_1 + \phi_2}
+
+    with :math:`\phi_1, \phi_2, u` and the sign drawn anew for every element; :math:`p` is the particle's own best,
+    :math:`g` the best of all and :math:`\bar p` the mean of all own bests. There is no velocity.
+
+    Parameters
+    ----------
+    contraction : float or function of progress
+        :math:`\beta`; below 1.78 particles converge. By default it falls from 1.0 to 0.5, as published; the released
+        code behind Champneys and Rogers' study lets it grow instead.
+    walls : str
+        See `PAO`.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.QPSO(), rng=1).fun < 1e-9
+    True
+    """
+
+    contraction: Hyperparameter = field(default_factory=lambda: schedules.linear(1.0, 0.5))
+    walls: str = "clip"
+
+    def __post_init__(self) -> None:
+        check_parameter("contraction", self.contraction, 0.0, math.inf)
+        check_walls(self.walls)
+
+    @classmethod
+    def paper(cls) -> QPSO:
+        """The hyperparameters of Champneys and Rogers' study, which are the published ones."""
+        return cls()
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """One jump of every particle."""
+        near = self.unrolled(state)
+        xp = near.position.__array_namespace__()
+        beta = schedules.evaluate(self.contraction, progress, None)
+        chance = 1.0 - draw.uniform(4, *near.position.shape[-2:])  # on (0, 1]: neither 0/0 nor the logarithm of zero
+        phi1, phi2, u, side = (chance[..., i, :, :] for i in range(4))
+        centre = (phi1 * near.best_position + phi2 * near.global_best) / (phi1 + phi2)
+        reach = beta * xp.abs(average_local_best(near) - near.position) * -xp.log(u)
+        position = xp.where(side > 0.5, centre + reach, centre - reach)
+        return Proposal(*self.wall.apply(position, near.velocity, near.lower, near.upper))

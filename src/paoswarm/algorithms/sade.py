@@ -1,0 +1,212 @@
+"""Self-adaptive differential evolution (Qin and Suganthan 2005)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from paoswarm.algorithms.de import check_enough, check_strategies
+from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.core.attractors import RandomSource
+from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
+from paoswarm.core.dynamics import Array
+from paoswarm.core.swarm import Proposal, Swarm
+
+_TRIES = 6  # normal deviates per factor; that all lie outside (0, 2] happens once in 1e7
+_KEEP_ALIVE = 0.01  # added to success rates (Qin, Huang and Suganthan 2009), so that no strategy is lost for ever
+
+
+class Learning(NamedTuple):
+    """What the population has learnt; every array has the runs on its first axes, ``s`` is the number of strategies."""
+
+    generation: Array  # (*batch,)
+    probability: Array  # (*batch, s) of each strategy
+    wins: Array  # (*batch, s) trials that replaced their parent, in this learning period
+    losses: Array  # (*batch, s)
+    rate: Array  # (*batch, n) crossover rates in use
+    rate_mean: Array  # (*batch,) from which new ones are drawn
+    rate_sum: Array  # (*batch,) of the rates that won since the mean was last learnt
+    rate_count: Array  # (*batch,)
+
+
+class Trial(NamedTuple):
+    """How the trials of one generation were made."""
+
+    strategy: Array  # (*batch, n) index
+    rate: Array  # (*batch, n)
+
+
+@dataclass(frozen=True)
+class SADE(Method):
+    r"""Self-adaptive differential evolution.
+
+    Each trial's strategy is drawn with a probability that is proportional to the strategy's share of successes in
+    the last learning period; factors are drawn anew for each trial; crossover rates are kept for some generations and
+    drawn around the mean of those that succeeded. Trials are made and selected as in `DE`.
+
+    Parameters
+    ----------
+    strategies : tuple of str
+        Two or more of the strategies of `DE`.
+    factor : (mean, sd)
+        :math:`F \sim N` truncated to (0, 2].
+    crossover : (mean, sd)
+        :math:`CR \sim N` cut off at 0 and 1; the mean is where learning starts.
+    learning_period : int
+        Generations after which the strategies' probabilities are learnt.
+    rate_period, rate_learning_period : int
+        Generations for which a crossover rate is kept, and after which their mean is learnt.
+    walls : str
+        See `PAO`.
+
+    Notes
+    -----
+    The defaults are those of Qin and Suganthan (2005), without the local search that they add every 200 generations.
+    Their second strategy adds one random difference to the pull of the best. `paper` has the values of Champneys and
+    Rogers' study.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.SADE(), rng=1).fun < 1e-9
+    True
+    """
+
+    strategies: tuple[str, ...] = ("rand/1", "current-to-best/1")
+    factor: tuple[float, float] = (0.5, 0.3)
+    crossover: tuple[float, float] = (0.5, 0.1)
+    learning_period: int = 50
+    rate_period: int = 5
+    rate_learning_period: int = 25
+    walls: str = "clip"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.strategies, str) or len(self.strategies) < 2:
+            raise ValueError(f"strategies needs two or more names, got {self.strategies!r}; DE has one")
+        object.__setattr__(self, "strategies", tuple(self.strategies))
+        check_strategies(self.strategies)
+        for name, highest in (("factor", 2.0), ("crossover", 1.0)):
+            pair = getattr(self, name)
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise ValueError(f"{name} must be a pair (mean, standard deviation), got {pair!r}")
+            check_parameter(f"{name}[0]", pair[0], 0.0, highest)
+            check_parameter(f"{name}[1]", pair[1], 0.0, highest)
+        for name in ("learning_period", "rate_period", "rate_learning_period"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise ValueError(f"{name} must be a positive whole number of generations, got {number!r}")
+        check_walls(self.walls)
+
+    @classmethod
+    def paper(cls) -> SADE:
+        """The hyperparameters of Champneys and Rogers' study."""
+        return cls(
+            strategies=("rand/1", "rand/2", "best/1", "best/2", "current-to-best/1"),
+            factor=(0.5, 0.2),
+            crossover=(0.2, 0.1),
+            learning_period=10,
+            rate_learning_period=10,
+        )
+
+    def check_swarm(self, shape: tuple[int, ...]) -> None:
+        """Raise where there are too few individuals for a strategy."""
+        check_enough(self, shape[-1], self.strategies)
+
+    def begin(self, state: Swarm) -> Swarm:
+        """The swarm with nothing learnt yet, unless it has learnt with these strategies before."""
+        xp = state.position.__array_namespace__()
+        known = state.memory
+        s = len(self.strategies)
+        if isinstance(known, Learning) and known.probability.shape[-1] == s:
+            return state
+        nothing = xp.zeros_like(state.global_value)
+        none_each = nothing[..., None] + xp.zeros((s,))
+        mean = nothing + self.crossover[0]
+        return state._replace(
+            memory=Learning(
+                generation=nothing,
+                probability=none_each + 1.0 / s,
+                wins=none_each,
+                losses=none_each,
+                rate=xp.zeros_like(state.best_value) + self.crossover[0],
+                rate_mean=mean,
+                rate_sum=nothing,
+                rate_count=nothing,
+            )
+        )
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """One trial for every individual."""
+        near = self.unrolled(state)
+        xp = near.position.__array_namespace__()
+        n, d = near.position.shape[-2:]
+        memory: Learning = near.memory
+        population = near.best_position
+        made = [STRATEGIES[name] for name in self.strategies]
+        others = [rows(population, r) for r in partners(draw.uniform(n, max(one.n_partners for one in made)))]
+        factor = self._factors(draw, n, xp)[..., None]
+        chosen = self._choose(memory.probability, draw.uniform(n), xp)
+        mutant = population
+        for number, one in enumerate(made):
+            candidate = one.mutant(population, near.global_best, factor, *others[: one.n_partners])
+            mutant = xp.where((chosen == number)[..., None], candidate, mutant)
+        rate = self._rates(memory, draw.normal(n), xp)
+        trial = crossover(mutant, population, rate[..., None], draw.uniform(n, d), draw.uniform(n, 1))
+        moved = self.wall.apply(trial, near.velocity, near.lower, near.upper)
+        return Proposal(*moved, notes=Trial(chosen, rate))
+
+    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+        """Selection, and what is learnt from it."""
+        xp = value.__array_namespace__()
+        after = super().tell(state, proposal, value, evaluated)
+        tried = xp.ones_like(state.best_value) if evaluated is None else xp.astype(evaluated, state.best_value.dtype)
+        won = tried * xp.astype(after.age == 0, tried.dtype)  # a best that was replaced is new
+        trial: Trial = proposal.notes
+        hit = xp.astype(trial.strategy[..., None] == xp.arange(len(self.strategies)), tried.dtype)
+        memory: Learning = state.memory
+        memory = memory._replace(
+            generation=memory.generation + 1,
+            wins=memory.wins + xp.sum(hit * won[..., None], axis=-2),
+            losses=memory.losses + xp.sum(hit * (tried - won)[..., None], axis=-2),
+            rate=trial.rate,
+            rate_sum=memory.rate_sum + xp.sum(won * trial.rate, axis=-1),
+            rate_count=memory.rate_count + xp.sum(won, axis=-1),
+        )
+        return after._replace(memory=self._learnt(memory, xp))
+
+    def _learnt(self, memory: Learning, xp: Any) -> Learning:
+        """At the end of a period: new probabilities, a new mean rate, counters at zero."""
+        trials = memory.wins + memory.losses
+        success = memory.wins / xp.where(trials > 0, trials, 1.0) + _KEEP_ALIVE
+        due = (memory.generation % self.learning_period == 0)[..., None]
+        rates_due = memory.generation % self.rate_learning_period == 0
+        mean = memory.rate_sum / xp.where(memory.rate_count > 0, memory.rate_count, 1.0)
+        return memory._replace(
+            probability=xp.where(due, success / xp.sum(success, axis=-1, keepdims=True), memory.probability),
+            wins=xp.where(due, 0.0, memory.wins),
+            losses=xp.where(due, 0.0, memory.losses),
+            rate_mean=xp.where(rates_due & (memory.rate_count > 0), mean, memory.rate_mean),
+            rate_sum=xp.where(rates_due, 0.0, memory.rate_sum),
+            rate_count=xp.where(rates_due, 0.0, memory.rate_count),
+        )
+
+    def _factors(self, draw: RandomSource, n: int, xp: Any) -> Array:
+        """One factor for each trial, normal and truncated to (0, 2]: the first of several draws that lies there."""
+        mean, sd = self.factor
+        tries = mean + sd * draw.normal(_TRIES, n)
+        factor = xp.clip(tries[..., -1, :], 1e-3, 2.0)
+        for i in reversed(range(_TRIES - 1)):
+            candidate = tries[..., i, :]
+            factor = xp.where((candidate > 0) & (candidate <= 2), candidate, factor)
+        return factor
+
+    def _rates(self, memory: Learning, normal: Array, xp: Any) -> Array:
+        """Crossover rates: new ones at the start of each period, otherwise those in use."""
+        fresh = xp.clip(memory.rate_mean[..., None] + self.crossover[1] * normal, 0.0, 1.0)
+        return xp.where((memory.generation % self.rate_period == 0)[..., None], fresh, memory.rate)
+
+    @staticmethod
+    def _choose(probability: Array, uniform: Array, xp: Any) -> Array:
+        """A strategy for each trial, by roulette."""
+        ends = xp.cumulative_sum(probability, axis=-1)[..., :-1]
+        return xp.sum(xp.astype(uniform[..., None] >= ends[..., None, :], xp.int64), axis=-1)

@@ -1,0 +1,79 @@
+"""Differential evolution's operators (Storn and Price 1997): partners, mutants, crossover.
+
+A strategy is named as in the literature, ``base/number of differences``. ``x`` is the individual itself, ``b`` the best
+of all, ``r1, r2, ...`` are other individuals, all different.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from paoswarm.core.dynamics import Array
+
+
+class Strategy(NamedTuple):
+    """How a mutant is made."""
+
+    n_partners: int
+    mutant: Callable[..., Array]  # of x, b, F and the partners
+
+
+STRATEGIES = {
+    "rand/1": Strategy(3, lambda x, b, F, r1, r2, r3: r1 + F * (r2 - r3)),
+    "rand/2": Strategy(5, lambda x, b, F, r1, r2, r3, r4, r5: r1 + F * (r2 - r3 + r4 - r5)),
+    "best/1": Strategy(2, lambda x, b, F, r1, r2: b + F * (r1 - r2)),
+    "best/2": Strategy(4, lambda x, b, F, r1, r2, r3, r4: b + F * (r1 - r2 + r3 - r4)),
+    "current-to-best/1": Strategy(2, lambda x, b, F, r1, r2: x + F * (b - x + r1 - r2)),
+    "current-to-best/2": Strategy(4, lambda x, b, F, r1, r2, r3, r4: x + F * (b - x + r1 - r2 + r3 - r4)),
+}
+
+
+def partners(uniform: Array) -> list[Array]:
+    """For each of n individuals k others, all different: k arrays of indices ``(*batch, n)``.
+
+    The k-th is drawn among the n - k that are left and shifted past those already taken, in ascending order: every
+    combination is equally likely.
+    """
+    xp = uniform.__array_namespace__()
+    n, k = uniform.shape[-2:]
+    taken = [xp.broadcast_to(xp.arange(n), uniform.shape[:-1])]  # ascending
+    drawn = []
+    for i in range(k):
+        other = xp.astype(uniform[..., i] * (n - 1 - i), xp.int64)
+        for lower in taken:
+            other = xp.where(other >= lower, other + 1, other)
+        drawn.append(other)
+        taken = _insert(taken, other, xp)
+    return drawn
+
+
+def _insert(ascending: list[Array], new: Array, xp: Any) -> list[Array]:
+    """Element by element, a sorted list with one more entry."""
+    longer = []
+    for entry in ascending:
+        longer.append(xp.minimum(entry, new))
+        new = xp.maximum(entry, new)
+    return [*longer, new]
+
+
+def rows(points: Array, index: Array) -> Array:
+    """The rows ``index`` (*batch, n) of ``points`` (*batch, n, d), run by run; faster than take_along_axis."""
+    xp = points.__array_namespace__()
+    *batch, n, d = points.shape
+    if not batch:
+        return xp.take(points, index, axis=0)
+    first = xp.reshape(n * xp.arange(math.prod(batch)), (*batch, 1))  # of each run, in one long table
+    return xp.reshape(xp.take(xp.reshape(points, (-1, d)), xp.reshape(index + first, (-1,)), axis=0), points.shape)
+
+
+def crossover(donor: Array, parent: Array, rate: Any, chance: Array, forced: Array) -> Array:
+    """Binomial crossover: each element comes from the donor with probability ``rate``, and one certainly does.
+
+    ``chance`` (*batch, n, d) and ``forced`` (*batch, n, 1) are uniform deviates.
+    """
+    xp = donor.__array_namespace__()
+    d = donor.shape[-1]
+    certain = xp.astype(forced * d, xp.int64) == xp.arange(d)
+    return xp.where((chance < rate) | certain, donor, parent)
