@@ -4,7 +4,7 @@ Particle Attractor Optimisation: every particle is a damped spring, pulled by at
 stochastic differential equation that is solved exactly. This page is the whole public API.
 """
 
-from paoswarm import plot
+from paoswarm import plot, problems
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.character import HyperparameterWarning
 from paoswarm.algorithms.de import DE
@@ -23,6 +23,8 @@ from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import History, Result
 from paoswarm.optimize.stopping import Status
+from paoswarm.study.audit import centre_bias
+from paoswarm.study.study import Study
 
 __version__ = "0.1.0"
 
@@ -42,13 +44,16 @@ __all__ = [
     "Result",
     "Status",
     "StepLaw",
+    "Study",
     "Swarm",
     "Transition",
     "attractors",
+    "centre_bias",
     "minimize",
     "minimize_many",
     "noise",
     "plot",
+    "problems",
     "schedules",
     "transition",
 ]

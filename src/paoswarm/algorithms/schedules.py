@@ -61,7 +61,7 @@ def patient_step(dt: float = 1.0, growth: float = 1.5, longest: float = math.pi 
 
 
 @dataclass(frozen=True)
-class _Lines:
+class Lines:
     """Straight lines between knots; of logarithms, where ``geometric``."""
 
     where: tuple[float, ...]
@@ -69,13 +69,14 @@ class _Lines:
     geometric: bool = False
 
     def __call__(self, progress: float) -> float:
+        """The value at some progress of the run."""
         if self.geometric:
             return float(np.exp(np.interp(progress, self.where, np.log(self.value))))
         return float(np.interp(progress, self.where, self.value))
 
     def __repr__(self) -> str:
         if self.where == (0.0, 1.0):
-            return f"{'geometric' if self.geometric else 'linear'}({self.value[0]:g}, {self.value[1]:g})"
+            return f"{'geometric' if self.geometric else 'linear'}({self.value[0]!r}, {self.value[1]!r})"
         return f"piecewise({', '.join(map(repr, zip(self.where, self.value, strict=True)))})"
 
 
@@ -88,7 +89,7 @@ def geometric(first: float, last: float) -> Schedule:
     """From ``first`` to ``last`` by equal factors; both positive."""
     if not (first > 0 and last > 0):
         raise ValueError(f"a geometric schedule needs two positive numbers, got {first!r} and {last!r}")
-    return _Lines((0.0, 1.0), (float(first), float(last)), geometric=True)
+    return Lines((0.0, 1.0), (float(first), float(last)), geometric=True)
 
 
 def piecewise(*knots: tuple[float, float]) -> Schedule:
@@ -98,7 +99,7 @@ def piecewise(*knots: tuple[float, float]) -> Schedule:
     where, value = (tuple(float(entry) for entry in column) for column in zip(*knots, strict=True))
     if any(later < earlier for earlier, later in zip(where, where[1:], strict=False)):
         raise ValueError(f"the knots of a piecewise schedule must be in ascending order, got {knots!r}")
-    return _Lines(where, value)
+    return Lines(where, value)
 
 
 def evaluate(parameter: Hyperparameter, progress: float, swarm: Swarm | None) -> Any:

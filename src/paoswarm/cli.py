@@ -1,0 +1,131 @@
+"""The command ``paoswarm``.
+
+.. code-block:: console
+
+    $ paoswarm study paper --out study
+    $ paoswarm study bbob --dims 2 5 10
+    $ paoswarm study my-study.toml --out my-study
+    $ paoswarm audit PAO PSO
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from paoswarm.study import presets
+from paoswarm.study.audit import centre_bias
+from paoswarm.study.config import ConfigurationError, method_named, read_study
+from paoswarm.study.engine import CellFailed
+from paoswarm.study.store import OtherStudy
+from paoswarm.study.study import Study
+
+QUICK = {"runs": 10}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; errors that a user can mend are one line on stderr."""
+    options = _parser().parse_args(arguments)
+    warnings.showwarning = lambda message, *_, **__: print(f"paoswarm: {message}", file=sys.stderr)
+    try:
+        options.run(options)
+    except (ConfigurationError, OtherStudy, CellFailed, ImportError, OSError, ValueError, TypeError) as error:
+        print(f"paoswarm: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\npaoswarm: interrupted; finished cells are kept, the same command goes on from there", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="paoswarm", description="Benchmark studies of particle swarms.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    study = commands.add_parser("study", help="run a benchmark study and write its report")
+    study.add_argument("study", help="'paper', 'bbob' or a TOML file")
+    study.add_argument("--out", type=Path, help="folder for runs, figures and report (default: study-NAME)")
+    study.add_argument("--problems", nargs="+", metavar="NAME", help="only these problems")
+    study.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods of the study")
+    study.add_argument("--dims", nargs="+", type=int, metavar="D", help="dimensions")
+    study.add_argument("--runs", type=int, help="runs of each method on each problem")
+    study.add_argument("--seed", type=int, help="seed of everything")
+    study.add_argument("--quick", action="store_true", help=f"{QUICK['runs']} runs, to have a look")
+    study.add_argument("--peers", action="store_true", help="bbob: with SciPy's DE and CMA-ES")
+    study.add_argument("--workers", type=int, default=-1, help="processes (default: one per core)")
+    study.set_defaults(run=_study)
+    audit = commands.add_parser("audit", help="tell whether methods profit from an optimum at the centre of the box")
+    audit.add_argument("methods", nargs="+", metavar="METHOD", help="PAO, PSO, PSO:paper, ...")
+    audit.add_argument("--dim", type=int, default=8)
+    audit.add_argument("--runs", type=int, default=30)
+    audit.set_defaults(run=_audit)
+    return parser
+
+
+def _study(options: argparse.Namespace) -> None:
+    changed: dict[str, Any] = dict(QUICK) if options.quick else {}
+    given = {"problems": options.problems, "dims": options.dims, "runs": options.runs, "seed": options.seed}
+    changed |= {name: value for name, value in given.items() if value is not None}
+    if options.study == "paper":
+        study = presets.paper(**changed)
+    elif options.study == "bbob":
+        study = presets.bbob(peers=options.peers, **changed)
+    elif options.study.endswith(".toml"):
+        study = _changed(read_study(options.study), changed)
+    else:
+        raise ConfigurationError(
+            f"unknown study {options.study!r}; known are paper, bbob, or a file that ends in .toml"
+        )
+    if options.methods is not None:
+        study = _only(study, options.methods)
+    name = Path(options.study).stem
+    folder = options.out or Path(f"study-{name}" + ("-quick" if options.quick else ""))
+    how = {"workers": options.workers, "progress": sys.stderr.isatty()}
+    print(_announcement(study, folder), flush=True)
+    results = study.run(folder, **how)
+    # Statistics and figures need libraries that are slow to load: not before the runs are done.
+    from paoswarm.study.claims import paper_sections
+    from paoswarm.study.publish import publish
+    from paoswarm.study.words import findings
+
+    path = publish(results, folder, sections=paper_sections(results, study, folder, **how))
+    print("\n" + "\n\n".join(findings(results)))
+    print(f"\nThe report: {path}")
+
+
+def _changed(study: Study, changed: dict[str, Any]) -> Study:
+    return dataclasses.replace(study, **changed)
+
+
+def _only(study: Study, names: list[str]) -> Study:
+    """The study with some of its methods."""
+    unknown = [name for name in names if name not in study.methods]
+    if unknown:
+        raise ConfigurationError(f"--methods: unknown {unknown[0]!r}; this study has {', '.join(study.methods)}")
+    reference = study.reference if study.reference in names else names[0]
+    methods = {name: study.methods[name] for name in names}
+    return _changed(study, {"methods": methods, "reference": reference, "groups": None})
+
+
+def _announcement(study: Study, folder: Path) -> str:
+    cells = study.cells()
+    evaluations = sum(cell.runs * cell.budget for cell in cells)
+    return (
+        f"{study.title}: {len(study.problems)} problems x {len(study.dims)} dimensions x {len(study.methods)} methods "
+        f"x {study.runs} runs, {evaluations:.2g} evaluations, into {folder}"
+    )
+
+
+def _audit(options: argparse.Namespace) -> None:
+    methods = [method_named(name) for name in options.methods]
+    for name, method in zip(options.methods, methods, strict=True):
+        verdict = centre_bias(method, dim=options.dim, runs=options.runs)
+        print(verdict._replace(method=name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

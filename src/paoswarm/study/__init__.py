@@ -1,0 +1,1 @@
+"""Benchmark studies: configuration -> runs on disk -> statistics -> figures and report."""

@@ -1,0 +1,160 @@
+"""Other people's optimisers in a study.
+
+An adapter is any callable ``adapter(fun, bounds, *, population, seed)`` that minimises ``fun`` (one point, or rows of
+points) until it is stopped: the study counts evaluations, ends the run when the budget is spent and keeps the best
+value after every ``population`` evaluations. Nothing has to be returned.
+
+>>> import numpy as np
+>>> import paoswarm as ps
+>>> def random_search(fun, bounds, *, population, seed):
+...     rng = np.random.default_rng(seed)
+...     while True:
+...         fun(rng.uniform(*bounds.T, size=(population, len(bounds))))
+>>> study = ps.Study(problems=["sphere"], dims=[2], methods={"PAO": ps.PAO(), "random": random_search}, runs=5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paoswarm.study.results import Floats
+
+Adapter = Callable[..., Any]
+
+
+class BudgetSpent(BaseException):
+    """Ends a foreign optimiser. Not an Exception, since some of them swallow those."""
+
+
+class CountedObjective:
+    """The objective as a foreign optimiser sees it: it counts, remembers the best, and ends the run in time."""
+
+    def __init__(self, problem: Callable[[Floats], Any], budget: int, every: int) -> None:
+        self._problem = problem
+        self._budget = budget
+        self._every = every
+        self._spent = 0
+        self._values: list[Floats] = []
+
+    def __call__(self, x: Any) -> Any:
+        """The value of a point ``(d,)``, or of rows ``(m, d)``."""
+        points = np.atleast_2d(np.array(x, dtype=float))
+        left = self._budget - self._spent
+        if left <= 0:
+            raise BudgetSpent
+        values = np.asarray(self._problem(points[:left]), dtype=float)
+        self._spent += len(values)
+        self._values.append(values)
+        if len(values) < len(points):
+            raise BudgetSpent
+        return float(values[0]) if np.ndim(x) == 1 else values
+
+    def exhaust(self, adapter: Adapter, bounds: Floats, *, population: int, seed: int) -> None:
+        """Run an optimiser to the end of the budget, or to its own; NumPy's global random state is left as it was."""
+        with _global_seed(seed), suppress(BudgetSpent):
+            adapter(self, np.asarray(bounds, dtype=float), population=population, seed=seed)
+        if self._spent == 0:
+            raise ValueError("the optimiser ended without evaluating a single point")
+
+    def trace(self) -> tuple[np.ndarray, Floats]:
+        """Evaluations and best values so far; after its own end an optimiser keeps its last best."""
+        values = np.concatenate(self._values)
+        best = np.minimum.accumulate(np.where(np.isnan(values), np.inf, values))
+        steps = -(-self._budget // self._every)
+        evaluations = np.minimum(self._every * np.arange(1, steps + 1), self._budget)
+        return evaluations, best[np.minimum(evaluations, len(best)) - 1]
+
+
+@contextmanager
+def _global_seed(seed: int) -> Iterator[None]:
+    """Some libraries draw from NumPy's global generator only."""
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+@dataclass(frozen=True)
+class SciPyDE:
+    """`scipy.optimize.differential_evolution` with the study's population, without early stop and polishing.
+
+    Everything else has SciPy's defaults (best1bin, dithered factor 0.5 to 1, recombination 0.7, immediate updating).
+    """
+
+    strategy: Any = "best1bin"
+    recombination: float = 0.7
+
+    def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
+        """Minimise until stopped."""
+        from scipy.optimize import differential_evolution
+
+        low, high = bounds.T
+        first = np.random.default_rng(seed).uniform(low, high, size=(population, len(low)))
+        differential_evolution(
+            fun,
+            list(zip(low, high, strict=True)),  # type: ignore[arg-type]
+            strategy=self.strategy,
+            recombination=self.recombination,
+            init=first,
+            maxiter=10**9,
+            tol=0.0,
+            polish=False,
+            rng=seed,
+        )
+
+
+@dataclass(frozen=True)
+class CMAES:
+    """CMA-ES of the package ``cma``, restarted with twice the population whenever it stops by itself (IPOP).
+
+    Starts at a uniformly drawn point with a standard deviation of ``sigma`` box widths; the first population is its
+    own default, 4 + 3 ln d, not the study's.
+    """
+
+    sigma: float = 0.25
+
+    def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
+        """Minimise until stopped."""
+        cma = _need("cma", "peers")
+        rng = np.random.default_rng(seed)
+        low, high = bounds.T
+        size = 4 + int(3 * np.log(len(low)))
+        while True:
+            options = {"bounds": [low, high], "CMA_stds": high - low, "popsize": size, "verbose": -9}
+            options |= {"seed": int(rng.integers(1, 2**31)), "verb_log": 0, "verb_disp": 0}
+            search = cma.CMAEvolutionStrategy(rng.uniform(low, high), self.sigma, options)
+            while not search.stop():
+                points = search.ask()
+                search.tell(points, fun(np.asarray(points)).tolist())
+            size *= 2
+
+
+@dataclass(frozen=True)
+class Freelunch:
+    """An optimiser of the package ``freelunch``, the code behind Champneys and Rogers' study, as released."""
+
+    optimiser: str = "PAO"
+
+    def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
+        """Minimise until stopped."""
+        freelunch = _need("freelunch", "peers")
+        search = getattr(freelunch, self.optimiser)(obj=fun, bounds=bounds)
+        search.hypers = {**search.hypers, "N": population, "G": 10**6}
+        search(n_return=1, full_output=False)
+
+
+def _need(module: str, extra: str) -> Any:
+    """Import an optional package, or say how to get it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"this adapter needs {module}; install it with: pip install 'paoswarm[{extra}]'") from error

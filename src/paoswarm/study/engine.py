@@ -1,0 +1,118 @@
+"""Runs the cells of a study that are not on disk yet, on as many cores as wanted."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from paoswarm.study.cells import Cell, Runs
+from paoswarm.study.results import Key
+from paoswarm.study.store import DamagedFile, Store
+
+
+class CellFailed(RuntimeError):
+    """A cell could not be run; the finished ones are kept."""
+
+
+def finish(cells: list[Cell], store: Store, version: str, *, workers: int, progress: bool) -> dict[Key, Runs]:
+    """All cells of a study: from disk where they are there and sound, run and stored otherwise."""
+    store.open()
+    store.clean()
+    descriptions = {cell.key: cell.description(version) for cell in cells}
+    missing = [cell for cell in cells if _stored(store, cell.key, descriptions[cell.key]) is None]
+    with _bar(progress, len(cells), len(cells) - len(missing)) as advance:
+        for key in _run(missing, store, descriptions, workers):
+            advance(key)
+    done = {}
+    for cell in cells:
+        runs = store.read(cell.key, descriptions[cell.key])
+        assert runs is not None
+        done[cell.key] = runs
+    return done
+
+
+def _stored(store: Store, key: Key, description: dict[str, Any]) -> Runs | None:
+    try:
+        return store.read(key, description)
+    except DamagedFile as damage:
+        warnings.warn(f"{damage}; its cell is run again", RuntimeWarning, stacklevel=4)
+        return None
+
+
+def _run(cells: list[Cell], store: Store, descriptions: dict[Key, Any], workers: int) -> Iterator[Key]:
+    """Run cells and give their keys as they are done."""
+    if workers == 1 or len(cells) <= 1:
+        for cell in cells:
+            yield _run_and_store(cell, store, descriptions[cell.key])
+        return
+    pool = ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker)
+    try:
+        tasks = [pool.submit(_run_and_store, cell, store, descriptions[cell.key]) for cell in cells]
+        for task in as_completed(tasks):
+            yield task.result()
+    except BrokenProcessPool as error:
+        raise CellFailed("a worker process died; what is finished is kept: start the study again to go on") from error
+    finally:  # also on Ctrl-C: cells that have begun are given up, finished ones are on disk
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
+def _run_and_store(cell: Cell, store: Store, description: dict[str, Any]) -> Key:
+    try:
+        runs = cell.run()
+    except Exception as error:
+        problem, dim, method = cell.key
+        raise CellFailed(
+            f"{method} on {problem} in {dim} dimensions failed: {type(error).__name__}: {error}; "
+            "what is finished is kept"
+        ) from error
+    store.write(cell.key, description, runs)
+    return cell.key
+
+
+def _prepare_worker() -> None:
+    """A worker leaves interrupts to its parent, and ends with it even if that is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: Any) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+class _bar:
+    """A tqdm bar over cells with the remaining time, or nothing."""
+
+    def __init__(self, wanted: bool, total: int, done: int) -> None:
+        self._bar: Any = None
+        if wanted:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError as error:
+                raise ImportError("progress=True needs tqdm; install pip install 'paoswarm[study]'") from error
+            self._bar = tqdm(total=total, initial=done, unit="cell", dynamic_ncols=True, smoothing=0.1)
+
+    def __enter__(self) -> Callable[[Key], None]:
+        return self._advance
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _advance(self, key: Key) -> None:
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"{key.method} on {key.problem} {key.dim}-D", refresh=False)
+            self._bar.update()

@@ -1,0 +1,107 @@
+"""Ready-made studies: the paper's, and COCO's bbob suite."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from paoswarm.algorithms.character import HyperparameterWarning
+from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.pao import PAO
+from paoswarm.algorithms.pso import PSO
+from paoswarm.algorithms.qpso import QPSO
+from paoswarm.algorithms.sade import SADE
+from paoswarm.core.noise import covariance
+from paoswarm.problems import names
+from paoswarm.study.adapters import CMAES, Adapter, SciPyDE
+from paoswarm.study.study import Study
+
+PAPER = "Paper presets"
+LITERATURE = "Literature defaults"
+
+
+def paper_methods() -> dict[str, Method | Adapter]:
+    """PAO and its comparators, with the paper's hyperparameters and with the literature's where those differ."""
+    return {
+        "PAO": PAO.paper(),
+        "PSO": PSO.paper(),
+        "QPSO": QPSO.paper(),
+        "DE": DE.paper(),
+        "SADE": SADE.paper(),
+        "PSO (literature)": PSO(),
+        "DE (literature)": DE(),
+        "SADE (literature)": SADE(),
+    }
+
+
+def paper(**options: Any) -> Study:
+    """Champneys and Rogers' comparison: nine functions in 2 and 8 dimensions, 100 runs of 100 generations of 100.
+
+    ``options`` replace fields of the `Study`.
+    """
+    return Study(
+        **{
+            "problems": list(names),
+            "methods": paper_methods(),
+            "dims": [2, 8],
+            "title": "PAO and its comparators on nine functions",
+            "groups": {
+                PAPER: ("PAO", "PSO", "QPSO", "DE", "SADE"),
+                LITERATURE: ("PAO", "PSO (literature)", "QPSO", "DE (literature)", "SADE (literature)"),
+            },
+            **options,
+        }
+    )
+
+
+def hyperparameters(**options: Any) -> Study:
+    """PAO with one hyperparameter changed at a time, for what the paper says about each of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HyperparameterWarning)  # some are meant to disappoint
+        methods = {
+            "default": PAO(),
+            "mass 4": PAO(mass=4.0),
+            "stiffness 4": PAO(stiffness=4.0),
+            "damping 2": PAO(damping=2.0),
+            "noise 16": PAO(noise=16.0),
+        }
+    return Study(
+        **{
+            "problems": ["sphere", "rastrigin"],
+            "methods": methods,
+            "dims": [8],
+            "title": "One hyperparameter at a time",
+            **options,
+        }
+    )
+
+
+def bbob(dims: Sequence[int] = (2, 5, 10), *, peers: bool = False, **options: Any) -> Study:
+    """The 24 functions of COCO's bbob suite, 15 instances each, 1000 evaluations per unknown, populations of 50.
+
+    With ``peers``, SciPy's differential evolution and CMA-ES take part.
+    """
+    methods: dict[str, Method | Adapter] = {
+        "PAO": PAO(),
+        "PAO (covariance)": PAO(noise_scale=covariance),
+        "PSO": PSO(),
+        "QPSO": QPSO(),
+        "DE": DE(),
+        "SADE": SADE(),
+    }
+    if peers:
+        methods |= {"SciPy DE": SciPyDE(), "CMA-ES": CMAES()}
+    return Study(
+        **{
+            "problems": [f"bbob-f{number}" for number in range(1, 25)],
+            "methods": methods,
+            "dims": list(dims),
+            "runs": 15,
+            "population": 50,
+            "evaluations_per_unknown": 1000,
+            "title": "The bbob suite of COCO",
+            **options,
+        }
+    )

@@ -1,0 +1,83 @@
+"""What a study has found: for every problem, dimension and method the error of each run over its evaluations.
+
+Statistics, figures and the report read this and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Key(NamedTuple):
+    """One cell of a study."""
+
+    problem: str
+    dim: int
+    method: str
+
+
+class Trace(NamedTuple):
+    """How the runs of one cell went."""
+
+    evaluations: NDArray[np.int64]  # (g,) points evaluated so far
+    error: Floats  # (runs, g) best value so far above the known minimum; never negative, inf while nothing was finite
+
+    @property
+    def final(self) -> Floats:
+        """The error of each run at its end, ``(runs,)``."""
+        return self.error[:, -1]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The finished cells of a study.
+
+    Attributes
+    ----------
+    title : str
+    reference : str
+        The method that the report is about; one of ``methods``.
+    problems, dims, methods : tuples
+        In the order of the study; every combination is in ``traces``.
+    groups : mapping of str to tuple of str
+        Sets of methods that are compared with each other; each holds the reference.
+    titles : mapping of str to str
+        Readable names of the problems.
+    descriptions : mapping of str to str
+        Each method with its hyperparameters, in one line.
+    facts : mapping of str to str
+        What else a reader must know: runs, population, seed, versions.
+    traces : mapping of Key to Trace
+    """
+
+    title: str
+    reference: str
+    problems: tuple[str, ...]
+    dims: tuple[int, ...]
+    methods: tuple[str, ...]
+    groups: Mapping[str, tuple[str, ...]]
+    titles: Mapping[str, str]
+    descriptions: Mapping[str, str]
+    traces: Mapping[Key, Trace]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def trace(self, problem: str, dim: int, method: str) -> Trace:
+        """The runs of one cell."""
+        return self.traces[Key(problem, dim, method)]
+
+    def final(self, problem: str, dim: int, method: str) -> Floats:
+        """Final errors of one cell, ``(runs,)``."""
+        return self.trace(problem, dim, method).final
+
+    def tasks(self, dims: Sequence[int] | None = None) -> Iterator[tuple[str, int]]:
+        """Every problem in every dimension."""
+        for dim in self.dims if dims is None else dims:
+            for problem in self.problems:
+                yield problem, dim

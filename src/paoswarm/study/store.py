@@ -1,0 +1,144 @@
+"""The runs of a study on disk: one Parquet file per cell, written whole or not at all.
+
+Each file has the columns ``run, evaluations, best, minimum`` and, as metadata under the key ``paoswarm``, what was run
+(JSON) and a checksum of the numbers. Any program that reads Parquet can read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paoswarm.study.cells import Runs
+from paoswarm.study.results import Key
+
+_KEY = b"paoswarm"
+
+
+class DamagedFile(Exception):
+    """A file that does not hold what it should; its cell has to be run again."""
+
+
+class OtherStudy(ValueError):
+    """A file that holds runs made with other settings; it is not touched."""
+
+
+class Store:
+    """The folder of a study."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def open(self) -> None:
+        """Make the folder and prove that it can be written to, before the first run."""
+        _pyarrow()
+        try:
+            (self.folder / "runs").mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder / "runs"):
+                pass
+        except OSError as error:
+            raise OSError(
+                f"cannot write the study's results to {self.folder}: {error.strerror or error}; choose another folder"
+            ) from error
+
+    def path(self, key: Key) -> Path:
+        """The file of a cell; names are made safe for every file system."""
+        return self.folder / "runs" / f"{_safe(key.problem)}-{key.dim}d" / f"{_safe(key.method)}.parquet"
+
+    def write(self, key: Key, description: dict[str, Any], runs: Runs) -> None:
+        """Keep a finished cell. It is complete on disk before its name exists, so that a kill leaves all or nothing."""
+        pa, pq = _pyarrow()
+        count, steps = runs.best.shape
+        columns: dict[str, np.ndarray] = {
+            "run": np.repeat(np.arange(count, dtype=np.int32), steps),
+            "evaluations": np.tile(runs.evaluations.astype(np.int64), count),
+            "best": runs.best.ravel(),
+            "minimum": np.repeat(runs.minimum, steps),
+        }
+        text = json.dumps({"description": description, "sha256": _digest(columns, description)}, sort_keys=True)
+        table = pa.table(columns).replace_schema_metadata({_KEY: text.encode()})
+        path = self.path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
+        try:
+            with unfinished.open("wb") as file:
+                pq.write_table(table, file, compression="zstd")
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+    def read(self, key: Key, description: dict[str, Any]) -> Runs | None:
+        """The runs of a cell; None where there are none yet.
+
+        Raises `DamagedFile` for a file that cannot be trusted and `OtherStudy` for one with other settings.
+        """
+        path = self.path(key)
+        if not path.exists():
+            return None
+        try:
+            columns, known = _load(path)
+        except Exception as error:
+            raise DamagedFile(f"{path} is damaged ({type(error).__name__}: {error})") from error
+        for name, now in description.items():
+            if known.get(name) != now:
+                raise OtherStudy(
+                    f"{path} holds runs with {name} = {known.get(name)!r}, but this study has {name} = {now!r}; "
+                    "choose another folder, or delete that file to run its cell again"
+                )
+        count = int(columns["run"].max()) + 1
+        return Runs(
+            columns["evaluations"].reshape(count, -1)[0],
+            columns["best"].reshape(count, -1),
+            columns["minimum"].reshape(count, -1)[:, 0],
+        )
+
+    def clean(self) -> None:
+        """Remove what a killed study left unfinished."""
+        for left in (self.folder / "runs").glob("*/*.unfinished"):
+            left.unlink(missing_ok=True)
+
+
+def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Columns and description of a file, verified."""
+    _, pq = _pyarrow()
+    # No threads: they would not survive in worker processes that are forked later.
+    table = pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
+    kept = json.loads((table.schema.metadata or {})[_KEY])
+    columns = {name: table[name].to_numpy() for name in ("run", "evaluations", "best", "minimum")}
+    if kept["sha256"] != _digest(columns, kept["description"]):
+        raise ValueError("the checksum does not match")
+    return columns, kept["description"]
+
+
+def _digest(columns: dict[str, np.ndarray], description: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name, column in columns.items():
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()
+
+
+def _safe(name: str) -> str:
+    """A file name for any text: readable where possible, and different for different texts."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60]
+    return plain if plain == name else f"{plain}-{zlib.crc32(name.encode()):08x}"
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("studies keep their runs as Parquet files; install pip install 'paoswarm[study]'") from error
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,210 @@
+"""`Study`: which methods meet which problems, how often and with what budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from paoswarm.algorithms.method import Method
+from paoswarm.optimize.initial import design_name
+from paoswarm.optimize.problem import whole_number
+from paoswarm.study import engine
+from paoswarm.study.adapters import Adapter
+from paoswarm.study.cells import Cell, ProblemSource, Runs, describe, make_problem
+from paoswarm.study.results import Key, Results, Trace
+from paoswarm.study.store import Store
+
+
+@dataclass(frozen=True)
+class Study:
+    """A benchmark study.
+
+    Parameters
+    ----------
+    problems : sequence of str or functions
+        Names (`paoswarm.problems.names`, with suffixes such as ``rastrigin-shifted``; ``bbob-f15``), or functions of
+        the dimension that return a `paoswarm.problems.Problem`.
+    methods : dict of str to Method or adapter
+        The competitors by name; see `paoswarm.study.adapters` for other people's.
+    dims : sequence of int
+    runs : int
+        Independent runs of each method on each problem. Run r has the same seed for all methods, so that they can be
+        compared in pairs.
+    population : int
+        Particles.
+    generations : int
+        After the first swarm; the budget is ``population * (generations + 1)`` evaluations.
+    evaluations_per_unknown : int, optional
+        Instead of ``generations``: the budget is this many evaluations times the dimension.
+    init : str
+        How the first swarms fill the box.
+    seed : int
+    title : str
+    reference : str, optional
+        The method that the report is about; the first one by default.
+    groups : dict of str to sequences of method names, optional
+        Sets of methods that are compared with each other; all of them by default. The reference belongs to each.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> study = ps.Study(
+    ...     problems=["sphere", "rastrigin-shifted"],
+    ...     methods={"PAO": ps.PAO(), "PSO": ps.PSO()},
+    ...     dims=[2],
+    ...     runs=20,
+    ...     generations=50,
+    ... )
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = study.run(folder)
+    >>> results.final("sphere", 2, "PAO").shape
+    (20,)
+    """
+
+    problems: Sequence[ProblemSource]
+    methods: Mapping[str, Method | Adapter]
+    dims: Sequence[int] = (2, 8)
+    runs: int = 100
+    population: int = 100
+    generations: int = 100
+    evaluations_per_unknown: int | None = None
+    init: str = "random"
+    seed: int = 1
+    title: str = "Benchmark study"
+    reference: str | None = None
+    groups: Mapping[str, Sequence[str]] | None = None
+    _names: tuple[str, ...] = field(init=False, repr=False)
+    _titles: dict[str, str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__.__get__(self)
+        for name, least in (("runs", 1), ("population", 2), ("generations", 0), ("seed", 0)):
+            put(name, whole_number(name, getattr(self, name), least))
+        if self.evaluations_per_unknown is not None:
+            put("evaluations_per_unknown", whole_number("evaluations_per_unknown", self.evaluations_per_unknown, 1))
+        put("init", design_name(self.init))
+        put("dims", tuple(whole_number("dims", dim, 1) for dim in _listed("dims", self.dims)))
+        put("problems", tuple(_listed("problems", self.problems)))
+        if not isinstance(self.methods, Mapping) or not self.methods:
+            raise ValueError(f"methods must be a dict of names and methods, with one at least, got {self.methods!r}")
+        for name, method in self.methods.items():
+            if not isinstance(name, str) or not name.strip():
+                raise ValueError(f"methods: a name must be text that is not empty, got {name!r}")
+            if isinstance(method, type) or not (isinstance(method, Method) or callable(method)):
+                raise TypeError(f"methods: {name!r} must be a method such as PAO() or an adapter, got {method!r}")
+            if isinstance(method, Method):
+                try:
+                    method.check_swarm((self.population,))
+                except ValueError as error:
+                    raise ValueError(f"methods: {name!r} with population = {self.population}: {error}") from error
+        for dim in self.dims:
+            if self.budget(dim) < self.population:
+                raise ValueError(
+                    f"evaluations_per_unknown = {self.evaluations_per_unknown} does not pay for one population of "
+                    f"{self.population} in {dim} dimensions"
+                )
+        made = {dim: [make_problem(source, dim) for source in self.problems] for dim in self.dims}
+        names = tuple(problem.name for problem in made[self.dims[0]])
+        if len(set(names)) < len(names):
+            raise ValueError(f"problems: names must differ, got {list(names)}")
+        put("_names", names)
+        put("_titles", {problem.name: problem.title for problem in made[self.dims[0]]})
+        reference = next(iter(self.methods)) if self.reference is None else self.reference
+        if reference not in self.methods:
+            raise ValueError(f"reference must be one of the methods {list(self.methods)}, got {reference!r}")
+        put("reference", reference)
+        groups = {"All methods": tuple(self.methods)} if self.groups is None else dict(self.groups)
+        for name, members in groups.items():
+            unknown = [member for member in members if member not in self.methods]
+            if unknown or reference not in members:
+                what = (
+                    f"{unknown[0]!r} is not among the methods" if unknown else f"the reference {reference!r} is missing"
+                )
+                raise ValueError(f"groups: {name!r}: {what} {list(self.methods)}")
+        put("groups", {name: tuple(members) for name, members in groups.items()})
+
+    def budget(self, dim: int) -> int:
+        """Evaluations of each run."""
+        if self.evaluations_per_unknown is not None:
+            return self.evaluations_per_unknown * dim
+        return self.population * (self.generations + 1)
+
+    def cells(self) -> list[Cell]:
+        """Everything that has to be run."""
+        return [
+            Cell(
+                key=Key(problem, dim, name),
+                source=source,
+                method=method,
+                runs=self.runs,
+                population=self.population,
+                budget=self.budget(dim),
+                init=self.init,
+                seed=self.seed,
+            )
+            for dim in self.dims
+            for problem, source in zip(self._names, self.problems, strict=True)
+            for name, method in self.methods.items()
+        ]
+
+    def run(self, folder: str | os.PathLike[str], *, workers: int = 1, progress: bool = False) -> Results:
+        """Run what is not in the folder yet, and load everything.
+
+        Every finished cell is kept as a Parquet file at once. Interrupted or killed, the study goes on where it was
+        when it is started again with the same folder, and ends with the same numbers.
+
+        Parameters
+        ----------
+        folder : path
+            Where the runs are kept. Runs with other settings there are an error, not overwritten.
+        workers : int
+            Processes (-1: one per core). With more than one, a script needs ``if __name__ == "__main__":``.
+        progress : bool
+            Show a bar with the remaining time (needs tqdm).
+        """
+        count = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
+        done = engine.finish(self.cells(), Store(folder), version("paoswarm"), workers=count, progress=progress)
+        assert self.reference is not None
+        assert self.groups is not None
+        return Results(
+            title=self.title,
+            reference=self.reference,
+            problems=self._names,
+            dims=tuple(self.dims),
+            methods=tuple(self.methods),
+            groups={name: tuple(members) for name, members in self.groups.items()},
+            titles=self._titles,
+            descriptions={name: describe(method) for name, method in self.methods.items()},
+            traces={key: trace_of(runs) for key, runs in done.items()},
+            facts=self._facts(),
+        )
+
+    def _facts(self) -> dict[str, str]:
+        budgets = {dim: self.budget(dim) for dim in self.dims}
+        same = len(set(budgets.values())) == 1
+        each = f"{budgets[self.dims[0]]}" if same else ", ".join(f"{b} in {d}-D" for d, b in budgets.items())
+        return {
+            "Runs": f"{self.runs} of each method on each problem, with the same seeds for all methods",
+            "Budget": f"{each} evaluations a run, in populations of {self.population}",
+            "First population": f"{self.init}, seed {self.seed}",
+            "Software": f"paoswarm {version('paoswarm')}, NumPy {np.__version__}",
+        }
+
+
+def trace_of(runs: Runs) -> Trace:
+    """The errors of stored runs; rounding may put a best value just below the known minimum."""
+    return Trace(runs.evaluations, np.maximum(runs.best - runs.minimum[:, None], 0.0))
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
+        raise ValueError(f"{name} must be a list with one entry at least, got {given!r}")
+    if len(set(map(repr, given))) < len(given):
+        raise ValueError(f"{name} has an entry twice: {list(given)!r}")
+    return list(given)
