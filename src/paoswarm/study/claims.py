@@ -15,7 +15,6 @@ from paoswarm.study.presets import LITERATURE, PAPER, hyperparameters, paper
 from paoswarm.study.report import Section
 from paoswarm.study.results import Results
 from paoswarm.study.study import Study
-from paoswarm.study.words import short
 
 UNIMODAL = ("sphere", "ellipsoid", "rotated_ellipsoid", "power_sum")
 OTHERS = ("rosenbrock", "griewank", "rastrigin", "ackley", "schwefel")
@@ -145,9 +144,9 @@ def _exact_optima(results: Results, group: Sequence[str]) -> Finding:
     rastrigin, ackley = (results.final(problem, 2, "PAO") for problem in ("rastrigin", "ackley"))
     exact = int(np.sum(rastrigin == 0))
     text = (
-        f"Rastrigin exactly 0 in {exact} of {len(rastrigin)} runs; Ackley {short(float(ackley.mean()))} in the mean, "
+        f"Rastrigin exactly 0 in {exact} of {len(rastrigin)} runs; Ackley {ackley.mean():.2g} in the mean, "
     )
-    text += f"{short(float(ackley.max()))} at worst"
+    text += f"{ackley.max():.2g} at worst"
     return Finding(text, HOLDS if exact == len(rastrigin) and ackley.mean() < 1e-13 else PARTLY if exact else FAILS)
 
 
@@ -208,7 +207,7 @@ def _compared(results: Results, variant: str, *, slower: bool) -> Finding:
         usual, changed = (
             float(np.median(results.trace("sphere", dim, m).error[:, step])) for m in ("default", variant)
         )
-        parts.append(f"{name} {short(changed)} instead of {short(usual)}")
+        parts.append(f"{name} {changed:.2g} instead of {usual:.2g}")
         as_claimed.append(changed > usual if slower else changed < usual)
     verdict = HOLDS if all(as_claimed) else PARTLY if any(as_claimed) else FAILS
     return Finding(f"{variant} on the {dim}-D sphere, median error: {'; '.join(parts)}", verdict)

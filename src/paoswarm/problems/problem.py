@@ -1,0 +1,164 @@
+"""A problem whose answer is known, and the same landscape moved or turned inside its box."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from paoswarm.core.walled import Floats
+from paoswarm.optimize.problem import whole_number
+
+_SUFFIX = r"-(shifted|rotated)(\d*)"
+
+
+def split_name(name: str) -> tuple[str, list[tuple[str, int]]]:
+    """The function's own name, and what was done to it with which seed; a suffix without number means seed 1.
+
+    >>> split_name("rastrigin-shifted7-rotated")
+    ('rastrigin', [('shifted', 7), ('rotated', 1)])
+    """
+    found = re.search(rf"(?:{_SUFFIX})*\Z", name)
+    assert found is not None  # it matches the empty end of any text
+    return name[: found.start()], [(how, int(seed or 1)) for how, seed in re.findall(_SUFFIX, found[0])]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A function on a box, with its known optimum. Call it with points ``(..., d)`` to get values ``(...)``.
+
+    Its value at x is ``function(anchor + (x - optimum) @ matrix)``, or ``function(x)`` as long as nothing has been
+    shifted or rotated.
+
+    Attributes
+    ----------
+    name, title : str
+        For programs and for readers.
+    lower, upper : (d,) arrays
+        The box.
+    optimum : (d,) array
+        The point x* of the box where the value is smallest.
+    minimum : float
+        That value, f*.
+    function : callable
+        The formula, ``(..., d) -> (...)``; a module-level function, so that problems can be sent to other processes.
+    confined : bool
+        Whether the formula has values below ``minimum`` outside the box, as Schwefel's has. A shifted or rotated
+        problem then continues it: the value at the nearest point of the function's own box plus the squared distance
+        to it, so that the optimum stays the global one.
+    anchor : (d,) array, optional
+        The function's own optimum, which a transformation carries to ``optimum``.
+    matrix : (d, d) array, optional
+        The rotation; rows are points.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> from paoswarm.problems import rastrigin
+    >>> problem = rastrigin(2).shifted().rotated(7)
+    >>> problem
+    Problem('rastrigin-shifted1-rotated7', dim=2)
+    >>> result = ps.minimize(problem, problem.bounds, vectorized=True, rng=1)
+    >>> bool(result.fun - problem.minimum < 1e-8)
+    True
+    """
+
+    name: str
+    title: str
+    lower: Floats
+    upper: Floats
+    optimum: Floats
+    minimum: float
+    function: Callable[[Any], Any]
+    confined: bool = False
+    anchor: Floats | None = None
+    matrix: Floats | None = None
+
+    instanced: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for field in ("lower", "upper", "optimum"):
+            array = np.array(getattr(self, field), dtype=float)
+            if array.ndim != 1 or array.shape != np.shape(self.lower):
+                raise ValueError(f"lower, upper and optimum are arrays of shape (d,), got {field} {array.shape}")
+            array.flags.writeable = False  # shared by all that is made from this problem
+            object.__setattr__(self, field, array)
+
+    @property
+    def dim(self) -> int:
+        """Number of unknowns."""
+        return len(self.lower)
+
+    @property
+    def bounds(self) -> Floats:
+        """The box as `minimize` takes it, ``(d, 2)``."""
+        return np.stack([self.lower, self.upper], axis=-1)
+
+    def __call__(self, x: ArrayLike) -> Floats:
+        """Values at points ``(..., d)``; what a point gets does not depend on its company, to the last bit."""
+        points = np.asarray(x, dtype=float)
+        if points.shape[-1:] != self.lower.shape:
+            raise ValueError(f"{self.name} takes points of shape (..., {self.dim}), got shape {points.shape}")
+        if self.anchor is None:
+            return self.function(points)
+        points = points - self.optimum
+        if self.matrix is not None:
+            # Row by row: in one product of the whole batch, BLAS may round a row according to how many there are.
+            points = (points[..., None, :] @ self.matrix)[..., 0, :]
+        points += self.anchor
+        if not self.confined:
+            return self.function(points)
+        inside = np.clip(points, self.lower, self.upper)
+        points -= inside
+        return self.function(inside) + np.vecdot(points, points)
+
+    def instance(self, run: int) -> Problem:
+        """The problem of a run: always this one. Problems with ``instanced = True`` differ from run to run."""
+        return self
+
+    def shifted(self, seed: int = 1) -> Problem:
+        """The same box, with the optimum moved to a random place in the middle 80 % of it; the minimum stays.
+
+        The place depends on the seed, the function's name and the dimension alone.
+        """
+        share = 0.1 + 0.8 * self._random("shifted", seed).random(self.dim)
+        return self._transformed("shifted", seed, optimum=self.lower + share * (self.upper - self.lower))
+
+    def rotated(self, seed: int = 1) -> Problem:
+        """The same box, with the landscape turned about its optimum by a random rotation; the minimum stays.
+
+        The rotation, uniform among all, depends on the seed, the function's name and the dimension alone.
+        """
+        matrix = _rotation(self._random("rotated", seed), self.dim)
+        return self._transformed("rotated", seed, matrix=matrix if self.matrix is None else matrix @ self.matrix)
+
+    def _random(self, how: str, seed: int) -> np.random.Generator:
+        own_name, _ = split_name(self.name)
+        stream = zlib.crc32(f"{own_name} {how}".encode())  # unlike hash(), the same in every process
+        return np.random.default_rng([whole_number("seed", seed, 0), stream, self.dim])
+
+    def _transformed(self, how: str, seed: int, **changes: Any) -> Problem:
+        return replace(
+            self,
+            name=f"{self.name}-{how}{seed}",
+            title=f"{self.title}, {how} (seed {seed})",
+            anchor=self.optimum if self.anchor is None else self.anchor,
+            **changes,
+        )
+
+    def __repr__(self) -> str:
+        return f"Problem({self.name!r}, dim={self.dim})"
+
+
+def _rotation(rng: np.random.Generator, d: int) -> Floats:
+    """A rotation drawn uniformly (Haar): orthogonal, with determinant 1."""
+    q, r = np.linalg.qr(rng.normal(size=(d, d)))
+    q *= np.sign(np.diagonal(r))  # without it, Q depends on LAPACK's choice of signs and is not uniform
+    if np.linalg.det(q) < 0:
+        q[:, 0] *= -1.0
+    return q
