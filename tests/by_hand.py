@@ -66,7 +66,7 @@ class Given:
     def __init__(self, normal=(), uniform=()):
         self._normal, self._uniform = list(normal), list(uniform)
 
-    def normal(self, *shape):
+    def normal(self, *shape, single=False):
         return self._next(self._normal, shape)
 
     def uniform(self, *shape):

@@ -107,7 +107,7 @@ def swarm(
         if len(levels) > 1:
             shade = np.ma.masked_where(~finite, np.searchsorted(levels, values).astype(float))
             ax.contourf(across, up, shade, levels=np.arange(len(levels)), cmap="Greys", vmax=1.8 * len(levels))
-    if method is not None:
+    if method is not None and method.has_law:
         law = method.step_law(state, progress, rng=0)
         for centre, covariance in zip(law.mean_position, _position_covariances(law), strict=True):
             variances, axes = np.linalg.eigh(covariance[np.ix_(dims, dims)])

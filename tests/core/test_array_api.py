@@ -92,7 +92,7 @@ def test_the_step_of_a_swarm():
         def __init__(self, deviates):
             self.deviates = deviates
 
-        def normal(self, *shape):
+        def normal(self, *shape, single=False):
             return self.deviates
 
     swarm = by_hand.drawn(3)

@@ -49,6 +49,7 @@ class Method(ABC):
 
     def check_swarm(self, shape: tuple[int, ...]) -> None:
         """Raise where the method cannot move a swarm of shape ``(*batch, n)``."""
+        check_walls(self.walls)
         if shape[-1] < self.smallest_swarm:
             raise ValueError(f"{type(self).__name__} needs n_particles >= {self.smallest_swarm}, got {shape[-1]}")
 
@@ -84,10 +85,16 @@ def check_parameter(name: str, parameter: Hyperparameter, low: float, high: floa
     """Raise where a number, or a function of progress, leaves ``[low, high]``."""
     if isinstance(parameter, Adaptive):
         raise TypeError(f"{name} must be a number or a function of progress in [0, 1]; only PAO takes Adaptive ones")
-    tried = [parameter(step / 20) for step in range(21)] if callable(parameter) else [parameter]
+    try:
+        tried = [parameter(step / 20) for step in range(21)] if callable(parameter) else [parameter]
+    except Exception as error:
+        raise TypeError(
+            f"{name} as a function of progress in [0, 1] failed: {type(error).__name__}: {error}"
+        ) from error
     for given in tried:
         number = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
         if number.dtype.kind not in "fiu" or number.ndim:
             raise TypeError(f"{name} must be a number or a function of progress in [0, 1], got {given!r}")
-        if not low <= number <= high:
-            raise ValueError(f"{name} must lie between {low:g} and {high:g}, got {given!r}")
+        if not (low <= number <= high and np.isfinite(number)):
+            allowed = f"lie between {low:g} and {high:g}" if np.isfinite(high) else f"be finite and not below {low:g}"
+            raise ValueError(f"{name} must {allowed}, got {given!r}")

@@ -154,6 +154,10 @@ class PAO(Method):
     def check_swarm(self, shape: tuple[int, ...]) -> None:
         """Raise where a hyperparameter is an array that does not fit the particles."""
         super().check_swarm(shape)
+        for pull in self.attractors:
+            needed = getattr(pull, "smallest_swarm", 1)
+            if shape[-1] < needed:
+                raise ValueError(f"PAO with {character.name_of(pull)} needs n_particles >= {needed}, got {shape[-1]}")
         character.check_shapes(self, shape)
 
     # How it behaves, in words and numbers
@@ -262,7 +266,7 @@ class PAO(Method):
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
         position, velocity, scale, factor, by = self._drift(state, draw, progress)
-        normal = draw.normal(2, *state.position.shape[-2:])
+        normal = draw.normal(2, *state.position.shape[-2:], single=True)
         d1, d2 = normal[..., 0, :, :], normal[..., 1, :, :]
         if factor is None:
             d1, d2 = scale * d1, scale * d2
@@ -328,7 +332,9 @@ class PAO(Method):
             return array
         name = character.name_of(source)
         try:
-            if getattr(array, "shape", None) != shape or (isinstance(array, np.ndarray) and array.dtype != float):
+            if not isinstance(state.position, np.ndarray):
+                array = state.position.__array_namespace__().broadcast_to(array, shape)
+            elif getattr(array, "shape", None) != shape or (isinstance(array, np.ndarray) and array.dtype != float):
                 array = np.broadcast_to(np.asarray(array, dtype=float), shape)
         except (TypeError, ValueError):
             raise ValueError(

@@ -20,7 +20,7 @@ class QPSO(Method):
         x \leftarrow a \pm \beta\,|\bar p - x| \ln(1/u), \qquad a = \frac{\phi_1 p + \phi_2 g}{\phi_1 + \phi_2}
 
     with :math:`\phi_1, \phi_2, u` and the sign drawn anew for every element; :math:`p` is the particle's own best,
-    :math:`g` the best of all and :math:`\bar p` the mean of all own bests. There is no velocity.
+    :math:`g` the best of all and :math:`\bar p` the mean of all own bests that are finite. There is no velocity.
 
     Parameters
     ----------

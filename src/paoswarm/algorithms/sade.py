@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from paoswarm.algorithms.de import check_enough, check_strategies
@@ -19,6 +21,7 @@ _KEEP_ALIVE = 0.01  # added to success rates (Qin, Huang and Suganthan 2009), so
 class Learning(NamedTuple):
     """What the population has learnt; every array has the runs on its first axes, ``s`` is the number of strategies."""
 
+    strategies: Array  # (*batch,) a number that stands for the strategies, in their order
     generation: Array  # (*batch,)
     probability: Array  # (*batch, s) of each strategy
     wins: Array  # (*batch, s) trials that replaced their parent, in this learning period
@@ -81,19 +84,22 @@ class SADE(Method):
     walls: str = "clip"
 
     def __post_init__(self) -> None:
-        if isinstance(self.strategies, str) or len(self.strategies) < 2:
-            raise ValueError(f"strategies needs two or more names, got {self.strategies!r}; DE has one")
+        if not isinstance(self.strategies, tuple | list) or len(self.strategies) < 2:
+            raise ValueError(f"strategies needs two or more names in a tuple, got {self.strategies!r}; DE has one")
         object.__setattr__(self, "strategies", tuple(self.strategies))
         check_strategies(self.strategies)
         for name, highest in (("factor", 2.0), ("crossover", 1.0)):
             pair = getattr(self, name)
             if not isinstance(pair, tuple | list) or len(pair) != 2:
                 raise ValueError(f"{name} must be a pair (mean, standard deviation), got {pair!r}")
-            check_parameter(f"{name}[0]", pair[0], 0.0, highest)
-            check_parameter(f"{name}[1]", pair[1], 0.0, highest)
+            for i, number in enumerate(pair):
+                if callable(number):
+                    raise TypeError(f"{name}[{i}] must be a number: SADE adapts by itself, got {number!r}")
+                check_parameter(f"{name}[{i}]", number, 0.0, highest)
+            object.__setattr__(self, name, tuple(pair))
         for name in ("learning_period", "rate_period", "rate_learning_period"):
             number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
                 raise ValueError(f"{name} must be a positive whole number of generations, got {number!r}")
         check_walls(self.walls)
 
@@ -116,14 +122,15 @@ class SADE(Method):
         """The swarm with nothing learnt yet, unless it has learnt with these strategies before."""
         xp = state.position.__array_namespace__()
         known = state.memory
-        s = len(self.strategies)
-        if isinstance(known, Learning) and known.probability.shape[-1] == s:
+        s, code = len(self.strategies), float(zlib.crc32(" ".join(self.strategies).encode()))
+        if isinstance(known, Learning) and bool(xp.all(known.strategies == code)):
             return state
         nothing = xp.zeros_like(state.global_value)
         none_each = nothing[..., None] + xp.zeros((s,))
         mean = nothing + self.crossover[0]
         return state._replace(
             memory=Learning(
+                strategies=nothing + code,
                 generation=nothing,
                 probability=none_each + 1.0 / s,
                 wins=none_each,

@@ -19,7 +19,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -31,8 +31,8 @@ from paoswarm.core.swarm import Swarm
 class RandomSource(Protocol):
     """What a stochastic attractor draws from: arrays of shape ``(*batch, *shape)``."""
 
-    def normal(self, *shape: int) -> Array:
-        """Standard normal deviates."""
+    def normal(self, *shape: int, single: bool = False) -> Array:
+        """Standard normal deviates; ``single``: in single precision where that is cheaper."""
 
     def uniform(self, *shape: int) -> Array:
         """Uniform deviates on [0, 1)."""
@@ -101,12 +101,13 @@ class DifferentialEvolution:
 
     factor: float = 0.5
     crossover: float = 0.9
+    smallest_swarm: ClassVar[int] = 4
 
     def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
         """The points of this generation."""
         n, d = swarm.n_particles, swarm.n_dimensions
-        if n < 4:
-            raise ValueError(f"differential evolution needs at least 4 particles, got {n}")
+        if n < self.smallest_swarm:
+            raise ValueError(f"differential evolution needs at least {self.smallest_swarm} particles, got {n}")
         best = swarm.best_position
         others = (rows(best, r) for r in partners(draw.uniform(n, 3)))
         donor = STRATEGIES["rand/1"].mutant(best, swarm.global_best, self.factor, *others)

@@ -67,10 +67,14 @@ def covariance(swarm: Swarm) -> Dense:
 
 
 def square_root(matrix: Array) -> Array:
-    """A factor ``B`` with ``B B^T = matrix`` for a covariance that may be singular."""
+    """A factor ``B`` with ``B B^T = matrix`` for a covariance that may be singular.
+
+    It does not depend on the signs of the eigenvectors, which rounding decides.
+    """
     xp = matrix.__array_namespace__()
     size, vectors, values = _principal(matrix)
-    return size[..., None] * vectors * xp.sqrt(values)[..., None, :]
+    root = (vectors * xp.sqrt(values)[..., None, :]) @ xp.matrix_transpose(vectors)
+    return size[..., None] * root
 
 
 def _principal(matrix: Array) -> tuple[Array, Array, Array]:

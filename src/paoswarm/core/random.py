@@ -76,8 +76,12 @@ class Draw:
         self._streams: dict[tuple[int, ...], list[np.random.SFC64]] = {}
         self._stock: dict[tuple[int, ...], list[Deviates]] = {}
 
-    def normal(self, *shape: int) -> Deviates:
-        """Standard normal deviates of shape ``(*batch, *shape)``."""
+    def normal(self, *shape: int, single: bool = False) -> Deviates:
+        """Standard normal deviates of shape ``(*batch, *shape)``.
+
+        With ``single`` they may come in single precision, the same numbers at less cost, for callers that at once
+        multiply them with arrays in double precision: anything else would round differently in large batches.
+        """
         stock = self._stock.get(shape)
         if not stock:
             if shape not in self._streams:
@@ -85,11 +89,12 @@ class Draw:
             size = math.prod(shape)
             ahead = max(1, _AHEAD // max(1, size * len(self.generators)))
             many = _box_muller(self._streams[shape], ahead, size)
-            if ahead > 1:  # small enough to be converted once for those who multiply it; the numbers are the same
+            if ahead > 1:  # small enough to be converted once; the numbers are the same
                 many = many.astype(np.float64)
             stock = [many[:, i].reshape((*self.batch, *shape)) for i in reversed(range(ahead))]
             self._stock[shape] = stock
-        return stock.pop()
+        deviates = stock.pop()
+        return deviates if single else deviates.astype(np.float64, copy=False)
 
     def uniform(self, *shape: int) -> Deviates:
         """Uniform deviates on [0, 1) of shape ``(*batch, *shape)``."""
