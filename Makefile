@@ -1,10 +1,19 @@
-# Everything a newcomer types: `make demo` and `make test`. Each target sets up what it needs.
+# Everything a newcomer types: `make study` and `make test`. Each target sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test test-slow lint types docs bench bench-quality clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality clean
+
+# QUICK=1: a tenth of the runs, to have a look.
+study: $(VENV)/.study
+	$(BIN)/paoswarm study paper --out $(if $(QUICK),study-quick --quick,study)
+
+# Refresh what the documentation shows of the study.
+study-docs: study
+	mkdir -p docs/study
+	cp study/tables/*.csv study/figures/convergence-2d-1.png study/figures/convergence-8d-1.png docs/study/
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -25,10 +34,10 @@ types: $(VENV)/.dev
 docs: $(VENV)/.dev
 	MPLBACKEND=Agg $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-# pygmo and freelunch live in their own environment: peers are no dependency of ours.
 bench-quality: $(VENV)/.demo
 	$(BIN)/python benchmarks/quality.py
 
+# pygmo and freelunch live in their own environment: peers are no dependency of ours.
 bench: $(VENV)-bench/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py
 
@@ -39,9 +48,13 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,progress]"
 	touch $@
 
+$(VENV)/.study: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[study]"
+	touch $@ $(VENV)/.demo
+
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	touch $@ $(VENV)/.demo
+	touch $@ $(VENV)/.demo $(VENV)/.study
 
 $(VENV)-bench/.bench: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-bench
@@ -49,4 +62,4 @@ $(VENV)-bench/.bench: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench docs/_build docs/gallery docs/api/generated demo
+	rm -rf $(VENV) $(VENV)-bench docs/_build docs/gallery docs/api/generated demo study study-*

@@ -25,8 +25,11 @@ def rastrigin(x: np.ndarray) -> np.ndarray:
     return (x * x - 10.0 * np.cos(2 * np.pi * x) + 10.0).sum(axis=-1)
 
 
-def many(seed: int) -> None:
-    ps.minimize_many(rastrigin, BOUNDS, runs=RUNS, vectorized=True, tol=0, rng=seed)
+def many(method: ps.Method) -> Callable[[int], None]:
+    def run(seed: int) -> None:
+        ps.minimize_many(rastrigin, BOUNDS, runs=RUNS, method=method, vectorized=True, tol=0, rng=seed)
+
+    return run
 
 
 def single(seed: int) -> None:
@@ -52,11 +55,15 @@ def pygmo_pso(seed: int) -> None:
 
 # name -> (function, runs it does)
 ENGINES: dict[str, tuple[Callable[[int], None], int]] = {
-    "paoswarm.minimize_many, vectorised": (many, RUNS),
+    "paoswarm.minimize_many, vectorised": (many(ps.PAO()), RUNS),
     "paoswarm.minimize, vectorised": (single, 10),
     "paoswarm.minimize, one point at a time": (single_scalar, 1),
     "freelunch.PAO": (freelunch_pao, 1),
     "pygmo.pso (C++)": (pygmo_pso, 20),
+    "paoswarm.minimize_many, PSO": (many(ps.PSO()), RUNS),
+    "paoswarm.minimize_many, QPSO": (many(ps.QPSO()), RUNS),
+    "paoswarm.minimize_many, DE": (many(ps.DE()), RUNS),
+    "paoswarm.minimize_many, SADE": (many(ps.SADE()), RUNS),
 }
 
 

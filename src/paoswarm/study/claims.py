@@ -143,9 +143,7 @@ def _in_line(dim: int) -> Callable[[Results, Sequence[str]], Finding]:
 def _exact_optima(results: Results, group: Sequence[str]) -> Finding:
     rastrigin, ackley = (results.final(problem, 2, "PAO") for problem in ("rastrigin", "ackley"))
     exact = int(np.sum(rastrigin == 0))
-    text = (
-        f"Rastrigin exactly 0 in {exact} of {len(rastrigin)} runs; Ackley {ackley.mean():.2g} in the mean, "
-    )
+    text = f"Rastrigin exactly 0 in {exact} of {len(rastrigin)} runs; Ackley {ackley.mean():.2g} in the mean, "
     text += f"{ackley.max():.2g} at worst"
     return Finding(text, HOLDS if exact == len(rastrigin) and ackley.mean() < 1e-13 else PARTLY if exact else FAILS)
 

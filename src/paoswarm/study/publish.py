@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from paoswarm.study.statistics import summary
 
 
 def publish(results: Results, folder: str | os.PathLike[str], *, sections: Sequence[report.Section] = ()) -> Path:
-    """Write ``report.html``, ``figures/*.png`` and ``summary.csv``; the same results give the same bytes.
+    """Write ``report.html``, ``figures/*.png`` and ``tables/*.csv``; the same results give the same bytes.
 
     Returns the path of the report.
     """
@@ -28,17 +29,25 @@ def publish(results: Results, folder: str | os.PathLike[str], *, sections: Seque
         figures.save(figures.ecdf_plot(results, dim), folder / "figures" / f"runtimes-{dim}d.png")
     for number, members in enumerate(results.groups.values()):
         figures.save(figures.rank_plot(results, members), folder / "figures" / f"ranks-{number + 1}.png")
-    _write_summary(results, folder / "summary.csv")
+    (folder / "tables").mkdir(exist_ok=True)
+    _write_table(folder / "tables" / "summary.csv", *_summary(results))
+    for section in sections:
+        name = re.sub(r"[^a-z0-9]+", "-", section.title.lower().replace("'", "")).strip("-")
+        _write_table(folder / "tables" / f"{name}.csv", section.header, section.rows)
     return report.write(results, folder / "report.html", sections=sections)
 
 
-def _write_summary(results: Results, path: Path) -> None:
+def _summary(results: Results) -> tuple[list[str], list[list[str]]]:
     columns = ("mean", "median", "low", "high", "best", "worst")
+    rows = []
+    for problem, dim in results.tasks():
+        for method in results.methods:
+            one = summary(results, problem, dim, method)
+            numbers = (*(getattr(one, name) for name in columns), *one.mean_interval)
+            rows.append([problem, str(dim), method, *(f"{number:.6g}" for number in numbers)])
+    return ["problem", "dim", "method", *columns, "mean_from", "mean_to"], rows
+
+
+def _write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["problem", "dim", "method", *columns, "mean_from", "mean_to"])
-        for problem, dim in results.tasks():
-            for method in results.methods:
-                one = summary(results, problem, dim, method)
-                numbers = [getattr(one, name) for name in columns]
-                writer.writerow([problem, dim, method, *(f"{x:.6g}" for x in (*numbers, *one.mean_interval))])
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])

@@ -1,0 +1,293 @@
+"""Figures of a study for print, at most 180 mm wide. Every function returns a matplotlib Figure, unknown to pyplot.
+
+A method has one colour and one line style in all figures, by its place in the study. Names are drawn as they are
+written: a dollar sign does not start a formula.
+
+Needs matplotlib, which is imported when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import ceil, isqrt
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paoswarm.study import statistics
+from paoswarm.study.results import Floats, Results
+
+# Any two of them look different, to normal eyes and to three kinds of colour blindness alike, and all stand out on
+# white and on dark pages.
+PALETTE = ("#0072B2", "#D55E00", "#00A578", "#F078C3", "#694B69", "#A5B400", "#A51E00", "#2DB4FF")
+# As many as have no factor in common with the number of colours: pairs repeat after 40 methods only.
+DASHES: tuple[Any, ...] = (
+    "solid",
+    (0, (5, 1.5)),
+    (0, (1, 1)),
+    (0, (6, 1.5, 1, 1.5)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
+
+_SMALL, _NORMAL, _LARGE = 6.5, 7.5, 9.0  # points
+_GREY, _PALE = "#555555", "#DDDDDD"
+_DPI = 200
+_BAND_POINTS = 120  # one every half millimetre; keeps vector files small
+_ZERO = ("exactly zero from here on", {"marker": "v", "markersize": 4, "color": _GREY, "linestyle": "none"})
+
+
+def colour_of(results: Results, method: str) -> str:
+    """The colour of a method in all figures of this study, as ``#RRGGBB``."""
+    return PALETTE[_place(results, method) % len(PALETTE)]
+
+
+def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None = None) -> Any:
+    """Error against evaluations in one dimension: a panel per problem, the mean of the runs over a 10 % to 90 % band.
+
+    The error axis is logarithmic and has no place for zero: a line that reaches exactly zero drops through the bottom
+    of its panel, and a triangle of its colour marks the bottom where this happens. No axis goes below `FLOOR` or above
+    `CEILING`. A mean is not drawn while it is infinite; a band is then open to the top.
+    """
+    _check_dims(results, [dim])
+    methods = _chosen(results, methods)
+    problems = results.problems
+    columns = len(problems) if len(problems) <= 3 else min(isqrt(len(problems) - 1) + 1, 4)
+    rows = ceil(len(problems) / columns)
+    zero = any((results.final(problem, dim, method) == 0).all() for problem in problems for method in methods)
+    entries = [(method, _style(results, method)) for method in methods] + [_ZERO] * zero
+    width = min(30 + 75 * columns, 180)
+    across = max(1, min(len(entries), width * 7 // 10 // (7 + max(len(name) for name, _ in entries))))
+    figure = _figure(width, 20 + 4 * ceil(len(entries) / across) + 44 * rows)
+    grid = figure.add_gridspec(rows, columns)
+    for place, problem in enumerate(problems):
+        ax = figure.add_subplot(grid[divmod(place, columns)])
+        _convergence(ax, results, problem, dim, methods)
+        ax.set_title(_literal(results.titles.get(problem, problem)), fontsize=_NORMAL)
+        ax.tick_params(labelbottom=place + columns >= len(problems))
+    runs = len(results.final(problems[0], dim, methods[0]))
+    figure.supxlabel("Evaluations", fontsize=_NORMAL)
+    figure.supylabel("Error: mean and 10 % to 90 % band", fontsize=_NORMAL)
+    title = f"{_count(dim, 'dimension')}, {_count(runs, 'run')}"
+    _legend(figure, entries, loc="outside upper center", ncols=across, title=title, title_fontsize=_LARGE)
+    return _laid_out(figure)
+
+
+def _convergence(ax: Any, results: Results, problem: str, dim: int, methods: Sequence[str]) -> None:
+    bands = {method: statistics.band(results, problem, dim, method) for method in methods}
+    bottom, top = _limits(values for band in bands.values() for values in (band.mean, band.low, band.high))
+    ax.set_yscale("log", nonpositive="clip")  # zero lies far below every panel: lines fall steeply to it
+    ax.set_ylim(bottom, top)
+    ax.set_xlim(0, max(band.evaluations[-1] for band in bands.values()))
+    for method, band in bands.items():
+        style = _style(results, method)
+        some = np.unique(np.linspace(0, len(band.evaluations) - 1, _BAND_POINTS).round().astype(int))
+        low, high = (np.clip(values[some], bottom / 10, top * 10) for values in (band.low, band.high))
+        ax.fill_between(band.evaluations[some], low, high, color=style["color"], alpha=0.13, linewidth=0)
+        ax.plot(band.evaluations, band.mean, label=_literal(method), **style)
+        if band.mean[-1] == 0:
+            first = band.evaluations[np.argmin(band.mean)]
+            edge = {"transform": ax.get_xaxis_transform(), "clip_on": False, "zorder": 5}
+            ax.plot([first], [0], **_ZERO[1] | edge | {"color": style["color"]})
+    if not any(np.isfinite(band.mean).any() for band in bands.values()):
+        ax.text(0.5, 0.5, "no finite mean", transform=ax.transAxes, ha="center", va="center", fontsize=_NORMAL)
+    ax.grid(axis="y", color=_PALE, linewidth=0.5)
+    _tidy(ax)
+    ax.xaxis.set_major_locator(_ticker().MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    ax.xaxis.set_major_formatter(_ticker().StrMethodFormatter("{x:,.0f}"))
+    ax.yaxis.set_minor_locator(_ticker().NullLocator())
+    ax.set_yticks(*_error_ticks(bottom, top))
+
+
+def _limits(arrays: Iterable[Floats]) -> tuple[float, float]:
+    """Around all positive numbers, with a little air; a decade to either side of 1 where there are none."""
+    values = np.concatenate(list(arrays))
+    positive = values[(values >= statistics.FLOOR) & (values <= statistics.CEILING)]
+    if positive.size == 0:
+        return 0.1, 10.0
+    low, high = np.log10([positive.min(), positive.max()])
+    air = max(0.05 * (high - low), 0.05)
+    return float(10 ** (low - air)), float(10 ** (high + air))
+
+
+def _error_ticks(bottom: float, top: float) -> tuple[list[float], list[str]]:
+    """A few round numbers and their labels: powers of ten, or within two decades others too."""
+    low, high = np.log10([bottom, top])
+    if high - low >= 2:
+        stride = next(stride for stride in (1, 2, 5, 10, 20) if (high - low) / stride < 6)
+        powers = [power for power in range(ceil(low), int(np.floor(high)) + 1) if power % stride == 0]
+        return [10.0**power for power in powers], [f"$10^{{{power}}}$" for power in powers]
+    ticks = [digit * 10.0**power for power in range(int(np.floor(low)), ceil(high)) for digit in (1, 2, 5)]
+    ticks = [tick for tick in ticks if bottom <= tick <= top]
+    if len(ticks) < 2:
+        ticks = [tick for tick in _ticker().MaxNLocator(4).tick_values(bottom, top) if bottom <= tick <= top]
+    return ticks, [f"{tick:.12g}" for tick in ticks]
+
+
+def ecdf_plot(results: Results, dim: int | None = None, methods: Sequence[str] | None = None) -> Any:
+    """Runtime distributions: the share of all (run, target) pairs solved, against evaluations per unknown.
+
+    Over all problems, in one dimension or in all of them. The legend has the most successful method at the top.
+    """
+    _check_dims(results, [] if dim is None else [dim])
+    methods = _chosen(results, methods)
+    curves = {method: statistics.ecdf(results, method, None if dim is None else (dim,)) for method in methods}
+    start = min(curve.evaluations[0] for curve in curves.values())
+    end = max(curve.evaluations[-1] for curve in curves.values())
+    figure = _figure(160 if len(methods) <= 22 else 180, 90)
+    ax = figure.add_subplot()
+    for method, (evaluations, share) in curves.items():
+        x, y = np.concatenate([evaluations[:1], evaluations, [end]]), np.concatenate([[0.0], share, share[-1:]])
+        ax.step(x, y, where="post", label=_literal(method), **_style(results, method))
+    ax.set_xscale("log")
+    ax.set_xlim(start if start < end else end / 10, end)
+    ax.set_ylim(0, 1.01)
+    ax.yaxis.set_major_formatter(_ticker().PercentFormatter(1))
+    ax.set_xlabel("Evaluations per unknown", fontsize=_NORMAL)
+    ax.set_ylabel("Share of (run, target) pairs solved", fontsize=_NORMAL)
+    powers = np.log10(statistics.TARGETS[[0, -1]]).round().astype(int)
+    targets = f"{len(statistics.TARGETS)} targets from $10^{{{powers[0]}}}$ to $10^{{{powers[1]}}}$"
+    ax.set_title(f"{_dimensions(None if dim is None else [dim])}, {targets}", fontsize=_LARGE)
+    ax.grid(color=_PALE, linewidth=0.5)
+    _tidy(ax)
+    best_first = sorted(methods, key=lambda method: -curves[method].share[-1])
+    entries = [(method, _style(results, method)) for method in best_first]
+    _legend(figure, entries, loc="outside right upper", ncols=ceil(len(entries) / 22))
+    return _laid_out(figure)
+
+
+def rank_plot(results: Results, group: Sequence[str], dims: Sequence[int] | None = None) -> Any:
+    """Average ranks of a group of methods, the best at the top, each with its value."""
+    _check_dims(results, dims or [])
+    ranks = statistics.average_ranks(results, group, dims)
+    ordered = sorted(group, key=lambda method: ranks.average[method])
+    figure = _figure(125, 20 + 5.5 * len(ordered))
+    ax = figure.add_subplot()
+    for place, method in enumerate(ordered):
+        value, colour = ranks.average[method], colour_of(results, method)
+        ax.plot([1, value], [place, place], color=_PALE, linewidth=1.2, zorder=1)
+        ax.plot([value], [place], marker="o", markersize=6, color=colour, linestyle="none", zorder=2)
+        words = {"va": "center", "fontsize": _NORMAL, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
+        ax.annotate(f"{value:.2f}", (value, place), (7, 0), textcoords="offset points", **words)
+    ax.set_yticks(range(len(ordered)), [_literal(method) for method in ordered], fontsize=_NORMAL)
+    for label, method in zip(ax.get_yticklabels(), ordered, strict=True):
+        label.set_fontweight("bold" if method == results.reference else "normal")
+    ax.set_ylim(len(ordered) - 0.5, -0.5)
+    ax.set_xlim(0.9, max(len(ordered), 2) * 1.06)
+    ax.xaxis.set_major_locator(_ticker().MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
+    tasks = sum(1 for _ in results.tasks(dims))
+    friedman = "" if np.isnan(ranks.p) else f"; Friedman p {'< 0.0001' if ranks.p < 1e-4 else f'= {ranks.p:.2g}'}"
+    ax.set_xlabel(f"Average rank over {_count(tasks, 'task')} (1 is best{friedman})", fontsize=_NORMAL)
+    ax.set_title(_dimensions(dims), fontsize=_LARGE)
+    ax.grid(axis="x", color=_PALE, linewidth=0.5)
+    _tidy(ax)
+    ax.tick_params(axis="y", length=0, labelsize=_NORMAL)
+    return _laid_out(figure)
+
+
+def save(figure: Any, path: str | PathLike[str]) -> None:
+    """Write a figure as SVG or PNG, by the ending of the path; the same figure gives the same bytes every time."""
+    matplotlib = _matplotlib()
+    path = Path(path)
+    metadata = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}.get(path.suffix.lower())
+    if metadata is None:
+        raise ValueError(f"figures are saved as .svg or .png, got {path.name!r}; give the path one of these endings")
+    settings = {"svg.hashsalt": "paoswarm", "svg.fonttype": "path", "savefig.bbox": None, "savefig.facecolor": "auto"}
+    with matplotlib.rc_context(settings):
+        figure.savefig(path, dpi="figure", metadata=metadata)
+
+
+def _figure(width: float, height: float) -> Any:
+    """An empty figure, measured in millimetres."""
+    _matplotlib()
+    from matplotlib.figure import Figure
+
+    # Letters are a little wider or narrower at another resolution, so the layout is made for the one that is saved.
+    return Figure((width / 25.4, height / 25.4), dpi=_DPI, layout="constrained", facecolor="white")
+
+
+def _laid_out(figure: Any) -> Any:
+    """The figure with everything in its final place.
+
+    Every further drawing would otherwise move things a little; and the last digits of a layout differ from one time to
+    the next, so they are dropped.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        ax.set_position(np.round(ax.get_position().bounds, 5))
+    for text in figure.texts:
+        text.set_position(np.round(text.get_position(), 5))
+    return figure
+
+
+def _tidy(ax: Any) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    for spine in ax.spines.values():
+        spine.set(color=_GREY, linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=_SMALL, color=_GREY, width=0.6, length=2.5)
+
+
+def _legend(figure: Any, entries: Sequence[tuple[str, dict[str, Any]]], **options: Any) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **style) for _, style in entries]
+    legend = figure.legend(handles, ["-"] * len(handles), fontsize=_NORMAL, frameon=False, handlelength=3, **options)
+    for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
+        text.set_text(_literal(name))  # given as a label, a name that starts with an underscore would be left out
+
+
+def _style(results: Results, method: str) -> dict[str, Any]:
+    place = _place(results, method)
+    leads = method == results.reference
+    return {
+        "color": colour_of(results, method),
+        "linestyle": DASHES[place % len(DASHES)],
+        "linewidth": 1.8 if leads else 1.1,
+        "zorder": 4 if leads else 3,
+    }
+
+
+def _place(results: Results, method: str) -> int:
+    (method,) = statistics.known(results, (method,))
+    return results.methods.index(method)
+
+
+def _chosen(results: Results, methods: Sequence[str] | None) -> Sequence[str]:
+    return results.methods if methods is None else statistics.known(results, methods)
+
+
+def _check_dims(results: Results, dims: Sequence[int]) -> None:
+    for dim in dims:
+        if dim not in results.dims:
+            raise ValueError(f"dimension {dim!r} is not in this study; choose from {list(results.dims)}")
+
+
+def _literal(text: str) -> str:
+    return text.replace("$", r"\$")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _dimensions(dims: Sequence[int] | None) -> str:
+    if dims is None:
+        return "All dimensions"
+    return _count(dims[0], "dimension") if len(dims) == 1 else f"{', '.join(map(str, dims))} dimensions"
+
+
+def _ticker() -> Any:
+    from matplotlib import ticker
+
+    return ticker
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError('figures need matplotlib; install it with: pip install "paoswarm[study]"') from error
+    return matplotlib
