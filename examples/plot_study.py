@@ -2,11 +2,13 @@
 Which swarm is better?
 ======================
 
-A small benchmark study: three methods, four problems, 20 runs each. Two of the problems have been moved off the centre of the box or
-turned, so that nobody wins by luck of the coordinates.
+A small benchmark study: three methods, four problems, 20 runs each. Two of the problems have been moved off the centre
+of the box or turned, so that nobody wins by luck of the coordinates.
 """
 
 import tempfile
+
+import matplotlib.pyplot as plt
 
 import paoswarm as ps
 from paoswarm.study import figures, statistics
@@ -23,11 +25,13 @@ study = ps.Study(
 # %%
 # Every finished cell is on disk at once; start it again with the same folder and nothing is repeated.
 results = study.run(tempfile.mkdtemp())
-figure = figures.convergence_grid(results, 8)
+figures.convergence_grid(results, 8, figure=plt.figure())
+plt.show()
 
 # %%
 # How many of the (run, target) pairs are solved with how many evaluations:
-figure = figures.ecdf_plot(results)
+figures.ecdf_plot(results, figure=plt.figure())
+plt.show()
 
 # %%
 # In words, and as a table of paired tests:
@@ -36,5 +40,6 @@ for c in statistics.compare(results, results.methods):
     print(f"PAO against {c.method:4} on {c.problem:20} {c.verdict:14} ({c.decades:+.1f} decades, p = {c.p_holm:.1e})")
 
 # %%
-# ``publish(results, folder)`` writes the interactive report. And a last check: does PAO owe anything to an optimum at the centre?
+# ``publish(results, folder)`` writes the interactive report. And a last check: does PAO owe anything to an optimum at
+# the centre?
 print(ps.centre_bias(ps.PAO(), runs=20))

@@ -53,8 +53,8 @@ class Swarm(NamedTuple):
         The best of the bests, the same row for every particle.
     lower, upper : array (n, d)
         The box, the same row for every particle. (Arithmetic on equal shapes is faster than on ``(d,)``.)
-    memory : NamedTuple of arrays (..., *) or None
-        What else a method has learnt.
+    memory : NamedTuple of arrays, or None
+        What else a method has learnt; every array has the batch axes first.
     """
 
     position: Array

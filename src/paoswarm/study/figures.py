@@ -1,4 +1,6 @@
-"""Figures of a study for print, at most 180 mm wide. Every function returns a matplotlib Figure, unknown to pyplot.
+"""Figures of a study for print, at most 180 mm wide. Every function returns a matplotlib Figure.
+
+It is unknown to pyplot, unless you give it one to draw into: ``convergence_grid(results, 8, figure=plt.figure())``.
 
 A method has one colour and one line style in all figures, by its place in the study. Names are drawn as they are
 written: a dollar sign does not start a formula.
@@ -43,7 +45,7 @@ def colour_of(results: Results, method: str) -> str:
     return PALETTE[_place(results, method) % len(PALETTE)]
 
 
-def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None = None) -> Any:
+def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None = None, *, figure: Any = None) -> Any:
     """Error against evaluations in one dimension: a panel per problem, the mean of the runs over a 10 % to 90 % band.
 
     The error axis is logarithmic and has no place for zero: a line that reaches exactly zero drops through the bottom
@@ -59,7 +61,7 @@ def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None =
     entries = [(method, _style(results, method)) for method in methods] + [_ZERO] * zero
     width = min(30 + 75 * columns, 180)
     across = max(1, min(len(entries), width * 7 // 10 // (7 + max(len(name) for name, _ in entries))))
-    figure = _figure(width, 20 + 4 * ceil(len(entries) / across) + 44 * rows)
+    figure = _figure(width, 20 + 4 * ceil(len(entries) / across) + 44 * rows, figure)
     grid = figure.add_gridspec(rows, columns)
     for place, problem in enumerate(problems):
         ax = figure.add_subplot(grid[divmod(place, columns)])
@@ -125,7 +127,9 @@ def _error_ticks(bottom: float, top: float) -> tuple[list[float], list[str]]:
     return ticks, [f"{tick:.12g}" for tick in ticks]
 
 
-def ecdf_plot(results: Results, dim: int | None = None, methods: Sequence[str] | None = None) -> Any:
+def ecdf_plot(
+    results: Results, dim: int | None = None, methods: Sequence[str] | None = None, *, figure: Any = None
+) -> Any:
     """Runtime distributions: the share of all (run, target) pairs solved, against evaluations per unknown.
 
     Over all problems, in one dimension or in all of them. The legend has the most successful method at the top.
@@ -135,7 +139,7 @@ def ecdf_plot(results: Results, dim: int | None = None, methods: Sequence[str] |
     curves = {method: statistics.ecdf(results, method, None if dim is None else (dim,)) for method in methods}
     start = min(curve.evaluations[0] for curve in curves.values())
     end = max(curve.evaluations[-1] for curve in curves.values())
-    figure = _figure(160 if len(methods) <= 22 else 180, 90)
+    figure = _figure(160 if len(methods) <= 22 else 180, 90, figure)
     ax = figure.add_subplot()
     for method, (evaluations, share) in curves.items():
         x, y = np.concatenate([evaluations[:1], evaluations, [end]]), np.concatenate([[0.0], share, share[-1:]])
@@ -157,12 +161,12 @@ def ecdf_plot(results: Results, dim: int | None = None, methods: Sequence[str] |
     return _laid_out(figure)
 
 
-def rank_plot(results: Results, group: Sequence[str], dims: Sequence[int] | None = None) -> Any:
+def rank_plot(results: Results, group: Sequence[str], dims: Sequence[int] | None = None, *, figure: Any = None) -> Any:
     """Average ranks of a group of methods, the best at the top, each with its value."""
     _check_dims(results, dims or [])
     ranks = statistics.average_ranks(results, group, dims)
     ordered = sorted(group, key=lambda method: ranks.average[method])
-    figure = _figure(125, 20 + 5.5 * len(ordered))
+    figure = _figure(125, 20 + 5.5 * len(ordered), figure)
     ax = figure.add_subplot()
     for place, method in enumerate(ordered):
         value, colour = ranks.average[method], colour_of(results, method)
@@ -198,13 +202,18 @@ def save(figure: Any, path: str | PathLike[str]) -> None:
         figure.savefig(path, dpi="figure", metadata=metadata)
 
 
-def _figure(width: float, height: float) -> Any:
-    """An empty figure, measured in millimetres."""
-    _matplotlib()
-    from matplotlib.figure import Figure
+def _figure(width: float, height: float, given: Any) -> Any:
+    """A blank page of so many millimetres."""
+    if given is None:
+        _matplotlib()
+        from matplotlib.figure import Figure
 
-    # Letters are a little wider or narrower at another resolution, so the layout is made for the one that is saved.
-    return Figure((width / 25.4, height / 25.4), dpi=_DPI, layout="constrained", facecolor="white")
+        # Letters are a little wider or narrower at another resolution, so the layout is made for the one that is saved.
+        given = Figure(dpi=_DPI)
+    given.set_size_inches(width / 25.4, height / 25.4)
+    given.set_layout_engine("constrained")
+    given.set_facecolor("white")
+    return given
 
 
 def _laid_out(figure: Any) -> Any:
