@@ -31,9 +31,10 @@ QUICK = {"runs": 10}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; errors that a user can mend are one line on stderr."""
     options = _parser().parse_args(arguments)
-    warnings.showwarning = lambda message, *_, **__: print(f"paoswarm: {message}", file=sys.stderr)
     try:
-        options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: print(f"paoswarm: {message}", file=sys.stderr)
+            options.run(options)
     except (ConfigurationError, OtherStudy, CellFailed, ImportError, OSError, ValueError, TypeError) as error:
         print(f"paoswarm: {error}", file=sys.stderr)
         return 2

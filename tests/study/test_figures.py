@@ -265,11 +265,10 @@ def test_a_band_is_open_to_the_top_where_runs_have_failed():
 
 
 @pytest.mark.parametrize("value", [0.0, np.inf, 3.0, 123.456, 1e-300, 1e300])
-def test_a_study_of_one_value_is_drawn(value, tmp_path):
+def test_a_study_of_one_value_is_drawn(value):
     study = edited(synthetic(problems=("p",), runs=2), lambda error: np.full_like(error, value))
     grid = figures.convergence_grid(study, 2)
-    for figure in (grid, figures.ecdf_plot(study), figures.rank_plot(study, METHODS)):
-        figures.save(figure, tmp_path / "figure.png")
+    figures.ecdf_plot(study)  # every figure is drawn once as it is made, and warnings are errors
     (ax,) = grid.axes
     assert [text.get_text() for text in ax.texts] == (["no finite mean"] if value == np.inf else [])
     assert len(triangles(ax)) == (3 if value == 0 else 0)
@@ -388,7 +387,7 @@ def test_without_care_such_a_name_would_be_a_formula(tmp_path):
 # Files
 
 
-@pytest.mark.parametrize("ending", ["svg", "png", "SVG"])
+@pytest.mark.parametrize("ending", ["svg", "PNG"])
 @pytest.mark.parametrize(
     "draw",
     [lambda s: figures.convergence_grid(s, 2), figures.ecdf_plot, lambda s: figures.rank_plot(s, METHODS)],
@@ -401,7 +400,7 @@ def test_files_are_the_same_every_time(draw, ending, small, tmp_path):
     figures.save(draw(synthetic(problems=small.problems, runs=3)), paths[2])
     first, again, anew = (path.read_bytes() for path in paths)
     assert first == again == anew
-    assert first.startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+    assert first.startswith(b"\x89PNG" if ending == "PNG" else b"<?xml")
     assert not re.search(rb"20\d\d-\d\d-\d\d|Matplotlib v|Software", first)
     other = tmp_path / f"other.{ending}"
     figures.save(draw(synthetic(problems=small.problems, runs=3, seed=2)), other)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,12 @@ class CountedObjective:
         self._values.append(values)
         if len(values) < len(points):
             raise BudgetSpent
-        return float(values[0]) if np.ndim(x) == 1 else values
+        return float(values[0]) if np.ndim(x) == 1 else values.copy()
 
     def exhaust(self, adapter: Adapter, bounds: Floats, *, population: int, seed: int) -> None:
         """Run an optimiser to the end of the budget, or to its own; NumPy's global random state is left as it was."""
         with _global_seed(seed), suppress(BudgetSpent):
-            adapter(self, np.asarray(bounds, dtype=float), population=population, seed=seed)
+            adapter(self, np.array(bounds, dtype=float), population=population, seed=seed)
         if self._spent == 0:
             raise ValueError("the optimiser ended without evaluating a single point")
 
@@ -91,6 +92,10 @@ class SciPyDE:
     strategy: Any = "best1bin"
     recombination: float = 0.7
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.recombination, Real) and 0 <= self.recombination <= 1):
+            raise ValueError(f"recombination must be a number between 0 and 1, got {self.recombination!r}")
+
     def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
         """Minimise until stopped."""
         from scipy.optimize import differential_evolution
@@ -119,6 +124,10 @@ class CMAES:
     """
 
     sigma: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.sigma, Real) and 0 < self.sigma < np.inf):
+            raise ValueError(f"sigma must be a positive number, got {self.sigma!r}")
 
     def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
         """Minimise until stopped."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.algorithms.method import Method
+from paoswarm.problems import get
 from paoswarm.study.adapters import Adapter
 from paoswarm.study.results import Floats, Key
 from paoswarm.study.study import Study, trace_of
@@ -52,7 +53,7 @@ def audit_study(
     methods: dict[str, Method | Adapter], options: Mapping[str, Any], dim: int = 8, problems: Sequence[str] = PROBLEMS
 ) -> Study:
     """The runs that an audit needs, as a study: each function centred and with its optimum in three other places."""
-    names = [name for base in problems for name in (base, *(f"{base}-shifted{i + 1}" for i in range(SHIFTS)))]
+    names = [name for base in problems for name in (base, *_moved(base))]
     return Study(
         **{"problems": names, "methods": methods, "dims": [dim], "runs": 30, "title": "Centre bias", **options}
     )
@@ -84,9 +85,10 @@ def centre_bias(
     >>> ps.centre_bias(ps.PAO(), problems=["sphere", "ackley"]).profits
     False
     """
-    study = audit_study({"method": method}, options, dim, problems)
+    names = [get(name, dim).name for name in problems]
+    study = audit_study({"method": method}, options, dim, names)
     errors = {cell.key: trace_of(cell.run()).final for cell in study.cells()}
-    return judge(errors, "method", type(method).__name__, problems)
+    return judge(errors, "method", getattr(method, "__name__", type(method).__name__), names)
 
 
 def judge(errors: Any, method: str, title: str, problems: Sequence[str] = PROBLEMS) -> CentreBias:
@@ -102,7 +104,7 @@ def judge(errors: Any, method: str, title: str, problems: Sequence[str] = PROBLE
     rows = []
     for base in problems:
         centred = logs(base)
-        moved = np.concatenate([logs(f"{base}-shifted{i + 1}") for i in range(SHIFTS)])
+        moved = np.concatenate([logs(name) for name in _moved(base)])
         test = mannwhitneyu(centred, moved, alternative="less")
         share = 1.0 - float(test.statistic) / (len(centred) * len(moved))
         rows.append((base, 10 ** float(np.median(moved) - np.median(centred)), share, float(test.pvalue)))
@@ -110,6 +112,11 @@ def judge(errors: Any, method: str, title: str, problems: Sequence[str] = PROBLE
     advantages = tuple(Advantage(*row[:3], float(p)) for row, p in zip(rows, corrected, strict=True))
     profits = any(one.p_holm < LEVEL and one.factor >= FACTOR for one in advantages)
     return CentreBias(title, profits, advantages)
+
+
+def _moved(problem: str) -> list[str]:
+    """The same function with its optimum elsewhere, by name."""
+    return [f"{problem}-shifted{seed}" for seed in range(1, SHIFTS + 1)]
 
 
 def final_errors(results: Any) -> dict[Key, Floats]:

@@ -73,7 +73,8 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
     Nothing for any other study, or for a part of this one.
     """
     whole = paper()
-    if study.problems != whole.problems or study.dims != whole.dims or study.methods.keys() != whole.methods.keys():
+    parts = ("problems", "dims", "groups")
+    if any(getattr(study, name) != getattr(whole, name) for name in parts) or study.methods != whole.methods:
         return []
     common = {"generations": study.generations, "population": study.population, "seed": study.seed}
     audit = audit_study(dict(study.methods), options={**common, "runs": min(30, study.runs)})

@@ -9,10 +9,10 @@
 
     [methods.PAO]
 
-    [methods."slow PAO"]
+    [methods."damped PAO"]
     kind = "PAO"
-    mass = 4.0
-    dt = { linear = [2.0, 0.5] }
+    damping = 0.3
+    dt = { linear = [1.5, 0.8] }
 
     [methods.PSO]
     preset = "paper"
@@ -108,7 +108,7 @@ def _method(name: str, table: Any) -> Any:
         raise ConfigurationError(f"{where}: must be a table of hyperparameters, got {table!r}")
     options = dict(table)
     kind_name = options.pop("kind", name)
-    if kind_name not in KINDS:
+    if not isinstance(kind_name, str) or kind_name not in KINDS:
         raise ConfigurationError(f"{where}: unknown method {kind_name!r}; {_meant(str(kind_name), list(KINDS))}")
     kind = KINDS[kind_name]
     preset = options.pop("preset", None)
@@ -133,6 +133,8 @@ def _method(name: str, table: Any) -> Any:
 def _value(where: str, key: str, value: Any) -> Any:
     """What TOML cannot say: schedules, and functions by their names."""
     if key == "attractors":
+        if not isinstance(value, list):
+            raise ConfigurationError(f"{where}: must be a list of names, got {value!r}")
         return tuple(_function(where, name, _ATTRACTORS) for name in value)
     if key == "noise_scale":
         return _function(where, value, _NOISES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
 import threading
 import warnings
@@ -53,6 +54,7 @@ def _run(cells: list[Cell], store: Store, descriptions: dict[Key, Any], workers:
         for cell in cells:
             yield _run_and_store(cell, store, descriptions[cell.key])
         return
+    _check_portable(cells)
     pool = ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker)
     try:
         tasks = [pool.submit(_run_and_store, cell, store, descriptions[cell.key]) for cell in cells]
@@ -65,6 +67,22 @@ def _run(cells: list[Cell], store: Store, descriptions: dict[Key, Any], workers:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+
+
+def _check_portable(cells: list[Cell]) -> None:
+    """Raise before the first run where something cannot be sent to worker processes."""
+    for cell in cells:
+        for what, thing in (
+            (f"problem {cell.key.problem!r}", cell.source),
+            (f"method {cell.key.method!r}", cell.method),
+        ):
+            try:
+                pickle.dumps(thing)
+            except Exception as error:
+                raise TypeError(
+                    f"the {what} cannot be sent to worker processes ({error}): define it at the top level of a module, "
+                    "or use workers=1"
+                ) from error
 
 
 def _run_and_store(cell: Cell, store: Store, description: dict[str, Any]) -> Key:

@@ -31,8 +31,11 @@ def publish(results: Results, folder: str | os.PathLike[str], *, sections: Seque
         figures.save(figures.rank_plot(results, members), folder / "figures" / f"ranks-{number + 1}.png")
     (folder / "tables").mkdir(exist_ok=True)
     _write_table(folder / "tables" / "summary.csv", *_summary(results))
+    taken = {"summary"}
     for section in sections:
-        name = re.sub(r"[^a-z0-9]+", "-", section.title.lower().replace("'", "")).strip("-")
+        plain = re.sub(r"[^a-z0-9]+", "-", section.title.lower().replace("'", "")).strip("-")
+        name = next(name for name in (plain, *(f"{plain}-{i}" for i in range(2, 99))) if name and name not in taken)
+        taken.add(name)
         _write_table(folder / "tables" / f"{name}.csv", section.header, section.rows)
     return report.write(results, folder / "report.html", sections=sections)
 

@@ -21,6 +21,7 @@ from paoswarm.study.cells import Runs
 from paoswarm.study.results import Key
 
 _KEY = b"paoswarm"
+_TYPES = {"run": "int32", "evaluations": "int64", "best": "float64", "minimum": "float64"}
 
 
 class DamagedFile(Exception):
@@ -104,9 +105,10 @@ class Store:
         )
 
     def clean(self) -> None:
-        """Remove what a killed study left unfinished."""
+        """Remove what a killed study left unfinished; what another process is writing just now is not touched."""
         for left in (self.folder / "runs").glob("*/*.unfinished"):
-            left.unlink(missing_ok=True)
+            if not _is_alive(left.suffixes[-2].lstrip(".")):
+                left.unlink(missing_ok=True)
 
 
 def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -115,7 +117,10 @@ def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     # No threads: they would not survive in worker processes that are forked later.
     table = pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
     kept = json.loads((table.schema.metadata or {})[_KEY])
-    columns = {name: table[name].to_numpy() for name in ("run", "evaluations", "best", "minimum")}
+    columns = {name: table[name].to_numpy() for name in _TYPES}
+    for name, column in columns.items():
+        if column.dtype != _TYPES[name]:
+            raise ValueError(f"the column {name} is of type {column.dtype}, not {_TYPES[name]}")
     if kept["sha256"] != _digest(columns, kept["description"]):
         raise ValueError("the checksum does not match")
     return columns, kept["description"]
@@ -132,7 +137,20 @@ def _digest(columns: dict[str, np.ndarray], description: dict[str, Any]) -> str:
 def _safe(name: str) -> str:
     """A file name for any text: readable where possible, and different for different texts."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60]
-    return plain if plain == name else f"{plain}-{zlib.crc32(name.encode()):08x}"
+    as_it_is = plain == name and not re.search(r"-[0-9a-f]{8}$", name)  # that ending is kept for the others
+    return plain if as_it_is else f"{plain}-{zlib.crc32(name.encode()):08x}"
+
+
+def _is_alive(process: str) -> bool:
+    """Whether there is a process of this number, other than this one."""
+    try:
+        number = int(process)
+        os.kill(number, 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return number != os.getpid()
 
 
 def _pyarrow() -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from paoswarm.algorithms.method import Method
-from paoswarm.optimize.initial import design_name
+from paoswarm.optimize.initial import DESIGNS, design_name
 from paoswarm.optimize.problem import whole_number
 from paoswarm.study import engine
 from paoswarm.study.adapters import Adapter
@@ -88,8 +88,10 @@ class Study:
             put(name, whole_number(name, getattr(self, name), least))
         if self.evaluations_per_unknown is not None:
             put("evaluations_per_unknown", whole_number("evaluations_per_unknown", self.evaluations_per_unknown, 1))
+        if not isinstance(self.init, str):
+            raise ValueError(f"init must be one of {', '.join(DESIGNS)}, got {self.init!r}")
         put("init", design_name(self.init))
-        put("dims", tuple(whole_number("dims", dim, 1) for dim in _listed("dims", self.dims)))
+        put("dims", tuple(_listed("dims", [whole_number("dims", dim, 1) for dim in _listed("dims", self.dims)])))
         put("problems", tuple(_listed("problems", self.problems)))
         if not isinstance(self.methods, Mapping) or not self.methods:
             raise ValueError(f"methods must be a dict of names and methods, with one at least, got {self.methods!r}")
@@ -116,11 +118,15 @@ class Study:
         put("_names", names)
         put("_titles", {problem.name: problem.title for problem in made[self.dims[0]]})
         reference = next(iter(self.methods)) if self.reference is None else self.reference
-        if reference not in self.methods:
+        if not isinstance(reference, str) or reference not in self.methods:
             raise ValueError(f"reference must be one of the methods {list(self.methods)}, got {reference!r}")
         put("reference", reference)
-        groups = {"All methods": tuple(self.methods)} if self.groups is None else dict(self.groups)
+        groups = {"All methods": tuple(self.methods)} if self.groups is None else self.groups
+        if not isinstance(groups, Mapping) or not groups:
+            raise ValueError(f"groups must be a dict of names and lists of methods, got {groups!r}")
         for name, members in groups.items():
+            if isinstance(members, str) or not isinstance(members, Sequence):
+                raise ValueError(f"groups: {name!r} must be a list of methods, got {members!r}")
             unknown = [member for member in members if member not in self.methods]
             if unknown or reference not in members:
                 what = (

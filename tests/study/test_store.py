@@ -1,0 +1,449 @@
+"""Runs on disk: they come back to the last bit, damage is noticed, other settings are refused, names do no harm."""
+
+import json
+import os
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from helpers import Counting, Moving, assert_same_results, own_problem, random_search, small
+
+import paoswarm as ps
+from paoswarm.study import study as study_module
+from paoswarm.study.cells import Runs
+from paoswarm.study.results import Key
+from paoswarm.study.store import DamagedFile, OtherStudy, Store
+
+KEY = Key("sphere", 2, "PAO")
+DESCRIPTION = {"version": "1", "runs": 4, "hyperparameters": "PAO(dt=1.0)", "seed": 3}
+RUNS = Runs(
+    np.array([10, 20, 25]),
+    np.array([[np.inf, 1.0, 0.1], [np.inf, np.inf, np.inf], [5e-324, 0.0, -0.0], [np.pi, 1 / 3, -np.inf]]),
+    np.array([0.0, -1e300, 1e-300, 1 / 7]),
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """With one file in it."""
+    made = Store(tmp_path)
+    made.write(KEY, DESCRIPTION, RUNS)
+    return made
+
+
+def same_runs(one, other):
+    """To the last bit, the sign of zero included."""
+    return all(
+        a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def snapshot(folder):
+    """What every file holds and when it was written."""
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+# Round trips
+
+
+def test_runs_come_back_to_the_last_bit(store):
+    assert same_runs(store.read(KEY, DESCRIPTION), RUNS)
+
+
+def test_what_was_not_written_is_not_there(store):
+    assert store.read(KEY._replace(dim=3), DESCRIPTION) is None
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (7, 1), (30, 101)])
+def test_any_number_of_runs_and_steps(shape, tmp_path):
+    rng = np.random.default_rng(1)
+    runs = Runs(np.arange(1, shape[1] + 1) * 50, rng.normal(size=shape), rng.normal(size=shape[0]))
+    store = Store(tmp_path)
+    store.write(KEY, DESCRIPTION, runs)
+    assert same_runs(store.read(KEY, DESCRIPTION), runs)
+
+
+def test_other_programs_can_read_the_file(store):
+    """As its docstring says: run, evaluations, best, minimum, one row per run and step."""
+    table = pq.read_table(store.path(KEY))
+    assert table.column_names == ["run", "evaluations", "best", "minimum"]
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    assert rows == [
+        (run, int(RUNS.evaluations[step]), RUNS.best[run, step], RUNS.minimum[run])
+        for run in range(4)
+        for step in range(3)
+    ]
+    assert json.loads(table.schema.metadata[b"paoswarm"])["description"] == DESCRIPTION
+
+
+def test_the_files_of_a_study_hold_its_errors(tmp_path):
+    """The columns of a real study mean what they say: best minus minimum is the error of that run at that step."""
+    results = small(problems=[Moving], dims=[2]).run(tmp_path)
+    for method in ("PAO", "PSO"):
+        rows = pq.read_table(tmp_path / "runs" / "moving-2d" / f"{method}.parquet").to_pylist()
+        trace = results.trace("moving", 2, method)
+        assert len(rows) == trace.error.size
+        for row in rows:
+            step = trace.evaluations.tolist().index(row["evaluations"])
+            assert row["minimum"] == 100.0 * row["run"]
+            assert row["best"] - row["minimum"] == trace.error[row["run"], step]
+
+
+def test_a_description_says_everything_that_decides_the_numbers(tmp_path):
+    small(dims=[2], seed=4).run(tmp_path)
+    kept = json.loads(pq.read_schema(tmp_path / "runs" / "sphere-2d" / "PSO.parquet").metadata[b"paoswarm"])
+    said = kept["description"]
+    assert said["version"] == ps.__version__
+    assert (said["problem"], said["dim"], said["method"], said["init"]) == ("sphere", 2, "PSO", "random")
+    assert (said["runs"], said["population"], said["budget"], said["seed"]) == (3, 8, 48, 4)
+    assert "inertia=" in said["hyperparameters"]
+
+
+# Damage
+
+
+def test_no_byte_can_be_changed_unnoticed(store):
+    """Either it is noticed, or it changes neither the numbers nor the description."""
+    path = store.path(KEY)
+    sound = path.read_bytes()
+    rng = np.random.default_rng(1)
+    noticed = 0
+    places = rng.choice(len(sound), 400, replace=False)
+    for place in places:
+        changed = bytearray(sound)
+        changed[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(changed)
+        try:
+            got = store.read(KEY, DESCRIPTION)
+        except DamagedFile as damage:
+            assert str(path) in str(damage)  # noqa: PT017 (an answer among others)
+            noticed += 1
+        else:
+            assert same_runs(got, RUNS), f"byte {place}"
+    assert noticed > len(places) / 3  # many bytes are padding and statistics
+
+
+def test_numbers_of_another_type_are_noticed(store):
+    """The same bytes under another name: a changed type is a changed number."""
+    path = store.path(KEY)
+    table = pq.read_table(path)
+    for name, type_ in (("evaluations", pa.duration("s")), ("evaluations", pa.float64()), ("best", pa.int64())):
+        place = table.column_names.index(name)
+        bits = pa.Array.from_buffers(type_, len(table), table[name].combine_chunks().buffers())
+        pq.write_table(table.set_column(place, name, bits), path)
+        with pytest.raises(DamagedFile):
+            store.read(KEY, DESCRIPTION)
+
+
+def test_a_changed_number_is_noticed(store):
+    """Not only broken files: one with another value in it, written by a program that knows Parquet."""
+    path = store.path(KEY)
+    table = pq.read_table(path)
+    best = table["best"].to_numpy().copy()
+    best[1] = np.nextafter(best[1], 2)
+    pq.write_table(table.set_column(2, "best", pa.array(best)), path)
+    with pytest.raises(DamagedFile, match="checksum"):
+        store.read(KEY, DESCRIPTION)
+
+
+def test_a_changed_description_is_noticed(store):
+    path = store.path(KEY)
+    table = pq.read_table(path)
+    text = table.schema.metadata[b"paoswarm"].replace(b'"runs": 4', b'"runs": 5')
+    pq.write_table(table.replace_schema_metadata({b"paoswarm": text}), path)
+    with pytest.raises(DamagedFile, match="checksum"):
+        store.read(KEY, DESCRIPTION)
+
+
+def truncated(sound):
+    return sound[: len(sound) // 2]
+
+
+def foreign(sound):
+    buffer = pa.BufferOutputStream()
+    pq.write_table(pa.table({"run": [0, 1], "evaluations": [1, 2], "best": [0.0, 1.0], "minimum": [0.0, 0.0]}), buffer)
+    return buffer.getvalue().to_pybytes()
+
+
+BROKEN = {
+    "truncated": truncated,
+    "without its last byte": lambda sound: sound[:-1],
+    "empty": lambda sound: b"",
+    "foreign": foreign,
+    "text": lambda sound: "PAR1 is no ¢harm PAR1".encode(),
+    "zeros": lambda sound: bytes(len(sound)),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+def test_only_the_damaged_cell_is_run_again_and_a_warning_says_so(change, tmp_path):
+    study = small(dims=[2])
+    before = study.run(tmp_path)
+    path = Store(tmp_path).path(Key("sphere", 2, "PSO"))
+    sound = path.read_bytes()
+    path.write_bytes(change(sound))
+    others = snapshot(tmp_path)
+    others.pop(path)
+    with pytest.warns(
+        RuntimeWarning, match=rf"{re.escape(str(path))} is damaged \(.*\); its cell is run again"
+    ) as said:
+        after = study.run(tmp_path)
+    assert len(said) == 1
+    assert_same_results(before, after)
+    now = snapshot(tmp_path)
+    assert now.pop(path)[0] == sound
+    assert now == others
+
+
+def test_a_damaged_cell_is_run_again_by_a_worker_too(tmp_path):
+    study = small(dims=[2])
+    before = study.run(tmp_path)
+    for method in ("PAO", "PSO"):
+        Store(tmp_path).path(Key("sphere", 2, method)).write_bytes(b"")
+    with pytest.warns(RuntimeWarning, match="its cell is run again") as said:
+        assert_same_results(before, study.run(tmp_path, workers=2))
+    assert len(said) == 2
+
+
+# Other settings
+
+
+OTHER = {
+    "runs": {"runs": 4},
+    "seed": {"seed": 2},
+    "budget": {"generations": 6},
+    "budget per unknown": {"evaluations_per_unknown": 20},
+    "population": {"population": 16, "generations": 2},  # the same budget
+    "init": {"init": "sobol"},
+    "hyperparameters": {"methods": {"it": ps.PAO(mass=1.25)}},
+    "hyperparameters of another method": {"methods": {"it": ps.PSO()}},
+    "hyperparameters of an adapter": {"methods": {"it": random_search}},
+    "probe": {"problems": [own_problem(lambda x: (x**2).sum(axis=-1))]},
+    "probe of another box": {"problems": [own_problem(half_width=2.0)]},
+    "probe|minimum": {"problems": [own_problem(minimum=-1.0)]},
+}
+
+
+@pytest.mark.parametrize(("what", "changes"), OTHER.items(), ids=OTHER)
+def test_runs_with_other_settings_are_refused_by_name_and_not_touched(what, changes, tmp_path):
+    base = {"problems": [own_problem()], "methods": {"it": ps.PAO()}, "dims": [2]}
+    small(**base).run(tmp_path)
+    before = snapshot(tmp_path)
+    with pytest.raises(OtherStudy, match=rf"it\.parquet holds runs with ({what.split()[0]}) = .*choose another folder"):
+        small(**(base | changes)).run(tmp_path)
+    assert snapshot(tmp_path) == before
+
+
+def test_runs_of_another_version_are_refused(tmp_path, monkeypatch):
+    small().run(tmp_path)
+    before = snapshot(tmp_path)
+    monkeypatch.setattr(study_module, "version", lambda name: "99.0")
+    with pytest.raises(
+        OtherStudy, match=f"holds runs with version = '{ps.__version__}', but this study has version = '99.0'"
+    ):
+        small().run(tmp_path)
+    assert snapshot(tmp_path) == before
+
+
+def test_another_instance_than_the_first_is_another_problem(tmp_path):
+    class Later(Moving):
+        def __call__(self, x):
+            return super().__call__(x) + (0.5 if self.number == 2 else 0.0)
+
+    small(problems=[Moving], dims=[2]).run(tmp_path)
+    with pytest.raises(OtherStudy):
+        small(problems=[Later], dims=[2]).run(tmp_path)
+
+
+def test_what_does_not_change_the_numbers_may_change(tmp_path):
+    """Title, groups, reference, and more methods, problems and dimensions beside those that are there."""
+    small(dims=[2]).run(tmp_path)
+    kept = snapshot(tmp_path)
+    more = small(
+        title="More",
+        methods={"DE": ps.DE(), "PAO": ps.PAO(), "PSO": ps.PSO()},
+        problems=["ackley", "sphere", "rastrigin-shifted"],
+        reference="PSO",
+    )
+    assert len(more.run(tmp_path).traces) == 18
+    assert snapshot(tmp_path).items() >= kept.items()
+
+
+def test_a_finished_study_evaluates_nothing_but_three_points_for_every_cell(tmp_path):
+    fun = Counting()
+    study = small(problems=[own_problem(fun)], dims=[2])
+    first = study.run(tmp_path)
+    spent = len(fun.points)
+    assert_same_results(first, study.run(tmp_path))
+    assert len(fun.points) - spent == 3 * 2
+
+
+# Folders
+
+
+@pytest.mark.parametrize("inside", ["", "deeper/still"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_first_run(inside, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    fun = Counting()
+    folder = tmp_path / "file" / inside
+    with pytest.raises(
+        OSError, match=f"cannot write the study's results to {re.escape(str(folder))}: .*another folder"
+    ):
+        small(problems=[own_problem(fun)]).run(folder)
+    assert fun.points == []
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_folder_without_room_is_refused_before_the_first_run(tmp_path, monkeypatch):
+    def full(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    fun = Counting()
+    with pytest.raises(OSError, match=r"cannot write .*: No space left on device; choose another folder"):
+        small(problems=[own_problem(fun)]).run(tmp_path)
+    assert fun.points == []
+
+
+def test_a_write_that_fails_leaves_nothing_behind(store, monkeypatch):
+    def full(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    before = snapshot(store.folder)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        store.write(KEY, DESCRIPTION, RUNS)
+    with pytest.raises(OSError, match="No space left"):
+        store.write(KEY._replace(method="PSO"), DESCRIPTION, RUNS)
+    assert snapshot(store.folder) == before
+
+
+def test_a_new_folder_is_made_with_its_parents(tmp_path):
+    small(dims=[2]).run(tmp_path / "a" / "b")
+    assert {path.name for path in (tmp_path / "a" / "b").iterdir()} == {"runs"}
+    assert len(list((tmp_path / "a" / "b").rglob("*.parquet"))) == 4
+
+
+def test_what_a_killed_study_left_is_removed(tmp_path):
+    study = small(dims=[2])
+    first = study.run(tmp_path)
+    kept = snapshot(tmp_path)
+    for name in ("PAO.999999999.unfinished", "ghost.999999998.unfinished"):
+        (tmp_path / "runs" / "sphere-2d" / name).write_bytes(b"half of it")
+    assert_same_results(first, study.run(tmp_path))
+    assert snapshot(tmp_path) == kept
+
+
+def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
+    store = Store(tmp_path)
+    store.open()
+    path = tmp_path / "runs" / "sphere-2d" / f"PAO.{os.getppid()}.unfinished"
+    path.parent.mkdir()
+    path.write_bytes(b"half")
+    store.clean()
+    assert path.exists()
+
+
+def test_runs_can_be_moved_to_another_folder(tmp_path):
+    first = small().run(tmp_path / "here")
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    kept = snapshot(tmp_path / "there")
+    assert_same_results(first, small().run(tmp_path / "there"))
+    assert snapshot(tmp_path / "there") == kept
+
+
+def test_without_pyarrow_the_extra_is_named_before_the_first_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    fun = Counting()
+    with pytest.raises(ImportError, match=r"pip install 'paoswarm\[study\]'"):
+        small(problems=[own_problem(fun)]).run(tmp_path)
+    assert fun.points == []
+
+
+# Names
+
+ODD = [
+    "../../etc/x",
+    "..",
+    ".",
+    "a/b",
+    "a\\b",
+    "a b",
+    "a_b",
+    "a  b",
+    "a:b",
+    "A",
+    "a",
+    "a ",
+    " a",
+    "a.",
+    "CON",
+    "nul",
+    "ä€",
+    "ö€",
+    "PAO (1)",
+    "PAO (2)",
+    "PAO [1]",
+    "x" * 300,
+    "x" * 299 + "y",
+    "\n",
+    "x\0y",
+    "-rf",
+    "*",
+    "?",
+]
+
+
+def test_odd_names_neither_collide_nor_leave_the_folder(tmp_path):
+    store = Store(tmp_path)
+    keys = [Key("sphere", 2, name) for name in ODD] + [Key(name, 2, "PAO") for name in ODD]
+    paths = [store.path(key) for key in keys]
+    assert len(set(paths)) == len(keys)
+    for path in paths:
+        inside = path.relative_to(tmp_path / "runs")
+        assert len(inside.parts) == 2
+        assert ".." not in inside.parts
+        for part in inside.parts:
+            assert re.fullmatch(r"[\w.-]+", part, re.ASCII), part
+            assert len(part) < 100
+
+
+def test_a_name_that_looks_like_a_safe_one_does_not_collide_with_it(tmp_path):
+    store = Store(tmp_path)
+    safe = store.path(Key("sphere", 2, "a b")).stem
+    assert store.path(Key("sphere", 2, safe)) != store.path(Key("sphere", 2, "a b"))
+
+
+def test_studies_with_odd_names_are_kept_and_found_again(tmp_path):
+    folder = tmp_path / "in" / "here"
+    names = [name for name in ODD if name.strip()]
+    methods = {name: ps.PAO(mass=1.0 + 0.01 * number) for number, name in enumerate(names)}
+    study = small(
+        methods=methods, problems=[own_problem(name="../../a problem/of mine")], dims=[1], runs=1, generations=1
+    )
+    first = study.run(folder)
+    kept = snapshot(tmp_path)
+    assert len(kept) == len(names)
+    assert all(folder / "runs" in path.parents for path in kept)
+    assert_same_results(first, study.run(folder))
+    assert snapshot(tmp_path) == kept
+
+
+def test_two_studies_share_a_folder_as_long_as_they_agree(tmp_path):
+    one = small(methods={"PAO": ps.PAO()}).run(tmp_path)
+    both = small().run(tmp_path)
+    assert_same_results(
+        one,
+        replace(
+            both,
+            methods=one.methods,
+            groups=one.groups,
+            descriptions=one.descriptions,
+            traces={k: t for k, t in both.traces.items() if k.method == "PAO"},
+        ),
+    )

@@ -1,0 +1,489 @@
+"""A study's numbers depend on seed, problem and method alone; its budget is exact; wrong settings are named at once."""
+
+import zlib
+from functools import partial
+
+import numpy as np
+import pytest
+from helpers import (
+    Counting,
+    Moving,
+    assert_same_results,
+    assert_same_trace,
+    bowl,
+    own_problem,
+    random_search,
+    small,
+)
+from numpy.testing import assert_array_equal
+
+import paoswarm as ps
+from paoswarm.problems import bbob
+from paoswarm.study import presets
+from paoswarm.study.adapters import SciPyDE
+from paoswarm.study.cells import describe
+from paoswarm.study.results import Key
+from paoswarm.study.study import trace_of
+
+SWARMS = {"PAO": ps.PAO(), "PSO": ps.PSO(), "QPSO": ps.QPSO(), "DE": ps.DE(), "SADE": ps.SADE()}
+
+
+def cell_of(study):
+    (cell,) = study.cells()
+    return cell
+
+
+def seed_of(run, problem, dim, seed=1):
+    """The documented seed of a run: of the study, the problem and the dimension, not of the method."""
+    root = np.random.SeedSequence(seed, spawn_key=(zlib.crc32(problem.encode()), dim))
+    return root.spawn(run + 1)[run]
+
+
+# Seeds and company
+
+
+def test_the_same_seed_is_the_same_study_and_another_seed_another(tmp_path):
+    one, again, other = (small(seed=seed).run(tmp_path / name) for name, seed in (("a", 5), ("b", 5), ("c", 6)))
+    assert_same_results(one, again)
+    assert all((trace.error != other.traces[key].error).any() for key, trace in one.traces.items())
+
+
+def test_worker_processes_change_nothing(tmp_path):
+    methods = {**SWARMS, "random": random_search, "SciPy DE": SciPyDE()}
+    study = small(problems=["ackley", own_problem(), Moving], methods=methods)
+    assert_same_results(study.run(tmp_path / "1", workers=1), study.run(tmp_path / "2", workers=2))
+
+
+def test_a_cell_does_not_depend_on_its_company(tmp_path):
+    together = small(problems=["sphere", "ackley"], methods=SWARMS).run(tmp_path / "all")
+    for key in (Key("ackley", 3, "QPSO"), Key("sphere", 2, "SADE")):
+        alone = small(problems=[key.problem], methods={key.method: SWARMS[key.method]}, dims=[key.dim])
+        assert_same_trace(alone.run(tmp_path / key.method).traces[key], together.traces[key])
+
+
+def test_the_order_of_methods_problems_and_dimensions_changes_no_number(tmp_path):
+    forth = small().run(tmp_path / "forth")
+    back = small(problems=["rastrigin-shifted", "sphere"], methods={"PSO": ps.PSO(), "PAO": ps.PAO()}, dims=[3, 2])
+    there = back.run(tmp_path / "back")
+    assert (there.problems, there.methods, there.dims) == (("rastrigin-shifted1", "sphere"), ("PSO", "PAO"), (3, 2))
+    for key, trace in forth.traces.items():
+        assert_same_trace(trace, there.traces[key])
+
+
+def test_more_runs_begin_with_the_same_ones():
+    few, many = (cell_of(small(problems=["ackley"], methods={"DE": ps.DE()}, dims=[3], runs=n)).run() for n in (3, 7))
+    assert_array_equal(many.best[:3], few.best)
+
+
+@pytest.mark.parametrize("maxfev", [None, 45])  # six populations; or five and five points more
+@pytest.mark.parametrize("method", SWARMS.values(), ids=SWARMS)
+def test_a_run_is_a_call_of_minimize_with_the_documented_seed(method, maxfev):
+    budget = {"evaluations_per_unknown": maxfev and maxfev // 3}
+    study = small(problems=["rastrigin-shifted"], methods={"it": method}, dims=[3], seed=9, init="sobol", **budget)
+    runs = cell_of(study).run()
+    problem = ps.problems.get("rastrigin-shifted", 3)
+    for r in range(3):
+        alone = ps.minimize(
+            problem,
+            problem.bounds,
+            method=method,
+            n_particles=8,
+            init="sobol",
+            maxiter=5,
+            maxfev=maxfev,
+            tol=0,
+            rng=seed_of(r, "rastrigin-shifted1", 3, seed=9),
+        )
+        assert_array_equal(runs.best[r], alone.history.best)
+        assert_array_equal(runs.evaluations, alone.history.nfev)
+    assert len(set(runs.best[:, -1])) == 3
+
+
+def test_all_methods_start_from_the_same_first_population(tmp_path):
+    study = small(methods={**SWARMS, "random": random_search})
+    results = study.run(tmp_path)
+    for problem, dim in results.tasks():
+        first = {name: tuple(results.trace(problem, dim, name).error[:, 0]) for name in study.methods}
+        assert len({first[name] for name in SWARMS}) == 1
+        assert first["random"] != first["PAO"]
+        ends = {tuple(results.final(problem, dim, name)) for name in SWARMS}
+        assert len(ends) == len(SWARMS)
+
+
+def test_all_adapters_get_the_same_seeds_one_for_each_run():
+    def note(seen, fun, bounds, *, population, seed):
+        seen.append(seed)
+        fun(bounds[:, 0])
+
+    one, other = [], []
+    for cell in small(
+        problems=["sphere"], dims=[2], methods={"a": partial(note, one), "b": partial(note, other)}
+    ).cells():
+        cell.run()
+    assert one == other
+    assert len(set(one)) == 3
+
+
+# Budgets
+
+
+@pytest.mark.parametrize(
+    ("options", "budget", "evaluations"),
+    [
+        ({"generations": 0}, 8, [8]),
+        ({"generations": 3}, 32, [8, 16, 24, 32]),
+        ({"evaluations_per_unknown": 8}, 24, [8, 16, 24]),
+        ({"evaluations_per_unknown": 9}, 27, [8, 16, 24, 27]),
+        ({"evaluations_per_unknown": 5}, 15, [8, 15]),
+        ({"evaluations_per_unknown": 3, "generations": 50}, 9, [8, 9]),
+    ],
+)
+@pytest.mark.parametrize("method", [*SWARMS.values(), random_search, SciPyDE()], ids=[*SWARMS, "random", "SciPy DE"])
+def test_every_run_spends_its_whole_budget_and_nothing_more(method, options, budget, evaluations):
+    fun, log = Counting(), []
+    for problem in (own_problem(fun), partial(Moving, log=log)):
+        study = small(problems=[problem], methods={"it": method}, dims=[3], **options)
+        assert study.budget(3) == budget
+        runs = cell_of(study).run()
+        assert_array_equal(runs.evaluations, evaluations)
+        assert runs.best.shape == (3, len(evaluations))
+    assert len(fun.points) == 3 * budget
+    assert [log.count(run) for run in range(3)] == [budget] * 3
+
+
+def test_the_best_values_kept_are_those_that_were_measured():
+    """A negative control of the counts: the last, cut generation counts too."""
+    fun = Counting()
+    study = small(problems=[own_problem(fun)], methods={"PAO": ps.PAO()}, dims=[3], runs=1, evaluations_per_unknown=9)
+    runs = cell_of(study).run()
+    best = np.minimum.accumulate(bowl(np.array(fun.points)))
+    assert_array_equal(runs.best[0], best[[7, 15, 23, 26]])
+
+
+def test_a_swarm_that_has_arrived_goes_on():
+    """The default tolerance of minimize would end it; a study compares equal budgets."""
+    fun = Counting()
+    cell_of(small(problems=[own_problem(fun)], methods={"PAO": ps.PAO()}, dims=[1], generations=400)).run()
+    assert len(fun.points) == 3 * 8 * 401
+
+
+# Errors
+
+
+def test_errors_are_never_negative_and_never_increase(tmp_path):
+    results = small(problems=["schwefel", "ackley", Moving], methods={**SWARMS, "random": random_search}).run(tmp_path)
+    for trace in results.traces.values():
+        assert (trace.error >= 0).all()
+        assert (np.diff(trace.error, axis=1) <= 0).all()
+        assert (np.diff(trace.evaluations) > 0).all()
+
+
+def test_a_value_below_the_minimum_by_rounding_is_an_error_of_zero(tmp_path):
+    above = own_problem(minimum=1e-3)
+    results = small(problems=[above], methods={"PAO": ps.PAO()}, dims=[1], generations=40).run(tmp_path)
+    assert_array_equal(results.final("bowl", 1, "PAO"), 0.0)
+    runs = cell_of(small(problems=[above], methods={"PAO": ps.PAO()}, dims=[1], generations=40)).run()
+    assert (runs.best[:, -1] < 1e-3).all()
+    assert_array_equal(trace_of(runs).error, np.maximum(runs.best - 1e-3, 0))
+
+
+def test_points_that_fail_count_and_are_never_the_best(tmp_path):
+    def half(x):
+        return np.where(x[..., 0] > 0, np.nan, bowl(x))
+
+    results = small(problems=[own_problem(half)], methods={"PAO": ps.PAO(), "random": random_search}).run(tmp_path)
+    for trace in results.traces.values():
+        assert np.isfinite(trace.final).all()
+        assert (trace.final >= 0.09).all()  # the best of the better half is 0.3 away
+
+
+def test_a_run_without_a_finite_value_has_an_infinite_error(tmp_path):
+    results = small(
+        problems=[own_problem(lambda x: np.full(x.shape[:-1], np.nan))], methods={"random": random_search}
+    ).run(tmp_path)
+    for trace in results.traces.values():
+        assert_array_equal(trace.error, np.inf)
+
+
+# What users bring along
+
+
+@pytest.mark.parametrize("method", [ps.PAO(), random_search], ids=["swarm", "adapter"])
+def test_run_r_of_an_instanced_problem_has_instance_r_with_its_own_minimum(method, tmp_path):
+    study = small(problems=[Moving], methods={"it": method}, dims=[2], runs=5)
+    runs = cell_of(study).run()
+    assert_array_equal(runs.minimum, [0, 100, 200, 300, 400])
+    assert (runs.best[:, -1] >= runs.minimum).all()
+    assert (runs.best[:, -1] < runs.minimum + 8.0).all()
+    assert_array_equal(study.run(tmp_path).final("moving", 2, "it"), runs.best[:, -1] - runs.minimum)
+
+
+def test_the_instances_are_minimised_with_the_seed_of_their_run():
+    runs = cell_of(small(problems=[Moving], methods={"DE": ps.DE()}, dims=[2])).run()
+    for r in range(3):
+        one = Moving(2).instance(r)
+        seed = seed_of(r, "moving", 2)
+        alone = ps.minimize(one, one.bounds, method=ps.DE(), n_particles=8, init="random", maxiter=5, tol=0, rng=seed)
+        assert_array_equal(runs.best[r], alone.history.best)
+
+
+def test_a_problem_of_ones_own(tmp_path):
+    results = small(problems=[own_problem(), own_problem(name="other")]).run(tmp_path)
+    assert results.problems == ("bowl", "other")
+    assert results.titles == {"bowl": "Bowl", "other": "Other"}
+    assert (results.final("bowl", 2, "PAO") != results.final("other", 2, "PAO")).any()  # other seeds
+    assert (results.final("bowl", 2, "PAO") < 0.1).all()
+
+
+class Uniform(ps.Method):
+    """A method of a user's own: it asks for random points."""
+
+    def ask(self, state, draw, progress=0.0):
+        box = state.upper - state.lower
+        return ps.Proposal(state.lower + box * draw.uniform(*box.shape), state.velocity)
+
+
+def test_a_method_of_ones_own(tmp_path):
+    results = small(methods={"PAO": ps.PAO(), "uniform": Uniform()}, generations=20).run(tmp_path)
+    assert results.descriptions["uniform"] == "Uniform()"
+    for problem, dim in results.tasks():
+        one, other = (results.trace(problem, dim, name).error for name in ("PAO", "uniform"))
+        assert_array_equal(one[:, 0], other[:, 0])
+        assert np.median(one[:, -1]) < np.median(other[:, -1])
+
+
+def test_results_say_what_was_run(tmp_path):
+    study = small(title="Two", reference="PSO", groups={"Both": ["PAO", "PSO"], "One": ["PSO"]}, seed=4)
+    results = study.run(tmp_path)
+    assert (results.title, results.reference, results.methods) == ("Two", "PSO", ("PAO", "PSO"))
+    assert results.groups == {"Both": ("PAO", "PSO"), "One": ("PSO",)}
+    assert (results.problems, results.dims) == (("sphere", "rastrigin-shifted1"), (2, 3))
+    assert list(results.traces) == [Key(p, d, m) for d in (2, 3) for p in results.problems for m in ("PAO", "PSO")]
+    assert "inertia=" in results.descriptions["PSO"]
+    assert results.facts["Runs"].startswith("3 of each")
+    assert results.facts["Budget"] == "48 evaluations a run, in populations of 8"
+    assert results.facts["First population"] == "random, seed 4"
+    facts = small(evaluations_per_unknown=7).run(tmp_path / "other").facts
+    assert facts["Budget"] == "14 in 2-D, 21 in 3-D evaluations a run, in populations of 8"
+
+
+def test_the_first_method_is_the_reference_and_all_are_one_group():
+    study = small()
+    assert study.reference == "PAO"
+    assert study.groups == {"All methods": ("PAO", "PSO")}
+
+
+def test_a_bar_counts_the_cells(tmp_path, capsys):
+    small(dims=[2]).run(tmp_path, progress=True)
+    said = capsys.readouterr().err
+    assert "4/4" in said
+    assert "PSO on rastrigin-shifted1 2-D" in said
+    small(dims=[2]).run(tmp_path)
+    assert capsys.readouterr() == ("", "")
+
+
+# Descriptions: stored runs are used again where they are equal
+
+
+def test_a_description_names_every_hyperparameter_and_no_address():
+    assert describe(ps.DE(factor=0.7)) == "DE(factor=0.7, crossover=0.9, strategy='rand/1', walls='clip')"
+    assert "dt=linear(2.0, 0.5)" in describe(ps.PAO(dt=ps.schedules.linear(2.0, 0.5)))
+    assert "attractors=(local_best, global_best), noise_scale=spread" in describe(ps.PAO())
+    assert describe(random_search) == "helpers.random_search"
+
+    class Plain:
+        def __init__(self, size):
+            self.size, self.inner = size, np.arange(3)
+
+    assert describe(Plain(2)) == describe(Plain(2)) != describe(Plain(3))
+    assert "0x" not in describe(Plain(2))
+
+
+def slower(progress, by):
+    return 1.0 + by * progress
+
+
+class Slower:
+    def __init__(self, by):
+        self.by = by
+
+    def at(self, progress):
+        return 1.0 + self.by * progress
+
+
+DIFFERENT = {
+    "numbers": (ps.PSO(inertia=0.7), ps.PSO(inertia=0.70000001)),
+    "schedules": (ps.PAO(dt=ps.schedules.linear(1, 2)), ps.PAO(dt=ps.schedules.linear(1, 3))),
+    "shapes": (ps.PAO(dt=ps.schedules.linear(1, 2)), ps.PAO(dt=ps.schedules.geometric(1, 2))),
+    "patience": (ps.PAO(dt=ps.schedules.patient_step()), ps.PAO(dt=ps.schedules.patient_step(growth=2.0))),
+    "arrays": (ps.PAO(dt=np.linspace(1, 2, 8)), ps.PAO(dt=np.linspace(1, 3, 8))),
+    "attractors": (ps.PAO(), ps.PAO(attractors=(ps.attractors.average_local_best, ps.attractors.global_best))),
+    "partials": (ps.PAO(dt=partial(slower, by=0.5)), ps.PAO(dt=partial(slower, by=1.0))),
+    "bound methods": (ps.PAO(dt=Slower(0.5).at), ps.PAO(dt=Slower(1.0).at)),
+    "lambdas": tuple(ps.PAO(dt=rule) for rule in (lambda progress: 1.0 + progress, lambda progress: 2.0 - progress)),
+    "closures": tuple(ps.PAO(dt=lambda progress, by=by: 1.0 + by * progress) for by in (0.5, 1.0)),
+    "adapters": (SciPyDE(), SciPyDE(strategy="rand1bin")),
+}
+
+
+@pytest.mark.parametrize("pair", DIFFERENT.values(), ids=DIFFERENT)
+def test_methods_that_differ_have_different_descriptions(pair):
+    one, other = pair
+    assert describe(one) != describe(other)
+
+
+def test_anything_that_can_be_called_has_a_description():
+    class Slim:
+        __slots__ = ("size",)
+
+        def __call__(self, fun, bounds, *, population, seed): ...
+
+    assert "Slim" in describe(Slim())
+
+
+# Presets
+
+
+def test_the_paper_study_is_that_of_the_paper():
+    study = presets.paper()
+    assert (study.runs, study.population, study.generations, study.dims) == (100, 100, 100, (2, 8))
+    assert study.problems == ps.problems.names
+    assert [study.budget(dim) for dim in study.dims] == [10_100, 10_100]
+    assert study.init == "random"
+    assert list(study.groups) == [presets.PAPER, presets.LITERATURE]
+    assert all(study.methods[name] == type(study.methods[name]).paper() for name in study.groups[presets.PAPER])
+    rivals = study.groups[presets.LITERATURE][1:]
+    assert all(study.methods[name] == type(study.methods[name])() for name in rivals)
+    assert presets.paper(runs=3, dims=[2]).runs == 3
+
+
+def test_the_hyperparameter_study_changes_one_at_a_time():
+    study = presets.hyperparameters()
+    default = study.methods["default"]
+    for name, method in study.methods.items():
+        changed = [f for f in ("mass", "damping", "noise", "dt") if getattr(method, f) != getattr(default, f)]
+        changed += ["stiffness"] if sum(method.stiffness) != sum(default.stiffness) else []
+        assert changed == ([] if name == "default" else [name.split()[0]])
+
+
+def test_the_bbob_study_has_coco_s_budget_and_its_peers_on_request():
+    pytest.importorskip("cocoex", reason="cocoex (coco-experiment) is not installed")
+    study = presets.bbob()
+    assert len(study.problems) == 24
+    assert study.runs == 15
+    assert [study.budget(dim) for dim in study.dims] == [2000, 5000, 10_000]
+    assert set(presets.bbob(peers=True).methods) - set(study.methods) == {"SciPy DE", "CMA-ES"}
+
+
+def test_a_bbob_study_runs_with_its_instances(tmp_path):
+    pytest.importorskip("cocoex", reason="cocoex (coco-experiment) is not installed")
+    study = presets.bbob([2], problems=["bbob-f1", "bbob-f15"], runs=3, evaluations_per_unknown=60)
+    one, other = study.run(tmp_path / "1"), study.run(tmp_path / "2", workers=2)
+    assert_same_results(one, other)
+    minima = [bbob.bbob(15, 2).instance(run).minimum for run in range(3)]
+    cell = next(cell for cell in study.cells() if cell.key == Key("bbob-f15", 2, "PAO"))
+    assert_array_equal(cell.run().minimum, minima)
+
+
+# Bad input: the message names the key, and comes before the first evaluation
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"runs": 0}, "runs must be a whole number of at least 1, got 0"),
+        ({"runs": 2.0}, "runs must be a whole number of at least 1, got 2.0"),
+        ({"runs": True}, "runs must be a whole number of at least 1, got True"),
+        ({"population": 1}, "population must be a whole number of at least 2, got 1"),
+        ({"population": "many"}, "population must be a whole number of at least 2, got 'many'"),
+        ({"generations": -1}, "generations must be a whole number of at least 0, got -1"),
+        ({"generations": None}, "generations must be a whole number of at least 0, got None"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": 1.5}, "seed must be a whole number of at least 0, got 1.5"),
+        ({"evaluations_per_unknown": 0}, "evaluations_per_unknown must be a whole number of at least 1, got 0"),
+        (
+            {"evaluations_per_unknown": 3},
+            "evaluations_per_unknown = 3 does not pay for one population of 8 in 2 dimensions",
+        ),
+        ({"dims": []}, r"dims must be a list with one entry at least, got \[\]"),
+        ({"dims": 2}, "dims must be a list with one entry at least, got 2"),
+        ({"dims": [0]}, "dims must be a whole number of at least 1, got 0"),
+        ({"dims": [2, 2.5]}, "dims must be a whole number of at least 1, got 2.5"),
+        ({"dims": [2, 3, 2]}, r"dims has an entry twice: \[2, 3, 2\]"),
+        ({"dims": [2, np.int64(2)]}, "dims has an entry twice"),
+        ({"problems": []}, r"problems must be a list with one entry at least, got \[\]"),
+        ({"problems": "sphere"}, "problems must be a list with one entry at least, got 'sphere'"),
+        ({"problems": ["sphere", "sphere"]}, "problems has an entry twice"),
+        ({"problems": ["ackley-shifted", "ackley-shifted1"]}, r"problems: names must differ, got \['ackley-shifted1'"),
+        (
+            {"problems": [own_problem(), own_problem(minimum=-1.0)]},
+            r"problems: names must differ, got \['bowl', 'bowl'\]",
+        ),
+        ({"problems": ["rosenbrock"], "dims": [1]}, "the dim of rosenbrock must be a whole number of at least 2"),
+        ({"problems": ["sphere", 5]}, "problems.*5"),
+        ({"problems": [ps.problems.sphere(2)]}, "problems"),
+        ({"methods": {}}, "methods must be a dict of names and methods, with one at least, got {}"),
+        ({"methods": [ps.PAO()]}, "methods must be a dict of names and methods"),
+        ({"methods": {"": ps.PAO()}}, "methods: a name must be text that is not empty, got ''"),
+        ({"methods": {1: ps.PAO()}}, "methods: a name must be text that is not empty, got 1"),
+        ({"methods": {"PAO": ps.PAO}}, r"methods: 'PAO' must be a method such as PAO\(\) or an adapter, got <class"),
+        ({"methods": {"de": SciPyDE}}, r"methods: 'de' must be a method such as PAO\(\) or an adapter, got <class"),
+        ({"methods": {"it": "PAO"}}, r"methods: 'it' must be a method such as PAO\(\) or an adapter, got 'PAO'"),
+        (
+            {"methods": {"PAO": ps.PAO(), "mine": ps.DE()}, "population": 3},
+            "methods: 'mine' with population = 3: DE with rand/1 needs n_particles >= 4, got 3",
+        ),
+        ({"reference": "DE"}, r"reference must be one of the methods \['PAO', 'PSO'\], got 'DE'"),
+        ({"reference": ["PAO"]}, "reference must be one of the methods"),
+        ({"groups": {"few": ["PAO", "DE"]}}, "groups: 'few': 'DE' is not among the methods"),
+        ({"groups": {"few": ["PSO"]}}, "groups: 'few': the reference 'PAO' is missing"),
+        ({"groups": {"few": "PAO"}}, "groups: 'few'.*'PAO'"),
+        ({"groups": {"few": 5}}, "groups: 'few'"),
+        ({"groups": ["PAO"]}, "groups"),
+        ({"init": "grid"}, "init must be one of latinhypercube, sobol, halton, random"),
+        ({"init": 5}, "init must be one of latinhypercube, sobol, halton, random"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_value(changes, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        small(**changes)
+
+
+def test_unknown_problems_are_told_the_known_ones():
+    with pytest.raises(ValueError, match="unknown problem 'rastrigen'; did you mean 'rastrigin'") as caught:
+        small(problems=["rastrigen"])
+    assert all(name in str(caught.value) for name in ps.problems.names)
+
+
+@pytest.mark.parametrize("made", [None, 3.0, bowl])
+def test_a_function_that_makes_no_problem_is_named(made):
+    def maker(dim):
+        return made
+
+    with pytest.raises(TypeError, match=r"problems: .*maker\(2\) must return a paoswarm.problems.Problem, got "):
+        small(problems=[maker])
+
+
+def test_a_problem_that_lacks_something_is_told_what():
+    class Bare:
+        name, bounds, minimum = "bare", np.array([[0.0, 1.0]]), 0.0
+
+        def __init__(self, dim): ...
+
+        def instance(self, run):
+            return self
+
+    with pytest.raises(TypeError, match=r"problems: .*Bare.* must return a paoswarm.problems.Problem"):
+        small(problems=[Bare])
+
+
+@pytest.mark.parametrize("workers", [0, -2, 1.5, "two"])
+def test_the_number_of_workers_must_be_whole(workers, tmp_path):
+    with pytest.raises(ValueError, match="workers must be a whole number of at least 1, got "):
+        small().run(tmp_path, workers=workers)
+    assert not list(tmp_path.iterdir())
+
+
+def test_misspelt_options_are_refused():
+    with pytest.raises(TypeError, match="generation"):
+        small(generation=5)

@@ -1,0 +1,303 @@
+"""The command line: a study from a file to its report, and mistakes in one line."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import paoswarm as ps
+from paoswarm import cli
+from paoswarm.study import presets
+
+TOML = """
+title = "A small study"
+problems = ["sphere", "ackley-shifted"]
+dims = [2]
+runs = 3
+population = 10
+generations = 6
+
+[methods.PAO]
+[methods.PSO]
+preset = "paper"
+[methods."my DE"]
+kind = "DE"
+factor = 0.7
+"""
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_else(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command sets its own
+
+
+@pytest.fixture
+def toml(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(TOML)
+    return path
+
+
+def refused(capsys, *arguments):
+    """The one line that the command prints on stderr before it gives up with code 2."""
+    assert cli.main([str(argument) for argument in arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("paoswarm: ")
+    assert said.count("\n") == 1, said
+    return said
+
+
+def written(folder):
+    return {str(path.relative_to(folder)) for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def studies_run(monkeypatch):
+    """The studies that a command would run, without running them."""
+    seen = []
+
+    class Enough(ValueError):
+        pass
+
+    def note(study, folder, *, workers, progress):
+        seen.append((study, Path(folder), workers))
+        raise Enough("enough")
+
+    monkeypatch.setattr(ps.Study, "run", note)
+    return seen
+
+
+# Studies
+
+
+def test_a_study_from_a_file_to_its_report(toml, capsys):
+    assert cli.main(["study", str(toml), "--out", "out", "--workers", "1"]) == 0
+    said = capsys.readouterr()
+    assert "A small study: 2 problems x 1 dimensions x 3 methods x 3 runs, 1.3e+03 evaluations, into out" in said.out
+    assert "PAO" in said.out.partition("\n")[2]  # the findings
+    assert said.out.rstrip().endswith(f"The report: {Path('out') / 'report.html'}")
+    assert said.err == ""
+    assert written("out") == {
+        *(f"runs/{problem}-2d/{name}.parquet" for problem in ("sphere", "ackley-shifted1") for name in ("PAO", "PSO")),
+        *(str(path.relative_to("out")) for path in Path("out/runs").glob("*/my_DE-*.parquet")),
+        "report.html",
+        "tables/summary.csv",
+        "figures/convergence-2d.png",
+        "figures/runtimes-2d.png",
+        "figures/ranks-1.png",
+    }
+    assert len(list(Path("out/runs").glob("*/*.parquet"))) == 6
+    assert "A small study" in Path("out/report.html").read_text(encoding="utf-8")
+    runs = {path: path.stat().st_mtime_ns for path in Path("out/runs").glob("*/*")}
+    report = Path("out/report.html").read_bytes()
+    assert cli.main(["study", str(toml), "--out", "out", "--workers", "2"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in Path("out/runs").glob("*/*")} == runs
+    assert Path("out/report.html").read_bytes() == report
+
+
+def test_the_installed_command_does_the_same(toml):
+    command = Path(sys.executable).with_name("paoswarm")
+    if not command.exists():
+        pytest.skip("the package is not installed as a command")
+    arguments = ["study", toml, "--runs", "2", "--problems", "sphere", "--methods", "PAO", "PSO"]
+    done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"report.html", "tables/summary.csv", "runs/sphere-2d/PSO.parquet"} <= written("study-small")
+    done = subprocess.run([command, "study", "nonsense"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown study 'nonsense'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_options_change_the_study(toml, monkeypatch):
+    seen = studies_run(monkeypatch)
+    base = ["study", str(toml)]
+    cli.main(base)
+    cli.main([*base, "--runs", "7", "--seed", "5", "--dims", "3", "4", "--problems", "griewank", "--workers", "2"])
+    cli.main([*base, "--methods", "my DE", "PSO", "--out", "there"])
+    cli.main([*base, "--quick"])
+    cli.main([*base, "--quick", "--runs", "2"])
+    plain, changed, fewer, quick, quicker = seen
+    assert (plain[0].runs, plain[1], plain[2]) == (3, Path("study-small"), -1)
+    assert (changed[0].runs, changed[0].seed, changed[0].dims, changed[2]) == (7, 5, (3, 4), 2)
+    assert changed[0].problems == ("griewank",)
+    assert changed[0].methods == plain[0].methods
+    assert list(fewer[0].methods) == ["my DE", "PSO"]
+    assert fewer[0].reference == "my DE"  # PAO is gone
+    assert fewer[0].methods["my DE"] == ps.DE(factor=0.7)
+    assert fewer[1] == Path("there")
+    assert (quick[0].runs, quick[1]) == (cli.QUICK["runs"], Path("study-small-quick"))
+    assert quicker[0].runs == 2
+
+
+def test_the_paper_s_study_has_a_name(monkeypatch):
+    seen = studies_run(monkeypatch)
+    cli.main(["study", "paper"])
+    cli.main(["study", "paper", "--quick"])
+    cli.main(["study", "paper", "--methods", "PSO", "PAO"])
+    whole, quick, fewer = seen
+    assert (whole[0], whole[1]) == (presets.paper(), Path("study-paper"))
+    assert (quick[0], quick[1]) == (presets.paper(runs=10), Path("study-paper-quick"))
+    assert (fewer[0].reference, list(fewer[0].methods)) == ("PAO", ["PSO", "PAO"])
+
+
+def test_the_bbob_study_has_a_name(monkeypatch):
+    pytest.importorskip("cocoex", reason="cocoex (coco-experiment) is not installed")
+    seen = studies_run(monkeypatch)
+    cli.main(["study", "bbob"])
+    cli.main(["study", "bbob", "--dims", "2", "5", "--peers", "--quick"])
+    assert seen[0][0].methods == presets.bbob().methods
+    assert (seen[1][0].dims, seen[1][0].runs, len(seen[1][0].methods)) == ((2, 5), 10, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_quick_look_at_the_paper_s_study(capsys):
+    assert cli.main(["study", "paper", "--quick", "--out", "out"]) == 0
+    assert {"report.html", "tables/summary.csv", "tables/the-papers-claims.csv", "tables/centre-bias.csv"} <= written(
+        "out"
+    )
+    page = Path("out/report.html").read_text(encoding="utf-8")
+    assert "The paper&#39;s claims" in page
+    assert "10 times" in page
+    assert "Centre bias" in page
+
+
+# Mistakes
+
+
+def test_an_unknown_study_is_told_the_known_ones(capsys):
+    said = refused(capsys, "study", "nonsense")
+    assert "unknown study 'nonsense'; known are paper, bbob, or a file that ends in .toml" in said
+    assert written(".") == set()
+
+
+def test_unknown_methods_are_told_the_known_ones(toml, capsys):
+    said = refused(capsys, "study", toml, "--methods", "PAO", "POA")
+    assert "--methods: unknown 'POA'; this study has PAO, PSO, my DE" in said
+    assert "this study has PAO, PSO, QPSO, DE, SADE" in refused(capsys, "study", "paper", "--methods", "XYZ")
+
+
+def test_unknown_problems_are_told_the_known_ones(toml, capsys):
+    said = refused(capsys, "study", toml, "--problems", "rastrigen")
+    assert "unknown problem 'rastrigen'; did you mean 'rastrigin'?" in said
+    assert all(name in said for name in ps.problems.names)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--runs", "0"], "runs must be a whole number of at least 1, got 0"),
+        (["--seed", "-1"], "seed must be"),
+        (["--dims", "0"], "dims must be"),
+        (["--dims", "2", "2"], "dims has an entry twice"),
+        (["--workers", "0"], "workers must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_a_wrong_option_is_named(options, text, toml, capsys):
+    assert text in refused(capsys, "study", toml, *options)
+
+
+@pytest.mark.parametrize("inside", ["", "deeper"])
+def test_a_folder_that_cannot_be_written_is_named(inside, toml, capsys):
+    Path("file").write_text("in the way")
+    folder = Path("file") / inside
+    said = refused(capsys, "study", toml, "--out", folder)
+    assert f"cannot write the study's results to {folder}: " in said
+    assert Path("file").read_text() == "in the way"
+
+
+def test_a_file_that_is_missing_or_broken_is_named(capsys):
+    assert "cannot read the configuration nowhere.toml" in refused(capsys, "study", "nowhere.toml")
+    Path("broken.toml").write_text("problems = 3 4")
+    assert "broken.toml is not valid TOML" in refused(capsys, "study", "broken.toml")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("runz = 3", "runz: no such key"),
+        ("init = 5", "init"),
+        ("groups = 5", "groups"),
+        ("reference = ['PAO']", "reference"),
+        ("[methods.it]\nkind = ['PAO']", "methods.it"),
+        ("[methods.it]\nkind = 'PAO'\nmas = 1.0", "methods.it.mas"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_without_a_traceback(line, text, capsys):
+    head, tail = TOML.split("[methods.PAO]")
+    methods = line.startswith("[methods")
+    Path("wrong.toml").write_text(
+        head + ("" if methods else line) + "\n[methods.PAO]" + tail + (line if methods else "")
+    )
+    said = refused(capsys, "study", "wrong.toml", "--workers", "1")
+    assert "wrong.toml: " in said
+    assert text in said
+
+
+def test_other_settings_in_the_folder_are_named_and_nothing_is_overwritten(toml, capsys, monkeypatch):
+    small = ["study", str(toml), "--problems", "sphere", "--methods", "PAO", "--out", "out", "--workers", "1"]
+    ps.Study(problems=["sphere"], methods={"PAO": ps.PAO()}, dims=[2], runs=3, population=10, generations=6).run("out")
+    before = {path: path.read_bytes() for path in Path("out").rglob("*.parquet")}
+    said = refused(capsys, *small, "--runs", "4")
+    assert "holds runs with runs = 3, but this study has runs = 4; choose another folder" in said
+    assert {path: path.read_bytes() for path in Path("out").rglob("*.parquet")} == before
+
+
+def test_a_damaged_file_is_one_line_and_the_study_goes_on(toml, capsys):
+    small = ["study", str(toml), "--problems", "sphere", "--methods", "PAO", "--out", "out", "--workers", "1"]
+    path = Path("out/runs/sphere-2d/PAO.parquet")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert cli.main(small) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"paoswarm: {path} is damaged (")
+    assert said.endswith("; its cell is run again\n")
+    assert said.count("\n") == 1
+
+
+def test_a_cell_that_fails_is_one_line(toml, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cma", None)
+    Path("peers.toml").write_text(TOML + "[methods.CMAES]\n")
+    said = refused(capsys, "study", "peers.toml", "--workers", "1")
+    assert "CMAES on sphere in 2 dimensions failed: " in said
+    assert "pip install 'paoswarm[peers]'" in said
+
+
+def test_the_command_leaves_the_warnings_of_its_caller_alone(capsys):
+    before = warnings.showwarning
+    cli.main(["study", "nonsense"])
+    assert warnings.showwarning is before
+
+
+@pytest.mark.parametrize("arguments", [[], ["study"], ["nonsense"], ["study", "paper", "--runs", "x"], ["audit"]])
+def test_wrong_usage_shows_the_usage(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "usage: paoswarm" in capsys.readouterr().err
+
+
+# Audits
+
+
+def test_an_audit_names_its_verdict(capsys):
+    assert cli.main(["audit", "PAO", "PSO:paper", "--dim", "2", "--runs", "5"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("PAO does not profit") or said[0].startswith("PAO PROFITS")
+    assert [line.split()[0] for line in said[1:5]] == ["sphere", "rastrigin", "ackley", "griewank"]
+    assert said[5].startswith("PSO:paper ")
+    direct = ps.centre_bias(ps.PAO(), dim=2, runs=5)
+    assert "\n".join(said[:5]) == str(direct)
+
+
+def test_an_audit_of_an_unknown_method_is_told_the_known_ones(capsys):
+    said = refused(capsys, "audit", "PAO", "QPS0")
+    assert "unknown method 'QPS0'; known are PAO, PSO, QPSO, DE, SADE" in said
+    assert "did you mean QPSO?" in said
+    assert "got 'best' of PAO" in refused(capsys, "audit", "PAO:best")
+    assert "runs must be" in refused(capsys, "audit", "PAO", "--runs", "0")
