@@ -339,14 +339,20 @@ def test_what_a_killed_study_left_is_removed(tmp_path):
     assert snapshot(tmp_path) == kept
 
 
-def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
-    store = Store(tmp_path)
+def test_what_a_living_process_is_writing_is_left_alone(tmp_path, monkeypatch):
+    store, seen = Store(tmp_path), []
     store.open()
-    path = tmp_path / "runs" / "sphere-2d" / f"PAO.{os.getppid()}.unfinished"
-    path.parent.mkdir()
-    path.write_bytes(b"half")
-    store.clean()
-    assert path.exists()
+    written = pq.write_table
+
+    def interrupted(*arguments, **options):
+        Store(tmp_path).clean()  # another study begins in the same folder
+        seen.extend((tmp_path / "runs").glob("*/*.unfinished"))
+        written(*arguments, **options)
+
+    monkeypatch.setattr(pq, "write_table", interrupted)
+    store.write(KEY, DESCRIPTION, RUNS)
+    assert len(seen) == 1
+    assert same_runs(store.read(KEY, DESCRIPTION), RUNS)
 
 
 def test_runs_can_be_moved_to_another_folder(tmp_path):

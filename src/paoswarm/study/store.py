@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ class Store:
         unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
         try:
             with unfinished.open("wb") as file:
+                _locked(file)
                 pq.write_table(table, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
@@ -107,8 +109,9 @@ class Store:
     def clean(self) -> None:
         """Remove what a killed study left unfinished; what another process is writing just now is not touched."""
         for left in (self.folder / "runs").glob("*/*.unfinished"):
-            if not _is_alive(left.suffixes[-2].lstrip(".")):
-                left.unlink(missing_ok=True)
+            with suppress(OSError), left.open("rb") as file:
+                if _locked(file):
+                    left.unlink(missing_ok=True)
 
 
 def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -141,16 +144,17 @@ def _safe(name: str) -> str:
     return plain if as_it_is else f"{plain}-{zlib.crc32(name.encode()):08x}"
 
 
-def _is_alive(process: str) -> bool:
-    """Whether there is a process of this number, other than this one."""
+def _locked(file: Any) -> bool:
+    """Take the lock of an open file, which ends with the process that holds it; False where another one has it."""
     try:
-        number = int(process)
-        os.kill(number, 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:  # somebody else's
+        import fcntl
+    except ImportError:  # elsewhere an open file cannot be removed anyway
         return True
-    return number != os.getpid()
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _pyarrow() -> tuple[Any, Any]:
