@@ -6,14 +6,14 @@ JOBS ?= 2
 
 .PHONY: study study-docs demo test test-slow lint types docs bench bench-quality clean
 
-# QUICK=1: a tenth of the runs, to have a look.
+# QUICK=1: few runs, to have a look.
 study: $(VENV)/.study
 	$(BIN)/paoswarm study paper --out $(if $(QUICK),study-quick --quick,study)
 
 # Refresh what the documentation shows of the study.
 study-docs: study
 	mkdir -p docs/study
-	cp study/tables/*.csv study/figures/convergence-2d-1.png study/figures/convergence-8d-1.png docs/study/
+	cp study/tables/centre-bias.csv study/tables/the-papers-claims.csv study/figures/convergence-2d-1.png study/figures/convergence-8d-1.png docs/study/
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py

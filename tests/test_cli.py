@@ -75,7 +75,7 @@ def studies_run(monkeypatch):
 def test_a_study_from_a_file_to_its_report(toml, capsys):
     assert cli.main(["study", str(toml), "--out", "out", "--workers", "1"]) == 0
     said = capsys.readouterr()
-    assert "A small study: 2 problems x 1 dimensions x 3 methods x 3 runs, 1.3e+03 evaluations, into out" in said.out
+    assert "A small study: 2 problems x 1 dimension x 3 methods x 3 runs, 1.3e+03 evaluations, into out" in said.out
     assert "PAO" in said.out.partition("\n")[2]  # the findings
     assert said.out.rstrip().endswith(f"The report: {Path('out') / 'report.html'}")
     assert said.err == ""
@@ -83,7 +83,7 @@ def test_a_study_from_a_file_to_its_report(toml, capsys):
         *(f"runs/{problem}-2d/{name}.parquet" for problem in ("sphere", "ackley-shifted1") for name in ("PAO", "PSO")),
         *(str(path.relative_to("out")) for path in Path("out/runs").glob("*/my_DE-*.parquet")),
         "report.html",
-        "tables/summary.csv",
+        *(f"tables/{name}.csv" for name in ("summary", "comparisons", "ranks", "success")),
         "figures/convergence-2d.png",
         "figures/runtimes-2d.png",
         "figures/ranks-1.png",
@@ -128,7 +128,7 @@ def test_options_change_the_study(toml, monkeypatch):
     assert fewer[0].reference == "my DE"  # PAO is gone
     assert fewer[0].methods["my DE"] == ps.DE(factor=0.7)
     assert fewer[1] == Path("there")
-    assert (quick[0].runs, quick[1]) == (cli.QUICK["runs"], Path("study-small-quick"))
+    assert (quick[0].runs, quick[1]) == (3, Path("study-small-quick"))  # it has fewer anyway
     assert quicker[0].runs == 2
 
 
@@ -139,7 +139,7 @@ def test_the_paper_s_study_has_a_name(monkeypatch):
     cli.main(["study", "paper", "--methods", "PSO", "PAO"])
     whole, quick, fewer = seen
     assert (whole[0], whole[1]) == (presets.paper(), Path("study-paper"))
-    assert (quick[0], quick[1]) == (presets.paper(runs=10), Path("study-paper-quick"))
+    assert (quick[0], quick[1]) == (presets.paper(runs=cli.QUICK), Path("study-paper-quick"))
     assert (fewer[0].reference, list(fewer[0].methods)) == ("PAO", ["PSO", "PAO"])
 
 
@@ -149,7 +149,7 @@ def test_the_bbob_study_has_a_name(monkeypatch):
     cli.main(["study", "bbob"])
     cli.main(["study", "bbob", "--dims", "2", "5", "--peers", "--quick"])
     assert seen[0][0].methods == presets.bbob().methods
-    assert (seen[1][0].dims, seen[1][0].runs, len(seen[1][0].methods)) == ((2, 5), 10, 8)
+    assert (seen[1][0].dims, seen[1][0].runs, len(seen[1][0].methods)) == ((2, 5), 15, 8)
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_a_quick_look_at_the_paper_s_study(capsys):
     )
     page = Path("out/report.html").read_text(encoding="utf-8")
     assert "The paper&#39;s claims" in page
-    assert "10 times" in page
+    assert "15 times" in page
     assert "Centre bias" in page
 
 
@@ -286,13 +286,17 @@ def test_wrong_usage_shows_the_usage(arguments, capsys):
 
 
 def test_an_audit_names_its_verdict(capsys):
-    assert cli.main(["audit", "PAO", "PSO:paper", "--dim", "2", "--runs", "5"]) == 0
+    assert cli.main(["audit", "PAO", "PSO:paper", "--dim", "2", "--runs", "10"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("PAO does not profit") or said[0].startswith("PAO PROFITS")
+    assert said[0].startswith("No evidence that PAO profits") or said[0].startswith("PAO PROFITS")
     assert [line.split()[0] for line in said[1:5]] == ["sphere", "rastrigin", "ackley", "griewank"]
     assert said[5].startswith("PSO:paper ")
-    direct = ps.centre_bias(ps.PAO(), dim=2, runs=5)
+    direct = ps.centre_bias(ps.PAO(), dim=2, runs=10)
     assert "\n".join(said[:5]) == str(direct)
+
+
+def test_an_audit_with_few_runs_is_refused(capsys):
+    assert "runs must be at least 10 for an audit, got 3" in refused(capsys, "audit", "PAO", "--runs", "3")
 
 
 def test_an_audit_of_an_unknown_method_is_told_the_known_ones(capsys):

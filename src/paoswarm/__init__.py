@@ -12,6 +12,7 @@ from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
 from paoswarm.algorithms.qpso import QPSO
+from paoswarm.algorithms.random_search import RandomSearch
 from paoswarm.algorithms.sade import SADE
 from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
@@ -41,6 +42,7 @@ __all__ = [
     "Optimizer",
     "OptimumLaw",
     "Proposal",
+    "RandomSearch",
     "Result",
     "Status",
     "StepLaw",

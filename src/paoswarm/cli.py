@@ -16,16 +16,17 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from paoswarm.study import presets
-from paoswarm.study.audit import centre_bias
+from paoswarm.study.audit import audit_study, check_runs, final_errors, judge
 from paoswarm.study.config import ConfigurationError, method_named, read_study
 from paoswarm.study.engine import CellFailed
 from paoswarm.study.store import OtherStudy
 from paoswarm.study.study import Study
 
-QUICK = {"runs": 10}
+QUICK = 15  # runs: the fewest with which the paper's comparisons can be significant, and some more
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: print(f"paoswarm: {message}", file=sys.stderr)
             options.run(options)
+    except BrokenPipeError:  # the reader of the output has gone
+        return 1
     except (ConfigurationError, OtherStudy, CellFailed, ImportError, OSError, ValueError, TypeError) as error:
         print(f"paoswarm: {error}", file=sys.stderr)
         return 2
@@ -55,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     study.add_argument("--dims", nargs="+", type=int, metavar="D", help="dimensions")
     study.add_argument("--runs", type=int, help="runs of each method on each problem")
     study.add_argument("--seed", type=int, help="seed of everything")
-    study.add_argument("--quick", action="store_true", help=f"{QUICK['runs']} runs, to have a look")
+    study.add_argument("--quick", action="store_true", help=f"{QUICK} runs, to have a look")
     study.add_argument("--peers", action="store_true", help="bbob: with SciPy's DE and CMA-ES")
     study.add_argument("--workers", type=int, default=-1, help="processes (default: one per core)")
     study.set_defaults(run=_study)
@@ -63,12 +66,15 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("methods", nargs="+", metavar="METHOD", help="PAO, PSO, PSO:paper, ...")
     audit.add_argument("--dim", type=int, default=8)
     audit.add_argument("--runs", type=int, default=30)
+    audit.add_argument("--seed", type=int, default=1)
+    audit.add_argument("--out", type=Path, help="folder that keeps the runs, so that an interrupted audit goes on")
+    audit.add_argument("--workers", type=int, default=-1, help="processes (default: one per core)")
     audit.set_defaults(run=_audit)
     return parser
 
 
 def _study(options: argparse.Namespace) -> None:
-    changed: dict[str, Any] = dict(QUICK) if options.quick else {}
+    changed: dict[str, Any] = {}
     given = {"problems": options.problems, "dims": options.dims, "runs": options.runs, "seed": options.seed}
     changed |= {name: value for name, value in given.items() if value is not None}
     if options.study == "paper":
@@ -81,8 +87,12 @@ def _study(options: argparse.Namespace) -> None:
         raise ConfigurationError(
             f"unknown study {options.study!r}; known are paper, bbob, or a file that ends in .toml"
         )
+    if options.peers and options.study != "bbob":
+        raise ConfigurationError("--peers belongs to the study bbob; elsewhere peers are methods of the configuration")
     if options.methods is not None:
         study = _only(study, options.methods)
+    if options.quick and options.runs is None:
+        study = _changed(study, {"runs": min(study.runs, QUICK)})
     name = Path(options.study).stem
     folder = options.out or Path(f"study-{name}" + ("-quick" if options.quick else ""))
     how = {"workers": options.workers, "progress": sys.stderr.isatty()}
@@ -113,19 +123,20 @@ def _only(study: Study, names: list[str]) -> Study:
 
 
 def _announcement(study: Study, folder: Path) -> str:
-    cells = study.cells()
-    evaluations = sum(cell.runs * cell.budget for cell in cells)
-    return (
-        f"{study.title}: {len(study.problems)} problems x {len(study.dims)} dimensions x {len(study.methods)} methods "
-        f"x {study.runs} runs, {evaluations:.2g} evaluations, into {folder}"
-    )
+    evaluations = sum(cell.runs * cell.budget for cell in study.cells())
+    numbers = ((study.problems, "problem"), (study.dims, "dimension"), (study.methods, "method"))
+    parts = [f"{len(things)} {noun}{'' if len(things) == 1 else 's'}" for things, noun in numbers]
+    return f"{study.title}: {' x '.join(parts)} x {study.runs} runs, {evaluations:.2g} evaluations, into {folder}"
 
 
 def _audit(options: argparse.Namespace) -> None:
-    methods = [method_named(name) for name in options.methods]
-    for name, method in zip(options.methods, methods, strict=True):
-        verdict = centre_bias(method, dim=options.dim, runs=options.runs)
-        print(verdict._replace(method=name))
+    check_runs(options.runs)
+    methods = {name: method_named(name) for name in options.methods}
+    study = audit_study(methods, {"runs": options.runs, "seed": options.seed}, options.dim)
+    with TemporaryDirectory() as nowhere:
+        results = study.run(options.out or nowhere, workers=options.workers, progress=sys.stderr.isatty())
+    for name in methods:
+        print(judge(final_errors(results), name, name))
 
 
 if __name__ == "__main__":

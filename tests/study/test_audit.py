@@ -115,7 +115,7 @@ def test_only_the_method_in_question_is_judged():
 
 def test_the_verdict_can_be_read():
     text = str(verdict(sphere=([1.0, 1.0], [19.0, 20.0], [20.0, 20.5], [18.0, 21.0])))
-    assert text.splitlines()[0] == "It does not profit from an optimum at the centre."
+    assert text.splitlines()[0] == "No evidence that It profits from an optimum at the centre."
     assert "sphere       error grows by a factor 20 when the optimum is moved" in text
     assert "better in 100% of pairs" in text
     clear = np.linspace(1, 2, 20)
@@ -142,7 +142,7 @@ def test_the_audit_moves_the_optimum_and_nothing_else():
 
 
 def test_the_call_and_a_stored_study_give_the_same_verdict(tmp_path):
-    options = {"population": 10, "generations": 5, "runs": 4, "seed": 3}
+    options = {"population": 10, "generations": 5, "runs": 10, "seed": 3}
     results = audit_study({"x": ps.PSO(), "y": ps.DE()}, options, dim=3, problems=["sphere", "ackley"]).run(tmp_path)
     for name, method in (("x", ps.PSO()), ("y", ps.DE())):
         stored = judge(final_errors(results), name, name, ["sphere", "ackley"])
@@ -153,7 +153,7 @@ def test_the_call_and_a_stored_study_give_the_same_verdict(tmp_path):
 
 @pytest.mark.parametrize("name", ["sphere-rotated", "sphere-rotated2"])
 def test_functions_may_be_rotated(name):
-    (one,) = centre_bias(ps.DE(), dim=2, problems=[name], runs=2, generations=1, population=8).advantages
+    (one,) = centre_bias(ps.DE(), dim=2, problems=[name], runs=10, generations=1, population=8).advantages
     assert one.problem.startswith("sphere-rotated")
 
 
@@ -217,5 +217,16 @@ def test_a_biased_adapter_is_noticed():
 
 
 def test_an_adapter_is_called_by_its_name():
-    got = centre_bias(biased_search, dim=2, problems=["sphere"], runs=2, population=8, generations=1)
+    got = centre_bias(biased_search, dim=2, problems=["sphere"], runs=10, population=8, generations=1)
     assert got.method == "biased_search"
+
+
+@pytest.mark.parametrize("name", ["rosenbrock", "schwefel", "sphere-shifted"])
+def test_a_function_whose_optimum_is_elsewhere_cannot_tell(name):
+    with pytest.raises(ValueError, match="is not at the centre"):
+        centre_bias(ps.PAO(), dim=2, problems=[name])
+
+
+def test_too_few_runs_cannot_tell():
+    with pytest.raises(ValueError, match="runs must be at least 10 for an audit, got 9"):
+        centre_bias(ps.PAO(), dim=2, problems=["sphere"], runs=9)

@@ -9,6 +9,7 @@ import pytest
 from helpers import small
 from synthetic import synthetic, with_cell
 
+from paoswarm.study import statistics
 from paoswarm.study.publish import publish
 from paoswarm.study.report import Section
 
@@ -34,6 +35,9 @@ def test_everything_is_written_and_the_tables_hold_the_numbers_of_the_study(tiny
     assert report == folder / "report.html"
     assert contents(folder).keys() == {
         "report.html",
+        "tables/comparisons.csv",
+        "tables/ranks.csv",
+        "tables/success.csv",
         "tables/summary.csv",
         "tables/whats-more.csv",
         "figures/convergence-2d.png",
@@ -53,6 +57,24 @@ def test_everything_is_written_and_the_tables_hold_the_numbers_of_the_study(tiny
     assert rows == [{"A, B": 'say "x", y', "Verdict": "holds"}, {"A, B": "ä", "Verdict": "partly"}]
 
 
+def test_comparisons_ranks_and_successes_are_those_of_the_statistics(tiny, tmp_path):
+    publish(tiny, tmp_path)
+    expected = statistics.compare(tiny, tiny.groups["All"])
+    rows = table(tmp_path / "tables" / "comparisons.csv")
+    assert [(r["problem"], int(r["dim"]), r["method"], r["verdict"]) for r in rows] == [
+        (c.problem, c.dim, c.method, c.verdict) for c in expected
+    ]
+    np.testing.assert_allclose([float(r["p_holm"]) for r in rows], [c.p_holm for c in expected], rtol=1e-5)
+    ranks = statistics.average_ranks(tiny, tiny.groups["All"]).average
+    found = {
+        r["method"]: float(r["average_rank"]) for r in table(tmp_path / "tables" / "ranks.csv") if r["dim"] == "all"
+    }
+    assert found == pytest.approx(ranks, rel=1e-5)
+    for row in table(tmp_path / "tables" / "success.csv"):
+        final = tiny.final(row["problem"], int(row["dim"]), row["method"])
+        assert float(row["success_rate"]) == pytest.approx(np.mean(final <= float(row["target"])), rel=1e-5)
+
+
 def assert_summary_of(results, rows):
     assert [(row["problem"], int(row["dim"]), row["method"]) for row in rows] == [
         (problem, dim, method) for problem, dim in results.tasks() for method in results.methods
@@ -62,9 +84,11 @@ def assert_summary_of(results, rows):
         by_hand = {"mean": final.mean(), "median": np.median(final), "best": final.min(), "worst": final.max()}
         for name, value in by_hand.items():
             np.testing.assert_allclose(float(row[name]), value, rtol=1e-5, err_msg=name)
-        order = [float(row[name]) for name in ("best", "low", "median", "high", "worst")]
+        order = [float(row[name]) for name in ("best", "q10", "median", "q90", "worst")]
         assert order == sorted(order)
         assert float(row["mean_from"]) <= float(row["mean"]) <= float(row["mean_to"])
+        assert float(row["median_from"]) <= float(row["median"]) <= float(row["median_to"])
+        assert int(row["runs"]) == len(final)
 
 
 def test_the_same_results_give_the_same_bytes_and_others_others(tmp_path):
@@ -104,8 +128,8 @@ def test_a_section_cannot_replace_the_summary_or_another_section(tmp_path):
     titles = ["Summary", "One!", "One?"]
     publish(results, tmp_path, sections=[Section(title, [], ["it"], [[title]]) for title in titles])
     tables = [path.read_text(encoding="utf-8") for path in (tmp_path / "tables").iterdir()]
-    assert len(tables) == 4
-    assert sum(text.startswith("problem,dim,method,mean") for text in tables) == 1
+    assert len(tables) == 4 + 3
+    assert sum(text.startswith("problem,dim,method,runs,mean") for text in tables) == 1
 
 
 def test_runs_that_failed_can_be_published(tmp_path):

@@ -184,7 +184,7 @@ def test_a_comparison_worked_by_hand():
     got = only(s.compare(study, ("A", "B")))
     assert got[:3] == ("p", 2, "B")
     assert_allclose([got.decades, got.p, got.p_holm], [2.5, 28 / 64, 28 / 64])
-    assert got.verdict == "no difference"
+    assert got.verdict == "not significant"
     # Six of six: 2 of 64.
     got = only(s.compare(rivals(A=[1e-3] * 6, B=[1e-2, 1e-1, 1.0, 10.0, 100.0, 1e3]), ("A", "B")))
     assert (got.decades, got.p, got.verdict) == (3.5, 2 / 64, "better")
@@ -214,12 +214,12 @@ def test_the_verdict_is_at_the_corrected_level():
     few = rivals(A=np.ones(6), B=better)  # p = 1/32
     many = rivals(A=np.ones(6), B=better, C=alike)  # 1/16 after Holm
     assert only(s.compare(few, "AB")).verdict == "better"
-    assert only(s.compare(few, "AB", level=0.03)).verdict == "no difference"
-    assert s.compare(many, "ABC")[0].verdict == "no difference"
+    assert only(s.compare(few, "AB", level=0.03)).verdict == "not significant"
+    assert s.compare(many, "ABC")[0].verdict == "not significant"
     assert s.compare(many, "ABC", level=1 / 16)[0].verdict == "better"
 
 
-OPPOSITE = {"better": "worse", "worse": "better", "no difference": "no difference"}
+OPPOSITE = {"better": "worse", "worse": "better", "not significant": "not significant"}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -265,7 +265,7 @@ def test_pairs_are_pairs():
     study = rivals(A=difficulty, B=1.5 * difficulty)
     assert only(s.compare(study, ("A", "B"))).verdict == "better"
     shuffled = rivals(A=difficulty, B=1.5 * np.roll(difficulty, 7))
-    assert only(s.compare(shuffled, ("A", "B"))).verdict == "no difference"
+    assert only(s.compare(shuffled, ("A", "B"))).verdict == "not significant"
 
 
 def test_methods_that_are_alike_are_not_told_apart():
@@ -274,7 +274,7 @@ def test_methods_that_are_alike_are_not_told_apart():
     alarms = uncorrected = 0
     for seed in range(200):
         found = s.compare(drawn(1000 + seed, 25, methods="ABCDE", problems="pqrst"), "ABCDE")
-        alarms += any(c.verdict != "no difference" for c in found)
+        alarms += any(c.verdict != "not significant" for c in found)
         uncorrected += any(c.p <= 0.05 for c in found)
     assert alarms <= 21
     assert uncorrected > 80
@@ -283,7 +283,7 @@ def test_methods_that_are_alike_are_not_told_apart():
 def test_two_zeros_are_equal_and_zero_beats_anything_above_the_floor():
     zeros = rivals(A=[0.0] * 8, B=[0.0, 1e-60, 1e-300, 9e-51, 0.0, 0.0, 1e-50, 0.0])
     got = only(s.compare(zeros, ("A", "B")))
-    assert got[3:] == (0.0, 1.0, 1.0, "no difference")
+    assert got[3:] == (0.0, 1.0, 1.0, "not significant")
     ahead = only(s.compare(rivals(A=[0.0] * 8, B=[1e-10] * 8), ("A", "B")))
     assert_allclose(ahead.decades, 40.0)
     assert ahead.verdict == "better"
@@ -291,26 +291,26 @@ def test_two_zeros_are_equal_and_zero_beats_anything_above_the_floor():
 
 def test_two_failures_are_equal_and_a_failure_loses():
     failures = only(s.compare(rivals(A=[INF] * 8, B=[INF] * 7 + [1e80]), ("A", "B")))
-    assert failures[3:] == (0.0, 1.0, 1.0, "no difference")
+    assert failures[3:] == (0.0, 1.0, 1.0, "not significant")
     lost = only(s.compare(rivals(A=[INF] * 8, B=[1.0] * 8), ("A", "B")))
     assert lost.decades == -50.0
     assert lost.verdict == "worse"
     mixed = only(s.compare(rivals(A=[INF, 1.0] * 4, B=[1.0, INF] * 4), ("A", "B")))
-    assert mixed[3:] == (0.0, 1.0, 1.0, "no difference")
+    assert mixed[3:] == (0.0, 1.0, 1.0, "not significant")
 
 
 def test_rounding_is_no_difference():
     minimum = 0.9949590570932898
     for other in (minimum * (1 + 1e-14), minimum * (1 - 1e-14)):
         got = only(s.compare(rivals(A=np.full(30, minimum), B=np.full(30, other)), ("A", "B")))
-        assert got[3:] == (0.0, 1.0, 1.0, "no difference")
+        assert got[3:] == (0.0, 1.0, 1.0, "not significant")
         assert str(got.decades) == "0.0"  # and not "-0.0", which a report would print
 
 
 def test_few_differences_among_many_zeros_are_tested_exactly():
     # Five differences, all one way: 2 of 32. The normal approximation would say 0.043.
     got = only(s.compare(rivals(A=[1.0] * 30, B=[1.0] * 25 + [2.0, 3.0, 4.0, 5.0, 6.0]), ("A", "B")))
-    assert (got.decades, got.p, got.verdict) == (0.0, 2 / 32, "no difference")
+    assert (got.decades, got.p, got.verdict) == (0.0, 2 / 32, "not significant")
 
 
 def test_many_zeros_do_not_hide_a_clear_difference():
@@ -325,12 +325,12 @@ def test_where_ranks_and_median_disagree_there_is_no_verdict():
     assert got.p <= 0.05
     assert got.decades > 0
     assert wilcoxon(decades, alternative="less").pvalue < 0.05
-    assert got.verdict == "no difference"
+    assert got.verdict == "not significant"
 
 
 def test_one_run_proves_nothing():
     got = only(s.compare(rivals(A=[1.0], B=[1e30]), ("A", "B")))
-    assert (got.decades, got.p, got.verdict) == (30.0, 1.0, "no difference")
+    assert (got.decades, got.p, got.verdict) == (30.0, 1.0, "not significant")
 
 
 def test_the_reference_alone_is_compared_with_nobody():
@@ -529,7 +529,7 @@ def test_a_study_of_one_value_is_summarised_without_a_murmur(runs, value):
     study = replace(
         study, traces={k: Trace(t.evaluations, np.full_like(t.error, value)) for k, t in study.traces.items()}
     )
-    assert {c.verdict for c in s.compare(study, study.methods)} == {"no difference"}
+    assert {c.verdict for c in s.compare(study, study.methods)} == {"not significant"}
     assert set(s.average_ranks(study, study.methods).average.values()) == {2.0}
     for key in study.traces:
         assert s.summary(study, *key).median == value

@@ -49,7 +49,7 @@ def test_a_win_and_a_loss_are_both_told():
     assert tests.startswith(
         "Of 2 comparisons with another method on a task, run against run, 1 is significantly in favour"
     )
-    assert "of PAO and 1 is significantly against it; 0 show no difference" in tests
+    assert "of PAO and 1 is significantly against it; 0 are not significant" in tests
     assert tests.endswith("It is better than PSO on 1 task. It is worse than PSO on 1 task.")
     assert ranks == "By median error, PAO has the average rank 1.50 among 2 methods, the best, shared with PSO."
 
@@ -144,7 +144,7 @@ def test_a_mean_ruined_by_one_run_is_pointed_out():
 def test_no_difference_is_no_claim():
     same = {"sphere": {"PAO": np.ones(RUNS), "PSO": np.ones(RUNS)}}
     tests = findings(study_of(same))[1]
-    assert "0 are significantly in favour of PAO and 0 are significantly against it; 1 shows no difference" in tests
+    assert "0 are significantly in favour of PAO and 0 are significantly against it; 1 is not significant" in tests
     assert "It is" not in tests
 
 

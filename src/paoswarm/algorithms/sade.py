@@ -14,7 +14,7 @@ from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
 from paoswarm.core.dynamics import Array
 from paoswarm.core.swarm import Proposal, Swarm
 
-_TRIES = 6  # normal deviates per factor; that all lie outside (0, 2] happens once in 1e7
+_TRIES = 6  # normal deviates per factor; with the defaults, all lie outside (0, 2] once in 1e7
 _KEEP_ALIVE = 0.01  # added to success rates (Qin, Huang and Suganthan 2009), so that no strategy is lost for ever
 
 

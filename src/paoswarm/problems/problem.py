@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,6 +84,8 @@ class Problem:
     instanced: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.minimum, Real) and math.isfinite(self.minimum)):
+            raise ValueError(f"minimum must be a finite number, the known smallest value, got {self.minimum!r}")
         for field in ("lower", "upper", "optimum"):
             array = np.array(getattr(self, field), dtype=float)
             if array.ndim != 1 or array.shape != np.shape(self.lower):

@@ -19,6 +19,7 @@ from paoswarm.study.study import Study, trace_of
 
 PROBLEMS = ("sphere", "rastrigin", "ackley", "griewank")
 SHIFTS = 3
+LEAST_RUNS = 10
 LEVEL = 0.01  # of the tests, so that one honest method in a hundred is accused
 FACTOR = 2.0  # what the centre must be worth to count: smaller advantages are the box's, not the method's
 
@@ -40,7 +41,8 @@ class CentreBias(NamedTuple):
     advantages: tuple[Advantage, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.method} {'PROFITS' if self.profits else 'does not profit'} from an optimum at the centre."]
+        found = f"{self.method} PROFITS" if self.profits else f"No evidence that {self.method} profits"
+        lines = [f"{found} from an optimum at the centre."]
         for one in self.advantages:
             lines.append(
                 f"  {one.problem:<12} error grows by a factor {one.factor:.3g} when the optimum is moved; the centred "
@@ -85,10 +87,21 @@ def centre_bias(
     >>> ps.centre_bias(ps.PAO(), problems=["sphere", "ackley"]).profits
     False
     """
-    names = [get(name, dim).name for name in problems]
+    made = [get(name, dim) for name in problems]
+    for problem in made:
+        if not np.allclose(problem.optimum, (problem.lower + problem.upper) / 2, rtol=0, atol=1e-9):
+            raise ValueError(f"problems: the optimum of {problem.name} is not at the centre, so it cannot tell")
+    check_runs(options.get("runs", LEAST_RUNS))
+    names = [problem.name for problem in made]
     study = audit_study({"method": method}, options, dim, names)
     errors = {cell.key: trace_of(cell.run()).final for cell in study.cells()}
     return judge(errors, "method", getattr(method, "__name__", type(method).__name__), names)
+
+
+def check_runs(runs: int) -> None:
+    """Raise for an audit that could not tell anything."""
+    if runs < LEAST_RUNS:
+        raise ValueError(f"runs must be at least {LEAST_RUNS} for an audit, got {runs}: fewer rule out nothing")
 
 
 def judge(errors: Any, method: str, title: str, problems: Sequence[str] = PROBLEMS) -> CentreBias:

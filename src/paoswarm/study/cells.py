@@ -69,17 +69,36 @@ class Cell:
     def run(self) -> Runs:
         """All runs. The seeds depend on the problem and the dimension only: every method gets the same ones."""
         problem = self.problem()
+        if not self._stays_inside():
+            problem = _Boxed(problem)
         entropy = np.random.SeedSequence(self.seed, spawn_key=(zlib.crc32(self.key.problem.encode()), self.key.dim))
         if isinstance(self.method, Method) and not problem.instanced:
             many = minimize_many(problem, problem.bounds, runs=self.runs, rng=entropy, **self._options())
             if len(many.fun) < self.runs or (many.status == Status.INTERRUPTED).any():
                 raise KeyboardInterrupt  # a cell is finished or nothing
             evaluations = np.minimum(self.population * np.arange(1, many.history.shape[1] + 1), self.budget)
-            return Runs(evaluations, many.history, np.full(self.runs, problem.minimum))
+            return self._checked(Runs(evaluations, many.history, np.full(self.runs, problem.minimum)))
         instances = [problem.instance(run) for run in range(self.runs)]
         run_one = self._swarm_run if isinstance(self.method, Method) else self._foreign_run
         rows = [run_one(one, seed) for one, seed in zip(instances, spawn(entropy, self.runs), strict=True)]
-        return Runs(rows[0][0], np.stack([best for _, best in rows]), np.array([one.minimum for one in instances]))
+        best = np.stack([best for _, best in rows])
+        return self._checked(Runs(rows[0][0], best, np.array([one.minimum for one in instances])))
+
+    def _checked(self, runs: Runs) -> Runs:
+        """Raise where a run has found less than the least: the stated minimum is wrong."""
+        below = runs.best[:, -1] < runs.minimum - 1e-9 * np.maximum(1.0, np.abs(runs.minimum))
+        if below.any():
+            run = int(np.argmax(below))
+            raise ValueError(
+                f"run {run} found {runs.best[run, -1]:.9g}, below the problem's stated minimum {runs.minimum[run]:.9g}"
+            )
+        return runs
+
+    def _stays_inside(self) -> bool:
+        """Whether the method is one of ours that keeps to the box by itself."""
+        method = self.method
+        ours = type(method).__module__.startswith("paoswarm.algorithms.")
+        return ours and isinstance(method, Method) and method.wall.is_bounded
 
     def _options(self) -> dict[str, Any]:
         """Of `minimize`: the whole budget is spent, whatever the swarm does."""
@@ -99,6 +118,22 @@ class Cell:
         number = int(seed.generate_state(1)[0])
         counted.exhaust(self.method, problem.bounds, population=self.population, seed=number)  # type: ignore[arg-type]
         return counted.trace()
+
+
+class _Boxed:
+    """A problem that is infinite outside its box, for methods that might look for better values there."""
+
+    def __init__(self, problem: Any) -> None:
+        self._problem = problem
+        self.instanced, self.bounds, self.minimum = problem.instanced, problem.bounds, problem.minimum
+        self._lower, self._upper = np.asarray(problem.bounds, dtype=float).T
+
+    def instance(self, run: int) -> _Boxed:
+        return _Boxed(self._problem.instance(run))
+
+    def __call__(self, x: Any) -> Any:
+        inside = ((x >= self._lower) & (x <= self._upper)).all(axis=-1)
+        return np.where(inside, self._problem(np.clip(x, self._lower, self._upper)), np.inf)
 
 
 def make_problem(source: ProblemSource, dim: int) -> Any:
@@ -128,34 +163,60 @@ def probe(problem: Any, runs: int) -> str:
     return f"{zlib.crc32(' '.join(text).encode()):08x}"
 
 
-def describe(thing: Any) -> str:
-    """A method with all its hyperparameters, functions by their names; the same text for the same behaviour."""
-    if dataclasses.is_dataclass(thing) and not isinstance(thing, type | Lines):
-        fields = [field.name for field in dataclasses.fields(thing) if field.init]
-        return f"{type(thing).__name__}({', '.join(f'{name}={describe(getattr(thing, name))}' for name in fields)})"
+def describe(thing: Any, depth: int = 0) -> str:
+    """A method with all its hyperparameters: the same text for the same behaviour.
+
+    Functions and classes that are not ours carry a checksum of their code, so that an edit shows. What they call
+    elsewhere does not.
+    """
+
+    def inner(part: Any) -> str:
+        return describe(part, depth + 1)
+
+    if depth > 8:  # something that holds itself
+        return type(thing).__name__
     if isinstance(thing, tuple | list):
-        return f"({', '.join(describe(entry) for entry in thing)})"
+        return f"({', '.join(map(inner, thing))})"
     if isinstance(thing, np.ndarray):
         return f"array(shape={thing.shape}, crc={zlib.crc32(np.ascontiguousarray(thing).tobytes()):08x})"
     if isinstance(thing, partial):
-        return f"partial({describe(thing.func)}, {describe(thing.args)}, {describe(sorted(thing.keywords.items()))})"
+        return f"partial({inner(thing.func)}, {inner(thing.args)}, {inner(sorted(thing.keywords.items()))})"
     if inspect.ismethod(thing):
-        return f"{describe(thing.__self__)}.{thing.__name__}"
-    if inspect.isfunction(thing) or inspect.isclass(thing) or inspect.isbuiltin(thing):
-        module = "" if (thing.__module__ or "").startswith("paoswarm.") else f"{thing.__module__}."
-        return module + thing.__qualname__ + (_inside(thing) if "<" in thing.__qualname__ else "")
-    if " at 0x" in repr(thing):  # an address would differ from run to run
-        inside = sorted(getattr(thing, "__dict__", {}).items())
-        return f"{type(thing).__qualname__}({', '.join(f'{name}={describe(value)}' for name, value in inside)})"
-    return repr(thing)
+        return f"{inner(thing.__self__)}.{thing.__name__}"
+    if inspect.isroutine(thing) or inspect.isclass(thing):
+        return thing.__qualname__ + _code(thing, inner)
+    if isinstance(thing, Lines):
+        return repr(thing)
+    if dataclasses.is_dataclass(thing):
+        fields = [(field.name, getattr(thing, field.name)) for field in dataclasses.fields(thing) if field.init]
+    elif " at 0x" in repr(thing):  # an address would differ from run to run
+        fields = sorted(getattr(thing, "__dict__", {}).items())
+    else:
+        return repr(thing)
+    inside = ", ".join(f"{name}={inner(value)}" for name, value in fields)
+    return f"{type(thing).__qualname__}{_code(type(thing), inner)}({inside})"
 
 
-def _inside(function: Any) -> str:
-    """Functions without a name of their own are told apart by what they do."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return ""
-    bound = [cell.cell_contents for cell in function.__closure__ or ()]
-    constants = [constant for constant in code.co_consts if not inspect.iscode(constant)]
-    what = describe([constants, list(code.co_names), list(function.__defaults__ or ()), bound])
-    return f"#{zlib.crc32(code.co_code + what.encode()):08x}"
+def _code(thing: Any, inner: Callable[[Any], str]) -> str:
+    """A checksum of the code of a function or class that is not part of a library."""
+    functions = [thing]
+    if inspect.isclass(thing):
+        functions = [part for one in thing.__mro__ for part in vars(one).values()]
+    text = []
+    for function in functions:
+        function = getattr(function, "__func__", function)  # of static and class methods
+        if inspect.isfunction(function) and not _in_library(function):
+            bound = [cell.cell_contents for cell in function.__closure__ or ()]
+            text.append(_bytecode(function.__code__) + inner([list(function.__defaults__ or ()), bound]))
+    return f"#{zlib.crc32(' '.join(text).encode()):08x}" if text else ""
+
+
+def _in_library(function: Any) -> bool:
+    file = function.__code__.co_filename
+    generated = file.startswith("<")  # by dataclasses, say
+    return generated or (function.__module__ or "").startswith("paoswarm.") or "site-packages" in file
+
+
+def _bytecode(code: Any) -> str:
+    constants = [_bytecode(c) if inspect.iscode(c) else repr(c) for c in code.co_consts]
+    return f"{code.co_code.hex()} {constants} {code.co_names}"

@@ -60,7 +60,7 @@ def check(main: Results, variants: Results) -> list[Claim]:
         alone("A large mass slows convergence", _compared(variants, "mass 4", slower=True)),
         alone("A large stiffness accelerates convergence", _compared(variants, "stiffness 4", slower=False)),
         alone("A damping ratio above one converges slowly", _compared(variants, "damping 2", slower=True)),
-        alone("Strong noise turns the swarm into a random search", _compared(variants, "noise 16", slower=True)),
+        alone("Strong noise turns the swarm into a random search", _like_random_search(variants, "noise 16")),
         alone("The motion is exact for any time step", _exact_motion()),
         alone("The final step's density tells how uncertain the optimum is", Finding("see the tutorial", OUTSIDE)),
         alone("As a proposal for Sequential Monte Carlo PAO would give valid posteriors", Finding("–", OUTSIDE)),
@@ -86,7 +86,8 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
             "The paper's claims",
             [
                 "Each claim of the discussion in Champneys and Rogers (2023), in our words, beside what this study "
-                "finds. The verdict is for the paper's hyperparameters; the one for the literature's is in brackets."
+                "finds, by means and without tests (those are above). The verdict is for the paper's hyperparameters; "
+                "the one for the literature's is in brackets."
             ],
             ["Claim", "With paper presets", "With literature defaults", "Verdict"],
             [list(claim) for claim in check(results, variants)],
@@ -96,10 +97,14 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
             [
                 "By what factor the median error grows when the optimum is moved from the centre of the box to another "
                 f"place in it ({audit.runs} runs, 8-D, three places). A method profits where it is at least 2 on some "
-                "function and chance is ruled out (Mann-Whitney test, Holm's correction, level 0.01)."
+                "function and chance is ruled out (Mann-Whitney test, Holm's correction, level 0.01); few runs rule "
+                "out little."
             ],
             ["Method", *(one.problem for one in verdicts[0].advantages), "Profits from the centre"],
-            [[v.method, *(f"{a.factor:.3g}" for a in v.advantages), "yes" if v.profits else "no"] for v in verdicts],
+            [
+                [v.method, *(f"{a.factor:.3g}" for a in v.advantages), "yes" if v.profits else "no evidence"]
+                for v in verdicts
+            ],
         ),
     ]
 
@@ -209,6 +214,22 @@ def _compared(results: Results, variant: str, *, slower: bool) -> Finding:
         parts.append(f"{name} {changed:.2g} instead of {usual:.2g}")
         as_claimed.append(changed > usual if slower else changed < usual)
     verdict = HOLDS if all(as_claimed) else PARTLY if any(as_claimed) else FAILS
+    return Finding(f"{variant} on the {dim}-D sphere, median error: {'; '.join(parts)}", verdict)
+
+
+def _like_random_search(results: Results, variant: str) -> Finding:
+    """Whether the median error stays within a factor of two of random search's, early and at the end."""
+    parts, alike = [], []
+    (dim,) = results.dims
+    steps = len(results.trace("sphere", dim, variant).evaluations)
+    for name, step in (("early", steps // 10), ("at the end", steps - 1)):
+        found, blind = (
+            float(np.median(results.trace("sphere", dim, method).error[:, step]))
+            for method in (variant, "random search")
+        )
+        parts.append(f"{name} {found:.2g}, random search {blind:.2g}")
+        alike.append(0.5 <= found / blind <= 2.0)
+    verdict = HOLDS if all(alike) else PARTLY if any(alike) else FAILS
     return Finding(f"{variant} on the {dim}-D sphere, median error: {'; '.join(parts)}", verdict)
 
 

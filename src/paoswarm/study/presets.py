@@ -12,6 +12,7 @@ from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
 from paoswarm.algorithms.qpso import QPSO
+from paoswarm.algorithms.random_search import RandomSearch
 from paoswarm.algorithms.sade import SADE
 from paoswarm.core.noise import covariance
 from paoswarm.problems import names
@@ -57,7 +58,7 @@ def paper(**options: Any) -> Study:
 
 
 def hyperparameters(**options: Any) -> Study:
-    """PAO with one hyperparameter changed at a time, for what the paper says about each of them."""
+    """PAO with one hyperparameter changed at a time, for what the paper says about each; and random search."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HyperparameterWarning)  # some are meant to disappoint
         methods = {
@@ -66,10 +67,11 @@ def hyperparameters(**options: Any) -> Study:
             "stiffness 4": PAO(stiffness=4.0),
             "damping 2": PAO(damping=2.0),
             "noise 16": PAO(noise=16.0),
+            "random search": RandomSearch(),
         }
     return Study(
         **{
-            "problems": ["sphere", "rastrigin"],
+            "problems": ["sphere"],
             "methods": methods,
             "dims": [8],
             "title": "One hyperparameter at a time",

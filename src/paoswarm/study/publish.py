@@ -8,9 +8,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from paoswarm.study import figures, report
+from paoswarm.study import figures, report, statistics
 from paoswarm.study.results import Results
-from paoswarm.study.statistics import summary
+
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 
 
 def publish(results: Results, folder: str | os.PathLike[str], *, sections: Sequence[report.Section] = ()) -> Path:
@@ -30,25 +31,76 @@ def publish(results: Results, folder: str | os.PathLike[str], *, sections: Seque
     for number, members in enumerate(results.groups.values()):
         figures.save(figures.rank_plot(results, members), folder / "figures" / f"ranks-{number + 1}.png")
     (folder / "tables").mkdir(exist_ok=True)
-    _write_table(folder / "tables" / "summary.csv", *_summary(results))
-    taken = {"summary"}
+    tables = _tables(results)
     for section in sections:
         plain = re.sub(r"[^a-z0-9]+", "-", section.title.lower().replace("'", "")).strip("-")
-        name = next(name for name in (plain, *(f"{plain}-{i}" for i in range(2, 99))) if name and name not in taken)
-        taken.add(name)
-        _write_table(folder / "tables" / f"{name}.csv", section.header, section.rows)
+        name = next(name for name in (plain, *(f"{plain}-{i}" for i in range(2, 99))) if name and name not in tables)
+        tables[name] = section.header, section.rows
+    for name, (header, rows) in tables.items():
+        _write_table(folder / "tables" / f"{name}.csv", header, rows)
     return report.write(results, folder / "report.html", sections=sections)
 
 
-def _summary(results: Results) -> tuple[list[str], list[list[str]]]:
-    columns = ("mean", "median", "low", "high", "best", "worst")
+def _tables(results: Results) -> dict[str, Table]:
+    """Everything that the report shows in numbers."""
+    return {
+        "summary": _summary(results),
+        "comparisons": _comparisons(results),
+        "ranks": _ranks(results),
+        "success": _success(results),
+    }
+
+
+def _summary(results: Results) -> Table:
+    header = ["problem", "dim", "method", "runs", "mean", "mean_from", "mean_to", "median", "median_from", "median_to"]
     rows = []
     for problem, dim in results.tasks():
         for method in results.methods:
-            one = summary(results, problem, dim, method)
-            numbers = (*(getattr(one, name) for name in columns), *one.mean_interval)
-            rows.append([problem, str(dim), method, *(f"{number:.6g}" for number in numbers)])
-    return ["problem", "dim", "method", *columns, "mean_from", "mean_to"], rows
+            one = statistics.summary(results, problem, dim, method)
+            centre = [one.mean, *one.mean_interval, one.median, *one.median_interval]
+            numbers = [*centre, one.low, one.high, one.best, one.worst]
+            runs = str(len(results.final(problem, dim, method)))
+            rows.append([problem, str(dim), method, runs, *(f"{number:.6g}" for number in numbers)])
+    return [*header, "q10", "q90", "best", "worst"], rows
+
+
+def _comparisons(results: Results) -> Table:
+    rows = [
+        [
+            name,
+            c.problem,
+            str(c.dim),
+            results.reference,
+            c.method,
+            f"{c.decades:.6g}",
+            f"{c.p:.6g}",
+            f"{c.p_holm:.6g}",
+            c.verdict,
+        ]
+        for name, members in results.groups.items()
+        for c in statistics.compare(results, members)
+    ]
+    return ["group", "problem", "dim", "reference", "method", "decades", "p", "p_holm", "verdict"], rows
+
+
+def _ranks(results: Results) -> Table:
+    rows = []
+    for name, members in results.groups.items():
+        for dims in (None, *((dim,) for dim in results.dims)):
+            ranks = statistics.average_ranks(results, members, dims)
+            where = "all" if dims is None else str(dims[0])
+            rows += [[name, where, m, f"{ranks.average[m]:.6g}", f"{ranks.p:.6g}"] for m in members]
+    return ["group", "dim", "method", "average_rank", "friedman_p"], rows
+
+
+def _success(results: Results) -> Table:
+    rows = []
+    for problem, dim in results.tasks():
+        for method in results.methods:
+            for target in (1e1, 1e-1, 1e-3, 1e-5, 1e-8):
+                one = statistics.success(results, problem, dim, method, target)
+                rows.append([problem, str(dim), method, f"{target:g}", f"{one.rate:.6g}", f"{one.ert:.6g}"])
+    return ["problem", "dim", "method", "target", "success_rate", "ert"], rows
 
 
 def _write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

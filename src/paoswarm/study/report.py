@@ -32,7 +32,7 @@ TARGETS = ("1e1", "1e-1", "1e-3", "1e-5", "1e-8")  # errors that a reader may as
 POINTS = 120  # of a line in a chart; more cannot be seen
 PANEL_POINTS = 60  # of a line in a printed panel 50 mm wide
 VERDICTS = {"holds": "good", "partly": "fair", "does not hold": "bad"}
-COMPARED: dict[Verdict, str] = {"better": "good", "no difference": "even", "worse": "bad"}
+COMPARED: dict[Verdict, str] = {"better": "good", "not significant": "even", "worse": "bad"}
 
 
 class Section(NamedTuple):

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.problems.problem import split_name
+
 Floats = NDArray[np.float64]
 
 
@@ -70,7 +72,18 @@ class Results:
 
     def trace(self, problem: str, dim: int, method: str) -> Trace:
         """The runs of one cell."""
-        return self.traces[Key(problem, dim, method)]
+        key = Key(self._name(problem), dim, method)
+        if key not in self.traces:
+            raise ValueError(
+                f"no runs of {method!r} on {problem!r} in {dim} dimensions; this study has the methods "
+                f"{', '.join(self.methods)}, the problems {', '.join(self.problems)} and the dimensions {self.dims}"
+            )
+        return self.traces[key]
+
+    def _name(self, problem: str) -> str:
+        """The full name, also for one whose seeds are left out."""
+        base, changes = split_name(problem)
+        return problem if problem in self.problems else "-".join([base, *(f"{how}{seed}" for how, seed in changes)])
 
     def final(self, problem: str, dim: int, method: str) -> Floats:
         """Final errors of one cell, ``(runs,)``."""

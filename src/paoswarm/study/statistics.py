@@ -20,8 +20,8 @@ FLOOR = 1e-50  # errors below it count as equal: it is zero in every practical s
 CEILING = 1e50  # errors above it count as equal, infinite ones among them: the run has failed
 TARGETS: Floats = np.logspace(2, -8, 51)  # the precisions of COCO, from easy to hard
 
-Verdict = Literal["better", "worse", "no difference"]
-_VERDICTS: dict[int, Verdict] = {1: "better", -1: "worse", 0: "no difference"}
+Verdict = Literal["better", "worse", "not significant"]
+_VERDICTS: dict[int, Verdict] = {1: "better", -1: "worse", 0: "not significant"}
 
 _RESAMPLES = 1999  # some 160 cells of 100 runs take about a second
 _DECIMALS = 9  # of a decade; what is finer is rounding, as between runs that end in the same local minimum
@@ -126,7 +126,7 @@ def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list
     rounding and count as zero. Zeros are left out of the test, as Wilcoxon did; if nothing is left, ``p`` is 1.
 
     The verdict is "better" or "worse" if the corrected p is at most ``level``, with the direction that the signed ranks
-    have; it is "no difference" otherwise, and where the median points the other way than the ranks.
+    have; it is "not significant" otherwise, and where the median points the other way than the ranks.
     """
     others = [method for method in known(results, group) if method != results.reference]
     pairs = [(*task, method) for task in results.tasks() for method in others]
@@ -136,7 +136,7 @@ def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list
     found = []
     for pair, difference, (p, direction), p_holm in zip(pairs, differences, tests, corrected, strict=True):
         decades = float(np.median(difference))
-        verdict: Verdict = "no difference"
+        verdict: Verdict = "not significant"
         if p_holm <= level and direction * decades >= 0:
             verdict = _VERDICTS[direction]
         found.append(Comparison(*pair, decades, p, p_holm, verdict))

@@ -36,7 +36,7 @@ def group_findings(results: Results, name: str) -> list[str]:
     return [
         _wins(results, won),
         *_losses(results, won),
-        _significance(reference, comparisons),
+        _significance(reference, comparisons, _runs(results)),
         *_contradictions(results, won, comparisons),
         _ranks(results, group),
     ]
@@ -104,15 +104,21 @@ def _losses(results: Results, won: Won) -> list[str]:
     return text
 
 
-def _significance(reference: str, comparisons: Sequence[Comparison]) -> str:
+def _significance(reference: str, comparisons: Sequence[Comparison], runs: int) -> str:
     """How many comparisons survive Holm's correction, and against whom."""
-    better, worse, even = (sum(c.verdict == v for c in comparisons) for v in ("better", "worse", "no difference"))
+    better, worse, even = (sum(c.verdict == v for c in comparisons) for v in ("better", "worse", "not significant"))
     text = (
         f"Of {count(len(comparisons), 'comparison')} with another method on a task, run against run, {better} "
         f"{_are(better)} significantly in favour of {reference} and {worse} {_are(worse)} significantly against it; "
-        f"{even} {'shows' if even == 1 else 'show'} no difference (Wilcoxon’s test at {100 * LEVEL:g}\u00a0%, "
+        f"{even} {_are(even)} not significant (Wilcoxon’s test at {100 * LEVEL:g}\u00a0%, "
         "corrected by Holm’s method)."
     )
+    needed = 1 + math.ceil(math.log2(len(comparisons) / LEVEL))
+    if runs < needed:  # the smallest p of the test is 2 / 2^runs
+        text += (
+            f" With {count(runs, 'run')} none of {len(comparisons)} comparisons can be significant: it takes at least "
+            f"{needed} runs."
+        )
     for verdict in ("better", "worse"):
         tasks = Counter(c.method for c in comparisons if c.verdict == verdict).most_common()
         if tasks:
@@ -199,3 +205,8 @@ def _margin(decades: float, to_zero: bool) -> str:
     if math.isinf(decades):
         return "its own mean is infinite"
     return f"{decades:.1f}" if decades >= 0.05 else "less than 0.1"
+
+
+def _runs(results: Results) -> int:
+    """Runs of the cell that has most."""
+    return max(len(trace.error) for trace in results.traces.values())

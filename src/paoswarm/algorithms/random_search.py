@@ -1,0 +1,26 @@
+"""Random search, the baseline that every method must beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paoswarm.algorithms.method import Method
+from paoswarm.core.attractors import RandomSource
+from paoswarm.core.swarm import Proposal, Swarm
+
+
+@dataclass(frozen=True)
+class RandomSearch(Method):
+    """Every point is drawn anew, uniformly in the box.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, method=ps.RandomSearch(), rng=1).fun < 0.1
+    True
+    """
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """New points."""
+        share = draw.uniform(*state.position.shape[-2:])
+        return Proposal(state.lower + share * (state.upper - state.lower), state.velocity)
