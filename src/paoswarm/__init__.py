@@ -24,6 +24,8 @@ from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import History, Result
 from paoswarm.optimize.stopping import Status
+from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.sample import sample
 from paoswarm.study.audit import centre_bias
 from paoswarm.study.study import Study
 
@@ -41,6 +43,7 @@ __all__ = [
     "Method",
     "Optimizer",
     "OptimumLaw",
+    "Posterior",
     "Proposal",
     "RandomSearch",
     "Result",
@@ -56,6 +59,7 @@ __all__ = [
     "noise",
     "plot",
     "problems",
+    "sample",
     "schedules",
     "transition",
 ]

@@ -1,0 +1,1 @@
+"""Posterior draws and evidence without gradients: adapt, freeze, produce."""

@@ -1,0 +1,220 @@
+"""Where the posterior peaks: starts from a pool, Newton climbs from many at once, Laplace's law at the top.
+
+Tempering loses a narrow mode, since at middle temperatures it holds next to no mass. A climb does not.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import zip_longest
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core.walled import Floats
+from paoswarm.sampling.target import Target
+
+_DAMPING = np.array([0.0, 0.3, 3.0, 30.0, 300.0])  # Levenberg's, tried together
+_PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
+_ROUNDS = 25  # that a climb may need
+_NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode beyond which one is not worth a draw
+
+
+class Mode(NamedTuple):
+    """A peak of the posterior with the normal law that touches it there."""
+
+    z: Floats
+    log_height: float  # of prior times likelihood
+    factor: Floats  # lower Cholesky factor of the inverse curvature
+    log_mass: float  # Laplace: log_height + d/2 log(2 pi) + log det factor
+
+
+class Climbs(NamedTuple):
+    """Many climbs in lock-step."""
+
+    z: Floats  # (s, d)
+    value: Floats  # (s,)
+    factor: Floats  # (s, d, d), step sizes: z + factor @ y with y of order 1
+    done: NDArray[np.bool_]  # (s,)
+    stalled: NDArray[np.intp]  # (s,) rounds without a gain that matters
+
+    def part(self, index: NDArray[np.intp]) -> Climbs:
+        """Some of them."""
+        return Climbs(self.z[index], self.value[index], self.factor[index], self.done[index], self.stalled[index])
+
+
+def choose_starts(z: Floats, value: Floats, n: int) -> NDArray[np.intp]:
+    """Indices of the most promising points of a pool: in turns the highest, and those that most exceed a global trend.
+
+    The trend is a quadratic in ``z``, fitted robustly. A narrow mode in the skirts of a wide one is low, but higher
+    than the wide one explains. Points closer to a chosen one than half the pool's typical spacing are passed over.
+    """
+    finite = np.flatnonzero(np.isfinite(value))
+    if len(finite) == 0:
+        return finite
+    points, height = z[finite], value[finite]
+    d = points.shape[1]
+    highest = _spread_out(points, height, (n + 1) // 2, [])
+    if len(finite) <= 2 * (d + 1) * (d + 2):  # too few for a trend
+        return finite[highest]
+    both = _spread_out(points, height - _trend(points, height), n // 2, highest)
+    surprising = both[len(highest) :]
+    turns = [i for pair in zip_longest(highest, surprising) for i in pair if i is not None]
+    return finite[turns]
+
+
+def _spread_out(points: Floats, score: Floats, n: int, chosen: list[int]) -> list[int]:
+    """Add up to ``n`` indices in falling order of score, none close to one that is chosen."""
+    sd = points.std(axis=0)
+    scaled = points / np.where(sd > 0, sd, 1.0)
+    spacing = 0.5 * math.sqrt(scaled.shape[1]) * len(points) ** (-1 / scaled.shape[1])
+    chosen = list(chosen)
+    for i in np.argsort(-score, kind="stable")[:2000]:
+        if n == 0:
+            break
+        if all(((scaled[i] - scaled[j]) ** 2).sum() > spacing**2 for j in chosen):
+            chosen.append(int(i))
+            n -= 1
+    return chosen
+
+
+def _trend(points: Floats, height: Floats) -> Floats:
+    """Quadratic regression of height on place with Cauchy weights, so that no mode bends it."""
+    n, d = points.shape
+    rows, columns = np.triu_indices(d)
+    design = np.concatenate([np.ones((n, 1)), points, points[:, rows] * points[:, columns]], axis=1)
+    weight = np.ones(n)
+    trend = np.full(n, np.median(height))
+    for _ in range(6):
+        away = height - trend
+        scale = 1.5 * np.median(np.abs(away)) + 1e-300
+        weight = 1 / (1 + (away / scale) ** 2)
+        root = np.sqrt(weight)[:, None]
+        trend = design @ np.linalg.lstsq(design * root, height * root[:, 0], rcond=None)[0]
+    return trend
+
+
+def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
+    """Climb from the starts, spending at most ``n_max`` likelihood evaluations; distinct modes, heaviest first.
+
+    Each round measures gradient and curvature by differences in coordinates in which the curvature of the last round
+    was one, so that steps fit the scale of the posterior whatever the scale of the box. Only as many climbs are under
+    way as the budget can carry to a top; the next start sets out when one has arrived, or has fallen behind.
+    """
+    d = target.dim
+    end = target.n_evaluations + n_max
+    starts = target.inside(starts[:n_max])
+    value = _height(target, starts)
+    known = np.isfinite(value)
+    s = int(known.sum())
+    climbs = Climbs(
+        starts[known],
+        value[known],
+        np.broadcast_to(0.05 * np.eye(d), (s, d, d)).copy(),
+        np.zeros(s, dtype=bool),
+        np.zeros(s, dtype=int),
+    )
+    per_round = 2 * d + d * (d - 1) // 2 + len(_DAMPING)
+    abreast = max(2, n_max // (_ROUNDS * per_round))
+    rounds, settled = np.zeros(s, dtype=int), np.zeros(s, dtype=bool)
+    while True:
+        active = np.flatnonzero(~climbs.done)[: min(abreast, (end - target.n_evaluations) // per_round)]
+        if len(active) == 0:
+            break
+        part = _climb(target, climbs.part(active))
+        for whole, new in zip(climbs, part, strict=True):
+            whole[active] = new
+        rounds[active] += 1
+        settled[active] = climbs.done[active]
+        _stop_followers(climbs, settled)
+        due = active[(rounds[active] % _PATIENCE == 0) & ~climbs.done[active]]
+        behind = due[np.argsort(climbs.value[due], kind="stable")][: len(due) // 2]
+        climbs.done[behind] = True
+    return _distinct(climbs, settled)
+
+
+def _height(target: Target, z: Floats) -> Floats:
+    z = target.inside(z)
+    return target.log_prior(z) + target.log_likelihood(z)
+
+
+def _climb(target: Target, climbs: Climbs) -> Climbs:
+    """One round of every climb: a saddle-free Newton step, damped as far as it needs to be."""
+    s, d = climbs.z.shape
+    around, heights, gradient, curvature = _differences(target, climbs)
+    bend, axes = np.linalg.eigh(curvature)
+    stiff = np.clip(np.abs(bend), 1e-2, 1e4)
+    along = np.einsum("sij,si->sj", axes, gradient)
+    gain = 0.5 * (along**2 / stiff).sum(axis=1)
+    steps = along[:, None] / (stiff[:, None] + _DAMPING[:, None] * np.median(stiff, axis=1)[:, None, None])
+    trials = target.inside(climbs.z[:, None] + np.einsum("sij,sjk,smk->smi", climbs.factor, axes, steps))
+    tried = _height(target, trials.reshape(-1, d)).reshape(s, -1)
+    points = np.concatenate([climbs.z[:, None], around, trials], axis=1)
+    values = np.concatenate([climbs.value[:, None], heights, tried], axis=1)
+    best = np.argmax(values, axis=1)
+    z, value = points[np.arange(s), best], values[np.arange(s), best]
+    shape = np.einsum("sij,sjk->sik", climbs.factor, axes / np.sqrt(stiff)[:, None, :])
+    factor = _bounded(shape, 0.6 if target.is_box else 1.0)
+    still = value - climbs.value < 0.05
+    round_enough = (stiff.max(axis=1) < 2) & (bend.min(axis=1) > 0.5)
+    on_a_ridge = climbs.stalled >= 2  # a curved or flat top never looks round
+    done = still & (gain < 0.5) & (round_enough | on_a_ridge)
+    return Climbs(z, value, factor, done, np.where(still, climbs.stalled + 1, 0))
+
+
+def _differences(target: Target, climbs: Climbs) -> tuple[Floats, Floats, Floats, Floats]:
+    """Points around every climb and their heights; gradient and negative curvature in the climb's own units."""
+    s, d = climbs.z.shape
+    size = 0.5  # half a standard deviation, once the units fit
+    rows, columns = np.triu_indices(d, 1)
+    eye = np.eye(d)
+    stencil = size * np.concatenate([eye, -eye, eye[rows] + eye[columns]])
+    around = target.inside(climbs.z[:, None] + np.einsum("mj,sij->smi", stencil, climbs.factor))
+    heights = _height(target, around.reshape(-1, d)).reshape(s, -1)
+    centre = climbs.value[:, None]
+    finite = np.isfinite(heights)
+    lowest = np.minimum(np.where(finite, heights, centre).min(axis=1, keepdims=True), centre)
+    filled = np.where(finite, heights, lowest - 10)  # a hole is a place to go away from, not to measure by
+    plus, minus, cross = filled[:, :d], filled[:, d : 2 * d], filled[:, 2 * d :]
+    curvature = np.zeros((s, d, d))
+    curvature[:, rows, columns] = -(cross - plus[:, rows] - plus[:, columns] + centre) / size**2
+    curvature += np.swapaxes(curvature, 1, 2)
+    curvature[:, np.arange(d), np.arange(d)] = -(plus + minus - 2 * centre) / size**2
+    return around, heights, (plus - minus) / (2 * size), curvature
+
+
+def _bounded(shape: Floats, width: float) -> Floats:
+    """Lower Cholesky factors of the covariances ``shape shape^T``, no axis wider than the prior."""
+    left, sizes, _ = np.linalg.svd(shape)
+    sizes = np.clip(sizes, 1e-12, width)
+    root = left * sizes[:, None, :]
+    _, upper = np.linalg.qr(np.swapaxes(root, 1, 2))
+    lower = np.swapaxes(upper, 1, 2)
+    return lower * np.where(np.diagonal(lower, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None, :]
+
+
+def _stop_followers(climbs: Climbs, settled: NDArray[np.bool_]) -> None:
+    """A climb that has come within one standard deviation of a higher, settled one has nothing left to find."""
+    for i in np.flatnonzero(settled):
+        away = np.linalg.solve(climbs.factor[i], (climbs.z - climbs.z[i]).T)
+        climbs.done[:] |= ((away**2).sum(axis=0) < 1) & (climbs.value <= climbs.value[i])
+
+
+def _distinct(climbs: Climbs, settled: NDArray[np.bool_]) -> list[Mode]:
+    """Modes by falling Laplace mass; of those that lie within each other only the first.
+
+    Climbs that were given up come after the settled ones, and count for no more: their scale may belong to an earlier,
+    lower place.
+    """
+    d = climbs.z.shape[1]
+    scale = np.diagonal(climbs.factor, axis1=1, axis2=2)
+    log_mass = climbs.value + 0.5 * d * math.log(2 * math.pi) + np.log(scale).sum(axis=1)
+    top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
+    modes: list[Mode] = []
+    for i in np.argsort(~settled, kind="stable").tolist():
+        mode = Mode(climbs.z[i], float(climbs.value[i]), climbs.factor[i], min(float(log_mass[i]), float(top)))
+        apart = all(np.linalg.norm(np.linalg.solve(other.factor, mode.z - other.z)) > 2 for other in modes)
+        if apart and mode.log_mass > top - _NEGLIGIBLE:
+            modes.append(mode)
+    return sorted(modes, key=lambda mode: -mode.log_mass)

@@ -1,0 +1,90 @@
+r"""Phase B: draws from the frozen proposal, their weights, the evidence and its error.
+
+Given phase A the proposal :math:`q` and the number of draws are constants, so with :math:`w = \pi L / q`
+
+.. math:: E[\hat Z] = E\Big[\frac1n \sum_i w_i\Big] = Z
+
+whatever the quality of the fit; a bad fit costs variance, not bias.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from paoswarm.core.walled import Floats
+from paoswarm.core.weights import effective_size, log_mean_weight_error, log_sum_exp, pareto_k
+from paoswarm.sampling.adapt import Frozen, improve
+from paoswarm.sampling.target import BudgetSpent, Target
+
+_FEWEST = 20  # effective draws
+_TRUSTED = 0.7  # Pareto k up to which a mean weight and its error mean something
+
+
+class Production(NamedTuple):
+    """Weighted posterior draws and the evidence."""
+
+    draws: Floats
+    log_weights: Floats
+    log_evidence: float
+    error: float  # standard error of log_evidence
+    pareto_k: float
+    effective_size: float
+    halves: tuple[float, float]  # log evidence from each half of the draws
+    message: str = ""  # why the error is withheld (inf), where it is
+
+
+def produce(
+    target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator, *, attempts: int = 3
+) -> Production:
+    """Draw until about ``n_effective`` effective draws are there, or the budget is spent.
+
+    Where the weights turn out to have a tail that no error can be read from (Pareto k above 0.7), the draws go to the
+    pool, the proposal is fitted and frozen anew, and an independent production takes the place of the first, as long
+    as the budget allows one of the same size.
+    """
+    if target.n_left < 1:
+        raise BudgetSpent(f"maxfev={target.maxfev} leaves no evaluation for production; allow more")
+    for attempt in range(attempts):
+        n = min(math.ceil(n_effective / max(frozen.predicted_efficiency, 0.01)), target.n_left)
+        production, log_likelihood = _measure(target, frozen, n, rng)
+        if production.pareto_k <= _TRUSTED or attempt + 1 == attempts or target.n_left < n:
+            break
+        frozen = improve(target, frozen, production.draws, log_likelihood, n_effective, rng)
+    doubt = _doubt(production)
+    return production._replace(error=math.inf, message=doubt) if doubt else production
+
+
+def _doubt(production: Production) -> str:
+    """Why the error cannot be trusted; empty where it can."""
+    first, second = production.halves
+    if production.pareto_k > _TRUSTED:
+        return f"the weights have too heavy a tail to state an error: Pareto k {production.pareto_k:.2f} > {_TRUSTED}"
+    if production.effective_size < _FEWEST:
+        return f"{production.effective_size:.1f} effective draws are too few to state an error; allow more evaluations"
+    if abs(first - second) > 4 * 2 * production.error:  # each half has sqrt(2) of the error, their difference twice
+        return f"the halves of the production disagree: log evidence {first:.3f} and {second:.3f}"
+    return ""
+
+
+def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -> tuple[Production, Floats]:
+    z = frozen.proposal.sample(n, rng)
+    log_likelihood = target.log_likelihood(z)
+    log_w = target.log_prior(z) + log_likelihood - frozen.proposal.log_density(z)
+    middle = n // 2
+    production = Production(
+        z,
+        log_w,
+        _log_mean(log_w),
+        log_mean_weight_error(log_w),
+        pareto_k(log_w),
+        effective_size(log_w),
+        (_log_mean(log_w[:middle]), _log_mean(log_w[middle:])),
+    )
+    return production, log_likelihood
+
+
+def _log_mean(log_w: Floats) -> float:
+    return float(log_sum_exp(log_w)) - math.log(len(log_w)) if len(log_w) else -math.inf

@@ -1,0 +1,239 @@
+"""`sample`: posterior draws and evidence without gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.random import Seed, generator
+from paoswarm.core.walled import Floats
+from paoswarm.core.weights import effective_size, log_sum_exp, pareto_k
+from paoswarm.optimize.evaluation import Evaluator, Objective
+from paoswarm.optimize.problem import whole_number
+from paoswarm.optimize.result import Result
+from paoswarm.sampling.adapt import Frozen, Pool, adapt
+from paoswarm.sampling.cost import metropolis_cost
+from paoswarm.sampling.mixture import fit
+from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.prior import read_prior
+from paoswarm.sampling.produce import produce
+from paoswarm.sampling.target import Target
+from paoswarm.sampling.tempered import tempered
+
+_INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
+_CAUTION = 2.0  # by which the predicted cost of moves is too low
+_WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
+
+
+def sample(
+    log_likelihood: Objective,
+    prior: Any,
+    *,
+    n_effective: int = 2000,
+    n_particles: int | None = None,
+    vectorized: bool = False,
+    workers: Any = 1,
+    start: Any = None,
+    callback: Callable[[dict[str, Any]], object] | None = None,
+    progress: bool = False,
+    maxfev: int | None = None,
+    rng: Seed = None,
+) -> Posterior:
+    r"""Draw from a posterior and compute the evidence of the model, without gradients.
+
+    Parameters
+    ----------
+    log_likelihood : callable
+        ``log_likelihood(x) -> float`` with the parameters ``x`` of shape ``(d,)``, in the prior's order; with
+        ``vectorized=True``, ``(m, d) -> (m,)``. NaN or an exception counts as likelihood zero, +inf is an error.
+    prior : dict, list, frozen multivariate_normal, or (d, transform)
+        By parameter, with or without names, a frozen `scipy.stats` distribution or a pair ``(low, high)`` for a
+        uniform one. Correlated priors: a frozen ``scipy.stats.multivariate_normal``, or the number of parameters and a
+        function that maps independent uniform deviates ``(m, d)`` to parameters ``(m, d)``.
+    n_effective : int
+        How many independent draws the result shall be worth.
+    n_particles : int, optional
+        Draws from the prior with which the search begins; 1000 per parameter, at most 10,000, unless given. The more,
+        the smaller a basin may be and still be seen.
+    vectorized, workers
+        As in `minimize`.
+    start : Result or array (m, d), optional
+        What is known already: a result of `minimize`, or points near modes.
+    callback : callable, optional
+        Called after every stage of the adaptation with a dict of inverse temperature, efficiency and evaluations.
+    progress : bool
+        Show evaluations, inverse temperature and efficiency (needs tqdm).
+    maxfev : int, optional
+        Likelihood evaluations at most; never exceeded.
+    rng : int, Generator, SeedSequence or None
+        Seed.
+
+    Returns
+    -------
+    Posterior
+
+    Notes
+    -----
+    First everything is adapted: draws from the prior, climbs to modes, a tempered pool, mixtures of normal laws fitted
+    to it. Then the proposal :math:`q` is frozen, and new draws are weighted by :math:`w = p L / q`: their mean is an
+    unbiased estimate of the evidence, whatever the quality of the fit. Where that would be too inefficient, a tempered
+    swarm is moved by PAO's exact steps with a Metropolis correction instead.
+
+    **No diagnostic sees a mode that no draw has come near.** The error is conditional on the modes that were found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import paoswarm as ps
+    >>> from scipy import stats
+    >>> data = np.array([1.2, 0.8, 1.9, 1.4])
+    >>> def log_likelihood(x):
+    ...     return stats.norm(x[0], 0.5).logpdf(data).sum()
+    >>> posterior = ps.sample(log_likelihood, {"level": stats.norm(0, 10)}, n_effective=500, rng=1)
+    >>> bool(abs(posterior.mean()[0] - 1.324) < 0.05)
+    True
+    """
+    law = read_prior(prior)
+    wanted = whole_number("n_effective", n_effective, 1)
+    budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
+    first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
+    source = generator(rng)
+    with Evaluator(log_likelihood, vectorized=vectorized, workers=workers) as evaluate, _Bar(progress, budget) as bar:
+        target = Target(evaluate, law, budget)
+        points = _known_points(start)
+        pool = Pool(target.dim)
+
+        def after_stage(stage: dict[str, Any]) -> None:
+            bar.show(stage)
+            if callback is not None:
+                callback(stage)
+
+        try:
+            frozen = adapt(
+                target, source, n_effective=wanted, start_points=points, n_prior=first, pool=pool, callback=after_stage
+            )
+            if _should_move(target, frozen, source):
+                posterior = _by_moves(target, frozen, source, wanted)
+            else:
+                posterior = _by_importance(target, frozen, source, wanted)
+        except KeyboardInterrupt:
+            if not np.isfinite(pool.log_weight(1.0)).any():
+                raise
+            posterior = _from_pool(target, pool)
+    evaluate.warn_of_exceptions()
+    return posterior
+
+
+def _known_points(start: Any) -> Floats | None:
+    """Points near modes from a result of `minimize`: its best point and the best that its particles remember."""
+    if start is None:
+        return None
+    if isinstance(start, Result):
+        order = np.argsort(start.swarm.best_value, axis=None)[:4]
+        bests = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[order]
+        return np.concatenate([np.atleast_2d(start.x), bests])
+    return np.atleast_2d(np.asarray(start, dtype=float))
+
+
+def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:
+    """Whether tempered moves promise more than importance sampling, judged from the pool and a few trial moves."""
+    if frozen.predicted_efficiency >= _INEFFICIENT or target.n_left < _WORTH_MOVING:
+        return False
+    pool = frozen.pool
+    log_w = pool.log_weight(1.0)
+    if effective_size(log_w) < 4 * target.dim:
+        return False
+    reference = fit(pool.z, np.exp(log_w - log_w.max()), 1, rng, 8.0)
+    cost = metropolis_cost(target, pool.z, pool.log_likelihood, log_w, reference, rng)
+    return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
+
+
+def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
+    made = produce(target, frozen, n_effective, rng)
+    diagnostics = {
+        "pareto_k": made.pareto_k,
+        "effective_size": made.effective_size,
+        "halves": made.halves,
+        "predicted_efficiency": frozen.predicted_efficiency,
+        "modes": target.parameters(np.array([mode.z for mode in frozen.modes]).reshape(-1, target.dim)),
+        **frozen.diagnostics,
+    }
+    return _posterior(
+        target, made.draws, made.log_weights, made.log_evidence, made.error, "importance", diagnostics, made.message
+    )
+
+
+def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
+    """Two tempered passes: one that plans and one with the plan frozen, whose evidence is unbiased."""
+    plan = tempered(target, rng)
+    made = tempered(target, rng, plan.plan, chains=max(96, n_effective // 4)) if plan.complete else plan
+    size = effective_size(made.log_weights)
+    diagnostics = {"effective_size": size, "pareto_k": math.nan, **made.diagnostics, **frozen.diagnostics}
+    message = "" if made.complete else "the budget ended before the posterior was reached; allow more evaluations"
+    error = made.log_evidence_error
+    return _posterior(target, made.draws, made.log_weights, made.log_evidence, error, "tempered", diagnostics, message)
+
+
+def _from_pool(target: Target, pool: Pool) -> Posterior:
+    """What an interrupted run knows: the adaptation's own draws, whose evidence is biased."""
+    log_w = pool.log_weight(1.0)
+    diagnostics = {"pareto_k": pareto_k(log_w), "effective_size": effective_size(log_w)}
+    message = "interrupted during the adaptation: these draws were also used to fit the proposal, so no error is stated"
+    evidence = float(log_sum_exp(log_w))
+    return _posterior(target, pool.z, log_w, evidence, math.inf, "interrupted", diagnostics, message)
+
+
+def _posterior(
+    target: Target,
+    z: Floats,
+    log_weights: Floats,
+    log_evidence: float,
+    error: float,
+    method: str,
+    diagnostics: dict[str, Any],
+    message: str,
+) -> Posterior:
+    kept = np.isfinite(log_weights)
+    if not kept.any():
+        raise ValueError("no draw has a positive likelihood: raise maxfev, or give points near a mode as start=")
+    return Posterior(
+        names=target.prior.names,
+        draws=target.parameters(z[kept]),
+        log_weights=log_weights[kept],
+        log_evidence=log_evidence,
+        log_evidence_error=error,
+        n_evaluations=target.n_evaluations,
+        n_failed=target.n_failed,
+        method=method,
+        diagnostics=diagnostics,
+        message=message,
+    )
+
+
+class _Bar:
+    """A tqdm bar over evaluations, or nothing."""
+
+    def __init__(self, wanted: bool, total: int | None) -> None:
+        self._bar: Any = None
+        if wanted:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError as error:
+                raise ImportError("progress=True needs tqdm; pip install 'paoswarm[progress]'") from error
+            self._bar = tqdm(total=total, unit="eval", dynamic_ncols=True)
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, stage: dict[str, Any]) -> None:
+        """A stage of the adaptation is done."""
+        if self._bar is not None:
+            self._bar.set_postfix({"beta": f"{stage['beta']:.3g}", "efficiency": f"{stage['efficiency']:.2g}"})
+            self._bar.update(stage["evaluations"] - self._bar.n)

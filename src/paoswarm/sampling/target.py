@@ -1,0 +1,76 @@
+"""The posterior in the coordinates in which the sampler works, with every likelihood call counted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from paoswarm.core.walled import Floats
+from paoswarm.sampling.prior import read_prior
+
+
+class BudgetSpent(RuntimeError):
+    """More likelihood evaluations were asked for than ``maxfev`` leaves."""
+
+
+class Target:
+    """Prior and likelihood in the sampler's coordinates ``z``, see `paoswarm.sampling.prior`.
+
+    Parameters
+    ----------
+    log_likelihood : callable
+        ``(m, d) -> (m,)``, of the parameters ``x``.
+    prior : Prior, or what `read_prior` takes
+    maxfev : int, optional
+        No more likelihood evaluations than this.
+    """
+
+    def __init__(self, log_likelihood: Callable[[Floats], ArrayLike], prior: Any, maxfev: int | None = None) -> None:
+        self.prior = read_prior(prior)
+        self.dim = self.prior.dim
+        self.is_box = self.prior.is_box
+        self.maxfev = maxfev
+        self.n_evaluations = 0
+        self.n_failed = 0
+        self._log_likelihood = log_likelihood
+        self.parameters = self.prior.parameters
+        self.log_prior = self.prior.log_density
+        self.draw_prior = self.prior.draw
+        self.inside = self.prior.inside
+
+    @property
+    def n_left(self) -> int:
+        """Likelihood evaluations that ``maxfev`` still allows."""
+        return sys.maxsize if self.maxfev is None else self.maxfev - self.n_evaluations
+
+    def coordinates(self, x: ArrayLike) -> Floats:
+        """Where the parameters ``x`` lie in the sampler's coordinates."""
+        points = np.atleast_2d(np.asarray(x, dtype=float))
+        if points.shape[1] != self.dim:
+            raise ValueError(f"points have {points.shape[1]} parameters, the prior has {self.dim}")
+        return self.prior.coordinates(points)
+
+    def log_likelihood(self, z: Floats) -> Floats:
+        """Log likelihood of the rows of ``z``, counted; -inf where the prior is zero (not evaluated) or it failed."""
+        allowed = np.isfinite(self.log_prior(z))
+        m = int(allowed.sum())
+        if m > self.n_left:
+            raise BudgetSpent(f"{m} likelihood evaluations asked for, maxfev={self.maxfev} leaves {self.n_left}")
+        values = np.full(len(z), -np.inf)
+        if m == 0:
+            return values
+        x = self.parameters(z[allowed])
+        self.n_evaluations += m
+        found = np.asarray(self._log_likelihood(x.copy()), dtype=float)
+        if found.shape != (m,):
+            raise ValueError(f"log_likelihood returned shape {found.shape} for {m} points; it must be ({m},)")
+        if (found == np.inf).any():
+            raise ValueError(f"log_likelihood is +inf at {x[np.argmax(found)]}; a likelihood must be finite")
+        failed = np.isnan(found)
+        self.n_failed += int(failed.sum())
+        values[allowed] = np.where(failed, -np.inf, found)
+        return values
