@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence clean
 
 # QUICK=1: few runs, to have a look.
 study: $(VENV)/.study
@@ -33,6 +33,9 @@ types: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	MPLBACKEND=Agg $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench-evidence: $(VENV)/.demo
+	$(BIN)/python benchmarks/evidence.py
 
 bench-quality: $(VENV)/.demo
 	$(BIN)/python benchmarks/quality.py

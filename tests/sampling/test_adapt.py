@@ -173,7 +173,7 @@ def test_half_of_the_peak_cut_off(bad):
 
 
 def test_a_likelihood_that_is_zero_everywhere_is_an_error():
-    with pytest.raises(ValueError, match="give start_points"):
+    with pytest.raises(ValueError, match="give points with more as start="):
         run(lambda x: np.full(len(x), -np.inf), [(-1, 1)], 14)
 
 

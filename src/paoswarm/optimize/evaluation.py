@@ -132,11 +132,11 @@ class Evaluator:
         error.__cause__ = self._cause
         return error
 
-    def warn_of_exceptions(self) -> None:
+    def warn_of_exceptions(self, worth: str = "+inf") -> None:
         """One warning for exceptions that were survived, so that a bug in ``fun`` cannot hide."""
         if self._first_raised is not None:
             warnings.warn(
-                f"fun raised an exception at {self.n_raised} points, which count as +inf; first at "
+                f"fun raised an exception at {self.n_raised} points, which count as {worth}; first at "
                 f"x = {self._first_raised.x}: {self._first_raised.reason}",
                 RuntimeWarning,
                 stacklevel=3,

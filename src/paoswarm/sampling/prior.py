@@ -39,9 +39,9 @@ class Prior:
         raise NotImplementedError
 
     def log_density(self, z: Floats) -> Floats:
-        """Normalised log density of ``z``; -inf outside a box."""
+        """Normalised log density of ``z``; -inf outside a box, and where a distribution function has no digits left."""
         density: Floats = -0.5 * (z**2).sum(axis=1) - 0.5 * self.dim * _LOG_2PI
-        return density
+        return np.where((np.abs(z) <= _BEYOND).all(axis=1), density, -np.inf)
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         """``n`` independent draws of ``z``."""

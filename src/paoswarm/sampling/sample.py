@@ -123,7 +123,7 @@ def sample(
             if not np.isfinite(pool.log_weight(1.0)).any():
                 raise
             posterior = _from_pool(target, pool)
-    evaluate.warn_of_exceptions()
+    evaluate.warn_of_exceptions(worth="likelihood zero")
     return posterior
 
 
