@@ -31,6 +31,10 @@ _STAGES = 60  # at most
 _RESERVE = 0.35  # of the budget, kept for production
 
 
+class NothingFound(ValueError):
+    """No first draw has a positive likelihood."""
+
+
 class Pool:
     """Every point drawn from a known density, with its values."""
 
@@ -142,7 +146,7 @@ def adapt(
     if start_points is not None:
         starts = np.concatenate([target.coordinates(start_points), starts])
     if len(starts) == 0:
-        raise ValueError(
+        raise NothingFound(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior; give points with more as start="
         )
     modes = find_modes(target, starts, min(16_000, allowed // 4))

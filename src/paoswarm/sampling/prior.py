@@ -134,7 +134,8 @@ class Transformed(Prior):
 
     def parameters(self, z: Floats) -> Floats:
         """The transform of ``Phi(z)``."""
-        x = np.asarray(self._transform(ndtr(z)), dtype=float)
+        inside = np.clip(ndtr(z), np.finfo(float).tiny, 1 - 2.0**-53)  # quantiles at 0 and 1 are often infinite
+        x = np.asarray(self._transform(inside), dtype=float)
         if x.shape != z.shape:
             raise ValueError(f"the prior's transform must map {z.shape} to the same shape, it returned {x.shape}")
         return x

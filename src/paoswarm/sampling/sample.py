@@ -14,13 +14,13 @@ from paoswarm.core.weights import effective_size, log_sum_exp, pareto_k
 from paoswarm.optimize.evaluation import Evaluator, Objective
 from paoswarm.optimize.problem import whole_number
 from paoswarm.optimize.result import Result
-from paoswarm.sampling.adapt import Frozen, Pool, adapt
+from paoswarm.sampling.adapt import Frozen, NothingFound, Pool, adapt
 from paoswarm.sampling.cost import metropolis_cost
 from paoswarm.sampling.mixture import fit
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import read_prior
 from paoswarm.sampling.produce import produce
-from paoswarm.sampling.target import Target
+from paoswarm.sampling.target import Interrupted, Target
 from paoswarm.sampling.tempered import tempered
 
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
@@ -102,8 +102,17 @@ def sample(
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     source = generator(rng)
     with Evaluator(log_likelihood, vectorized=vectorized, workers=workers) as evaluate, _Bar(progress, budget) as bar:
-        target = Target(evaluate, law, budget)
+
+        def measure(x: Floats) -> Floats:
+            values, interrupted = evaluate.until(None, x)
+            if interrupted:
+                raise Interrupted(len(values))
+            return values
+
+        target = Target(measure, law, budget)
         points = _known_points(start)
+        if points is not None:
+            target.coordinates(points)  # raises before the first evaluation
         pool = Pool(target.dim)
 
         def after_stage(stage: dict[str, Any]) -> None:
@@ -119,6 +128,8 @@ def sample(
                 posterior = _by_moves(target, frozen, source, wanted)
             else:
                 posterior = _by_importance(target, frozen, source, wanted)
+        except NothingFound as error:
+            raise (ValueError(f"{error}; {evaluate.explain_total_failure()}") if evaluate.failures else error) from None
         except KeyboardInterrupt:
             if not np.isfinite(pool.log_weight(1.0)).any():
                 raise

@@ -17,6 +17,14 @@ class BudgetSpent(RuntimeError):
     """More likelihood evaluations were asked for than ``maxfev`` leaves."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """An interrupt came after ``n_done`` of the points were evaluated."""
+
+    def __init__(self, n_done: int) -> None:
+        super().__init__()
+        self.n_done = n_done
+
+
 class Target:
     """Prior and likelihood in the sampler's coordinates ``z``, see `paoswarm.sampling.prior`.
 
@@ -64,8 +72,12 @@ class Target:
         if m == 0:
             return values
         x = self.parameters(z[allowed])
+        try:
+            found = np.asarray(self._log_likelihood(x.copy()), dtype=float)
+        except Interrupted as interrupt:
+            self.n_evaluations += interrupt.n_done
+            raise
         self.n_evaluations += m
-        found = np.asarray(self._log_likelihood(x.copy()), dtype=float)
         if found.shape != (m,):
             raise ValueError(f"log_likelihood returned shape {found.shape} for {m} points; it must be ({m},)")
         if (found == np.inf).any():

@@ -1,0 +1,462 @@
+"""`sample` from end to end: exact answers, exact repetition, exact budgets, odd likelihoods, interrupts."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+import paoswarm as ps
+
+BOX2 = [(-3, 3)] * 2
+
+
+def bump(x):
+    """The same bits for one point and for many: only elementwise operations."""
+    a, b = x[..., 0] - 0.5, x[..., 1] + 0.25
+    return -4 * (a * a) - 9 * (b * b)
+
+
+BUMP_EVIDENCE = math.log(math.pi / 6 / 36)  # the box cuts off less than 1e-11
+
+
+def check_moments(posterior, mean, covariance):
+    """Means and variances within 4 of their own errors, by the delta method; false alarm 6e-5 for each of the 2d."""
+    w, apart = posterior.weights[:, None], posterior.draws - mean
+    square = np.diag(covariance)
+    error = np.sqrt((w**2 * apart**2).sum(axis=0))
+    assert (np.abs(posterior.mean() - mean) < 4 * error).all()
+    assert (error < 0.1 * np.sqrt(square)).all()
+    error = np.sqrt((w**2 * (apart**2 - square) ** 2).sum(axis=0))
+    assert (np.abs(posterior.std() ** 2 - square) < 4 * error).all()
+    assert (error < 0.2 * square).all()
+
+
+def check_evidence(posterior, exact, largest=0.1):
+    """Within 4 stated errors: false alarm 6e-5."""
+    assert abs(posterior.log_evidence - exact) < 4 * posterior.log_evidence_error < 4 * largest
+
+
+def test_a_normal_level_with_a_normal_prior():
+    """y_i ~ N(m, 0.5^2), m ~ N(1, 2^2): posterior precision 1/4 + 5/0.25, y ~ N(1, 0.25 I + 4)."""
+    y = np.array([1.2, 0.8, 1.9, 1.4, 2.2])
+    posterior = ps.sample(
+        lambda x: stats.norm.logpdf(y, x[:, :1], 0.5).sum(axis=1),
+        {"level": stats.norm(1, 2)},
+        vectorized=True,
+        n_effective=1000,
+        rng=1,
+    )
+    variance = 1 / (1 / 4 + 5 / 0.25)
+    check_moments(posterior, [variance * (1 / 4 + y.sum() / 0.25)], [[variance]])
+    exact = stats.multivariate_normal(np.ones(5), 0.25 * np.eye(5) + 4).logpdf(y)
+    check_evidence(posterior, exact)
+    assert posterior.names == ["level"]
+    assert posterior.method == "importance"
+    assert not posterior.message
+    with pytest.raises(AssertionError):  # the checks can fail
+        check_evidence(posterior, exact + 0.5)
+    with pytest.raises(AssertionError):
+        check_moments(posterior, [variance * y.sum() / 0.25 - 0.2], [[variance]])
+
+
+@pytest.mark.parametrize("by_transform", [False, True], ids=["multivariate_normal", "transform"])
+def test_a_linear_model_with_a_correlated_prior(by_transform):
+    """y = A x + e: posterior precision S^-1 + A^T A / s^2, y ~ N(A m, A S A^T + s^2 I)."""
+    rng = np.random.default_rng(2)
+    mean, s = np.array([1.0, -1.0, 0.5]), 0.4
+    root = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [-0.5, 0.3, 0.9]])
+    prior_covariance = root @ root.T
+    a = rng.normal(size=(6, 3))
+    y = a @ mean + rng.normal(size=6)
+    prior = stats.multivariate_normal(mean, prior_covariance)
+    if by_transform:
+        prior = (3, lambda u: mean + stats.norm.ppf(u) @ root.T)
+    posterior = ps.sample(
+        lambda x: stats.norm.logpdf(y, x @ a.T, s).sum(axis=1), prior, vectorized=True, n_effective=1000, rng=3
+    )
+    precision = np.linalg.inv(prior_covariance) + a.T @ a / s**2
+    covariance = np.linalg.inv(precision)
+    expected = covariance @ (np.linalg.solve(prior_covariance, mean) + a.T @ y / s**2)
+    check_moments(posterior, expected, covariance)
+    exact = stats.multivariate_normal(a @ mean, a @ prior_covariance @ a.T + s**2 * np.eye(6)).logpdf(y)
+    check_evidence(posterior, exact)
+
+
+def test_a_mixed_prior():
+    """Independent parameters: uniform scale a in (0, 2) seen as e^a, and a normal one."""
+
+    def log_likelihood(x):
+        return x[:, 0] + stats.norm.logpdf(1.5, x[:, 1], 0.5)
+
+    prior = {"a": (0, 2), "b": stats.norm(0, 1)}
+    posterior = ps.sample(log_likelihood, prior, vectorized=True, n_effective=1000, rng=4)
+    evidence = math.log(math.expm1(2) / 2) + stats.norm.logpdf(1.5, 0, math.sqrt(1.25))
+    check_evidence(posterior, evidence)
+    mean = (math.e**2 + 1) / math.expm1(2)  # of the density e^a on (0, 2)
+    variance = (2 * math.e**2 - 2) / math.expm1(2) - mean**2
+    check_moments(posterior, [mean, 1.2], np.diag([variance, 0.2]))
+
+
+@pytest.mark.parametrize("other", [{}, {"vectorized": True}, {"workers": 2}, {"workers": map}], ids=str)
+def test_the_seed_decides_however_the_likelihood_is_called(other):
+    first = ps.sample(bump, BOX2, n_effective=200, maxfev=1200, rng=5)
+    again = ps.sample(bump, BOX2, n_effective=200, maxfev=1200, rng=5, **other)
+    np.testing.assert_array_equal(first.draws, again.draws)
+    np.testing.assert_array_equal(first.log_weights, again.log_weights)
+    assert first.log_evidence == again.log_evidence
+    assert first.log_evidence_error == again.log_evidence_error
+    assert first.n_evaluations == again.n_evaluations
+
+
+def test_another_seed_gives_other_draws():
+    a, b = (ps.sample(bump, BOX2, vectorized=True, maxfev=500, rng=seed) for seed in (5, 6))
+    assert a.log_evidence != b.log_evidence
+
+
+@pytest.mark.parametrize("prior", [[(-1, 1)] * 3, [stats.norm(0, 1)] * 3], ids=["box", "normal"])
+@pytest.mark.parametrize("maxfev", [10, 11, 12, 13, 17, 29, 64, 150, 401, 1500])
+def test_the_budget_is_never_exceeded_and_counts_are_true(maxfev, prior):
+    calls = 0
+
+    def log_likelihood(x):
+        nonlocal calls
+        calls += 1
+        return -50 * float(x @ x)
+
+    posterior = ps.sample(log_likelihood, prior, maxfev=maxfev, rng=7)
+    assert posterior.n_evaluations == calls <= maxfev
+    assert calls >= 0.8 * maxfev  # and it is put to use
+    assert math.isfinite(posterior.log_evidence)
+    assert (posterior.message != "") == math.isinf(posterior.log_evidence_error)
+    if maxfev < 30:
+        assert math.isinf(posterior.log_evidence_error)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("maxfev", 9), ("maxfev", 0), ("maxfev", 99.5), ("n_effective", 0), ("n_particles", 1)]
+)
+def test_a_number_out_of_range_is_refused_before_any_evaluation(name, value):
+    calls = []
+    with pytest.raises((TypeError, ValueError), match=f"{name} must be .*{value}"):
+        ps.sample(lambda x: calls.append(x) or 0.0, BOX2, rng=1, **{name: value})
+    assert not calls
+
+
+def half(x, bad):
+    """The bump of `bump` with its left half cut off through the peak."""
+    if x[0] < 0.5:
+        if bad is None:
+            raise ArithmeticError(f"no answer at {x[0]:.3f}")
+        return bad
+    return bump(x)
+
+
+def test_a_likelihood_of_zero_in_a_region():
+    posterior = ps.sample(lambda x: half(x, -np.inf), BOX2, n_effective=300, maxfev=4000, rng=8)
+    check_evidence(posterior, BUMP_EVIDENCE - math.log(2))
+    assert (posterior.draws[:, 0] >= 0.5).all()
+    assert posterior.n_failed == 0
+
+
+def test_nan_counts_as_likelihood_zero():
+    nans = 0
+
+    def log_likelihood(x):
+        nonlocal nans
+        value = half(x, np.nan)
+        nans += math.isnan(value)
+        return value
+
+    posterior = ps.sample(log_likelihood, BOX2, n_effective=300, maxfev=4000, rng=8)  # and no warning
+    check_evidence(posterior, BUMP_EVIDENCE - math.log(2))
+    assert posterior.n_failed == nans > 0
+
+
+def test_exceptions_count_as_likelihood_zero_with_one_warning():
+    raised = 0
+
+    def log_likelihood(x):
+        nonlocal raised
+        raised += x[0] < 0.5
+        return half(x, None)
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        posterior = ps.sample(log_likelihood, BOX2, n_effective=300, maxfev=4000, rng=8)
+    assert [w.category for w in seen] == [RuntimeWarning]
+    assert f"at {raised} points" in str(seen[0].message)
+    assert "ArithmeticError: no answer at" in str(seen[0].message)
+    check_evidence(posterior, BUMP_EVIDENCE - math.log(2))
+    assert posterior.n_failed == raised
+
+
+def test_the_three_kinds_of_nothing_give_the_same_draws():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        a, b, c = (
+            ps.sample(lambda x, bad=bad: half(x, bad), BOX2, maxfev=700, rng=9) for bad in (-np.inf, np.nan, None)
+        )
+    np.testing.assert_array_equal(a.draws, b.draws)
+    np.testing.assert_array_equal(a.draws, c.draws)
+    assert a.log_evidence == b.log_evidence == c.log_evidence
+
+
+@pytest.mark.parametrize("bad", [-np.inf, np.nan])
+def test_nothing_everywhere_is_an_error(bad):
+    with pytest.raises(ValueError, match=r"zero or failed at all 2000 draws from the prior; .*start="):
+        ps.sample(lambda x: bad, BOX2, rng=10)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_an_infinite_likelihood_is_an_error_that_names_the_point(vectorized):
+    bad = []
+
+    def log_likelihood(x):
+        x = np.atleast_2d(x)
+        value = np.where(x[:, 0] > 2.9, np.inf, bump(x))
+        bad.extend(x[np.isinf(value)])
+        return value if vectorized else value[0]
+
+    with pytest.raises(ValueError, match=r"\+inf at .*must be finite") as caught:
+        ps.sample(log_likelihood, BOX2, vectorized=vectorized, rng=11)
+    assert str(bad[0]) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fun", "vectorized", "message"),
+    [
+        (lambda x: -np.sum(x**2), True, "leave out vectorized=True"),
+        (lambda x: -(x[0] ** 2) - x[1] ** 2, True, "must return 1999 real numbers"),
+        (lambda x: -(np.atleast_2d(x) ** 2), False, "must return one real number"),
+        (lambda x: "much", False, "must return one real number"),
+    ],
+    ids=["sum flagged", "indexed flagged", "rows unflagged", "text"],
+)
+def test_an_answer_of_the_wrong_form_is_an_error_at_once(fun, vectorized, message):
+    calls = []
+
+    def log_likelihood(x):
+        calls.append(x)
+        return fun(x)
+
+    with pytest.raises(TypeError, match=message):
+        ps.sample(log_likelihood, BOX2, vectorized=vectorized, rng=12)
+    assert len(calls) <= 2
+
+
+def test_a_likelihood_for_many_points_that_is_not_flagged_is_an_error():
+    with pytest.raises(ValueError, match=r"failed at all 2000 draws.*IndexError.*vectorized=True"):
+        ps.sample(lambda x: -(x[:, 0] ** 2), BOX2, rng=12)
+
+
+def test_a_likelihood_that_always_raises_is_an_error_that_says_why():
+    def log_likelihood(x):
+        raise NameError("name 'sgima' is not defined")
+
+    with pytest.raises(ValueError, match=r"failed at all 2000 draws.*NameError: name 'sgima' is not defined"):
+        ps.sample(log_likelihood, BOX2, rng=12)
+
+
+def test_the_likelihood_may_overwrite_its_argument():
+    def spoil(x):
+        value = bump(x)
+        x[...] = np.nan
+        return value
+
+    clean, spoiled = (ps.sample(f, BOX2, vectorized=True, maxfev=800, rng=13) for f in (bump, spoil))
+    np.testing.assert_array_equal(clean.draws, spoiled.draws)
+    assert clean.log_evidence == spoiled.log_evidence
+
+
+def test_what_the_caller_gave_is_left_alone():
+    start = np.array([[0.4, 0.0]])
+    prior = {"b": (-3, 3), "a": stats.norm(0, 1)}
+    posterior = ps.sample(bump, prior, start=start, vectorized=True, maxfev=800, rng=14)
+    np.testing.assert_array_equal(start, [[0.4, 0.0]])
+    assert list(prior) == posterior.names == ["b", "a"]
+
+
+WIDE_AND_NEEDLE = [(-10, 10)] * 2
+NEEDLE = np.array([8.0, 7.0])
+
+
+def needle(x):
+    """N(0, I) and, with the same mass, N((8, 7), 0.01^2 I): about 1e-4 of the box leads to it."""
+    square = np.stack([(x**2).sum(axis=-1), ((x - NEEDLE) ** 2).sum(axis=-1) / 1e-4])
+    return logsumexp(-0.5 * square.T - np.log(2 * math.pi) - [0, math.log(1e-4)], axis=-1)
+
+
+def test_a_mode_that_no_draw_came_near_is_missed_and_the_chance_of_that_is_stated():
+    """Half of the evidence is missing, 0.69, while the error is small: why ``unseen`` exists."""
+    posterior = ps.sample(needle, WIDE_AND_NEEDLE, n_particles=50, vectorized=True, n_effective=1000, rng=15)
+    check_evidence(posterior, -2 * math.log(20))
+    assert posterior.diagnostics["unseen"] == 3 / 50
+    assert len(posterior.diagnostics["modes"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["result", "array", "point"])
+def test_a_known_mode_is_not_missed(kind):
+    if kind == "result":
+        start = ps.minimize(lambda x: -needle(x), [(6, 10)] * 2, vectorized=True, maxiter=60, rng=16)
+        assert np.abs(start.x - NEEDLE).max() < 0.01
+    else:
+        start = NEEDLE + 0.02 if kind == "point" else [[1.0, -1.0], [8.01, 7.02]]
+    posterior = ps.sample(needle, WIDE_AND_NEEDLE, n_particles=50, start=start, vectorized=True, rng=15)
+    check_evidence(posterior, math.log(2) - 2 * math.log(20))
+    near = posterior.weights[np.linalg.norm(posterior.draws - NEEDLE, axis=1) < 0.1].sum()
+    assert near == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(posterior.effective_size))  # 6e-5
+    distance = np.linalg.norm(posterior.diagnostics["modes"] - NEEDLE, axis=1)
+    assert distance.min() < 1e-3
+
+
+def interrupting(at):
+    """The bump until the call number `at`, and the list of calls."""
+    calls = []
+
+    def log_likelihood(x):
+        calls.append(x)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return bump(x)
+
+    return log_likelihood, calls
+
+
+@pytest.fixture(scope="module")
+def n_in_all():
+    """Evaluations of the run that is going to be interrupted."""
+    return ps.sample(bump, BOX2, vectorized=True, n_effective=500, rng=17).n_evaluations
+
+
+def test_an_interrupt_before_anything_is_known_is_passed_on():
+    with pytest.raises(KeyboardInterrupt):
+        ps.sample(interrupting(300)[0], BOX2, rng=17)
+
+
+@pytest.mark.parametrize("at", [2001, 2500, 4000, -1], ids=["first climb", "climbs", "later", "last evaluation"])
+def test_an_interrupt_keeps_what_is_known_and_states_no_error(at, n_in_all):
+    log_likelihood, calls = interrupting(at % (n_in_all + 1))
+    posterior = ps.sample(log_likelihood, BOX2, n_effective=500, rng=17)
+    assert math.isinf(posterior.log_evidence_error)
+    assert posterior.message.startswith("interrupted")
+    assert posterior.n_evaluations in (len(calls), len(calls) - 1)  # whether or not the last one counts
+    assert "error not stated" in str(posterior)
+    assert posterior.weights.sum() == pytest.approx(1.0)
+    assert abs(posterior.log_evidence - BUMP_EVIDENCE) < 0.5  # rough, but not another number
+    np.testing.assert_allclose(posterior.mean(), [0.5, -0.25], atol=0.15)
+
+
+def test_an_exception_that_is_no_interrupt_of_the_run_is_not_taken_for_one():
+    def log_likelihood(x):
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        ps.sample(log_likelihood, BOX2, rng=17)
+
+
+def test_the_callback_sees_every_stage():
+    seen = []
+    posterior = ps.sample(
+        bump, BOX2, vectorized=True, n_effective=300, rng=18, callback=lambda stage: seen.append(dict(stage))
+    )
+    assert seen == posterior.diagnostics["stages"]
+    assert len(seen) >= 2
+    counts = [stage["evaluations"] for stage in seen]
+    assert counts == sorted(counts)
+    assert counts[-1] < posterior.n_evaluations
+    assert seen[-1]["beta"] == 1.0
+    assert all(0 <= stage["beta"] <= 1 for stage in seen)
+    silent = ps.sample(bump, BOX2, vectorized=True, n_effective=300, rng=18)
+    assert silent.log_evidence == posterior.log_evidence
+
+
+def test_a_callback_may_end_the_run_by_raising():
+    def stop(stage):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        ps.sample(bump, BOX2, vectorized=True, callback=stop, rng=18)
+
+
+def test_the_progress_bar_writes_to_stderr_and_changes_nothing(capsys):
+    pytest.importorskip("tqdm", reason="tqdm is not installed")
+    quiet = ps.sample(bump, BOX2, vectorized=True, n_effective=200, maxfev=4000, rng=19)
+    assert capsys.readouterr() == ("", "")
+    shown = ps.sample(bump, BOX2, vectorized=True, n_effective=200, maxfev=4000, rng=19, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "beta=1" in err
+    assert "efficiency=" in err
+    assert "/4000" in err
+    assert shown.log_evidence == quiet.log_evidence
+
+
+def test_named_parameters_come_in_the_priors_order():
+    prior = {"slope": (-3, 3), "offset": (-3, 3)}
+    posterior = ps.sample(bump, prior, vectorized=True, n_effective=500, rng=20)
+    assert posterior.names == ["slope", "offset"]
+    check_moments(posterior, [0.5, -0.25], np.diag([1 / 8, 1 / 18]))
+    assert str(posterior).splitlines()[1].startswith("  slope   0.")
+    assert str(posterior).splitlines()[2].startswith("  offset  -0.")
+
+
+def normal_mixture(weight, mean, sd):
+    d = len(mean[0])
+
+    def log_likelihood(x):
+        square = ((x[:, None] - np.array(mean)) ** 2).sum(axis=2) / np.square(sd)
+        return logsumexp(np.log(weight) - 0.5 * square - d * np.log(np.array(sd) * math.sqrt(2 * math.pi)), axis=1)
+
+    return log_likelihood, [(-10, 10)] * d, -d * math.log(20)
+
+
+NARROW10 = normal_mixture([1 / 3, 2 / 3], [[-4.0] * 10, [4.0] * 10], [0.3, 1.0])
+SPIKE5 = normal_mixture([0.9, 0.1], [[0.0] * 5] * 2, [0.1, 1.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("problem", [NARROW10, SPIKE5], ids=["narrow10", "spike5"])
+def test_mass_in_a_small_volume_is_found(problem, seed):
+    """False alarm 6e-5 each, 4e-4 in all."""
+    log_likelihood, prior, exact = problem
+    posterior = ps.sample(log_likelihood, prior, vectorized=True, maxfev=60_000, rng=21 + seed)
+    assert posterior.n_evaluations <= 60_000
+    check_evidence(posterior, exact, 0.05)
+
+
+def decay_ranks(believed, runs=100):
+    """Share of the posterior below the true parameters of `runs` data sets of an exponential decay, (runs, 2).
+
+    The data have noise 0.1; `believed` is what the likelihood takes it for.
+    """
+    t = np.linspace(0, 3, 8)
+    prior = {"height": (0.5, 2.0), "rate": stats.gamma(4, scale=0.25)}
+    ranks = []
+    for run in range(runs):
+        rng = np.random.default_rng([22, run])
+        true = np.array([rng.uniform(0.5, 2.0), prior["rate"].rvs(random_state=rng)])
+        data = true[0] * np.exp(-true[1] * t) + rng.normal(0, 0.1, len(t))
+
+        def log_likelihood(x, data=data):
+            curve = x[:, :1] * np.exp(-x[:, 1:] * t)
+            return -0.5 * ((data - curve) ** 2).sum(axis=1) / believed**2
+
+        posterior = ps.sample(log_likelihood, prior, vectorized=True, n_effective=500, n_particles=500, rng=rng)
+        ranks.append(posterior.weights @ (posterior.draws < true))
+    return np.array(ranks)
+
+
+def chi_square(ranks, bins=10):
+    """P values of the hypothesis that the ranks of each parameter are uniform."""
+    return [stats.chisquare(np.histogram(column, bins, (0, 1))[0]).pvalue for column in ranks.T]
+
+
+@pytest.mark.slow
+def test_simulation_based_calibration():
+    """Uniform ranks: p > 5e-5 for both parameters, false alarm 1e-4. Half the noise must be noticed."""
+    assert min(chi_square(decay_ranks(0.1))) > 5e-5
+    assert min(chi_square(decay_ranks(0.05))) < 5e-5
