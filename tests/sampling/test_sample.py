@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import paoswarm as ps
+import paoswarm.sampling.sample as sample_module
 
 BOX2 = [(-3, 3)] * 2
 
@@ -460,3 +461,29 @@ def test_simulation_based_calibration():
     """Uniform ranks: p > 5e-5 for both parameters, false alarm 1e-4. Half the noise must be noticed."""
     assert min(chi_square(decay_ranks(0.1))) > 5e-5
     assert min(chi_square(decay_ranks(0.05))) < 5e-5
+
+
+# Moves instead of importance sampling
+
+
+def narrow(x):
+    return -0.5 * (x**2).sum(axis=1) / 0.1**2
+
+
+def test_a_tempered_swarm_may_take_over(monkeypatch):
+    """Forced: importance sampling is cheaper here. Four stated errors of eight swarms are exceeded once in 200 runs."""
+    monkeypatch.setattr(sample_module, "_should_move", lambda *_: True)
+    posterior = ps.sample(narrow, [(-1, 1)] * 2, vectorized=True, rng=3)
+    truth = np.log(2 * np.pi * 0.1**2) - 2 * np.log(2)
+    assert posterior.method == "tempered"
+    assert abs(posterior.log_evidence - truth) < 4 * posterior.log_evidence_error < 1.0
+    np.testing.assert_allclose(posterior.std(), 0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize("maxfev", [10_500, 13_000, 22_000])
+def test_a_budget_too_small_for_the_second_pass_returns_the_first(maxfev, monkeypatch):
+    monkeypatch.setattr(sample_module, "_should_move", lambda *_: True)
+    monkeypatch.setattr(sample_module, "_WORTH_MOVING", 0)
+    posterior = ps.sample(lambda x: narrow(10 * x), [(-1, 1)] * 2, vectorized=True, maxfev=maxfev, rng=1)
+    assert posterior.n_evaluations <= maxfev
+    assert np.isinf(posterior.log_evidence_error) == ("raise maxfev" in posterior.message)

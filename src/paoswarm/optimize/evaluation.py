@@ -124,13 +124,17 @@ class Evaluator:
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
+        error = ValueError(f"fun gave no finite value at any point of the first swarm; {self.first_failure()}")
+        error.__cause__ = self._cause
+        return error
+
+    def first_failure(self) -> str:
+        """Where and how the function failed first, and what may be wrong with it."""
         why = f"at x = {self.failures[0].x}: {self.failures[0].reason}" if self.failures else "all were +inf"
         form = "; with vectorized=True it is given an array (m, d), one point per row" if self._vectorized else ""
         if not self._vectorized and isinstance(self._cause, IndexError):
             form = "; it is given one point of shape (d,): if it is written for many, one per row, add vectorized=True"
-        error = ValueError(f"fun gave no finite value at any point of the first swarm; {why}{form}")
-        error.__cause__ = self._cause
-        return error
+        return why + form
 
     def warn_of_exceptions(self, worth: str = "+inf") -> None:
         """One warning for exceptions that were survived, so that a bug in ``fun`` cannot hide."""

@@ -46,7 +46,7 @@ class Posterior:
     n_evaluations, n_failed : int
         Likelihood evaluations, and those of them that failed (they count as likelihood zero).
     method : str
-        ``importance`` or ``tempered``.
+        ``importance``, ``tempered``, or ``interrupted``.
     diagnostics : dict
         ``pareto_k`` of the weights (above 0.7 nothing can be trusted), ``effective_size``, ``halves`` (log evidence
         from each half of the draws), ``modes`` found, ``stages`` of the adaptation, and ``unseen``: a basin of this
@@ -121,7 +121,7 @@ class Posterior:
         return BayesFactor(difference, error, 1 / (1 + math.exp(-min(max(difference, -700.0), 700.0))))
 
     def to_datatree(self, n: int | None = None, rng: Seed = None) -> Any:
-        """An ArviZ ``DataTree``: ``posterior`` with draws of equal weight, ``sample_stats`` and the evidence.
+        """An ArviZ ``DataTree``: ``posterior`` with draws of equal weight; evidence and diagnostics are attributes.
 
         Needs ``arviz-base``. ``n`` is the effective size unless given.
         """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -158,9 +159,9 @@ def read_prior(prior: Any) -> Prior:
         return Correlated(_numbered(len(mean)), mean, np.atleast_2d(np.asarray(prior.cov, dtype=float)))
     if isinstance(prior, tuple) and len(prior) == 2 and callable(prior[1]) and not hasattr(prior[1], "ppf"):
         dim, transform = prior
-        if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
+        if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
             raise ValueError(f"a prior by transform is (number of parameters, transform), got {prior!r}")
-        return Transformed(_numbered(dim), transform)
+        return Transformed(_numbered(int(dim)), transform)
     if isinstance(prior, Mapping):
         names, entries = [str(name) for name in prior], list(prior.values())
     elif isinstance(prior, Sequence) and not isinstance(prior, str):
@@ -172,6 +173,8 @@ def read_prior(prior: Any) -> Prior:
         )
     if not entries:
         raise ValueError("prior is empty; give one entry per parameter")
+    if len(set(names)) < len(names):
+        raise ValueError(f"prior: names must differ as text, got {names}")
     laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
     ends = [_uniform_ends(law) for law in laws]
     if all(end is not None for end in ends):
@@ -189,7 +192,8 @@ def _read_law(name: str, entry: Any) -> Any:
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
         if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):
             raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
-        middle = np.asarray(entry.ppf(0.5), dtype=float)
+        with np.errstate(invalid="ignore"):
+            middle = np.asarray(entry.ppf(0.5), dtype=float)
         if middle.ndim or not np.isfinite(middle):
             raise ValueError(f"prior {name!r} must be one proper distribution; its median is {middle}")
         return entry

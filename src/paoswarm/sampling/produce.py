@@ -60,12 +60,15 @@ def produce(
 def _doubt(production: Production) -> str:
     """Why the error cannot be trusted; empty where it can."""
     first, second = production.halves
-    if production.pareto_k > _TRUSTED:
-        return f"the weights have too heavy a tail to state an error: Pareto k {production.pareto_k:.2f} > {_TRUSTED}"
     if production.effective_size < _FEWEST:
-        return f"{production.effective_size:.1f} effective draws are too few to state an error; allow more evaluations"
+        return f"{production.effective_size:.1f} effective draws are too few to state an error; raise maxfev"
+    if production.pareto_k > _TRUSTED:
+        return (
+            f"the weights have too heavy a tail to state an error (Pareto k {production.pareto_k:.2f} > {_TRUSTED}): "
+            "raise maxfev or n_effective, or give points near the modes as start="
+        )
     if abs(first - second) > 4 * 2 * production.error:  # each half has sqrt(2) of the error, their difference twice
-        return f"the halves of the production disagree: log evidence {first:.3f} and {second:.3f}"
+        return f"the halves of the production disagree: log evidence {first:.3f} and {second:.3f}; raise n_effective"
     return ""
 
 

@@ -25,6 +25,7 @@ from paoswarm.sampling.tempered import tempered
 
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
+_LEAST = 100  # effective draws; with fewer there is no tail of weights to judge
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
@@ -54,7 +55,7 @@ def sample(
         uniform one. Correlated priors: a frozen ``scipy.stats.multivariate_normal``, or the number of parameters and a
         function that maps independent uniform deviates ``(m, d)`` to parameters ``(m, d)``.
     n_effective : int
-        How many independent draws the result shall be worth.
+        How many independent draws the result shall be worth, 100 at least.
     n_particles : int, optional
         Draws from the prior with which the search begins; 1000 per parameter, at most 10,000, unless given. The more,
         the smaller a basin may be and still be seen.
@@ -97,7 +98,7 @@ def sample(
     True
     """
     law = read_prior(prior)
-    wanted = whole_number("n_effective", n_effective, 1)
+    wanted = max(whole_number("n_effective", n_effective, 1), _LEAST)
     budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     source = generator(rng)
@@ -129,7 +130,8 @@ def sample(
             else:
                 posterior = _by_importance(target, frozen, source, wanted)
         except NothingFound as error:
-            raise (ValueError(f"{error}; {evaluate.explain_total_failure()}") if evaluate.failures else error) from None
+            why = f"; the first failed {evaluate.first_failure()}" if evaluate.failures else ""
+            raise ValueError(f"{error}{why}") from evaluate.explain_total_failure().__cause__
         except KeyboardInterrupt:
             if not np.isfinite(pool.log_weight(1.0)).any():
                 raise
@@ -179,11 +181,16 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
 
 def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
     """Two tempered passes: one that plans and one with the plan frozen, whose evidence is unbiased."""
-    plan = tempered(target, rng)
-    made = tempered(target, rng, plan.plan, chains=max(96, n_effective // 4)) if plan.complete else plan
+    made = tempered(target, rng)
+    needed = 8 * 20 * (1 + len(made.plan))  # evaluations of the smallest second pass
+    message = "the budget did not pay for a second pass with a frozen plan, so no error is stated; raise maxfev"
+    if made.complete and target.n_left >= needed:
+        made = tempered(target, rng, made.plan, chains=max(96, n_effective // 4))
+        message = ""
     size = effective_size(made.log_weights)
     diagnostics = {"effective_size": size, "pareto_k": math.nan, **made.diagnostics, **frozen.diagnostics}
-    message = "" if made.complete else "the budget ended before the posterior was reached; allow more evaluations"
+    if not made.complete:
+        message = "the budget ended before the posterior was reached; raise maxfev"
     error = made.log_evidence_error
     return _posterior(target, made.draws, made.log_weights, made.log_evidence, error, "tempered", diagnostics, message)
 
@@ -192,7 +199,7 @@ def _from_pool(target: Target, pool: Pool) -> Posterior:
     """What an interrupted run knows: the adaptation's own draws, whose evidence is biased."""
     log_w = pool.log_weight(1.0)
     diagnostics = {"pareto_k": pareto_k(log_w), "effective_size": effective_size(log_w)}
-    message = "interrupted during the adaptation: these draws were also used to fit the proposal, so no error is stated"
+    message = "interrupted: these draws of the adaptation were also used to fit the proposal, so no error is stated"
     evidence = float(log_sum_exp(log_w))
     return _posterior(target, pool.z, log_w, evidence, math.inf, "interrupted", diagnostics, message)
 

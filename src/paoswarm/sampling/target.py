@@ -60,6 +60,8 @@ class Target:
         points = np.atleast_2d(np.asarray(x, dtype=float))
         if points.shape[1] != self.dim:
             raise ValueError(f"points have {points.shape[1]} parameters, the prior has {self.dim}")
+        if not np.isfinite(points).all():
+            raise ValueError("points must be finite, got NaN or infinite numbers")
         return self.prior.coordinates(points)
 
     def log_likelihood(self, z: Floats) -> Floats:
