@@ -18,6 +18,9 @@ study-docs: study
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
+# One BLAS thread per worker: two workers with two threads each would wait for each other.
+test test-slow: export OPENBLAS_NUM_THREADS := 1
+
 test: lint types docs
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
