@@ -1,5 +1,12 @@
+import signal
+import threading
+
 import by_hand
 import pytest
+
+if threading.current_thread() is threading.main_thread():
+    # Whoever starts the tests in the background may have told them, and all their children, to ignore interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
