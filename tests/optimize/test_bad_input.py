@@ -12,7 +12,7 @@ BOX = [(-4, 5), (-6, 3), (0, 1)]
 inf, nan = np.inf, np.nan
 
 
-def refused(error, text, bounds=BOX, solve=ps.minimize, **arguments):
+def assert_refused(error, text, bounds=BOX, solve=ps.minimize, **arguments):
     """The call raises, says why, and has not evaluated anything."""
     fun = Recording(sphere)
     with pytest.raises(error, match=text):
@@ -48,13 +48,13 @@ def refused(error, text, bounds=BOX, solve=ps.minimize, **arguments):
     ],
 )
 def test_a_box_that_is_none_is_refused_with_its_reason(bounds, text, solve):
-    refused(ValueError, text, bounds, solve)
+    assert_refused(ValueError, text, bounds, solve)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 4), max_size=3).filter(lambda s: len(s) != 2 or s[1] != 2 or s[0] == 0))
 def test_bounds_of_any_wrong_shape_are_refused(shape):
-    refused(ValueError, "bounds must be a sequence of", np.ones(shape))
+    assert_refused(ValueError, "bounds must be a sequence of", np.ones(shape))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -63,7 +63,7 @@ def test_any_pairs_are_either_a_box_or_refused(pairs):
     if np.isfinite(pairs).all() and np.all(pairs[:, 0] < pairs[:, 1]):
         assert ps.Optimizer(pairs, n_particles=2, rng=1).ask().shape == (2, 3)
     else:
-        refused(ValueError, r"bounds\[\d\] is \(", pairs)
+        assert_refused(ValueError, r"bounds\[\d\] is \(", pairs)
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ LEAST = {"maxiter": 0, "maxfev": 1, "stagnation": 1, "n_particles": 2, "workers"
 def test_counts_that_are_not_whole_or_too_small_are_refused(name, given, below):
     given = given if below is None else LEAST[name] - below
     assume((name, given) != ("workers", -1))  # one process per core
-    refused(ValueError, f"{name} must be a whole number of at least {LEAST[name]}, got ", **{name: given})
+    assert_refused(ValueError, f"{name} must be a whole number of at least {LEAST[name]}, got ", **{name: given})
 
 
 @pytest.mark.parametrize("runs", [0, -1, 2.0, "3", None, True])
 def test_the_number_of_runs_must_be_whole_and_positive(runs):
-    refused(ValueError, "runs must be a whole number of at least 1, got ", solve=ps.minimize_many, runs=runs)
+    assert_refused(ValueError, "runs must be a whole number of at least 1, got ", solve=ps.minimize_many, runs=runs)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_the_number_of_runs_must_be_whole_and_positive(runs):
 )
 @pytest.mark.parametrize("solve", [ps.minimize, ps.minimize_many])
 def test_a_wrong_argument_is_named_with_its_value_and_its_rule(arguments, text, solve):
-    refused(ValueError, text, solve=solve, **arguments)
+    assert_refused(ValueError, text, solve=solve, **arguments)
 
 
 @pytest.mark.parametrize("solve", [ps.minimize, ps.minimize_many])
@@ -156,7 +156,7 @@ def test_a_wrong_argument_is_named_with_its_value_and_its_rule(arguments, text, 
     ],
 )
 def test_an_argument_of_the_wrong_kind_is_refused(arguments, text, solve):
-    refused(TypeError, text, solve=solve, **arguments)
+    assert_refused(TypeError, text, solve=solve, **arguments)
 
 
 @pytest.mark.parametrize("fun", [None, 3.0, "sphere", [sphere]])
@@ -167,6 +167,6 @@ def test_an_objective_must_be_callable(fun):
 
 
 def test_options_are_keywords_and_misspelt_ones_are_refused():
-    refused(TypeError, "max_iter", max_iter=3)
+    assert_refused(TypeError, "max_iter", max_iter=3)
     with pytest.raises(TypeError):
         ps.minimize(sphere, BOX, ps.PAO())

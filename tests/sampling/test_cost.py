@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from paoswarm.sampling.cost import importance_cost, metropolis_cost
+from paoswarm.sampling.cost import metropolis_cost
 from paoswarm.sampling.mixture import Mixture
 
 
@@ -26,21 +26,6 @@ class Normal:
 
 def at_zero(sd, d=3):
     return Mixture(np.ones(1), np.zeros((1, d)), sd * np.eye(d)[None], math.inf)
-
-
-@pytest.mark.parametrize("sd", [1.0, 1.3, 2.0])
-def test_importance_sampling_from_a_wider_normal(sd):
-    # 1/e = (sd^2 / sqrt(2 sd^2 - 1))^d. A mean over 20 000 draws of a bounded ratio: good to a percent.
-    z = np.random.default_rng(1).standard_normal((20_000, 3))
-    log_target = Normal().log_likelihood(z)
-    log_weights = np.full(len(z), 1.5 * math.log(2 * math.pi) - math.log(len(z)))  # they sum to Z
-    found = importance_cost(log_weights, log_target - at_zero(sd).log_density(z))
-    assert_allclose(found, (sd**2 / math.sqrt(2 * sd**2 - 1)) ** 3, rtol=0.02)
-
-
-def test_points_of_no_weight_do_not_matter_and_nothing_costs_less_than_a_draw():
-    assert importance_cost(np.array([0.0, -np.inf]), np.array([0.0, -np.inf])) == 1.0
-    assert importance_cost(np.array([0.0]), np.array([-1.0])) == 1.0
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.8])

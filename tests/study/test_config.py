@@ -18,12 +18,12 @@ def method_of(toml, name="it"):
     return study_from({"problems": ["sphere"], "methods": {name: tomllib.loads(toml)}}).methods[name]
 
 
-def refused(given, text):
+def assert_refused(given, text):
     with pytest.raises(ConfigurationError, match=text):
         study_from({"problems": ["sphere"], "methods": {"PAO": {}}, **given})
 
 
-def refused_method(toml, text, name="it"):
+def assert_method_refused(toml, text, name="it"):
     with pytest.raises(ConfigurationError, match=text):
         method_of(toml, name)
 
@@ -209,7 +209,7 @@ def test_the_example_in_the_documentation_works(tmp_path):
     ],
 )
 def test_a_wrong_key_of_the_study_is_named(given, text):
-    refused(given, text)
+    assert_refused(given, text)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_wrong_key_of_the_study_is_named(given, text):
     ],
 )
 def test_a_wrong_key_of_a_method_is_named(toml, text):
-    refused_method(toml, text)
+    assert_method_refused(toml, text)
 
 
 @pytest.mark.parametrize("key", ["problems", "methods"])
@@ -266,7 +266,7 @@ def test_a_missing_key_is_named(key):
 
 
 def test_too_small_a_population_names_the_method():
-    refused({"methods": {"my DE": {"kind": "DE"}}, "population": 3}, "methods: 'my DE' with population = 3")
+    assert_refused({"methods": {"my DE": {"kind": "DE"}}, "population": 3}, "methods: 'my DE' with population = 3")
 
 
 @pytest.mark.parametrize(

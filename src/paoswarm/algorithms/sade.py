@@ -65,8 +65,8 @@ class SADE(Method):
     Notes
     -----
     The defaults are those of Qin and Suganthan (2005), without the local search that they add every 200 generations.
-    Their second strategy adds one random difference to the pull of the best. `paper` has the values of Champneys and
-    Rogers' study.
+    Their second strategy, "current to best/2", is read here as one random difference beside the pull of the best.
+    `paper` has the values of Champneys and Rogers' study.
 
     Examples
     --------

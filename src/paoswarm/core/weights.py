@@ -39,6 +39,11 @@ def effective_size(log_w: Floats) -> float:
     return float(1.0 / np.sum(normalise(log_w) ** 2))
 
 
+def log_mean(log_w: Floats) -> float:
+    """Logarithm of the mean weight; -inf of none."""
+    return float(log_sum_exp(log_w)) - math.log(log_w.size) if log_w.size else -math.inf
+
+
 def log_mean_weight_error(log_w: Floats) -> float:
     r"""Standard error of the logarithm of the mean weight, :math:`\sqrt{(n \sum W_i^2 - 1) / (n - 1)}`.
 

@@ -63,10 +63,13 @@ class TqdmBar(Bar):
 
 def open_bar(wanted: bool, limits: Limits, runs: int = 1) -> Bar:
     """A bar for runs with these limits."""
-    if not wanted:
-        return Bar()
+    return TqdmBar(load_tqdm(), limits, runs) if wanted else Bar()
+
+
+def load_tqdm() -> Any:
+    """The class of tqdm's bars, or an error that says how to get it."""
     try:
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError("progress=True needs tqdm; install it with: pip install 'paoswarm[progress]'") from error
-    return TqdmBar(tqdm, limits, runs)
+    return tqdm

@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike
 
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, systematic
-from paoswarm.sampling.mixture import Blend, Density, Mixture, fit
+from paoswarm.sampling.mixture import SIZES, Blend, Density, Mixture, fit
 from paoswarm.sampling.modes import Mode, choose_starts, find_modes
 from paoswarm.sampling.target import Target
 
-_SIZES = (1, 2, 3, 5, 8, 12, 20, 32)  # components tried
 _FEW = (1, 2, 4, 8, 16)  # where the fit is only a guard
 _FIT_POINTS = 2000  # at most; more do not change a fit that a thousand draws are to follow
 _TAIL = 4.0  # degrees of freedom of the heavy share
@@ -284,7 +283,7 @@ def _laws(pool: Pool, beta: float, front: float, rng: np.random.Generator) -> li
 
     The last is taken at the front of tempering from the prior where that lies further back.
     """
-    laws = [_fit(pool, beta, rng, _SIZES)]
+    laws = [_fit(pool, beta, rng, SIZES)]
     for step in range(3):
         beta = pool.milder(beta, 0.25)
         laws.append(_fit(pool, min(beta, front) if step == 2 else beta, rng, _FEW))

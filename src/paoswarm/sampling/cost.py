@@ -1,42 +1,20 @@
-r"""What an independent draw will cost: importance sampling against Metropolis-Hastings moves.
+r"""What an independent draw costs by Metropolis-Hastings moves: :math:`\tau`, the time that a chain takes to forget.
 
-Importance sampling from q is worth :math:`e = Z^2 / E_q[(\gamma/q)^2] = Z / E_\pi[\gamma/q]` independent draws per
-evaluation, with :math:`\gamma = p L` and :math:`\pi = \gamma / Z`. A chain is worth :math:`1/\tau`. Both are judged
-from a *pool*, points with log weights that make them posterior draws; the first needs no likelihood call at all.
+It is judged from a *pool*, points with log weights that make them posterior draws, and a few trial moves. What
+importance sampling costs is predicted by the adaptation itself, without a likelihood call.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from paoswarm.core.weights import Floats, log_sum_exp, normalise, systematic
-from paoswarm.sampling.kernels import Density, State, correlated, move
+from paoswarm.core.weights import Floats, normalise, systematic
+from paoswarm.sampling.kernels import State, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import Mixture
 
 
-def importance_cost(log_weights: Floats, log_ratio: Floats) -> float:
-    r"""Draws from q per independent posterior draw, :math:`1/e = E_\pi[\gamma/q] / Z`.
-
-    Parameters
-    ----------
-    log_weights : array (n,)
-        Log of :math:`\gamma / (n r)` at pool points drawn from a density r, so that their sum estimates Z.
-    log_ratio : array (n,)
-        Log of :math:`\gamma / q` at the same points.
-
-    Notes
-    -----
-    Far too low where q was fitted to these very points: fit on one half of the pool and judge by the other. Blind to
-    what the pool has not seen.
-    """
-    known = log_weights > -np.inf
-    log_weights, log_ratio = log_weights[known], log_ratio[known]
-    cost = float(np.exp(log_sum_exp(log_weights + log_ratio) - 2 * log_sum_exp(log_weights)))
-    return max(cost, 1.0)  # less is the pool's error of Z
-
-
 def metropolis_cost(
-    target: Density,
+    target: Unnormalised,
     z: Floats,
     log_likelihood: Floats,
     log_weights: Floats,

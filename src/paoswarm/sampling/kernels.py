@@ -28,7 +28,7 @@ from paoswarm.sampling.mixture import Mixture
 Indices = NDArray[np.intp]
 
 
-class Density(Protocol):
+class Unnormalised(Protocol):
     """What is sampled: a prior and a likelihood, by their logarithms (see `Target`)."""
 
     def log_prior(self, z: Floats) -> Floats:
@@ -178,7 +178,7 @@ def propose(
 
 def move(
     state: State,
-    target: Density,
+    target: Unnormalised,
     beta: float,
     reference: Mixture,
     step: Step,
@@ -194,7 +194,7 @@ def move(
     ----------
     state : State
         The particles.
-    target : Density
+    target : Unnormalised
         Prior and likelihood. A proposal outside the box is rejected without a likelihood call.
     beta : float
         Inverse temperature.
@@ -235,7 +235,7 @@ def move(
 
 def split_move(
     state: State,
-    target: Density,
+    target: Unnormalised,
     beta: float,
     refer: Callable[[Floats], Mixture],
     step: Step,

@@ -14,6 +14,7 @@ from paoswarm.core.walled import Floats
 from paoswarm.core.weights import log_sum_exp, systematic
 
 _CHUNK = 2_000_000  # numbers per block of whitened points: 16 MB
+SIZES = (1, 2, 3, 5, 8, 12, 20, 32)  # numbers of components that are tried
 
 
 class Mixture(NamedTuple):

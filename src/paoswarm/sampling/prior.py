@@ -8,6 +8,7 @@ deviates), and the prior of ``z`` is exactly :math:`N(0, I)`: no Jacobian is lef
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -22,7 +23,7 @@ _LOG_2PI = math.log(2 * math.pi)
 _BEYOND = 37  # where Phi is zero to the last bit
 
 
-class Prior:
+class Prior(ABC):
     """A prior in the sampler's coordinates; this one is standard normal there, subclasses say what that means."""
 
     is_box = False
@@ -31,13 +32,13 @@ class Prior:
         self.names = list(names)
         self.dim = len(self.names)
 
+    @abstractmethod
     def parameters(self, z: Floats) -> Floats:
         """The user's parameters ``x`` at ``z``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def coordinates(self, x: Floats) -> Floats:
         """Where parameters lie in the sampler's coordinates."""
-        raise NotImplementedError
 
     def log_density(self, z: Floats) -> Floats:
         """Normalised log density of ``z``; -inf outside a box, and where a distribution function has no digits left."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.walled import Floats
-from paoswarm.core.weights import effective_size, log_mean_weight_error, log_sum_exp, pareto_k
+from paoswarm.core.weights import effective_size, log_mean, log_mean_weight_error, pareto_k
 from paoswarm.sampling.adapt import Frozen, improve
 from paoswarm.sampling.target import BudgetSpent, Target
 
@@ -80,14 +80,10 @@ def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -
     production = Production(
         z,
         log_w,
-        _log_mean(log_w),
+        log_mean(log_w),
         log_mean_weight_error(log_w),
         pareto_k(log_w),
         effective_size(log_w),
-        (_log_mean(log_w[:middle]), _log_mean(log_w[middle:])),
+        (log_mean(log_w[:middle]), log_mean(log_w[middle:])),
     )
     return production, log_likelihood
-
-
-def _log_mean(log_w: Floats) -> float:
-    return float(log_sum_exp(log_w)) - math.log(len(log_w)) if len(log_w) else -math.inf

@@ -13,6 +13,7 @@ from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, pareto_k
 from paoswarm.optimize.evaluation import Evaluator, Objective
 from paoswarm.optimize.problem import whole_number
+from paoswarm.optimize.progress import load_tqdm
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.adapt import Frozen, NothingFound, Pool, adapt
 from paoswarm.sampling.cost import metropolis_cost
@@ -235,13 +236,7 @@ class _Bar:
     """A tqdm bar over evaluations, or nothing."""
 
     def __init__(self, wanted: bool, total: int | None) -> None:
-        self._bar: Any = None
-        if wanted:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError as error:
-                raise ImportError("progress=True needs tqdm; pip install 'paoswarm[progress]'") from error
-            self._bar = tqdm(total=total, unit="eval", dynamic_ncols=True)
+        self._bar: Any = load_tqdm()(total=total, unit="eval", dynamic_ncols=True) if wanted else None
 
     def __enter__(self) -> _Bar:
         return self

@@ -23,6 +23,7 @@ import numpy as np
 from paoswarm.core.weights import (
     Floats,
     effective_size,
+    log_mean,
     log_mean_weight_error,
     log_sum_exp,
     next_temperature,
@@ -30,11 +31,10 @@ from paoswarm.core.weights import (
     systematic,
 )
 from paoswarm.sampling.kernels import Moved, State, Step, correlated, move
-from paoswarm.sampling.mixture import Mixture, fit
+from paoswarm.sampling.mixture import SIZES, Mixture, fit
 from paoswarm.sampling.target import Target
 
 RHO = np.array([0.0, 0.5, 0.8, 0.92, 0.97, 0.99])  # correlations between which the moves choose at random
-_COMPONENTS = (1, 2, 3, 5, 8, 12, 20, 32)
 _PATIENCE = 2  # numbers of components in a row that may fail to help
 _FLOOR = 0.1  # of the moves are made whatever the scores say
 _FIT_POINTS = 2000
@@ -182,7 +182,7 @@ def tempered(
             stage = Stage(beta, _references(cloud, 0.0, freedom, rng)[:1], chances)
         made.append(stage)
         complete = beta >= 1.0
-        if callback is not None and callback(beta, _log_mean(cloud.log_evidence)):
+        if callback is not None and callback(beta, log_mean(cloud.log_evidence)):
             break
     return _result(cloud, 1.0 - beta, tuple(made) if plan is None else plan, complete, notes, swarms * each, steps)
 
@@ -214,7 +214,7 @@ def _references(
     room = min(len(points) for points, _ in halves) / (z.shape[-1] + 2)
     best, k, failures = -math.inf, 1, 0
     chosen: list[Mixture] = []
-    for many in (number for number in _COMPONENTS if number <= max(room, 1)):
+    for many in (number for number in SIZES if number <= max(room, 1)):
         known = [fit(points, counts, many, rng, freedom) for points, counts in halves]
         gain = sum(np.average(known[1 - i].log_density(halves[i][0]), weights=halves[i][1]) for i in (0, 1)) / 2
         if gain > best + 0.01:
@@ -310,10 +310,6 @@ def _effective_share(cloud: _Cloud, rise: float) -> float:
     return effective_size(cloud.log_weights(rise).ravel()) / before if before > 0 else 0.0
 
 
-def _log_mean(log_values: Floats) -> float:
-    return float(log_sum_exp(log_values)) - math.log(log_values.size)
-
-
 def _result(
     cloud: _Cloud,
     rise: float,
@@ -336,4 +332,4 @@ def _result(
     )
     diagnostics |= {"swarm_log_evidence": by_swarm, "chains": chains, "steps": steps}
     counts = log_weights > -np.inf
-    return TemperedResult(cloud.z[counts], log_weights[counts], _log_mean(by_swarm), error, plan, complete, diagnostics)
+    return TemperedResult(cloud.z[counts], log_weights[counts], log_mean(by_swarm), error, plan, complete, diagnostics)

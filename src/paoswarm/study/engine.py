@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from paoswarm.optimize.progress import load_tqdm
 from paoswarm.study.cells import Cell, Runs
 from paoswarm.study.results import Key
 from paoswarm.study.store import DamagedFile, Store
@@ -117,11 +118,7 @@ class _bar:
     def __init__(self, wanted: bool, total: int, done: int) -> None:
         self._bar: Any = None
         if wanted:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError as error:
-                raise ImportError("progress=True needs tqdm; install pip install 'paoswarm[study]'") from error
-            self._bar = tqdm(total=total, initial=done, unit="cell", dynamic_ncols=True, smoothing=0.1)
+            self._bar = load_tqdm()(total=total, initial=done, unit="cell", dynamic_ncols=True, smoothing=0.1)
 
     def __enter__(self) -> Callable[[Key], None]:
         return self._advance
