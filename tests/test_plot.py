@@ -1,5 +1,8 @@
 """Plots show the numbers they claim to show, and leave matplotlib as they found it."""
 
+import sys
+from importlib.util import find_spec
+
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
@@ -105,3 +108,114 @@ def test_an_objective_that_fails_somewhere_is_drawn_where_it_does_not(result):
 def test_an_adaptive_step_has_no_single_motion():
     with pytest.raises(ValueError, match="must be numbers or schedules"):
         ps.plot.element(ps.PAO(dt=ps.schedules.patient_step()))
+
+
+def posterior(d, n=1500):
+    """Weighted draws from N(k, 1) in coordinate k, each with a correlation of 1/2 to the first; weights are known."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((n, d)) + rng.standard_normal((n, 1))
+    return ps.Posterior(
+        names=[f"parameter_{k}" for k in range(d)],
+        draws=x / np.sqrt(2) + np.arange(d),
+        log_weights=np.log(rng.uniform(0.5, 1.5, n)),
+        log_evidence=0.0,
+        log_evidence_error=0.1,
+        n_evaluations=n,
+        n_failed=0,
+        method="importance",
+        diagnostics={},
+    )
+
+
+needs_arviz = pytest.mark.skipif(find_spec("arviz_plots") is None, reason="arviz-plots is not installed")
+
+
+@needs_arviz
+def test_a_corner_shows_every_pair_once_and_names_it():
+    known = posterior(3)
+    axes = known.plot(truth={"parameter_1": 1.25})
+    assert axes.shape == (3, 3)
+    assert [ax.get_xlabel() for ax in axes[-1]] == known.names
+    assert [ax.get_ylabel() for ax in axes[:, 0]] == ["", *known.names[1:]]
+    assert not any(axes[i, j].axison for i in range(3) for j in range(i + 1, 3))
+    for i, (mean, std) in enumerate(zip(known.mean(), known.std(), strict=True)):
+        shown_mean, shown_std = map(float, axes[i, i].get_title().split("±"))
+        assert_allclose([shown_mean, shown_std], [mean, std], atol=0.06)  # two digits of the deviation
+        ends = [line.get_xdata()[0] for line in axes[i, i].lines if line.get_linestyle() == "--"]
+        assert_allclose(sorted(ends), np.array(known.interval(0.95))[:, i])
+        for j in range(i):
+            assert axes[i, j].get_xlim() == axes[j, j].get_xlim()
+            assert axes[i, j].get_ylim() == axes[i, i].get_xlim()
+    red = {
+        (i, j): [
+            (list(line.get_xdata()), list(line.get_ydata())) for line in axes[i, j].lines if line.get_color() == "C3"
+        ]
+        for i in range(3)
+        for j in range(i + 1)
+    }
+    upright, level = ([1.25, 1.25], [0, 1]), ([0, 1], [1.25, 1.25])
+    assert red == {(0, 0): [], (1, 0): [level], (1, 1): [upright], (2, 0): [], (2, 1): [upright], (2, 2): []}
+
+
+@needs_arviz
+def test_contours_hold_the_shares_they_claim():
+    """Of the draws shown, 50 % and 95 %; a smoothed density is wider, by a few per cent."""
+    axes = ps.plot.corner(posterior(2, 2000))
+    dots, contour = axes[1, 0].collections
+    held = sorted(path.contains_points(dots.get_offsets()).mean() for path in contour.get_paths())
+    assert 0.48 < held[0] < 0.6
+    assert 0.94 < held[1] < 0.985
+
+
+@needs_arviz
+def test_labels_do_not_meet():
+    axes = ps.plot.corner(posterior(4))
+    axes[0, 0].figure.draw_without_rendering()
+    for row in (axes[-1], axes[1:, 0]):
+        texts = [ax.xaxis.label if row is axes[-1] else ax.yaxis.label for ax in row]
+        boxes = [text.get_window_extent() for text in texts]
+        assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    titles = [axes[i, i].title.get_window_extent() for i in range(4)]
+    assert not any(a.overlaps(b) for i, a in enumerate(titles) for b in titles[:i])
+
+
+@needs_arviz
+def test_a_corner_of_chosen_parameters_keeps_their_order():
+    known = posterior(12)
+    axes = known.plot(names=["parameter_11", "parameter_2"], truth=[11.5, np.nan])
+    assert [ax.get_xlabel() for ax in axes[-1]] == ["parameter_11", "parameter_2"]
+    assert float(axes[0, 0].get_title().split("±")[0]) == pytest.approx(11, abs=0.2)
+    dots, _ = axes[1, 0].collections
+    assert_allclose(dots.get_offsets().mean(axis=0), [11, 2], atol=0.2)
+    assert [line.get_xdata()[0] for line in axes[1, 0].lines] == [11.5]
+    far = known.plot(names=["parameter_11", "parameter_2"], truth={"parameter_2": 30.0})
+    assert far[1, 0].get_ylim()[1] > 30
+    assert far[1, 1].get_xlim()[1] > 30
+    assert ps.plot.corner(known, names="parameter_3").shape == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({}, "11 parameters are too many for one picture; choose up to 10 by names=, of 'parameter_0'"),
+        ({"names": ["rate"]}, "no parameter 'rate'; there are 'parameter_0', "),
+        ({"names": ["parameter_1"] * 2}, "one or more different parameters"),
+        ({"names": []}, "one or more different parameters"),
+        ({"names": ["parameter_1"], "truth": [1, 2]}, r"one number for each of \['parameter_1'\], got shape \(2,\)"),
+        ({"names": ["parameter_1"], "truth": {"rate": 1}}, "truth: there is no parameter 'rate'"),
+    ],
+)
+def test_a_corner_that_cannot_be_drawn_is_refused(more, message):
+    with pytest.raises(ValueError, match=message):
+        ps.plot.corner(posterior(11), **more)
+
+
+def test_too_few_draws_make_no_corner():
+    with pytest.raises(ValueError, match="effective draws are too few to draw densities"):
+        ps.plot.corner(posterior(2, 5))
+
+
+def test_without_arviz_a_corner_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz_plots", None)
+    with pytest.raises(ImportError, match=r"paoswarm\[posterior\]"):
+        posterior(2).plot()

@@ -25,6 +25,7 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import History, Result
 from paoswarm.optimize.stopping import Status
 from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.prior import Periodic
 from paoswarm.sampling.sample import sample
 from paoswarm.study.audit import centre_bias
 from paoswarm.study.study import Study
@@ -43,6 +44,7 @@ __all__ = [
     "Method",
     "Optimizer",
     "OptimumLaw",
+    "Periodic",
     "Posterior",
     "Proposal",
     "RandomSearch",

@@ -1,6 +1,7 @@
 """Plots. Every function takes ``ax=None`` and returns the matplotlib Axes; nothing global is changed.
 
-Needs matplotlib, which is imported when a plot is drawn.
+Needs matplotlib, which is imported when a plot is drawn. `corner` makes a figure of its own and returns all its Axes;
+it needs ArviZ as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from paoswarm.core.swarm import Swarm
 from paoswarm.optimize.evaluation import Evaluator
 from paoswarm.optimize.many import ManyResult
 from paoswarm.optimize.result import Result
+from paoswarm.sampling.corner import corner
+
+__all__ = ["convergence", "corner", "element", "swarm"]
 
 
 def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optimum: float = 0.0) -> Any:

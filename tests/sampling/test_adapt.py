@@ -29,7 +29,7 @@ def run(log_likelihood, prior, seed, maxfev=60_000, n_effective=2000):
     target = Target(log_likelihood, prior, maxfev)
     rng = np.random.default_rng(seed)
     frozen = adapt(target, rng, n_effective=n_effective)
-    return target, frozen, produce(target, frozen, n_effective, rng)
+    return target, frozen, produce(target, frozen, n_effective, rng)[0]
 
 
 def tiny_ratios(seed, n_productions):
@@ -42,7 +42,7 @@ def tiny_ratios(seed, n_productions):
     target = Target(log_likelihood, [(-3, 3)] * 2, maxfev=80 + 20 * n_productions)
     frozen = adapt(Target(log_likelihood, [(-3, 3)] * 2, maxfev=80), rng, n_effective=20)
     frozen = frozen._replace(predicted_efficiency=1.0)
-    made = [produce(target, frozen, 20, rng, attempts=1).log_evidence for _ in range(n_productions)]
+    made = [produce(target, frozen, 20, rng, attempts=1)[0].log_evidence for _ in range(n_productions)]
     return np.exp(np.array(made) + 2 * math.log(6))
 
 
@@ -182,7 +182,7 @@ def test_start_points_lead_to_a_mode_that_draws_cannot_find():
     target = Target(needle, [(-10, 10)] * 6, 60_000)
     rng = np.random.default_rng(15)
     frozen = adapt(target, rng, n_effective=1000, start_points=[[8.001] * 6])
-    made = produce(target, frozen, 1000, rng)
+    made, _ = produce(target, frozen, 1000, rng)
     assert abs(made.log_evidence - (math.log(2) - 6 * math.log(20))) < 4 * made.error < 0.1
 
 

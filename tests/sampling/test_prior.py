@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.sampling.prior import read_prior
+from paoswarm.sampling.prior import Periodic, read_prior
 
 MEAN = np.array([1.0, -2.0, 0.5])
 COVARIANCE = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.2], [-0.3, 0.2, 0.5]])
@@ -25,6 +25,8 @@ PRIORS = {
     "frozen": [stats.norm(1, 2), stats.gamma(3, scale=2)],
     "mixed": {"a": (2, 6), "b": stats.norm(0, 3), "c": stats.uniform(-1, 3)},
     "correlated": stats.multivariate_normal(MEAN, COVARIANCE),
+    "circles": {"phase": Periodic(-1, 5), "size": (2, 6), "hour": Periodic(0, 24)},
+    "a circle among others": {"size": stats.norm(3, 2), "hour": Periodic(0, 24), "rate": stats.gamma(3)},
 }
 
 
@@ -43,14 +45,16 @@ def test_tails_keep_their_digits():
     np.testing.assert_allclose(law.coordinates(law.parameters(z)), z, rtol=1e-9)
 
 
-@pytest.mark.parametrize("prior", [PRIORS["frozen"], PRIORS["mixed"]], ids=["frozen", "mixed"])
-def test_draws_follow_each_law(prior):
+@pytest.mark.parametrize("kind", ["frozen", "mixed", "circles", "a circle among others"])
+def test_draws_follow_each_law(kind):
     """Kolmogorov-Smirnov at p > 1e-4 for each parameter: false alarm below 3e-4."""
+    prior = PRIORS[kind]
     law = read_prior(prior)
     x = law.parameters(law.draw(4000, np.random.default_rng(2)))
     entries = list(prior.values()) if isinstance(prior, dict) else prior
     for column, entry in zip(x.T, entries, strict=True):
-        known = stats.uniform(entry[0], entry[1] - entry[0]) if isinstance(entry, tuple) else entry
+        ends = (entry.low, entry.high) if isinstance(entry, Periodic) else entry
+        known = stats.uniform(ends[0], ends[1] - ends[0]) if isinstance(ends, tuple) else entry
         assert stats.kstest(column, known.cdf).pvalue > 1e-4
         shifted = column + 0.2 * known.std()
         assert stats.kstest(shifted, known.cdf).pvalue < 1e-4  # the test can fail
@@ -83,6 +87,78 @@ def test_the_density_of_the_coordinates_is_normalised(prior):
     z = wide.rvs((20_000, law.dim), random_state=rng)
     ratio = np.exp(law.log_density(z) - wide.logpdf(z).sum(axis=1))
     assert abs(ratio.mean() - 1) < 4 * ratio.std() / math.sqrt(len(z))
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_the_density_of_the_parameters_is_that_of_the_coordinates_over_the_volume(prior):
+    """d log x / d log z by central differences, for laws that are products and for a linear map."""
+    law = read_prior(prior)
+    z = 0.9 * law.draw(20, np.random.default_rng(6))
+    h = 1e-5
+    steps = [(law.parameters(z + h * e) - law.parameters(z - h * e)) / (2 * h) for e in np.eye(law.dim)]
+    volume = np.linalg.slogdet(np.stack(steps, axis=1))[1]
+    expected = law.log_density(z) - volume
+    np.testing.assert_allclose(law.parameter_log_density(law.parameters(z)), expected, rtol=1e-7, atol=1e-7)
+
+
+def test_a_density_that_is_not_known_is_not_stated():
+    class Bare:
+        """A law with no more than is asked for."""
+
+        def __getattr__(self, name):
+            if name in {"cdf", "sf", "ppf", "isf", "support"}:
+                return getattr(stats.norm(), name)
+            raise AttributeError(name)
+
+    assert read_prior((2, banana)).parameter_log_density(np.zeros((1, 2))) is None
+    assert read_prior([Bare()]).parameter_log_density(np.zeros((1, 1))) is None
+
+
+def test_outside_its_box_a_prior_is_zero():
+    assert read_prior([(0, 1), (0, 1)]).parameter_log_density(np.array([[0.5, 1.1]])) == -np.inf
+    assert read_prior([(0, 1), stats.norm()]).parameter_log_density(np.array([[1.1, 0.0]])) == -np.inf
+
+
+def test_on_a_circle_the_turn_does_not_matter():
+    for kind in ("circles", "a circle among others"):
+        law = read_prior(PRIORS[kind])
+        z = law.draw(50, np.random.default_rng(7))
+        turned = z + 2 * (law.circle.width == 2) * np.random.default_rng(8).integers(-5, 6, z.shape)
+        np.testing.assert_allclose(law.inside(turned), z, atol=1e-12)
+        np.testing.assert_allclose(law.parameters(turned), law.parameters(z), atol=1e-10)
+        x = law.parameters(z)
+        later = x + 24 * np.array([name == "hour" for name in law.names])
+        np.testing.assert_allclose(law.coordinates(later), z, atol=1e-10)
+        np.testing.assert_allclose(law.parameter_log_density(later), law.parameter_log_density(x))
+
+
+def test_which_coordinates_are_periodic():
+    circles, other = (read_prior(PRIORS[kind]) for kind in ("circles", "a circle among others"))
+    assert circles.is_box
+    assert not other.is_box
+    np.testing.assert_array_equal(circles.circle.width, [2, np.inf, 2])
+    np.testing.assert_array_equal(other.circle.width, [np.inf, 2, np.inf])
+    assert all(read_prior(PRIORS[kind]).circle is None for kind in ("pairs", "frozen", "mixed", "correlated"))
+    np.testing.assert_array_equal(circles.inside(np.array([[1.5, 1.5, -1.5]])), [[-0.5, 1.0, 0.5]])
+    np.testing.assert_array_equal(other.inside(np.array([[50.0, 1.5, 0.0]])), [[37.0, -0.5, 0.0]])
+
+
+@pytest.mark.parametrize("kind", ["circles", "a circle among others"])
+def test_gathered_parameters_are_the_same_points_on_the_side_of_the_mean(kind):
+    """Hours around midnight: 23 and 1 are two hours apart, not twenty-two."""
+    law = read_prior(PRIORS[kind])
+    hour = law.names.index("hour")
+    x = law.parameters(law.draw(200, np.random.default_rng(9)))
+    x[:, hour] = np.random.default_rng(10).normal(23.5, 1.0, 200) % 24
+    weights = np.full(200, 1 / 200)
+    found = law.gathered(x, weights)
+    np.testing.assert_allclose(law.coordinates(found), law.coordinates(x), atol=1e-10)
+    assert np.ptp(x[:, hour]) > 20  # as they came
+    assert np.ptp(found[:, hour]) < 8
+    assert abs((found[:, hour].mean() - 23.5 + 12) % 24 - 12) < 0.4
+    lines = law.circle.width == np.inf
+    np.testing.assert_array_equal(found[:, lines], x[:, lines])
+    assert read_prior(PRIORS["mixed"]).gathered(x, weights) is x
 
 
 def test_a_frozen_uniform_law_equals_a_pair_to_the_bit():
@@ -123,6 +199,8 @@ def test_names_keep_their_order():
         ({"k": stats.norm(0, -1)}, ValueError, "'k' must be one proper distribution"),
         ({"k": stats.norm([0, 1], 1)}, ValueError, "'k' must be one proper distribution"),
         (stats.multivariate_normal([0, 0], [[1, 1], [1, 1]], allow_singular=True), ValueError, "not positive definite"),
+        ({f"a{i}": Periodic(0, 1) for i in range(7)}, ValueError, "no more than 6 parameters may be Periodic"),
+        (Periodic(0, 1), TypeError, r"dict or list .* got Periodic\(0, 1\)"),
         ((0, banana), ValueError, "number of parameters, transform"),
         ((True, banana), ValueError, "number of parameters, transform"),
     ],
@@ -165,3 +243,9 @@ def test_a_wrong_start_is_refused_before_any_evaluation(prior, start, message):
     with pytest.raises(ValueError, match=message):
         ps.sample(lambda x: calls.append(x) or 0.0, prior, start=start, maxfev=100, rng=9)
     assert not calls
+
+
+@pytest.mark.parametrize("ends", [(1, 1), (2, 1), (0, np.inf), (np.nan, 1)])
+def test_a_circle_needs_two_ends(ends):
+    with pytest.raises(ValueError, match=r"Periodic\(.*finite ends, low below high"):
+        Periodic(*ends)

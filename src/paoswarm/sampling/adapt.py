@@ -17,9 +17,11 @@ from numpy.typing import ArrayLike
 
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, systematic
+from paoswarm.sampling.circle import Wrapped
 from paoswarm.sampling.mixture import SIZES, Blend, Density, Mixture, fit
-from paoswarm.sampling.modes import Mode, choose_starts, find_modes
+from paoswarm.sampling.modes import Mode, choose_starts, find_modes, merge, near
 from paoswarm.sampling.target import Target
+from paoswarm.sampling.warp import Warped, choose_warped, to_line
 
 _FEW = (1, 2, 4, 8, 16)  # where the fit is only a guard
 _FIT_POINTS = 2000  # at most; more do not change a fit that a thousand draws are to follow
@@ -28,6 +30,8 @@ _WIDER = 1.2  # and its scale
 _STARTS = 16  # of climbs
 _STAGES = 60  # at most
 _RESERVE = 0.35  # of the budget, kept for production
+_HEAVY = 0.05  # share of all weight that makes a point worth a climb
+_CLIMBS_AGAIN = 4  # times at most
 
 
 class NothingFound(ValueError):
@@ -92,7 +96,7 @@ class Frozen(NamedTuple):
     proposal: Blend
     predicted_efficiency: float  # effective draws per draw
     pool: Pool
-    ladder: Mixture  # the modes at all scales
+    ladder: Density  # the modes at all scales
     modes: list[Mode]
     diagnostics: dict[str, Any]  # stages; unseen: a basin of this share of the prior gets no first draw in 5 % of runs
 
@@ -187,11 +191,15 @@ def _refine(
     d, pool, ladder, best = target.dim, plan.pool, plan.ladder, plan.proposal
     prior = _Prior(target)
     n_stage = max(800, 80 * d)
-    good = 0
+    good = climbed = 0
     for _ in range(_STAGES):
+        if climbed < _CLIMBS_AGAIN and (starts := _unexplained(target, pool, plan.modes)) is not None:
+            climbed += 1
+            plan = _climb_again(target, plan, starts, rng)
+            ladder = plan.ladder
         front = pool.front(max(150, 15 * d))
         beta = 1.0 if effective_size(pool.log_weight(1.0)) >= 2 * d + 2 else front
-        laws = _laws(pool, beta, front, rng)
+        laws = _laws(pool, target, beta, front, rng)
         best = _better(pool, best, _blend(laws[:2], (0.72, 0.24), ladder, prior))
         expected = _efficiency(pool, best)
         production = n_effective / max(expected, 0.02)
@@ -209,6 +217,27 @@ def _refine(
         if callback is not None:
             callback(stage)
     return plan._replace(proposal=best, predicted_efficiency=_efficiency(pool, best))
+
+
+def _unexplained(target: Target, pool: Pool, modes: list[Mode]) -> Floats | None:
+    """Points that carry most of the weight and lie by no known mode: where a mode has been missed."""
+    log_w = pool.log_weight(1.0)
+    if not 0 < effective_size(log_w) < 2 * pool.z.shape[1] + 2:
+        return None
+    weight = normalise(log_w)
+    heavy = [
+        i for i in np.argsort(-weight)[:8] if weight[i] > _HEAVY and not near(pool.z[i], modes, 3.0, target.circle)
+    ]
+    return pool.z[heavy] if heavy else None
+
+
+def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Generator) -> Frozen:
+    """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
+    found = find_modes(target, starts, min(4000, target.n_left // 8))
+    modes = merge(plan.modes + found, target.circle)
+    ladder = _ladder(modes, target)
+    _draw(target, plan.pool, ladder, min(200 + 40 * target.dim, target.n_left // 10), rng)
+    return plan._replace(modes=modes, ladder=ladder)
 
 
 def _efficiency(pool: Pool, proposal: Density, first: int = 0, log_w: Floats | None = None) -> float:
@@ -231,7 +260,7 @@ def _better(pool: Pool, old: Blend, new: Blend) -> Blend:
     return new if _efficiency(pool, new) >= _efficiency(pool, old) else old
 
 
-def _ladder(modes: list[Mode], target: Target) -> Mixture:
+def _ladder(modes: list[Mode], target: Target) -> Density:
     """Student-t laws around every mode, from its own scale to that of the prior: what surrounds a spike is seen too."""
     ratio, width = 1 + 3 / math.sqrt(target.dim), 0.6 if target.is_box else 1.0
     if not modes:  # no budget to climb with
@@ -246,17 +275,30 @@ def _ladder(modes: list[Mode], target: Target) -> Mixture:
             mean.append(mode.z)
             factor.append(ratio**level * mode.factor)
     share = np.array(weight)
-    return Mixture(share / share.sum(), np.array(mean), np.array(factor), _TAIL)
+    return _wrapped(Mixture(share / share.sum(), np.array(mean), np.array(factor), _TAIL), target)
 
 
-def _fit(pool: Pool, beta: float, rng: np.random.Generator, sizes: tuple[int, ...]) -> Mixture:
-    """Normal mixture for the pool at ``beta``; the number of components by held-out log density."""
+def _fit(pool: Pool, target: Target, beta: float, rng: np.random.Generator, sizes: tuple[int, ...]) -> Density:
+    """Normal mixture with a heavy-tailed share for the pool at ``beta``, in the coordinates that suit it."""
     weight = normalise(pool.log_weight(beta))
     index, count = np.unique(systematic(weight, min(_FIT_POINTS, 400 + 300 * pool.z.shape[1]), rng), return_counts=True)
     points, counts = pool.z[index], count.astype(float)
+    if target.circle is not None:
+        points = target.circle.gathered(points, counts)
+    warped = choose_warped(points, counts, target.walled)
+    law = _heavy(_fitted(to_line(points, warped), counts, rng, sizes))
+    return _wrapped(Warped(law, warped) if warped.any() else law, target)
+
+
+def _wrapped(density: Density, target: Target) -> Density:
+    return density if target.circle is None else Wrapped(density, target.circle)
+
+
+def _fitted(points: Floats, counts: Floats, rng: np.random.Generator, sizes: tuple[int, ...]) -> Mixture:
+    """The number of components by held-out log density."""
     if len(points) < 4 * (points.shape[1] + 2):  # too few to hold any out
         return fit(points, counts, 1, rng)
-    half = rng.permutation(len(index)) % 2 == 0
+    half = rng.permutation(len(points)) % 2 == 0
     best, best_score, worse = 1, -math.inf, 0
     for k in sizes:
         if k > 1 and k * (points.shape[1] + 2) > 0.5 * len(points):
@@ -278,19 +320,19 @@ def _heavy(mixture: Mixture) -> Blend:
     return Blend(np.array([0.9, 0.1]), (mixture, mixture.widened(_WIDER, _TAIL)))
 
 
-def _laws(pool: Pool, beta: float, front: float, rng: np.random.Generator) -> list[Mixture]:
+def _laws(pool: Pool, target: Target, beta: float, front: float, rng: np.random.Generator) -> list[Density]:
     """Fits at ``beta`` and at three milder temperatures, each a step that keeps a quarter of the effective size.
 
     The last is taken at the front of tempering from the prior where that lies further back.
     """
-    laws = [_fit(pool, beta, rng, SIZES)]
+    laws = [_fit(pool, target, beta, rng, SIZES)]
     for step in range(3):
         beta = pool.milder(beta, 0.25)
-        laws.append(_fit(pool, min(beta, front) if step == 2 else beta, rng, _FEW))
+        laws.append(_fit(pool, target, min(beta, front) if step == 2 else beta, rng, _FEW))
     return laws
 
 
-def _blend(laws: list[Mixture], shares: tuple[float, ...], ladder: Mixture, prior: Density) -> Blend:
-    """Fits with heavy tails, and what guards them: the modes at all scales, and the prior."""
+def _blend(laws: list[Density], shares: tuple[float, ...], ladder: Density, prior: Density) -> Blend:
+    """Fits, and what guards them: the modes at all scales, and the prior."""
     share = np.array([*shares, 0.03, 0.01])
-    return Blend(share / share.sum(), (*map(_heavy, laws), ladder, prior))
+    return Blend(share / share.sum(), (*laws, ladder, prior))

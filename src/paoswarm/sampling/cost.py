@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from paoswarm.core.weights import Floats, normalise, systematic
+from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.kernels import State, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import Mixture
 
@@ -24,6 +25,7 @@ def metropolis_cost(
     rho: Floats | None = None,
     n: int = 64,
     jump: float = 0.1,
+    circle: Circle | None = None,
 ) -> float:
     r"""Moves per independent posterior draw, from one trial move of `n` pool points for each correlation in `rho`.
 
@@ -42,7 +44,7 @@ def metropolis_cost(
     starts = z[rows]
     state = State(starts, np.zeros_like(starts), target.log_prior(starts), log_likelihood[rows])
     step = correlated(rho).take(np.repeat(np.arange(len(rho)), n))
-    _, did = move(state, target, 1.0, reference, step, rng, jump=jump)
+    _, did = move(state, target, 1.0, reference, step, rng, jump=jump, circle=circle)
 
     variance = weights @ (z - weights @ z) ** 2
     squared = did.probability[:, None] * (did.proposal.z - starts) ** 2 / variance

@@ -23,6 +23,7 @@ from scipy.special import lambertw
 
 from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.weights import Floats, log_sum_exp
+from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.mixture import Mixture
 
 Indices = NDArray[np.intp]
@@ -96,35 +97,6 @@ def correlated(rho: float | Floats) -> Step:
     rho = np.asarray(rho, dtype=float)
     t = -1 - np.real(lambertw(-np.where(rho > 0, rho, 1.0) / np.e, -1))
     return spring(np.where(rho > 0, np.fmax(t, 0.0), 1e3), 1.0)  # at rho = 1 rounding makes t NaN
-
-
-class Circle(NamedTuple):
-    r"""Periodic coordinates, centred at zero.
-
-    The reference is wrapped on them: :math:`\sum_s \varphi(z + s)` over the present turn and the two beside it.
-
-    Attributes
-    ----------
-    width : array (d,)
-        Circumference of each coordinate; infinite where it is a line.
-    shifts : array (r, d)
-        The images, r = 3 to the number of circles.
-    """
-
-    width: Floats
-    shifts: Floats
-
-    @classmethod
-    def of(cls, width: Floats) -> Circle:
-        """Circles with the given circumferences (d,)."""
-        turns = [(-w, 0.0, w) if np.isfinite(w) else (0.0,) for w in width]
-        return cls(np.asarray(width), np.stack(np.meshgrid(*turns, indexing="ij"), axis=-1).reshape(-1, len(width)))
-
-    def wrap(self, y: Floats) -> Floats:
-        """The points on the circle; NaN for those on a turn that has no image, which the reference does not know of."""
-        finite = np.where(np.isfinite(self.width), self.width, 1.0)
-        turns = np.where(np.isfinite(self.width), np.round(y / finite), 0.0)
-        return np.where((np.abs(turns) > 1).any(axis=1, keepdims=True), np.nan, y - turns * finite)
 
 
 def log_parts(z: Floats, reference: Mixture, circle: Circle | None) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.walled import Floats
+from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.target import Target
 
 _DAMPING = np.array([0.0, 0.3, 3.0, 30.0, 300.0])  # Levenberg's, tried together
@@ -127,11 +128,11 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
             whole[active] = new
         rounds[active] += 1
         settled[active] = climbs.done[active]
-        _stop_followers(climbs, settled)
+        _stop_followers(climbs, settled, target.circle)
         due = active[(rounds[active] % _PATIENCE == 0) & ~climbs.done[active]]
         behind = due[np.argsort(climbs.value[due], kind="stable")][: len(due) // 2]
         climbs.done[behind] = True
-    return _distinct(climbs, settled)
+    return _distinct(climbs, settled, target.circle)
 
 
 def _height(target: Target, z: Floats) -> Floats:
@@ -194,15 +195,15 @@ def _bounded(shape: Floats, width: float) -> Floats:
     return lower * np.where(np.diagonal(lower, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None, :]
 
 
-def _stop_followers(climbs: Climbs, settled: NDArray[np.bool_]) -> None:
+def _stop_followers(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None) -> None:
     """A climb that has come within one standard deviation of a higher, settled one has nothing left to find."""
     for i in np.flatnonzero(settled):
-        away = np.linalg.solve(climbs.factor[i], (climbs.z - climbs.z[i]).T)
-        climbs.done[:] |= ((away**2).sum(axis=0) < 1) & (climbs.value <= climbs.value[i])
+        away = _distance(climbs.z, climbs.z[i], climbs.factor[i], circle)
+        climbs.done[:] |= (away < 1) & (climbs.value <= climbs.value[i])
 
 
-def _distinct(climbs: Climbs, settled: NDArray[np.bool_]) -> list[Mode]:
-    """Modes by falling Laplace mass; of those that lie within each other only the first.
+def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None) -> list[Mode]:
+    """The modes that were climbed.
 
     Climbs that were given up come after the settled ones, and count for no more: their scale may belong to an earlier,
     lower place.
@@ -211,10 +212,27 @@ def _distinct(climbs: Climbs, settled: NDArray[np.bool_]) -> list[Mode]:
     scale = np.diagonal(climbs.factor, axis1=1, axis2=2)
     log_mass = climbs.value + 0.5 * d * math.log(2 * math.pi) + np.log(scale).sum(axis=1)
     top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
-    modes: list[Mode] = []
-    for i in np.argsort(~settled, kind="stable").tolist():
-        mode = Mode(climbs.z[i], float(climbs.value[i]), climbs.factor[i], min(float(log_mass[i]), float(top)))
-        apart = all(np.linalg.norm(np.linalg.solve(other.factor, mode.z - other.z)) > 2 for other in modes)
-        if apart and mode.log_mass > top - _NEGLIGIBLE:
-            modes.append(mode)
-    return sorted(modes, key=lambda mode: -mode.log_mass)
+    counted = np.minimum(log_mass, top).tolist()
+    order = np.argsort(~settled, kind="stable").tolist()
+    return merge([Mode(climbs.z[i], float(climbs.value[i]), climbs.factor[i], counted[i]) for i in order], circle)
+
+
+def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
+    """Modes by falling Laplace mass, none negligible; of those that lie within each other only the first."""
+    top = max((mode.log_mass for mode in modes), default=-math.inf)
+    kept: list[Mode] = []
+    for mode in modes:
+        if mode.log_mass > top - _NEGLIGIBLE and not near(mode.z, kept, 2.0, circle):
+            kept.append(mode)
+    return sorted(kept, key=lambda mode: -mode.log_mass)
+
+
+def near(z: Floats, modes: list[Mode], distance: float, circle: Circle | None) -> bool:
+    """Whether a point lies within so many standard deviations of one of the modes."""
+    return any(_distance(z[None], mode.z, mode.factor, circle)[0] <= distance for mode in modes)
+
+
+def _distance(z: Floats, centre: Floats, factor: Floats, circle: Circle | None) -> Floats:
+    """Mahalanobis distance of the rows of ``z``, the short way round a circle."""
+    away = z - centre if circle is None else circle.nearest(z - centre)
+    return np.linalg.norm(np.linalg.solve(factor, away.T), axis=0)

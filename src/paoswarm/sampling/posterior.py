@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise, systematic
+from paoswarm.optimize.problem import whole_number
 
 
 class BayesFactor(NamedTuple):
@@ -52,6 +55,8 @@ class Posterior:
         from each half of the draws), ``modes`` found, ``stages`` of the adaptation, and ``unseen``: a basin of this
         share of the prior is missed by the first draws in one run of twenty.
     message : str
+    log_likelihood, log_prior : array (n,), optional
+        At the draws; the prior's density is that of the parameters. None where it is not known.
     """
 
     names: list[str]
@@ -64,6 +69,8 @@ class Posterior:
     method: str
     diagnostics: dict[str, Any] = field(repr=False)
     message: str = ""
+    log_likelihood: Floats | None = field(default=None, repr=False)
+    log_prior: Floats | None = field(default=None, repr=False)
 
     @property
     def weights(self) -> Floats:
@@ -107,12 +114,31 @@ class Posterior:
 
     def resample(self, n: int, rng: Seed = None) -> Floats:
         """``n`` draws of equal weight, ``(n, d)``, in random order; some occur more than once."""
-        source = generator(rng)
-        return self.draws[source.permutation(systematic(self.weights, n, source))]
+        return self.draws[self._rows(n, rng)]
 
-    def predict(self, function: Callable[[Floats], Any], n: int = 1000, rng: Seed = None) -> Floats:
-        """Posterior predictive draws: ``function(x)`` for ``n`` parameters drawn from the posterior, ``(n, ...)``."""
-        return np.stack([np.asarray(function(x)) for x in self.resample(n, rng)])
+    def _rows(self, n: int, rng: Seed) -> NDArray[np.intp]:
+        """Which draws to take so that all count the same."""
+        source = generator(rng)
+        return source.permutation(systematic(self.weights, whole_number("n", n, 1), source))
+
+    def predict(
+        self, function: Callable[[Floats], ArrayLike], n: int = 1000, rng: Seed = None, *, vectorized: bool = False
+    ) -> NDArray[Any]:
+        """Posterior predictive draws: ``function(x)`` for ``n`` parameters drawn from the posterior, ``(n, ...)``.
+
+        Parameters
+        ----------
+        function : callable
+            Of the parameters ``(d,)``, in the prior's order; with ``vectorized=True``, ``(n, d) -> (n, ...)``. For
+            predictions of data let it add the noise of a measurement; without noise they are predictions of the mean.
+        n : int
+            How many parameters; some occur more than once, each is a call of its own.
+        rng : int, Generator, SeedSequence or None
+            Seed of the choice of parameters.
+        vectorized : bool
+            Whether the function takes all parameters at once.
+        """
+        return _values(function, self.resample(n, rng), vectorized)
 
     def compare(self, other: Posterior) -> BayesFactor:
         """Compare with another model of the same data, by the evidence."""
@@ -120,31 +146,103 @@ class Posterior:
         error = math.hypot(self.log_evidence_error, other.log_evidence_error)
         return BayesFactor(difference, error, 1 / (1 + math.exp(-min(max(difference, -700.0), 700.0))))
 
-    def to_datatree(self, n: int | None = None, rng: Seed = None) -> Any:
-        """An ArviZ ``DataTree``: ``posterior`` with draws of equal weight; evidence and diagnostics are attributes.
+    def to_datatree(
+        self,
+        n: int | None = None,
+        rng: Seed = None,
+        *,
+        posterior_predictive: Mapping[str, Callable[[Floats], ArrayLike]] | None = None,
+        log_likelihood: Mapping[str, Callable[[Floats], ArrayLike]] | None = None,
+        observed_data: Mapping[str, ArrayLike] | None = None,
+        vectorized: bool = False,
+    ) -> Any:
+        """An ArviZ ``DataTree`` of draws of equal weight; evidence and diagnostics are its attributes.
 
-        Needs ``arviz-base``. ``n`` is the effective size unless given.
+        Needs ``arviz-base``.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many draws; as many as they are worth unless given. More would repeat draws, and ArviZ would count them
+            all: its effective sizes and errors hold for the default or fewer.
+        rng : int, Generator, SeedSequence or None
+            Seed of the resampling.
+        posterior_predictive, log_likelihood : dict of callables, optional
+            By the name of the data, functions of the parameters as in `predict`: simulated data, and the log likelihood
+            of *each observation*, which ArviZ needs for cross-validation. They are evaluated at the draws.
+        observed_data : dict of arrays, optional
+            The data, by the same names.
+        vectorized : bool
+            Whether the functions take all parameters at once.
+
+        Returns
+        -------
+        xarray.DataTree
+            ``posterior``: the draws, a variable for each parameter. ``sample_stats``, for each draw: ``log_weight``,
+            the logarithm of its share before resampling; where they are known ``log_prior`` and ``log_lik``, of prior
+            and likelihood, and ``lp``, their sum. ``modes``, where they are known: ``position`` by mode and parameter.
+
+        Notes
+        -----
+        The draws are one chain, in random order. Several chains made by dividing them would agree whatever had
+        happened, so that ArviZ's ``rhat`` would be one and mean nothing; of one chain it is NaN. What can be doubted
+        is in the attributes: ``pareto_k``, ``log_evidence_error``, ``message``.
         """
         try:
             from arviz_base import from_dict
         except ImportError as error:
             raise ImportError("to_datatree needs arviz-base; pip install 'paoswarm[posterior]'") from error
-        count = max(2, int(self.effective_size)) if n is None else n
-        draws = self.resample(count, rng)
-        tree = from_dict({"posterior": {name: draws[None, :, i] for i, name in enumerate(self.names)}})
-        keep = ("pareto_k", "effective_size")
-        tree.attrs.update(
-            {
-                "inference_library": "paoswarm",
-                "method": self.method,
-                "log_evidence": self.log_evidence,
-                "log_evidence_error": self.log_evidence_error,
-                "n_evaluations": self.n_evaluations,
-                "n_failed": self.n_failed,
-                **{name: float(self.diagnostics[name]) for name in keep if name in self.diagnostics},
-            }
-        )
+        if taken := {"chain", "draw"}.intersection(self.names):
+            raise ValueError(f"ArviZ has a dimension {sorted(taken)[0]!r}; give the parameter another name")
+        rows = self._rows(max(2, int(self.effective_size)) if n is None else n, rng)
+        x = self.draws[rows]
+        groups: dict[str, dict[str, Any]] = {"posterior": dict(zip(self.names, x.T, strict=True))}
+        with np.errstate(divide="ignore"):
+            stats = {"log_weight": np.log(self.weights)}
+        stats |= {} if self.log_prior is None else {"log_prior": self.log_prior}
+        stats |= {} if self.log_likelihood is None else {"log_lik": self.log_likelihood}
+        if self.log_prior is not None and self.log_likelihood is not None:
+            stats["lp"] = self.log_prior + self.log_likelihood
+        groups["sample_stats"] = {name: values[rows] for name, values in stats.items()}
+        for group, functions in (("posterior_predictive", posterior_predictive), ("log_likelihood", log_likelihood)):
+            if functions is not None:
+                groups[group] = {name: _values(function, x, vectorized) for name, function in functions.items()}
+        groups = {group: {name: a[None] for name, a in values.items()} for group, values in groups.items()}
+        if observed_data is not None:
+            groups["observed_data"] = {name: np.asarray(values) for name, values in observed_data.items()}
+        about = {"inference_library": "paoswarm", "inference_library_version": metadata.version("paoswarm")}
+        tree = from_dict(groups, attrs={"/": about | self._facts(), **dict.fromkeys(groups, about)})
+        if len(modes := self.diagnostics.get("modes", ())):
+            from xarray import Dataset, DataTree
+
+            coords = {"mode": np.arange(len(modes)), "parameter": self.names}
+            tree["modes"] = DataTree(Dataset({"position": (("mode", "parameter"), modes)}, coords))
         return tree
+
+    def _facts(self) -> dict[str, Any]:
+        """Evidence and diagnostics as plain numbers, rows of numbers and text, which files can hold."""
+        known = {name: np.asarray(value) for name, value in self.diagnostics.items() if not isinstance(value, list)}
+        return {
+            "method": self.method,
+            "log_evidence": self.log_evidence,
+            "log_evidence_error": self.log_evidence_error,
+            "n_evaluations": self.n_evaluations,
+            "n_failed": self.n_failed,
+            "message": self.message,
+            **{name: a.tolist() for name, a in known.items() if a.ndim < 2 and a.dtype.kind in "if"},
+        }
+
+    def plot(
+        self,
+        *,
+        names: Sequence[str] | None = None,
+        truth: Mapping[str, float] | ArrayLike | None = None,
+        rng: Seed = 0,
+    ) -> NDArray[Any]:
+        """Every parameter against every other; the same as `paoswarm.plot.corner`, which says more."""
+        from paoswarm.sampling.corner import corner
+
+        return corner(self, names=names, truth=truth, rng=rng)
 
     def __str__(self) -> str:
         low, high = self.interval(0.95)
@@ -161,3 +259,16 @@ class Posterior:
                 f"  {name:<{width}}  {self.mean()[i]:.6g} +- {self.std()[i]:.2g}   95 % {low[i]:.6g} to {high[i]:.6g}"
             )
         return "\n".join([*lines, *([self.message] if self.message else [])])
+
+
+def _values(function: Callable[[Floats], ArrayLike], x: Floats, vectorized: bool) -> NDArray[Any]:
+    """The function at every row of ``x``, ``(n, ...)``; it may write into what it is given."""
+    x = x.copy()
+    if not vectorized:
+        return np.stack([np.asarray(function(row)) for row in x])
+    found = np.asarray(function(x))
+    if found.shape[:1] != x.shape[:1]:
+        raise ValueError(
+            f"with vectorized=True the function must map {x.shape} to ({len(x)}, ...), it returned {found.shape}"
+        )
+    return found

@@ -2,7 +2,8 @@ r"""Priors, and the coordinates in which the sampler works.
 
 Where every parameter is uniform on a finite interval, the coordinates ``z`` are the box scaled to :math:`[-1, 1]^d`.
 Otherwise :math:`z_i = \Phi^{-1}(F_i(x_i))` with the prior's distribution functions (or any transform of uniform
-deviates), and the prior of ``z`` is exactly :math:`N(0, I)`: no Jacobian is left over.
+deviates), and the prior of ``z`` is exactly :math:`N(0, I)`: no Jacobian is left over. A periodic parameter is
+scaled to :math:`[-1, 1]`, a circle of circumference 2, whatever the others are: the prior of ``z`` is then a product.
 """
 
 from __future__ import annotations
@@ -18,19 +19,89 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from paoswarm.core.walled import Floats
+from paoswarm.sampling.circle import Circle
 
 _LOG_2PI = math.log(2 * math.pi)
 _BEYOND = 37  # where Phi is zero to the last bit
+_MOST_CIRCLES = 6  # each triples the images that densities are summed over
+
+
+class _Uniform:
+    """Uniform on a finite interval, without the cost of `scipy.stats`."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+    def cdf(self, x: Floats) -> Floats:
+        return np.clip((x - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def sf(self, x: Floats) -> Floats:
+        return np.clip((self.high - x) / (self.high - self.low), 0.0, 1.0)
+
+    def ppf(self, u: Floats) -> Floats:
+        return self.low + (self.high - self.low) * u
+
+    def isf(self, u: Floats) -> Floats:
+        return self.high - (self.high - self.low) * u
+
+    def logpdf(self, x: Floats) -> Floats:
+        return np.where((x >= self.low) & (x <= self.high), -math.log(self.high - self.low), -np.inf)
+
+
+class Periodic(_Uniform):
+    """An angle, a phase, a time of day: a uniform prior on a circle, whose two ends are the same point.
+
+    An entry of the prior in `sample`. The likelihood must be the same at both ends; it is called with values between
+    them. For a prior that is not uniform on the circle add the logarithm of its density to the log likelihood.
+
+    Parameters
+    ----------
+    low, high : float
+        Where the circle is cut open; ``high - low`` is the period.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import paoswarm as ps
+    >>> prior = {"amplitude": (0, 10), "phase": ps.Periodic(0, 2 * np.pi)}
+    """
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__(*_finite_ends("Periodic", low, high))
+
+    def logpdf(self, x: Floats) -> Floats:
+        """The same on every turn."""
+        return np.full(np.shape(x), -math.log(self.high - self.low))
+
+    def __repr__(self) -> str:
+        return f"Periodic({self.low:g}, {self.high:g})"
 
 
 class Prior(ABC):
-    """A prior in the sampler's coordinates; this one is standard normal there, subclasses say what that means."""
+    """A prior in the sampler's coordinates.
+
+    Standard normal there, but uniform on [-1, 1] in those that are periodic; subclasses say what that means.
+
+    Attributes
+    ----------
+    is_box : bool
+        Whether all coordinates are uniform on [-1, 1].
+    walled : array (d,) of bool
+        Which coordinates end at -1 and 1.
+    circle : Circle or None
+        Which coordinates are periodic, with the period 2.
+    """
 
     is_box = False
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], periodic: Sequence[bool] | None = None) -> None:
         self.names = list(names)
         self.dim = len(self.names)
+        self._round = np.zeros(self.dim, dtype=bool) if periodic is None else np.asarray(periodic, dtype=bool)
+        self.walled = np.asarray(~self._round & self.is_box)
+        self._reach = np.where(self._round | self.is_box, 1.0, float(_BEYOND))  # where the density is positive
+        self.circle = Circle.of(np.where(self._round, 2.0, np.inf)) if self._round.any() else None
+        self._period = np.zeros(self.dim)  # of the periodic parameters
 
     @abstractmethod
     def parameters(self, z: Floats) -> Floats:
@@ -40,37 +111,65 @@ class Prior(ABC):
     def coordinates(self, x: Floats) -> Floats:
         """Where parameters lie in the sampler's coordinates."""
 
+    @abstractmethod
+    def parameter_log_density(self, x: Floats) -> Floats | None:
+        """Normalised log density of the parameters ``x``; None where it is not known."""
+
     def log_density(self, z: Floats) -> Floats:
         """Normalised log density of ``z``; -inf outside a box, and where a distribution function has no digits left."""
-        density: Floats = -0.5 * (z**2).sum(axis=1) - 0.5 * self.dim * _LOG_2PI
-        return np.where((np.abs(z) <= _BEYOND).all(axis=1), density, -np.inf)
+        line = z if self.circle is None else z[:, ~self._round]
+        density: Floats = -0.5 * (line**2).sum(axis=1) - 0.5 * line.shape[1] * _LOG_2PI
+        density -= (self.dim - line.shape[1]) * math.log(2)
+        return np.where((np.abs(z) <= self._reach).all(axis=1), density, -np.inf)
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         """``n`` independent draws of ``z``."""
-        return rng.standard_normal((n, self.dim))
+        z = rng.standard_normal((n, self.dim))
+        if self.circle is not None:
+            z[:, self._round] = rng.uniform(-1, 1, (n, int(self._round.sum())))
+        return z
 
     def inside(self, z: Floats) -> Floats:
-        """The nearest points of positive density."""
-        return np.clip(z, -_BEYOND, _BEYOND)
+        """The nearest points of positive density; on a circle the same points."""
+        return np.clip(z if self.circle is None else self.circle.nearest(z), -self._reach, self._reach)
+
+    def gathered(self, x: Floats, weights: Floats) -> Floats:
+        """The same parameters with every periodic one within half a period of its weighted mean on the circle.
+
+        Where a posterior lies across the seam, means and intervals then are what they look like.
+        """
+        if self.circle is None:
+            return x
+        z = self.coordinates(x)
+        turns = np.round((self.circle.gathered(z, weights) - z) / 2)
+        return x + turns * self._period
 
 
 class Box(Prior):
-    """Uniform on a finite box."""
+    """Uniform on a finite box, of which some pairs of sides may be one."""
 
     is_box = True
 
-    def __init__(self, names: Sequence[str], low: Floats, high: Floats) -> None:
-        super().__init__(names)
+    def __init__(self, names: Sequence[str], low: Floats, high: Floats, periodic: Sequence[bool] | None = None) -> None:
+        super().__init__(names, periodic)
         self._low, self._high = low, high
         self._middle, self._half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+        self._period = 2 * self._half
 
     def parameters(self, z: Floats) -> Floats:
         """The user's parameters; rounding does not leave the box."""
+        z = z if self.circle is None else self.circle.nearest(z)
         return np.clip(self._middle + self._half * z, self._low, self._high)
 
     def coordinates(self, x: Floats) -> Floats:
         """Scaled to [-1, 1]."""
-        return (x - self._middle) / self._half
+        z = (x - self._middle) / self._half
+        return z if self.circle is None else self.circle.nearest(z)
+
+    def parameter_log_density(self, x: Floats) -> Floats:
+        """Minus the logarithm of the volume inside."""
+        inside = (self._round | ((x >= self._low) & (x <= self._high))).all(axis=1)
+        return np.where(inside, -np.log(2 * self._half).sum(), -np.inf)
 
     def log_density(self, z: Floats) -> Floats:
         """``-d log 2`` inside."""
@@ -80,31 +179,41 @@ class Box(Prior):
         """Uniform draws."""
         return rng.uniform(-1, 1, (n, self.dim))
 
-    def inside(self, z: Floats) -> Floats:
-        """The nearest points of the box."""
-        return np.clip(z, -1, 1)
-
 
 class Independent(Prior):
     """Parameters with laws of their own."""
 
     def __init__(self, names: Sequence[str], laws: Sequence[Any]) -> None:
-        super().__init__(names)
+        super().__init__(names, [isinstance(law, Periodic) for law in laws])
         self._laws = laws
+        rings = [law for law in laws if isinstance(law, Periodic)]
+        self._lines = [(i, law) for i, law in enumerate(laws) if not isinstance(law, Periodic)]
+        self._ring = _box([name for name, is_round in zip(names, self._round, strict=True) if is_round], rings)
+        self._period[self._round] = self._ring._period
 
     def parameters(self, z: Floats) -> Floats:
         """By quantile functions; each half by the tail that keeps its digits."""
-        tail = ndtr(-np.abs(z))
-        columns = [np.where(z[:, i] < 0, law.ppf(tail[:, i]), law.isf(tail[:, i])) for i, law in enumerate(self._laws)]
-        return np.stack(columns, axis=1)
+        x = np.empty_like(z)
+        x[:, self._round] = self._ring.parameters(z[:, self._round])
+        for i, law in self._lines:
+            tail = ndtr(-np.abs(z[:, i]))
+            x[:, i] = np.where(z[:, i] < 0, law.ppf(tail), law.isf(tail))
+        return x
 
     def coordinates(self, x: Floats) -> Floats:
         """By distribution functions."""
-        columns = []
-        for i, law in enumerate(self._laws):
+        z = np.empty_like(x)
+        z[:, self._round] = self._ring.coordinates(x[:, self._round])
+        for i, law in self._lines:
             below, above = law.cdf(x[:, i]), law.sf(x[:, i])
-            columns.append(np.where(below < above, ndtri(below), -ndtri(above)))
-        return np.stack(columns, axis=1)
+            z[:, i] = np.where(below < above, ndtri(below), -ndtri(above))
+        return z
+
+    def parameter_log_density(self, x: Floats) -> Floats | None:
+        """The sum of the laws' own, where all have one."""
+        if not all(hasattr(law, "logpdf") for law in self._laws):
+            return None
+        return np.sum([law.logpdf(x[:, i]) for i, law in enumerate(self._laws)], axis=0)
 
 
 class Correlated(Prior):
@@ -126,6 +235,10 @@ class Correlated(Prior):
         """``L^-1 (x - mean)``."""
         return np.linalg.solve(self._factor, (x - self._mean).T).T
 
+    def parameter_log_density(self, x: Floats) -> Floats:
+        """Of the normal law."""
+        return self.log_density(self.coordinates(x)) - np.log(np.diagonal(self._factor)).sum()
+
 
 class Transformed(Prior):
     """Any law, as a transform ``(m, d) -> (m, d)`` of independent uniform deviates on (0, 1)."""
@@ -146,11 +259,14 @@ class Transformed(Prior):
         """Not known: the transform is given in one direction only."""
         raise ValueError("start= needs a prior of distributions: a transform cannot be turned round")
 
+    def parameter_log_density(self, x: Floats) -> None:
+        """Not known: it would need the transform's derivative."""
+
 
 def read_prior(prior: Any) -> Prior:
     """A prior from what users write.
 
-    A dict of names, or a list, of frozen `scipy.stats` distributions or ``(low, high)`` pairs; a frozen
+    A dict of names, or a list, of frozen `scipy.stats` distributions, ``(low, high)`` pairs or `Periodic`; a frozen
     ``scipy.stats.multivariate_normal``; or ``(d, transform)``, where the transform maps uniform deviates ``(m, d)``.
     """
     if isinstance(prior, Prior):
@@ -177,11 +293,15 @@ def read_prior(prior: Any) -> Prior:
     if len(set(names)) < len(names):
         raise ValueError(f"prior: names must differ as text, got {names}")
     laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
-    ends = [_uniform_ends(law) for law in laws]
-    if all(end is not None for end in ends):
-        low, high = np.array(ends, dtype=float).T
-        return Box(names, low, high)
-    return Independent(names, laws)
+    if sum(isinstance(law, Periodic) for law in laws) > _MOST_CIRCLES:
+        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic")
+    return Independent(names, laws) if any(_uniform_ends(law) is None for law in laws) else _box(names, laws)
+
+
+def _box(names: Sequence[str], laws: Sequence[Any]) -> Box:
+    """The box of uniform laws."""
+    low, high = np.array([_uniform_ends(law) for law in laws], dtype=float).reshape(-1, 2).T
+    return Box(names, low, high, [isinstance(law, Periodic) for law in laws])
 
 
 def _numbered(dim: int) -> list[str]:
@@ -190,6 +310,8 @@ def _numbered(dim: int) -> list[str]:
 
 def _read_law(name: str, entry: Any) -> Any:
     """A frozen distribution; a pair becomes a uniform one."""
+    if isinstance(entry, Periodic):
+        return entry
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
         if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):
             raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
@@ -202,31 +324,17 @@ def _read_law(name: str, entry: Any) -> Any:
         low, high = map(float, entry)
     except (TypeError, ValueError):
         raise TypeError(f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high)") from None
+    return _Uniform(*_finite_ends(f"prior {name!r} is ", low, high))
+
+
+def _finite_ends(what: str, low: float, high: float) -> tuple[float, float]:
+    low, high = float(low), float(high)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(
-            f"prior {name!r} is ({low}, {high}): a uniform prior needs finite ends, low below high; without them it "
-            "would be improper"
+            f"{what}({low}, {high}): a uniform prior needs finite ends, low below high; without them it would be "
+            "improper"
         )
-    return _Uniform(low, high)
-
-
-class _Uniform:
-    """Uniform on a finite interval, without the cost of `scipy.stats`."""
-
-    def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = low, high
-
-    def cdf(self, x: Floats) -> Floats:
-        return np.clip((x - self.low) / (self.high - self.low), 0.0, 1.0)
-
-    def sf(self, x: Floats) -> Floats:
-        return np.clip((self.high - x) / (self.high - self.low), 0.0, 1.0)
-
-    def ppf(self, u: Floats) -> Floats:
-        return self.low + (self.high - self.low) * u
-
-    def isf(self, u: Floats) -> Floats:
-        return self.high - (self.high - self.low) * u
+    return low, high
 
 
 def _uniform_ends(law: Any) -> tuple[float, float] | None:

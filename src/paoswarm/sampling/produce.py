@@ -28,6 +28,7 @@ class Production(NamedTuple):
 
     draws: Floats
     log_weights: Floats
+    log_likelihood: Floats
     log_evidence: float
     error: float  # standard error of log_evidence
     pareto_k: float
@@ -38,23 +39,23 @@ class Production(NamedTuple):
 
 def produce(
     target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator, *, attempts: int = 3
-) -> Production:
+) -> tuple[Production, Frozen]:
     """Draw until about ``n_effective`` effective draws are there, or the budget is spent.
 
     Where the weights turn out to have a tail that no error can be read from (Pareto k above 0.7), the draws go to the
     pool, the proposal is fitted and frozen anew, and an independent production takes the place of the first, as long
-    as the budget allows one of the same size.
+    as the budget allows one of the same size. The proposal that was used last is returned as well.
     """
     if target.n_left < 1:
         raise BudgetSpent(f"maxfev={target.maxfev} leaves no evaluation for production; allow more")
     for attempt in range(attempts):
         n = min(math.ceil(n_effective / max(frozen.predicted_efficiency, 0.01)), target.n_left)
-        production, log_likelihood = _measure(target, frozen, n, rng)
+        production = _measure(target, frozen, n, rng)
         if production.pareto_k <= _TRUSTED or attempt + 1 == attempts or target.n_left < n:
             break
-        frozen = improve(target, frozen, production.draws, log_likelihood, n_effective, rng)
+        frozen = improve(target, frozen, production.draws, production.log_likelihood, n_effective, rng)
     doubt = _doubt(production)
-    return production._replace(error=math.inf, message=doubt) if doubt else production
+    return (production._replace(error=math.inf, message=doubt) if doubt else production), frozen
 
 
 def _doubt(production: Production) -> str:
@@ -72,18 +73,18 @@ def _doubt(production: Production) -> str:
     return ""
 
 
-def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -> tuple[Production, Floats]:
+def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -> Production:
     z = frozen.proposal.sample(n, rng)
     log_likelihood = target.log_likelihood(z)
     log_w = target.log_prior(z) + log_likelihood - frozen.proposal.log_density(z)
     middle = n // 2
-    production = Production(
+    return Production(
         z,
         log_w,
+        log_likelihood,
         log_mean(log_w),
         log_mean_weight_error(log_w),
         pareto_k(log_w),
         effective_size(log_w),
         (log_mean(log_w[:middle]), log_mean(log_w[middle:])),
     )
-    return production, log_likelihood

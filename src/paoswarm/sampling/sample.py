@@ -10,19 +10,20 @@ import numpy as np
 
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
-from paoswarm.core.weights import effective_size, log_sum_exp, pareto_k
+from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
 from paoswarm.optimize.evaluation import Evaluator, Objective
 from paoswarm.optimize.problem import whole_number
 from paoswarm.optimize.progress import load_tqdm
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.adapt import Frozen, NothingFound, Pool, adapt
+from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.cost import metropolis_cost
 from paoswarm.sampling.mixture import fit
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import read_prior
 from paoswarm.sampling.produce import produce
 from paoswarm.sampling.target import Interrupted, Target
-from paoswarm.sampling.tempered import tempered
+from paoswarm.sampling.tempered import doubt, pass_cost, tempered
 
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
@@ -81,8 +82,8 @@ def sample(
     -----
     First everything is adapted: draws from the prior, climbs to modes, a tempered pool, mixtures of normal laws fitted
     to it. Then the proposal :math:`q` is frozen, and new draws are weighted by :math:`w = p L / q`: their mean is an
-    unbiased estimate of the evidence, whatever the quality of the fit. Where that would be too inefficient, a tempered
-    swarm is moved by PAO's exact steps with a Metropolis correction instead.
+    unbiased estimate of the evidence, whatever the quality of the fit. Where that would be too inefficient, a swarm
+    drawn from :math:`q` is tempered towards the posterior, moved by PAO's exact steps with a Metropolis correction.
 
     **No diagnostic sees a mode that no draw has come near.** The error is conditional on the modes that were found.
 
@@ -153,47 +154,85 @@ def _known_points(start: Any) -> Floats | None:
 
 
 def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:
-    """Whether tempered moves promise more than importance sampling, judged from the pool and a few trial moves."""
+    """Whether moves promise more than importance sampling, judged from the pool and a few trial moves.
+
+    A pool that is worth too little to make trial moves from is not worth a production either.
+    """
     if frozen.predicted_efficiency >= _INEFFICIENT or target.n_left < _WORTH_MOVING:
         return False
     pool = frozen.pool
     log_w = pool.log_weight(1.0)
     if effective_size(log_w) < 4 * target.dim:
-        return False
+        return True
     reference = fit(pool.z, np.exp(log_w - log_w.max()), 1, rng, 8.0)
-    cost = metropolis_cost(target, pool.z, pool.log_likelihood, log_w, reference, rng)
+    cost = metropolis_cost(target, pool.z, pool.log_likelihood, log_w, reference, rng, circle=target.circle)
     return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
 
 
 def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
-    made = produce(target, frozen, n_effective, rng)
+    made, frozen = produce(target, frozen, n_effective, rng)
+    if made.message and target.n_left >= _WORTH_MOVING:
+        moved = _by_moves(target, frozen, rng, n_effective)
+        if not moved.message:
+            return moved
     diagnostics = {
         "pareto_k": made.pareto_k,
         "effective_size": made.effective_size,
         "halves": made.halves,
-        "predicted_efficiency": frozen.predicted_efficiency,
-        "modes": target.parameters(np.array([mode.z for mode in frozen.modes]).reshape(-1, target.dim)),
-        **frozen.diagnostics,
+        **_found(target, frozen),
     }
     return _posterior(
-        target, made.draws, made.log_weights, made.log_evidence, made.error, "importance", diagnostics, made.message
+        target,
+        made.draws,
+        made.log_weights,
+        made.log_likelihood,
+        made.log_evidence,
+        made.error,
+        "importance",
+        diagnostics,
+        made.message,
     )
 
 
 def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
-    """Two tempered passes: one that plans and one with the plan frozen, whose evidence is unbiased."""
-    made = tempered(target, rng)
-    needed = 8 * 20 * (1 + len(made.plan))  # evaluations of the smallest second pass
+    """From the proposal on by tempered moves: one pass that plans, one with the plan frozen, which is unbiased."""
+    bridge = Bridge(target, frozen.proposal)
+    made = tempered(bridge, rng)
     message = "the budget did not pay for a second pass with a frozen plan, so no error is stated; raise maxfev"
-    if made.complete and target.n_left >= needed:
-        made = tempered(target, rng, made.plan, chains=max(96, n_effective // 4))
-        message = ""
-    size = effective_size(made.log_weights)
-    diagnostics = {"effective_size": size, "pareto_k": math.nan, **made.diagnostics, **frozen.diagnostics}
-    if not made.complete:
+    if made.complete and target.n_left >= pass_cost(made.plan):
+        made = tempered(bridge, rng, made.plan, chains=max(96, n_effective // 4))
+        message = doubt(made)
+    elif not made.complete:
         message = "the budget ended before the posterior was reached; raise maxfev"
-    error = made.log_evidence_error
-    return _posterior(target, made.draws, made.log_weights, made.log_evidence, error, "tempered", diagnostics, message)
+    error = math.inf if message else made.log_evidence_error
+    diagnostics = {
+        "pareto_k": math.nan,
+        "effective_size": effective_size(made.log_weights),
+        **made.diagnostics,
+        **_found(target, frozen),
+    }
+    log_likelihood = bridge.true_log_likelihood(made.draws, made.log_likelihood)
+    return _posterior(
+        target,
+        made.draws,
+        made.log_weights,
+        log_likelihood,
+        made.log_evidence,
+        error,
+        "tempered",
+        diagnostics,
+        message,
+    )
+
+
+def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
+    """What the adaptation knows."""
+    modes = np.array([mode.z for mode in frozen.modes]).reshape(-1, target.dim)
+    return {
+        "predicted_efficiency": frozen.predicted_efficiency,
+        "modes": target.parameters(modes),
+        **frozen.diagnostics,
+    }
 
 
 def _from_pool(target: Target, pool: Pool) -> Posterior:
@@ -202,13 +241,16 @@ def _from_pool(target: Target, pool: Pool) -> Posterior:
     diagnostics = {"pareto_k": pareto_k(log_w), "effective_size": effective_size(log_w)}
     message = "interrupted: these draws of the adaptation were also used to fit the proposal, so no error is stated"
     evidence = float(log_sum_exp(log_w))
-    return _posterior(target, pool.z, log_w, evidence, math.inf, "interrupted", diagnostics, message)
+    return _posterior(
+        target, pool.z, log_w, pool.log_likelihood, evidence, math.inf, "interrupted", diagnostics, message
+    )
 
 
 def _posterior(
     target: Target,
     z: Floats,
     log_weights: Floats,
+    log_likelihood: Floats,
     log_evidence: float,
     error: float,
     method: str,
@@ -218,10 +260,13 @@ def _posterior(
     kept = np.isfinite(log_weights)
     if not kept.any():
         raise ValueError("no draw has a positive likelihood: raise maxfev, or give points near a mode as start=")
+    x = target.parameters(z[kept])
     return Posterior(
         names=target.prior.names,
-        draws=target.parameters(z[kept]),
+        draws=target.prior.gathered(x, normalise(log_weights[kept])),
         log_weights=log_weights[kept],
+        log_likelihood=log_likelihood[kept],
+        log_prior=target.prior.parameter_log_density(x),
         log_evidence=log_evidence,
         log_evidence_error=error,
         n_evaluations=target.n_evaluations,

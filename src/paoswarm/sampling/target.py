@@ -41,6 +41,8 @@ class Target:
         self.prior = read_prior(prior)
         self.dim = self.prior.dim
         self.is_box = self.prior.is_box
+        self.walled = self.prior.walled
+        self.circle = self.prior.circle
         self.maxfev = maxfev
         self.n_evaluations = 0
         self.n_failed = 0

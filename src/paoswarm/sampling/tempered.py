@@ -1,10 +1,11 @@
 r"""Tempered sequential Monte Carlo, waste-free, with a plan that is adapted once and then frozen.
 
-From prior to posterior by :math:`\pi_t \propto p\,L^{\beta_t}`, :math:`0 = \beta_0 < \dots < \beta_T = 1`. At each
-stage the states are weighted by :math:`L^{\beta_t - \beta_{t-1}}`, a few are drawn by weight as starts of chains, each
-makes ``steps - 1`` moves that leave :math:`\pi_t` invariant, and *all* states are kept (Dau and Chopin, 2022), rejected
-proposals too: a move from z that proposes z' with probability of acceptance :math:`\alpha` counts as :math:`\alpha`
-of z' and :math:`1 - \alpha` of z, its expectation. The product of the mean weights estimates the evidence.
+From prior to posterior by :math:`\pi_t \propto p\,L^{\beta_t}`, :math:`0 = \beta_0 < \dots < \beta_T = 1`; a `Bridge`
+makes any proposal take the place of the prior. At each stage the states are weighted by
+:math:`L^{\beta_t - \beta_{t-1}}`, a few are drawn by weight as starts of chains, each makes ``steps - 1`` moves that
+leave :math:`\pi_t` invariant, and *all* states are kept (Dau and Chopin, 2022), rejected proposals too: a move from z
+that proposes z' with probability of acceptance :math:`\alpha` counts as :math:`\alpha` of z' and :math:`1 - \alpha` of
+z, its expectation. The product of the mean weights estimates the evidence.
 
 The first pass chooses temperatures, references and steps from its own states and records them: a `Plan`. A second pass
 with the plan has nothing left to choose, and its evidence is exactly unbiased. It runs as several *swarms* that share
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,14 +31,16 @@ from paoswarm.core.weights import (
     normalise,
     systematic,
 )
-from paoswarm.sampling.kernels import Moved, State, Step, correlated, move
+from paoswarm.sampling.circle import Circle
+from paoswarm.sampling.kernels import Moved, State, Step, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import SIZES, Mixture, fit
-from paoswarm.sampling.target import Target
 
 RHO = np.array([0.0, 0.5, 0.8, 0.92, 0.97, 0.99])  # correlations between which the moves choose at random
 _PATIENCE = 2  # numbers of components in a row that may fail to help
 _FLOOR = 0.1  # of the moves are made whatever the scores say
 _FIT_POINTS = 2000
+_AGREEMENT = 0.7  # standard deviation of the swarms' log evidence up to which their mean has a normal error
+_STUCK = 0.01  # acceptance below which chains forget nothing
 
 
 class Stage(NamedTuple):
@@ -55,6 +58,19 @@ class Stage(NamedTuple):
 Plan = tuple[Stage, ...]
 
 
+class Path(Unnormalised, Protocol):
+    """What leads to the posterior: a prior that can be drawn from, and a likelihood (`Target` or `Bridge`)."""
+
+    circle: Circle | None  # which coordinates are periodic
+
+    @property
+    def n_left(self) -> int:
+        """Likelihood evaluations that may still be made."""
+
+    def draw_prior(self, n: int, rng: np.random.Generator) -> Floats:
+        """``n`` independent draws."""
+
+
 class TemperedResult(NamedTuple):
     """What a pass of `tempered` has found.
 
@@ -65,6 +81,8 @@ class TemperedResult(NamedTuple):
     log_weights : array (n,)
         They sum to the evidence. A swarm's weight is its own evidence, a state's share of it the probability of having
         been accepted.
+    log_likelihood : array (n,)
+        The likelihood of the path at the draws: for a `Bridge` a ratio of densities.
     log_evidence, log_evidence_error : float
         In a pass with a plan the evidence (not its logarithm) is unbiased, and the error is the standard deviation of
         the Student-t law that the swarms' disagreement implies. Infinite in a first or an interrupted pass.
@@ -79,6 +97,7 @@ class TemperedResult(NamedTuple):
 
     draws: Floats
     log_weights: Floats
+    log_likelihood: Floats
     log_evidence: float
     log_evidence_error: float
     plan: Plan
@@ -107,7 +126,7 @@ class _Cloud(NamedTuple):
 
 
 def tempered(
-    target: Target,
+    target: Path,
     rng: np.random.Generator,
     plan: Plan | None = None,
     *,
@@ -123,7 +142,7 @@ def tempered(
 
     Parameters
     ----------
-    target : Target
+    target : Target or Bridge
         Prior and likelihood; its ``maxfev`` is kept to.
     plan : tuple of Stage, optional
         The plan of an earlier pass. Without one this pass adapts: its evidence is only consistent, and has no error.
@@ -154,7 +173,7 @@ def tempered(
         )
     swarms = 1 if plan is None else swarms
     each = max(chains // swarms, 1)
-    cost = swarms * (steps + (0 if plan is None else len(plan) * (steps - 1)))  # for one chain in each swarm
+    cost = pass_cost(plan or (), steps, swarms)  # for one chain in each swarm
     if plan is not None:
         each = max(min(each, target.n_left // cost), 1)
     if each * cost > target.n_left:
@@ -187,7 +206,25 @@ def tempered(
     return _result(cloud, 1.0 - beta, tuple(made) if plan is None else plan, complete, notes, swarms * each, steps)
 
 
-def _prior_cloud(target: Target, swarms: int, n: int, rng: np.random.Generator) -> _Cloud:
+def pass_cost(plan: Plan, steps: int = 20, swarms: int = 8) -> int:
+    """Likelihood evaluations that the smallest pass with the plan needs."""
+    return swarms * (steps + len(plan) * (steps - 1))
+
+
+def doubt(made: TemperedResult) -> str:
+    """Why the error of a pass with a plan cannot be trusted; empty where it can."""
+    spread = float(np.std(made.diagnostics["swarm_log_evidence"], ddof=1))
+    stuck = float(np.min(made.diagnostics["acceptance"]))
+    if not made.complete:
+        return "the budget ended before the posterior was reached; raise maxfev"
+    if not spread < _AGREEMENT:
+        return f"independent swarms disagree about the log evidence (standard deviation {spread:.2g}); raise maxfev"
+    if stuck < _STUCK:
+        return f"hardly any move was accepted at one of the temperatures ({stuck:.1%}); raise maxfev"
+    return ""
+
+
+def _prior_cloud(target: Path, swarms: int, n: int, rng: np.random.Generator) -> _Cloud:
     z = target.draw_prior(swarms * n, rng)
     log_likelihood = target.log_likelihood(z).reshape(swarms, n)
     return _Cloud(z.reshape(swarms, n, -1), np.full((swarms, n), -math.log(n)), log_likelihood, np.zeros(swarms))
@@ -233,7 +270,7 @@ def _drawn(z: Floats, weights: Floats, rng: np.random.Generator) -> tuple[Floats
 
 
 def _advance(
-    target: Target,
+    target: Path,
     cloud: _Cloud,
     rise: float,
     stage: Stage,
@@ -280,12 +317,12 @@ def _advance(
 
 
 def _moved(
-    state: State, target: Target, stage: Stage, step: Step, jump: float, rng: np.random.Generator
+    state: State, target: Path, stage: Stage, step: Step, jump: float, rng: np.random.Generator
 ) -> tuple[State, Moved]:
     """One move of all chains, each by the reference of its group."""
     groups = np.array_split(np.arange(len(state.z)), len(stage.references))
     parts = [
-        move(state.take(group), target, stage.beta, reference, step.take(group), rng, jump=jump)
+        move(state.take(group), target, stage.beta, reference, step.take(group), rng, jump=jump, circle=target.circle)
         for group, reference in zip(groups, stage.references, strict=True)
     ]
     news, dids = zip(*parts, strict=True)
@@ -332,4 +369,13 @@ def _result(
     )
     diagnostics |= {"swarm_log_evidence": by_swarm, "chains": chains, "steps": steps}
     counts = log_weights > -np.inf
-    return TemperedResult(cloud.z[counts], log_weights[counts], log_mean(by_swarm), error, plan, complete, diagnostics)
+    return TemperedResult(
+        cloud.z[counts],
+        log_weights[counts],
+        cloud.log_likelihood[counts],
+        log_mean(by_swarm),
+        error,
+        plan,
+        complete,
+        diagnostics,
+    )

@@ -1,0 +1,213 @@
+"""A posterior at a glance: every parameter alone and against every other, drawn through ArviZ."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from paoswarm.core.random import Seed
+from paoswarm.core.walled import Floats
+
+if TYPE_CHECKING:
+    from paoswarm.sampling.posterior import Posterior
+
+_MOST = 10  # parameters in one picture
+_DOTS = 2000  # draws in one panel
+_SHARES = (0.95, 0.5)  # of the posterior inside the contours
+_BINS = 100  # per side of the grid on which contours are drawn
+_FEWEST = 10  # effective draws of which a density can be drawn
+
+
+def corner(
+    posterior: Posterior,
+    *,
+    names: Sequence[str] | None = None,
+    truth: Mapping[str, float] | ArrayLike | None = None,
+    rng: Seed = 0,
+) -> NDArray[Any]:
+    """A posterior at a glance: every parameter alone and against every other.
+
+    Drawn through ArviZ's ``plot_pair``: needs ``pip install 'paoswarm[posterior]'``. On the diagonal are the marginal
+    density with its 95 % interval, mean and standard deviation; below it draws, and contours that hold 50 % and 95 %.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    names : list of str, optional
+        The parameters to show, ten at most; all unless given.
+    truth : dict or array, optional
+        Values to mark, by name or in the order of the parameters shown; leave out or NaN what has none.
+    rng : int, Generator, SeedSequence or None
+        Seed of the choice of draws.
+
+    Returns
+    -------
+    array (k, k) of matplotlib Axes
+        Those above the diagonal are switched off. The figure is ``axes[0, 0].figure``.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> posterior = ps.sample(lambda x: -(x**2).sum(), {"a": (-5, 5), "b": (-5, 5)}, rng=1)  # doctest: +SKIP
+    >>> axes = ps.plot.corner(posterior, truth={"a": 0})  # doctest: +SKIP
+    """
+    shown = _chosen(posterior.names, names)
+    marks = _marks(posterior.names, shown, truth)
+    if posterior.effective_size < _FEWEST:
+        raise ValueError(
+            f"{posterior.effective_size:.1f} effective draws are too few to draw densities; {_FEWEST} are needed"
+        )
+    plots, colour = _load()
+    k = len(shown)
+    side = min(max(9 / k, 1.35), 2.4)  # inches of a panel
+    small = min(max(4.2 * side, 7.0), 9.0)  # points of a letter
+    matrix = plots.plot_pair(
+        posterior.to_datatree(min(int(posterior.effective_size), _DOTS), rng),
+        var_names=shown,
+        backend="matplotlib",
+        triangle="lower",
+        marginal_kind="kde",
+        visuals={
+            "scatter": {"size": side, "alpha": 0.25, "color": colour},
+            "dist": {"color": colour},
+            **dict.fromkeys(("credible_interval", "point_estimate", "point_estimate_text"), False),
+        },
+        figure_kwargs={"figsize": (k * side + 0.7, k * side + 0.5), "layout": "constrained"},
+    )
+    axes: NDArray[Any] = np.atleast_2d(matrix.viz["plot"].values)
+    columns = [posterior.names.index(name) for name in shown]
+    mean, std, interval = posterior.mean(), posterior.std(), np.stack(posterior.interval(0.95))
+    for i, column in enumerate(columns):
+        own = axes[i, i]
+        _make_room(own, marks[i])
+        own.set_ylim(bottom=0)
+        own.set_ylabel("")
+        own.set_title(_rounded(mean[column], std[column]), fontsize=small)
+        for end in interval[:, column]:
+            own.axvline(end, color="0.4", lw=0.8, ls="--")
+        for j, ax in enumerate(axes[i, :i]):
+            ax.set_ylim(own.get_xlim())
+            _contours(ax, posterior, columns[j], column, colour)
+            if np.isfinite(marks[i]):
+                ax.axhline(marks[i], color="C3", lw=1)
+        if np.isfinite(marks[i]):
+            for ax in axes[i:, i]:
+                ax.axvline(marks[i], color="C3", lw=1)
+    _tidy(axes, side, small)
+    return axes
+
+
+def _chosen(known: Sequence[str], names: Sequence[str] | None) -> list[str]:
+    """The parameters to show."""
+    shown = list(known if names is None else [names] if isinstance(names, str) else names)
+    _all_known("names", shown, known)
+    if len(set(shown)) < len(shown) or not shown:
+        raise ValueError(f"names must be one or more different parameters, got {shown}")
+    if len(shown) > _MOST:
+        raise ValueError(
+            f"{len(shown)} parameters are too many for one picture; choose up to {_MOST} by names=, "
+            f"of {', '.join(map(repr, known))}"
+        )
+    return shown
+
+
+def _all_known(what: str, names: Iterable[str], known: Sequence[str]) -> None:
+    if wrong := [name for name in names if name not in known]:
+        raise ValueError(f"{what}: there is no parameter {wrong[0]!r}; there are {', '.join(map(repr, known))}")
+
+
+def _marks(known: Sequence[str], shown: Sequence[str], truth: Mapping[str, float] | ArrayLike | None) -> Floats:
+    """The value to mark of every parameter shown; NaN for none."""
+    if truth is None:
+        return np.full(len(shown), np.nan)
+    if isinstance(truth, Mapping):
+        _all_known("truth", truth, known)
+        return np.array([float(truth.get(name, np.nan)) for name in shown])
+    marks = np.asarray(truth, dtype=float)
+    if marks.shape != (len(shown),):
+        raise ValueError(f"truth must be one number for each of {list(shown)}, got shape {marks.shape}")
+    return marks
+
+
+def _load() -> tuple[Any, str]:
+    """ArviZ's plots, and the colour in which to draw."""
+    try:
+        with warnings.catch_warnings():  # of what older versions of ArviZ use of matplotlib
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(ModuleNotFoundError):
+                import matplotlib.style.core  # noqa: F401  arviz-plots to 1.1 fails without, since matplotlib 3.11
+            import arviz_plots
+            import arviz_plots.backend.matplotlib
+            from matplotlib.colors import to_hex
+    except ImportError as error:
+        raise ImportError("plot.corner needs arviz-plots and matplotlib; pip install 'paoswarm[posterior]'") from error
+    return arviz_plots, to_hex("C0")  # ArviZ makes numbers of "C0", of which matplotlib warns
+
+
+def _make_room(ax: Any, mark: float) -> None:
+    """Settle the limits of a column so that its mark is inside."""
+    low, high = ax.get_xlim()
+    edge = 0.05 * (high - low)
+    ax.set_xlim(np.fmin(low, mark - edge), np.fmax(high, mark + edge))
+
+
+def _contours(ax: Any, posterior: Posterior, i: int, j: int, colour: str) -> None:
+    """Lines of equal density that hold the given shares of the posterior of two parameters."""
+    from scipy.ndimage import gaussian_filter
+
+    limits = np.array([ax.get_xlim(), ax.get_ylim()])
+    x, y = posterior.draws[:, i], posterior.draws[:, j]
+    counts, across, up = np.histogram2d(x, y, _BINS, limits, weights=posterior.weights)
+    # Scott's rule for two dimensions, in bins.
+    bins = np.ptp(limits, axis=1) / _BINS
+    density = gaussian_filter(
+        counts, posterior.std()[[i, j]] * posterior.effective_size ** (-1 / 6) / bins, mode="constant"
+    )
+    held = np.sort(density, axis=None)[::-1]
+    levels = np.unique([held[np.searchsorted(np.cumsum(held), share * held.sum())] for share in _SHARES])
+    middles = [0.5 * (edges[1:] + edges[:-1]) for edges in (across, up)]
+    ax.contour(*middles, density.T, levels=levels, colors=colour, linewidths=[0.8, 1.2])
+
+
+def _rounded(mean: float, std: float) -> str:
+    """``mean ± std`` with two digits of the deviation."""
+    if std <= 0:
+        return f"{mean:.6g}"
+    digits = 1 - math.floor(math.log10(std))
+    if -2 <= digits <= 4:
+        mean, std, decimals = round(mean, digits) + 0.0, round(std, digits), max(digits, 0)
+        return f"{mean:.{decimals}f} ± {std:.{decimals}f}"
+    power = math.floor(math.log10(max(abs(mean), std)))
+    digits += power
+    mean, std = mean / 10.0**power, std / 10.0**power
+    return rf"$({round(mean, digits) + 0.0:.{digits}f} \pm {std:.{digits}f})\,10^{{{power}}}$"
+
+
+def _tidy(axes: NDArray[Any], side: float, small: float) -> None:
+    """Few and small ticks, with labels at the left and the bottom alone."""
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+    axes[0, 0].figure.align_ylabels(axes[1:, 0])
+    for (row, column), ax in np.ndenumerate(axes):
+        if column > row:
+            continue
+        ax.tick_params(labelsize=small - 1)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(3, prune="both"))
+            formatter = ScalarFormatter(useMathText=True)
+            formatter.set_powerlimits((-3, 4))
+            axis.set_major_formatter(formatter)
+            axis.label.set_size(min(small, 130 * side / max(len(axis.label.get_text()), 1)))  # as long as the panel
+            axis.get_offset_text().set_size(small - 1)
+        ax.xaxis.get_offset_text().set_visible(row == len(axes) - 1)
+        if column == row:
+            ax.tick_params(axis="y", left=False, labelleft=False)
+        if column > 0 or row == 0:
+            ax.tick_params(axis="y", labelleft=False)
+            ax.yaxis.get_offset_text().set_visible(False)
