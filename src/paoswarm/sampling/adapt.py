@@ -30,6 +30,7 @@ _WIDER = 1.2  # and its scale
 _STARTS = 16  # of climbs
 _STAGES = 60  # at most
 _RESERVE = 0.35  # of the budget, kept for production
+_RESERVE_AGAIN = 0.6  # of what is left after a production that went badly
 _HEAVY = 0.05  # share of all weight that makes a point worth a climb
 _CLIMBS_AGAIN = 4  # times at most
 
@@ -169,7 +170,7 @@ def improve(
 ) -> Frozen:
     """Adapt further, with the draws of a production that went badly in the pool, and freeze anew."""
     frozen.pool.add(frozen.proposal, draws, target.log_prior(draws), log_likelihood)
-    return _refine(target, frozen, n_effective, int(_RESERVE * target.n_left), rng, None)
+    return _refine(target, frozen, n_effective, int(_RESERVE_AGAIN * target.n_left), rng, None)
 
 
 def _draw(target: Target, pool: Pool, source: Density, n: int, rng: np.random.Generator) -> None:

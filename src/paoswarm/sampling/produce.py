@@ -38,7 +38,7 @@ class Production(NamedTuple):
 
 
 def produce(
-    target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator, *, attempts: int = 3
+    target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator, *, attempts: int = 2
 ) -> tuple[Production, Frozen]:
     """Draw until about ``n_effective`` effective draws are there, or the budget is spent.
 

@@ -20,7 +20,7 @@ from paoswarm.sampling.mixture import Density
 Mask = NDArray[np.bool_]
 
 _GAIN = 0.1  # mean log density by which a normal law must fit better on the line
-_FARTHEST = 8.2  # where z is 1 to the last bit
+_FARTHEST = 8.2  # beyond, z is 1 to the last bit
 
 
 class Warped(NamedTuple):
@@ -36,9 +36,10 @@ class Warped(NamedTuple):
         return np.where(inside, self.density.log_density(y) - _log_slope(y[:, self.which]).sum(axis=1), -np.inf)
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
-        """``n`` draws."""
+        """``n`` draws; what would round to a wall is left outside, where the density is zero as well."""
         z = self.density.sample(n, rng, stratified)
-        z[:, self.which] = ndtr(z[:, self.which]) - ndtr(-z[:, self.which])
+        y = z[:, self.which]
+        z[:, self.which] = np.where(np.abs(y) < _FARTHEST, ndtr(y) - ndtr(-y), y)
         return z
 
 
