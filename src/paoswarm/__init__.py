@@ -24,9 +24,11 @@ from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import History, Result
 from paoswarm.optimize.stopping import Status
+from paoswarm.resume import resume
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import Periodic
 from paoswarm.sampling.sample import sample
+from paoswarm.storage.store import Store
 from paoswarm.study.audit import centre_bias
 from paoswarm.study.study import Study
 
@@ -51,6 +53,7 @@ __all__ = [
     "Result",
     "Status",
     "StepLaw",
+    "Store",
     "Study",
     "Swarm",
     "Transition",
@@ -61,6 +64,7 @@ __all__ = [
     "noise",
     "plot",
     "problems",
+    "resume",
     "sample",
     "schedules",
     "transition",

@@ -6,12 +6,15 @@
     $ paoswarm study bbob --dims 2 5 10
     $ paoswarm study my-study.toml --out my-study
     $ paoswarm audit PAO PSO
+    $ paoswarm resume run.paoswarm --fun package.module:function
+    $ paoswarm watch run.paoswarm
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import sys
 import warnings
 from collections.abc import Sequence
@@ -19,6 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from paoswarm.resume import resume
+from paoswarm.storage.watch import watch
 from paoswarm.study import presets
 from paoswarm.study.audit import audit_study, check_runs, final_errors, judge
 from paoswarm.study.config import ConfigurationError, method_named, read_study
@@ -42,13 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"paoswarm: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\npaoswarm: interrupted; finished cells are kept, the same command goes on from there", file=sys.stderr)
+        print(f"\npaoswarm: interrupted{options.kept}", file=sys.stderr)
         return 130
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paoswarm", description="Benchmark studies of particle swarms.")
+    parser = argparse.ArgumentParser(
+        prog="paoswarm", description="Studies and stored runs of particle swarms."
+    )
     commands = parser.add_subparsers(required=True, metavar="command")
     study = commands.add_parser("study", help="run a benchmark study and write its report")
     study.add_argument("study", help="'paper', 'bbob' or a TOML file")
@@ -70,6 +77,21 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("--out", type=Path, help="folder that keeps the runs, so that an interrupted audit goes on")
     audit.add_argument("--workers", type=int, default=-1, help="processes (default: one per core)")
     audit.set_defaults(run=_audit)
+    for command in (study, audit):
+        command.set_defaults(kept="; finished cells are kept, the same command goes on from there")
+    again = commands.add_parser("resume", help="go on with a run that was stored")
+    again.add_argument("store", type=Path, help="the file that was store= of minimize or sample")
+    again.add_argument("--fun", required=True, metavar="MODULE:FUNCTION", help="the objective, as it is imported")
+    again.add_argument("--maxiter", type=int, help="another limit of generations")
+    again.add_argument("--maxfev", type=int, help="another limit of evaluations")
+    again.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after so many seconds")
+    again.add_argument("--workers", type=int, help="processes (default: as many as before)")
+    again.set_defaults(run=_resume, kept="; evaluations are kept, the same command goes on from there")
+    look = commands.add_parser("watch", help="show how a stored run is getting on")
+    look.add_argument("store", type=Path, help="its file")
+    look.add_argument("--once", action="store_true", help="only as it stands now")
+    look.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="between two looks (default: 1)")
+    look.set_defaults(run=_watch, kept="")
     return parser
 
 
@@ -137,6 +159,38 @@ def _audit(options: argparse.Namespace) -> None:
         results = study.run(options.out or nowhere, workers=options.workers, progress=sys.stderr.isatty())
     for name in methods:
         print(judge(final_errors(results), name, name))
+
+
+def _resume(options: argparse.Namespace) -> None:
+    given = {name: getattr(options, name) for name in ("maxiter", "maxfev", "time_limit", "workers")}
+    changes = {name: value for name, value in given.items() if value is not None}
+    print(resume(options.store, _imported(options.fun), **changes, progress=sys.stderr.isatty()))
+
+
+def _imported(name: str) -> Any:
+    """``package.module:function``, from the present folder or from what is installed."""
+    module, colon, function = name.partition(":")
+    if not (module and colon and function):
+        raise ConfigurationError(f"--fun is package.module:function, got {name!r}")
+    sys.path.insert(0, "")
+    found = importlib.import_module(module)
+    for part in function.split("."):
+        if not hasattr(found, part):
+            raise ConfigurationError(f"--fun: there is no {part!r} in {found.__name__}")
+        found = getattr(found, part)
+    return found
+
+
+def _watch(options: argparse.Namespace) -> None:
+    shown = 0
+
+    def show(text: str) -> None:
+        nonlocal shown
+        back = f"\x1b[{shown}A\x1b[J" if shown and sys.stdout.isatty() else ""
+        print(f"{back}{text}", flush=True)
+        shown = text.count("\n") + 1
+
+    watch(options.store, once=options.once, every=options.every, show=show)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ class Failure(NamedTuple):
     reason: str
 
 
-class _Failed(NamedTuple):
+class Failed(NamedTuple):
     """Stands in for a value; crosses process boundaries."""
 
     reason: str
@@ -52,8 +52,19 @@ class _Failed(NamedTuple):
     error: BaseException | None = None
 
 
+Answers = list[float | Failed] | Floats
+
+
 class Evaluator:
-    """Evaluate points with the user's function; a context manager, since it may own worker processes."""
+    """Evaluate points with the user's function; a context manager, since it may own worker processes.
+
+    Attributes
+    ----------
+    replayed : bool
+        Whether the latest values were all known from an earlier run; never so here, see `paoswarm.optimize.recorded`.
+    """
+
+    replayed = False
 
     def __init__(self, fun: Objective, *, vectorized: bool = False, workers: Any = 1) -> None:
         if not callable(fun):
@@ -117,7 +128,6 @@ class Evaluator:
         for part in parts:
             some, interrupted = self._values(part, deadline)
             values.append(some)
-            self._checked = not self._vectorized or len(part) not in (1, d)
             if interrupted:
                 break
         return np.concatenate(values), interrupted
@@ -147,35 +157,70 @@ class Evaluator:
             )
 
     def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, bool]:
-        interrupted = False
-        if self._pool is not None:
-            size = max(1, math.ceil(len(x) / (4 * self._processes)))
-            chunks = [x[i : i + size] for i in range(0, len(x), size)]
-            try:
-                answers: Any = [a for part in self._pool.map(_call_in_worker, chunks) for a in part]
-            except BrokenExecutor as error:
-                raise WorkerDied(
-                    "a worker process died: fun crashed it, ran out of memory, called os._exit, or could not be "
-                    "imported there (define it in a module and guard the script with if __name__ == '__main__')"
-                ) from error
-        elif self._map is not None:
-            answers = list(self._map(_Row(self._fun, self._vectorized).evaluate, list(x.copy())))
-            if len(answers) != len(x):
-                raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one each")
-        elif self._vectorized:
-            answers = _call_vectorized(self._fun, x)
-        else:
-            answers, interrupted = _call_rows(self._fun, x, deadline)
-        if isinstance(answers, np.ndarray):
-            values: Floats = answers
-        else:
-            values = np.array([np.nan if isinstance(a, _Failed) else a for a in answers], dtype=float)
-        if has_nan(values):
-            for i in np.flatnonzero(np.isnan(values)).tolist():
-                self._fail(x[i], answers[i] if isinstance(answers[i], _Failed) else _Failed("returned NaN"))
+        answers, interrupted = self._answers(x, deadline)
+        values, failed = sort_out(answers)
+        self._count(x, failed)
+        self._trust(x)
         return values, interrupted
 
-    def _fail(self, x: Floats, failed: _Failed) -> None:
+    def _answers(
+        self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
+    ) -> tuple[Answers, bool]:
+        """What the function says of as many rows as time allows, and whether an interrupt came.
+
+        ``finished(first, answers)`` is told of consecutive rows as soon as they are known: of one row at a time, of
+        what a worker process has done, or of what a map-like gives out.
+        """
+        if self._pool is not None:
+            return self._answers_of_pool(x, finished), False
+        if self._map is not None:
+            answers: Any = []
+            for answer in self._map(_Row(self._fun, self._vectorized).evaluate, list(x.copy())):
+                answers.append(answer)
+                if finished is not None and len(answers) <= len(x):
+                    finished(len(answers) - 1, [answer])
+            if len(answers) != len(x):
+                raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one each")
+            return answers, False
+        if not self._vectorized:
+            return _call_rows(self._fun, x, deadline, finished)
+        answers = _call_vectorized(self._fun, x)
+        if finished is not None:
+            finished(0, answers)
+        return answers, False
+
+    def _answers_of_pool(self, x: Floats, finished: Callable[[int, Answers], None] | None) -> Answers:
+        size = max(1, math.ceil(len(x) / (4 * self._processes)))
+        answers: list[Any] = [None] * len(x)
+        broken: BaseException | None = None
+        try:
+            tasks = {self._pool.submit(_call_in_worker, x[i : i + size]): i for i in range(0, len(x), size)}
+            for task in as_completed(tasks):
+                first = tasks[task]
+                if isinstance(task.exception(), BrokenExecutor):
+                    broken = task.exception()  # others may be done all the same
+                    continue
+                answers[first : first + size] = task.result()
+                if finished is not None:
+                    finished(first, task.result())
+        except BrokenExecutor as error:
+            broken = error
+        if broken is not None:
+            raise WorkerDied(
+                "a worker process died: fun crashed it, ran out of memory, called os._exit, or could not be "
+                "imported there (define it in a module and guard the script with if __name__ == '__main__')"
+            ) from broken
+        return answers
+
+    def _trust(self, x: Floats) -> None:
+        """The form of the answers for ``x`` was right: as many points as unknowns prove nothing of a vectorised one."""
+        self._checked = self._checked or not self._vectorized or len(x) not in (1, x.shape[1])
+
+    def _count(self, x: Floats, failed: dict[int, Failed]) -> None:
+        for i in sorted(failed):
+            self._fail(x[i], failed[i])
+
+    def _fail(self, x: Floats, failed: Failed) -> None:
         if failed.wrong_form and not self._checked:
             raise TypeError(f"{failed.reason}; at x = {x}")
         if failed.raised:
@@ -186,23 +231,41 @@ class Evaluator:
             self.failures.append(Failure(x.copy(), failed.reason))
 
 
-def _call_rows(fun: Objective, x: Floats, deadline: float | None) -> tuple[list[float | _Failed], bool]:
-    answers: list[float | _Failed] = []
+def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
+    """Values, NaN where a point failed, and how."""
+    failed: dict[int, Failed] = {}
+    if isinstance(answers, np.ndarray):
+        values: Floats = answers
+    else:
+        values = np.array([np.nan if isinstance(a, Failed) else a for a in answers], dtype=float)
+    if has_nan(values):
+        for i in np.flatnonzero(np.isnan(values)).tolist():
+            answer = answers[i]
+            failed[i] = answer if isinstance(answer, Failed) else Failed("returned NaN")
+    return values, failed
+
+
+def _call_rows(
+    fun: Objective, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
+) -> tuple[list[float | Failed], bool]:
+    answers: list[float | Failed] = []
     try:
         for row in x.copy():
             if deadline is not None and answers and time.monotonic() >= deadline:
                 break
             answers.append(_call_one(fun, row))
+            if finished is not None:
+                finished(len(answers) - 1, answers[-1:])
     except KeyboardInterrupt:
         return answers, True
     return answers, False
 
 
-def _call_one(fun: Objective, row: Floats) -> float | _Failed:
+def _call_one(fun: Objective, row: Floats) -> float | Failed:
     try:
         answer = fun(row)
     except Exception as error:
-        return _Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)
+        return Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)
     if isinstance(answer, float):  # includes numpy.float64
         return float(answer)
     try:
@@ -211,15 +274,15 @@ def _call_one(fun: Objective, row: Floats) -> float | _Failed:
         number = np.asarray(None)
     if number.size == 1 and number.dtype.kind in "fiub":  # not an int too large for a float
         return float(number.reshape(())[()])
-    return _Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
+    return Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
 
 
-def _call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | _Failed]:
+def _call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
     try:
         answer = fun(x.copy())
     except Exception as error:
         if len(x) == 1:
-            return [_Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)]
+            return [Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)]
         # One bad point must not cost the others: find it by asking one at a time.
         return [answer for row in x for answer in _call_vectorized(fun, row[None])]
     try:
@@ -235,7 +298,7 @@ def _call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | _Failed
         reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
     elif values.ndim == 0 and values.dtype.kind in "fiub":
         reason += "; is it written for a single point? Then leave out vectorized=True"
-    return [_Failed(reason, wrong_form=True)] * len(x)
+    return [Failed(reason, wrong_form=True)] * len(x)
 
 
 def _describe(answer: Any) -> str:
@@ -251,16 +314,16 @@ class _Row(NamedTuple):
     fun: Objective
     vectorized: bool
 
-    def evaluate(self, row: Floats) -> float | _Failed:
+    def evaluate(self, row: Floats) -> float | Failed:
         """The value at a row."""
         if not self.vectorized:
             return _portable([_call_one(self.fun, row)])[0]
         return _portable(list(_call_vectorized(self.fun, row[None])))[0]
 
 
-def _portable(answers: list[float | _Failed]) -> list[float | _Failed]:
+def _portable(answers: list[float | Failed]) -> list[float | Failed]:
     """Exceptions stay behind: not all of them survive the journey between processes."""
-    return [a._replace(error=None) if isinstance(a, _Failed) else float(a) for a in answers]
+    return [a._replace(error=None) if isinstance(a, Failed) else float(a) for a in answers]
 
 
 _worker: tuple[Objective, bool] | None = None  # the function, sent once to each worker process
@@ -272,7 +335,7 @@ def _install(fun: Objective, vectorized: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
 
 
-def _call_in_worker(x: Floats) -> list[float | _Failed]:
+def _call_in_worker(x: Floats) -> list[float | Failed]:
     assert _worker is not None
     fun, vectorized = _worker
     return _portable(list(_call_vectorized(fun, x) if vectorized else _call_rows(fun, x, None)[0]))

@@ -20,6 +20,7 @@ class Ends(NamedTuple):
     status: NDArray[np.int64]
     nit: NDArray[np.int64]
     nfev: NDArray[np.int64]
+    deadline: float | None  # what is left of the time
 
 
 def solve(
@@ -42,6 +43,8 @@ def solve(
         while True:
             outcome = _Outcome(moved=False) if started else _generation(optimizer, evaluate, limits, active)
             started = False
+            if evaluate.replayed:  # what was recorded earlier takes no time of this call
+                limits = limits.restarted()
             swarm = optimizer.swarm
             assert swarm is not None
             if limits.stagnation is not None:
@@ -60,7 +63,7 @@ def solve(
                     status = np.where(status == 0, reason, status)
             nit, nfev = np.where(going, done, nit), np.where(going, optimizer.nfev, nfev)
             if status.all():
-                return Ends(status, nit, nfev)
+                return Ends(status, nit, nfev, limits.deadline)
             active = status == 0
     except (KeyboardInterrupt, WorkerDied) as error:
         if optimizer.swarm is None:
@@ -68,7 +71,7 @@ def solve(
         going = status == 0
         nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
         end = Status.CRASHED if isinstance(error, WorkerDied) else Status.INTERRUPTED
-        return Ends(np.where(going, end, status), nit, nfev)
+        return Ends(np.where(going, end, status), nit, nfev, limits.deadline)
 
 
 def _improved(swarm: Swarm, last: Swarm | None) -> Any:

@@ -235,7 +235,8 @@ def _gather(
         histories.append(np.pad(best, ((0, 0), (0, length - best.shape[-1])), mode="edge"))
     states = [block.optimizer.swarm for block in blocks if block.optimizer.swarm is not None]
     swarm = map_runs(lambda *arrays: np.concatenate(arrays), *states)
-    status, nit, nfev = (np.concatenate(column) for column in zip(*(b.ends for b in blocks if b.ends), strict=True))
+    ends = [(block.ends.status, block.ends.nit, block.ends.nfev) for block in blocks if block.ends]
+    status, nit, nfev = (np.concatenate(column) for column in zip(*ends, strict=True))
     n_failed = np.concatenate([block.optimizer.n_failed for block in blocks])
     counts = zip(status.tolist(), n_failed.tolist(), nfev.tolist(), strict=True)
     return ManyResult(

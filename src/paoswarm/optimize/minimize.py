@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,11 @@ from paoswarm.optimize.loop import solve
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import polish as polish_best
 from paoswarm.optimize.progress import open_bar
+from paoswarm.optimize.recorded import described, open_evaluator
 from paoswarm.optimize.result import Recorder, Result, current_result, describe
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.storage.journal import Journal
+from paoswarm.storage.store import Store
 
 
 def minimize(
@@ -46,6 +50,7 @@ def minimize(
     polish: bool = False,
     store_swarms: bool = False,
     rng: Seed = None,
+    store: Any = None,
 ) -> Result:
     """Find the minimum of a black-box function in a box.
 
@@ -102,6 +107,11 @@ def minimize(
         Keep every generation's swarm in ``history.swarms``. Off by default: it takes memory.
     rng : int, Generator, SeedSequence or None
         Seed. The same seed gives the same result with any ``workers``.
+    store : path or Store, optional
+        A file that keeps every evaluation as soon as it is made. The same call again goes on where an earlier one was
+        killed, interrupted or ended, with the result of a run that never stopped; of a finished run it returns the
+        result without calling ``fun``. ``callback`` is not called for generations that are only repeated, and
+        ``time_limit`` does not count them. See `resume`, and `Store` for the choice between safety and speed.
 
     Returns
     -------
@@ -132,6 +142,10 @@ def minimize(
     if polish and reevaluate:
         raise ValueError("polish=True would trust single noisy values: leave it out where reevaluate is used")
     check_seed(rng)  # a list would make a batch of an Optimizer
+    seed: Any = None
+    if store is not None:
+        store = Store.of(store)
+        rng, seed = store.seeded(rng)
     optimizer = Optimizer(
         bounds,
         method=method,
@@ -142,7 +156,7 @@ def minimize(
         reevaluate=reevaluate,
         rng=rng,
     )
-    limits = limits.starting_with(optimizer.n_to_start)
+    wanted = limits = limits.starting_with(optimizer.n_to_start)
     if polish and limits.maxfev is not None:  # set some evaluations aside
         aside = min(20 * (len(optimizer.lower) + 1), max(0, limits.maxfev - optimizer.n_to_start) // 4)
         limits = limits._replace(maxfev=limits.maxfev - aside)
@@ -150,8 +164,14 @@ def minimize(
     recorder = Recorder(store_swarms)
     if optimizer.swarm is not None:  # a run that is continued
         recorder.record(optimizer.swarm, float(optimizer.spread), 0)
+    journal = None
+    if store is not None:
+        given = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
+        how = {"vectorized": vectorized, "workers": workers, "polish": polish}
+        journal = Journal(store, described(optimizer, wanted, given, how, seed))
     with (
-        Evaluator(fun, vectorized=vectorized, workers=workers) as evaluate,
+        journal or nullcontext(),
+        open_evaluator(fun, journal, vectorized=vectorized, workers=workers) as evaluate,
         open_bar(progress, limits) as bar,
     ):
 
@@ -160,9 +180,10 @@ def minimize(
             known = optimizer.spread if spread is None else spread
             recorder.record(optimizer.swarm, float(known), optimizer.nfev)
             bar.advance(optimizer)
-            return notify(optimizer)
+            return None if evaluate.replayed else notify(optimizer)
 
-        ended = Status(int(solve(optimizer, evaluate, limits, after_generation).status))
+        ends = solve(optimizer, evaluate, limits, after_generation)
+        ended = Status(int(ends.status))
         result = current_result(
             optimizer,
             ended,
@@ -170,8 +191,11 @@ def minimize(
             history=recorder.history(),
             failures=evaluate.failures,
         )
-        if polish and ended not in (Status.INTERRUPTED, Status.CRASHED):
-            _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, limits.deadline)
+        stopped = (Status.INTERRUPTED, Status.CRASHED, *((Status.CALLBACK,) if journal else ()))
+        if polish and ended not in stopped:  # a recorded run that was told to stop can go on: it is not finished yet
+            _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, ends.deadline)
+        if journal is not None:
+            journal.end(ended.name, result.message, final=ended > 0 and ended is not Status.TIME)
     evaluate.warn_of_exceptions()
     return result
 

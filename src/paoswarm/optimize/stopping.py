@@ -92,6 +92,10 @@ class Limits(NamedTuple):
                 f"maxfev={self.maxfev} does not pay for the first swarm, which needs {needed} evaluations: "
                 "raise maxfev or lower n_particles"
             )
+        return self.restarted()
+
+    def restarted(self) -> Limits:
+        """The same limits with the clock set back."""
         return self if self.time_limit is None else self._replace(deadline=time.monotonic() + self.time_limit)
 
     def progress(self, nit: int, nfev: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
-from paoswarm.optimize.evaluation import Evaluator, Objective
+from paoswarm.optimize.evaluation import Objective
 from paoswarm.optimize.problem import whole_number
 from paoswarm.optimize.progress import load_tqdm
+from paoswarm.optimize.recorded import calling, open_evaluator
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.adapt import Frozen, NothingFound, Pool, adapt
 from paoswarm.sampling.bridge import Bridge
@@ -24,6 +26,9 @@ from paoswarm.sampling.prior import read_prior
 from paoswarm.sampling.produce import produce
 from paoswarm.sampling.target import Interrupted, Target
 from paoswarm.sampling.tempered import doubt, pass_cost, tempered
+from paoswarm.storage.describe import encode
+from paoswarm.storage.journal import Journal
+from paoswarm.storage.store import Run, Store
 
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
@@ -44,6 +49,7 @@ def sample(
     progress: bool = False,
     maxfev: int | None = None,
     rng: Seed = None,
+    store: Any = None,
 ) -> Posterior:
     r"""Draw from a posterior and compute the evidence of the model, without gradients.
 
@@ -73,6 +79,9 @@ def sample(
         Likelihood evaluations at most; never exceeded.
     rng : int, Generator, SeedSequence or None
         Seed.
+    store : path or Store, optional
+        A file that keeps every evaluation: the same call again goes on where an earlier one was killed or interrupted,
+        as in `minimize`.
 
     Returns
     -------
@@ -103,8 +112,20 @@ def sample(
     wanted = max(whole_number("n_effective", n_effective, 1), _LEAST)
     budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
+    journal = None
+    if store is not None:
+        store = Store.of(store)
+        rng, seed = store.seeded(rng)
+        problem = {"prior": encode(prior), "n_particles": first, "start": encode(_known_points(start)), "rng": seed}
+        limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
+        how = calling({"vectorized": vectorized, "workers": workers})
+        journal = Journal(store, Run("sample", problem, limits, how))
     source = generator(rng)
-    with Evaluator(log_likelihood, vectorized=vectorized, workers=workers) as evaluate, _Bar(progress, budget) as bar:
+    with (
+        journal or nullcontext(),
+        open_evaluator(log_likelihood, journal, vectorized=vectorized, workers=workers) as evaluate,
+        _Bar(progress, budget) as bar,
+    ):
 
         def measure(x: Floats) -> Floats:
             values, interrupted = evaluate.until(None, x)
@@ -120,7 +141,7 @@ def sample(
 
         def after_stage(stage: dict[str, Any]) -> None:
             bar.show(stage)
-            if callback is not None:
+            if callback is not None and not evaluate.replayed:
                 callback(stage)
 
         try:
@@ -138,6 +159,9 @@ def sample(
             if not np.isfinite(pool.log_weight(1.0)).any():
                 raise
             posterior = _from_pool(target, pool)
+        if journal is not None:
+            message = posterior.message or "the posterior is complete"
+            journal.end(posterior.method, message, final=posterior.method != "interrupted")
     evaluate.warn_of_exceptions(worth="likelihood zero")
     return posterior
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.storage.log import locked
 from paoswarm.study.cells import Runs
 from paoswarm.study.results import Key
 
@@ -72,7 +73,7 @@ class Store:
         unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
         try:
             with unfinished.open("wb") as file:
-                _locked(file)
+                locked(file)
                 pq.write_table(table, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
@@ -110,7 +111,7 @@ class Store:
         """Remove what a killed study left unfinished; what another process is writing just now is not touched."""
         for left in (self.folder / "runs").glob("*/*.unfinished"):
             with suppress(OSError), left.open("rb") as file:
-                if _locked(file):
+                if locked(file):
                     left.unlink(missing_ok=True)
 
 
@@ -142,19 +143,6 @@ def _safe(name: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60]
     as_it_is = plain == name and not re.search(r"-[0-9a-f]{8}$", name)  # that ending is kept for the others
     return plain if as_it_is else f"{plain}-{zlib.crc32(name.encode()):08x}"
-
-
-def _locked(file: Any) -> bool:
-    """Take the lock of an open file, which ends with the process that holds it; False where another one has it."""
-    try:
-        import fcntl
-    except ImportError:  # elsewhere an open file cannot be removed anyway
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _pyarrow() -> tuple[Any, Any]:

@@ -1,0 +1,73 @@
+"""`resume`: go on with a run from its file alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paoswarm.optimize.evaluation import Objective
+from paoswarm.optimize.minimize import minimize
+from paoswarm.optimize.result import Result
+from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.prior import Periodic
+from paoswarm.sampling.sample import sample
+from paoswarm.storage.describe import OURS, Unknown, decode, decode_seed
+from paoswarm.storage.log import StoreError
+from paoswarm.storage.store import Store
+
+_FUNCTIONS: dict[str, Any] = {"minimize": minimize, "sample": sample}
+_NO_ARGUMENTS = {"expected"}
+
+
+def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
+    """Go on with a run of `minimize` or `sample` from the file that was its ``store``.
+
+    Bounds or prior, method, limits, seed, ``vectorized`` and the number of ``workers`` are in the file. What is yours
+    has to be given again: a method, schedule, attractor or prior that is a function or class of your own, a swarm as
+    ``init``, a map-like as ``workers``, ``callback`` and ``progress``.
+
+    Parameters
+    ----------
+    store : path or Store
+        The file.
+    fun : callable
+        The objective, or the log likelihood.
+    **changes
+        Arguments of `minimize` or `sample` that shall differ, ``maxiter=1000`` for example. Limits may change where the
+        method has no schedules that depend on them.
+
+    Returns
+    -------
+    Result or Posterior
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import paoswarm as ps
+    >>> def sphere(x):
+    ...     return (x**2).sum()
+    >>> file = tempfile.mkdtemp() + "/run.paoswarm"
+    >>> ps.minimize(sphere, [(-5, 5)] * 2, n_particles=20, maxiter=10, rng=1, store=file).nfev
+    220
+    >>> longer = ps.resume(file, sphere, maxiter=30)
+    >>> whole = ps.minimize(sphere, [(-5, 5)] * 2, n_particles=20, maxiter=30, rng=1)
+    >>> longer.nfev, bool(longer.fun == whole.fun)
+    (620, True)
+    """
+    store = Store.of(store)
+    run = store.run()
+    if run.function not in _FUNCTIONS:
+        raise StoreError(f"{store.path} holds a run of {run.function}, which cannot be resumed")
+    arguments: dict[str, Any] = {}
+    for name, kept in {**run.problem, **run.limits, **run.how}.items():
+        if name in changes or name in _NO_ARGUMENTS or (name == "workers" and kept is None):
+            continue
+        try:
+            arguments[name] = decode_seed(kept) if name == "rng" else decode(kept, {**OURS, "Periodic": Periodic})
+        except Unknown as error:
+            raise TypeError(
+                f"{store.path}: {name} cannot be rebuilt from the file, since {error} is your own; give it again: "
+                f"resume(..., {name}=...)"
+            ) from None
+    arguments |= changes
+    where = arguments.pop("bounds" if run.function == "minimize" else "prior")
+    return _FUNCTIONS[run.function](fun, where, store=store, **arguments)

@@ -1,0 +1,222 @@
+"""The evaluations of one run, recorded as they are made and recalled when the run is repeated.
+
+A run is a function of its description and of the values of the objective, in the order in which they were asked for. So
+the values are all that has to be kept: to resume is to run again from the beginning with recorded values in place of
+calls, and then to go on. Every recalled point must be the one that is asked for, to the last bit.
+
+Records after the header, see `paoswarm.storage.log`: ``i, t, x, f, why`` for evaluated points (numbers in the order of
+asking, seconds since 1970, points, values with null for failures, and their reasons by row); ``open`` when a process
+begins to write; ``limits`` when they were changed; ``end`` when a call has ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import time
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core.walled import Floats
+from paoswarm.storage.log import Log, Record, StoreError, logger
+from paoswarm.storage.store import Contents, Run, Store, latest
+
+
+class OtherRun(StoreError):
+    """A file that holds another run; it was not touched."""
+
+
+class Recalled(NamedTuple):
+    """What is known of a batch of points; values are NaN where nothing is."""
+
+    values: Floats
+    known: NDArray[np.bool_]
+    why: dict[int, str]  # by row, of those that failed
+
+
+class Journal:
+    """The record of a run that is going on; a context manager.
+
+    Parameters
+    ----------
+    store : Store
+    run : Run
+        What is to be run. A file that holds another problem is an error; other limits are not, as long as they lead to
+        the points that were recorded.
+    """
+
+    def __init__(self, store: Store, run: Run) -> None:
+        self._log = Log(store.path, fsync=store.fsync == "always")
+        try:
+            self._load(run)
+        except BaseException:
+            self._log.close()
+            raise
+
+    def _load(self, run: Run) -> None:
+        log, header = self._log, self._log.header
+        if header is None:
+            kept = Contents.empty()
+        else:
+            _check_same(log.path, Run(**header["run"]), run)
+            kept = Contents.of(log.reader)
+        log.recover()
+        self._kept = kept
+        self._first = self._position = 0  # evaluations asked for before the present batch, and with it
+        self._announced = False
+        self._run, self._versions = run, _versions()
+        if header is None:
+            text = json.dumps(run._asdict(), sort_keys=True)
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            header = {"versions": self._versions, "run": run._asdict(), "sha256": digest}
+            log.start(header)
+            logger.info("%s: a new run of %s", log.path, run.function)
+        else:
+            logger.info("%s: %s goes on after %d evaluations", log.path, run.function, kept.known.sum())
+        self._made_with: dict[str, str] = header["versions"]
+        self._limits = latest(Run(**header["run"]), kept.events).limits
+        if not (kept.events and kept.events[-1].get("end", {}).get("final")):
+            self._announce()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._log.path
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._announced:
+            with suppress(OSError):
+                self.end(kind.__name__ if kind else "", str(error), final=False)
+        self._log.close()
+
+    def recall(self, x: Floats) -> Recalled:
+        """What is recorded of the next points ``(m, d)`` of the run; `OtherRun` where other points are recorded."""
+        first, last = self._first, self._position = self._position, self._position + len(x)
+        kept = self._kept
+        known, values = np.zeros(len(x), dtype=bool), np.full(len(x), np.nan)
+        known[: len(kept.known[first:last])] = kept.known[first:last]
+        if not known.all() and len(kept.known) > last:
+            row = int(np.argmin(known))
+            self._refuse(first + row, x[row], "is missing")
+        rows = np.flatnonzero(known)
+        if len(rows):
+            there = kept.x[first + rows]
+            if there.tobytes() != x[rows].tobytes():
+                same = _same_bits(there, x[rows])
+                if not same.all():
+                    row = int(rows[np.argmin(same)])
+                    self._refuse(first + row, x[row], f"was at x = {kept.x[first + row]}")
+            values[rows] = kept.f[first + rows]
+        failed = np.flatnonzero(known & np.isnan(values)).tolist()
+        return Recalled(values, known, {row: kept.why.get(first + row, "returned NaN") for row in failed})
+
+    def append(self, rows: NDArray[np.int64], x: Floats, values: Floats, why: dict[int, str]) -> None:
+        """Record some rows of the batch that was recalled last; they are safe once this returns.
+
+        ``rows`` are their numbers in that batch, ``why`` the reasons of those that failed, by their place in ``rows``.
+        """
+        self._announce()
+        if self._limits != self._run.limits:
+            self._log.append({"limits": self._run.limits})
+            self._limits = self._run.limits
+        index = (self._first + rows).tolist()
+        contiguous = index[-1] - index[0] == len(index) - 1
+        record: Record = {"i": index[0] if contiguous else index, "t": round(time.time(), 3)}
+        record |= {"x": _numbers(x), "f": _numbers(values)}
+        if why:
+            record["why"] = {str(row): reason for row, reason in why.items()}
+            for row, reason in why.items():
+                logger.warning("%s: evaluation %d at x = %s %s", self.path, index[row], x[row], reason)
+        self._log.append(record)
+
+    def end(self, status: str, message: str, *, final: bool) -> None:
+        """Record how the call has ended; ``final`` where the same call again would change nothing."""
+        logger.info("%s: %s", self.path, message)
+        if self._announced:  # a finished run that was looked at again leaves no trace
+            end = {"status": status, "message": message, "final": final, "t": round(time.time(), 3)}
+            self._log.append({"end": end})
+            self._announced = False
+
+    def _announce(self) -> None:
+        """Say who is writing, for others to see."""
+        if not self._announced:
+            who = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3)}
+            self._log.append({"open": who})
+            self._announced = True
+
+    def _refuse(self, number: int, x: Floats, what: str) -> NoReturn:
+        changed = [
+            f"{name} was {was!r} and is {self._run.limits.get(name)!r}, on which its schedules may depend"
+            for name, was in self._limits.items()
+            if was != self._run.limits.get(name) and name != "expected"
+        ]
+        changed += [
+            f"it was made with {name} {was}, this is {self._versions.get(name)}"
+            for name, was in self._made_with.items()
+            if was != self._versions.get(name)
+        ]
+        reason = "; ".join(changed) or "something that the description of a run does not show has changed"
+        raise OtherRun(
+            f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x}; "
+            f"{reason}; no evaluation was lost or added, choose another store"
+        )
+
+
+def _same_bits(one: Floats, other: Floats) -> NDArray[np.bool_]:
+    """Whether rows are the same to the last bit; of NaN there is only one."""
+    same = np.ascontiguousarray(one).view(np.uint64) == np.ascontiguousarray(other).view(np.uint64)
+    return (same | (np.isnan(one) & np.isnan(other))).all(axis=1)
+
+
+def _check_same(path: Path, recorded: Run, now: Run) -> None:
+    """Raise where the file is of another problem, and say what differs."""
+    if recorded.function != now.function:
+        raise OtherRun(f"{path} holds a run of {recorded.function}, not of {now.function}; choose another store")
+    if recorded.problem != now.problem:
+        name, was, wanted = _difference("", recorded.problem, now.problem)
+        raise OtherRun(
+            f"{path} holds a run with {name} = {_short(was)}, but this one has {name} = {_short(wanted)}; "
+            "it was not touched, choose another store"
+        )
+
+
+def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """The first detail that differs, and its name."""
+    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
+        for key in was:
+            if was[key] != now[key]:
+                inner = name if key in ("with", "paoswarm", "own", "array", "entropy") else f"{name}.{key}"
+                return _difference(inner, was[key], now[key])
+    return name.lstrip("."), was, now
+
+
+def _short(kept: Any) -> str:
+    text = json.dumps(kept)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _numbers(numbers: Floats) -> Any:
+    """Nested lists for JSON, which has neither NaN (null) nor infinity (a string)."""
+    if np.isfinite(numbers).all():
+        return numbers.tolist()
+    if numbers.ndim > 1:
+        return [_numbers(row) for row in numbers]
+    return [n if math.isfinite(n) else None if math.isnan(n) else str(n) for n in numbers.tolist()]
+
+
+def _versions() -> dict[str, str]:
+    return {"paoswarm": version("paoswarm"), "numpy": np.__version__, "python": platform.python_version()}
