@@ -53,9 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="paoswarm", description="Studies and stored runs of particle swarms."
-    )
+    parser = argparse.ArgumentParser(prog="paoswarm", description="Studies and stored runs of particle swarms.")
     commands = parser.add_subparsers(required=True, metavar="command")
     study = commands.add_parser("study", help="run a benchmark study and write its report")
     study.add_argument("study", help="'paper', 'bbob' or a TOML file")

@@ -82,28 +82,33 @@ class RecordedEvaluator(Evaluator):
         return again
 
     def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, bool]:
-        recalled = self._journal.recall(x)
-        values, known = recalled.values, recalled.known
-        failed = {row: Failed(why, raised=why.startswith("raised ")) for row, why in recalled.why.items()}
+        values, known, reasons = self._journal.recall(x)
+        failed = {row: Failed(why, raised=why.startswith("raised ")) for row, why in reasons.items()}
         missing = np.flatnonzero(~known)
         self.replayed = len(missing) == 0
         interrupted = False
+        doubtful: list[tuple[int, Answers]] = []
 
         def keep(first: int, answers: Answers) -> None:
-            rows = part[first : first + len(answers)]
             some, wrong = sort_out(answers)
-            if not self._checked:  # the wrong form of the very first answer is a mistake to be mended, not a value
-                self._count(x[rows], {row: why for row, why in wrong.items() if why.wrong_form})
+            if not self._checked and sum(why.wrong_form for why in wrong.values()) == len(some):
+                doubtful.append((first, answers))  # perhaps of another function: wait for an answer of the right form
+            else:
+                record(first, some, wrong)
+
+        def record(first: int, some: Floats, wrong: dict[int, Failed]) -> None:
+            rows = missing[first : first + len(some)]
             self._journal.append(rows, x[rows], some, {row: why.reason for row, why in wrong.items()})
             values[rows], known[rows] = some, True
             failed.update({int(rows[row]): why for row, why in wrong.items()})
 
-        # The form of one point's value proves that of the others.
-        first_alone = not self._checked and not self._vectorized
-        for part in np.split(missing, [1]) if first_alone else [missing]:
-            if len(part) and not interrupted:
-                interrupted = self._answers(x[part], deadline, keep)[1]
-                self._trust(x[part])
+        if len(missing):
+            interrupted = self._answers(x[missing], deadline, keep)[1]
+            for first, answers in doubtful:
+                if not known[missing].any() and (len(missing) > 1 or not self._journal.resumed):
+                    self._count(x[missing[first:]], sort_out(answers)[1])  # raises
+                record(first, *sort_out(answers))
+            self._trust(x[missing])
         done = len(x) if known.all() else int(np.argmin(known))  # what comes after a gap is recorded, but not used yet
         self._count(x, {row: why for row, why in failed.items() if row < done})
         return values[:done], interrupted

@@ -115,22 +115,29 @@ def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
 def encode_seed(rng: Seed) -> Any:
     """A seed, or the state of a generator, as JSON."""
     if isinstance(rng, np.random.Generator):
-        state = rng.bit_generator.state
-        if state["bit_generator"] not in _BIT_GENERATORS:
-            raise TypeError(f"a store cannot keep a {type(rng.bit_generator).__name__}; give a whole number as rng")
-        return {"state": _plain(state)}
-    seeds = rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
+        state, seeds = rng.bit_generator.state, rng.bit_generator.seed_seq
+        if state["bit_generator"] not in _BIT_GENERATORS or not isinstance(seeds, np.random.SeedSequence):
+            raise TypeError(
+                f"a store cannot keep a {type(rng.bit_generator).__name__} of this kind; give a number as rng"
+            )
+        # Designs of the first swarm draw from its children, so it matters how many it has.
+        return {"state": _plain(state), **_of_sequence(seeds), "n_children_spawned": seeds.n_children_spawned}
+    return _of_sequence(rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng))
+
+
+def _of_sequence(seeds: np.random.SeedSequence) -> dict[str, Any]:
     return {"entropy": _plain(seeds.entropy), "spawn_key": _plain(seeds.spawn_key), "pool_size": seeds.pool_size}
 
 
 def decode_seed(kept: Any) -> np.random.SeedSequence | np.random.Generator:
     """The seed, or the generator in its state."""
-    if "state" not in kept:
-        return np.random.SeedSequence(**kept)
-    state = kept["state"]
+    state = kept.get("state")
+    seeds = np.random.SeedSequence(**{name: value for name, value in kept.items() if name != "state"})
+    if state is None:
+        return seeds
     if state["bit_generator"] not in _BIT_GENERATORS:
         raise Unknown(str(state["bit_generator"]))
-    source = getattr(np.random, state["bit_generator"])()
+    source = getattr(np.random, state["bit_generator"])(seeds)
     source.state = state
     return np.random.Generator(source)
 

@@ -18,6 +18,7 @@ import os
 import platform
 import time
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -72,6 +73,7 @@ class Journal:
         log.recover()
         self._kept = kept
         self._first = self._position = 0  # evaluations asked for before the present batch, and with it
+        self._missing = 0  # points of the present batch that are not recorded yet
         self._announced = False
         self._run, self._versions = run, _versions()
         if header is None:
@@ -91,6 +93,11 @@ class Journal:
     def path(self) -> Path:
         """The file."""
         return self._log.path
+
+    @property
+    def resumed(self) -> bool:
+        """Whether there was something to recall."""
+        return bool(self._kept.known.any())
 
     def __enter__(self) -> Journal:
         return self
@@ -113,6 +120,7 @@ class Journal:
             row = int(np.argmin(known))
             self._refuse(first + row, x[row], "is missing")
         rows = np.flatnonzero(known)
+        self._missing = len(x) - len(rows)
         if len(rows):
             there = kept.x[first + rows]
             if there.tobytes() != x[rows].tobytes():
@@ -142,12 +150,21 @@ class Journal:
             for row, reason in why.items():
                 logger.warning("%s: evaluation %d at x = %s %s", self.path, index[row], x[row], reason)
         self._log.append(record)
+        self._missing -= len(rows)
 
     def end(self, status: str, message: str, *, final: bool) -> None:
-        """Record how the call has ended; ``final`` where the same call again would change nothing."""
+        """Record how the call has ended; ``final`` where the same call again would change nothing.
+
+        It would where the last generation was cut short, even if that was the last one.
+        """
         logger.info("%s: %s", self.path, message)
         if self._announced:  # a finished run that was looked at again leaves no trace
-            end = {"status": status, "message": message, "final": final, "t": round(time.time(), 3)}
+            end = {
+                "status": status,
+                "message": message,
+                "final": final and not self._missing,
+                "t": round(time.time(), 3),
+            }
             self._log.append({"end": end})
             self._announced = False
 
@@ -218,5 +235,6 @@ def _numbers(numbers: Floats) -> Any:
     return [n if math.isfinite(n) else None if math.isnan(n) else str(n) for n in numbers.tolist()]
 
 
+@cache
 def _versions() -> dict[str, str]:
     return {"paoswarm": version("paoswarm"), "numpy": np.__version__, "python": platform.python_version()}

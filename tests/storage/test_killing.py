@@ -1,0 +1,36 @@
+"""SIGKILL at random moments: nothing acknowledged is lost, nothing finished is repeated, the result is the same."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def kill(mode, kills, folder):
+    """What the loop in `killing` counted; it fails by itself where a law is broken."""
+    script = Path(__file__).with_name("killing.py")
+    done = subprocess.run(
+        [sys.executable, script, mode, str(kills), folder], capture_output=True, text=True, check=False, timeout=1500
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("mode", "kills"), [("rows", 6), ("workers", 3)])
+def test_a_killed_run_loses_nothing_and_ends_with_the_same_bits(tmp_path, mode, kills):
+    assert kill(mode, kills, tmp_path)["kills"] == kills
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1600)
+@pytest.mark.parametrize(("mode", "kills"), [("rows", 300), ("workers", 100), ("vectorized", 100), ("sample", 100)])
+def test_a_run_that_is_killed_hundreds_of_times(tmp_path, mode, kills):
+    counted = kill(mode, kills, tmp_path)
+    assert counted["kills"] == kills
+    if mode != "workers":
+        assert counted["repeated"] <= kills

@@ -1,0 +1,284 @@
+"""The file itself: cut anywhere, bits flipped, foreign, from the future, locked, on a full disk."""
+
+import errno
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import paoswarm as ps
+from paoswarm.storage import log as log_module
+from paoswarm.storage.journal import Journal
+from paoswarm.storage.log import DamagedStore, Log, Reader, StoreError, StoreInUse, decode, encode
+from paoswarm.storage.store import Run, Store
+
+RUN = Run("minimize", {"rng": {"entropy": 1, "spawn_key": [], "pool_size": 4}}, {"expected": 9}, {"workers": 1})
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(9, 2)) * 10.0 ** RNG.integers(-300, 300, size=(9, 2))
+F = np.array([1 / 3, np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e308, 7.0, np.nan])
+
+
+def written(path):
+    """A small store with every kind of record; its evaluations come one at a time, two at once, and out of order."""
+    with Journal(Store(path), RUN) as journal:
+        for rows in ([0], [1, 2], [4, 6], [3, 5], [7, 8]):
+            journal._first = 0
+            why = {place: 'raised ValueError: \u2200 "x"\n' for place, row in enumerate(rows) if np.isnan(F[row])}
+            journal.append(np.array(rows), X[rows], F[rows], why)
+        journal.end("MAXITER", "done", final=True)
+    return path.read_bytes()
+
+
+def same(one, other):
+    return one.tobytes() == other.tobytes()
+
+
+@pytest.fixture
+def store(tmp_path):
+    path = tmp_path / "run.paoswarm"
+    written(path)
+    return path
+
+
+def test_what_is_read_is_what_was_written_to_the_last_bit(store):
+    x, f = Store(store).read()
+    assert same(x, X)
+    assert same(np.nan_to_num(f), np.nan_to_num(F))
+
+
+def test_the_file_is_json_lines_that_other_programs_read(store):
+    pandas = pytest.importorskip("pandas")
+    lines = [json.loads(line) for line in store.read_text().splitlines()]
+    assert lines[0]["paoswarm"] == "evaluations"
+    assert [line["i"] for line in lines if "f" in line] == [0, 1, [4, 6], [3, 5], 7]
+    assert len(pandas.read_json(store, lines=True).dropna(subset="f")) == 5
+
+
+def test_numbers_that_json_does_not_have_are_refused_by_the_encoder():
+    with pytest.raises(ValueError, match="JSON"):
+        encode({"f": [float("nan")]})
+    assert decode(encode({"a": [1.5, None, "inf"]}))["a"] == [1.5, None, "inf"]
+
+
+def test_a_file_cut_at_any_byte_opens_to_a_true_prefix_and_goes_on(tmp_path):
+    data = written(tmp_path / "whole.paoswarm")
+    order = [0, 1, 2, 4, 6, 3, 5, 7, 8]
+    ends = [end for end in range(1, len(data) + 1) if data[end - 1 : end] == b"\n"]
+    for n in range(len(data) + 1):
+        path = tmp_path / "cut.paoswarm"
+        path.write_bytes(data[:n])
+        with Journal(Store(path, fsync="never"), RUN) as journal:
+            kept = journal._kept
+        complete = [json.loads(line) for line in data[: max([0, *(end for end in ends if end <= n)])].splitlines()]
+        count = sum(len(line["f"]) for line in complete if "f" in line)
+        expected = sorted(order[:count])
+        assert np.flatnonzero(kept.known).tolist() == expected
+        assert same(kept.x[kept.known], X[expected])
+        again = list(Reader(path).records())  # a good file once more, and no record lost or glued to a torn one
+        before = [decode(line) for line in data[:n].splitlines(keepends=True) if decode(line)]
+        assert again[: len(before)] == before
+        assert (again[len(before) :] == []) == (n == len(data))
+
+
+def test_flipped_bits_are_refused_or_give_a_true_prefix(tmp_path):
+    data = written(tmp_path / "whole.paoswarm")
+    order = [0, 1, 2, 4, 6, 3, 5, 7, 8]
+    rng = random.Random(3)
+    refused = 0
+    for _ in range(800):
+        changed = bytearray(data)
+        changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path = tmp_path / "flipped.paoswarm"
+        path.write_bytes(changed)
+        try:
+            with Journal(Store(path, fsync="never"), RUN) as journal:
+                kept = journal._kept
+        except StoreError:
+            refused += 1
+            assert path.read_bytes() == changed
+            continue
+        expected = sorted(order[: int(kept.known.sum())])
+        assert np.flatnonzero(kept.known).tolist() == expected
+        assert same(kept.x[kept.known], X[expected])
+        assert same(np.nan_to_num(kept.f[kept.known]), np.nan_to_num(F[expected]))
+    assert refused > 500
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 512, b"garbage", b'{"i":9,"t":1', b"garbage\n" * 3])
+def test_a_tail_left_by_a_crash_is_cut_off_and_mentioned(store, tail, caplog):
+    data = store.read_bytes()
+    store.write_bytes(data + tail)
+    with Journal(Store(store), RUN):
+        pass
+    assert store.read_bytes() == data
+    assert f"cut off {len(tail)} bytes" in caplog.text
+
+
+def test_a_line_that_is_missing_or_doubled_is_noticed(store):
+    lines = store.read_bytes().splitlines(keepends=True)
+    store.write_bytes(b"".join([*lines[:4], lines[3], *lines[4:]]))
+    with pytest.raises(DamagedStore, match="twice"):
+        Store(store).read()
+    store.write_bytes(b"".join(lines[:2] + lines[3:]))
+    with Journal(Store(store), RUN) as journal, pytest.raises(StoreError, match="evaluation 0 is missing"):
+        journal.recall(X[:4])
+
+
+def test_damage_before_good_records_is_an_error_that_changes_nothing(store):
+    data = store.read_bytes()
+    middle = len(data) // 2
+    broken = data[:middle] + b"?" + data[middle + 1 :]
+    store.write_bytes(broken)
+    for reading in (lambda: Journal(Store(store), RUN), Store(store).read):
+        with pytest.raises(DamagedStore, match="good records follow; it was not touched"):
+            reading()
+    assert store.read_bytes() == broken
+
+
+@pytest.mark.parametrize("content", [b"x,y\n1,2\n", b'{"paoswarm":"other"}\n', b"\x89PNG\r\n", b"\n"])
+def test_a_foreign_file_is_not_touched(tmp_path, content):
+    path = tmp_path / "precious"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="not a store of paoswarm"):
+        ps.minimize(lambda x: 0.0, [(0, 1)], store=path)
+    assert path.read_bytes() == content
+
+
+def test_a_file_of_a_later_version_is_not_touched(store):
+    data = store.read_bytes().replace(b'"schema":1', b'"schema":2', 1)
+    store.write_bytes(data)
+    with pytest.raises(StoreError, match=r"format 2 by a later version .* update paoswarm"):
+        Journal(Store(store), RUN)
+    assert store.read_bytes() == data
+
+
+def test_an_empty_file_is_a_new_store(tmp_path):
+    path = tmp_path / "empty"
+    path.touch()
+    with pytest.raises(StoreError, match="no run has begun"):
+        Store(path).read()
+    with Journal(Store(path), RUN) as journal:
+        assert not journal._kept.known.any()
+
+
+def test_a_missing_folder_a_folder_and_a_device_are_errors(tmp_path):
+    for path in (tmp_path / "nowhere" / "run", tmp_path):
+        with pytest.raises(OSError, match="cannot write the store"):
+            Log(path)
+    if os.path.exists("/dev/full"):
+        with pytest.raises(StoreError, match="not a regular file"):
+            Log("/dev/full")
+
+
+def test_a_store_that_may_not_be_written_is_an_error(store, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(log_module.os, "open", refuse)  # the tests may be run by someone who may do everything
+    with pytest.raises(OSError, match=r"cannot write the store .*: Permission denied"):
+        Log(store)
+
+
+def test_bad_stores_are_refused():
+    with pytest.raises(TypeError, match="name of a file"):
+        ps.minimize(lambda x: 0.0, [(0, 1)], store=3)
+    with pytest.raises(ValueError, match="'always' or 'never'"):
+        Store("run", fsync="sometimes")
+
+
+@pytest.mark.parametrize("room", [0, 1, 100])
+def test_on_a_full_disk_the_file_stays_as_it_was(store, monkeypatch, room):
+    data = store.read_bytes()
+    log = Log(store)
+    real, left = os.write, [room]
+
+    def almost_full(fd, text):
+        if left[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        text = bytes(text)[: left[0]]
+        left[0] -= len(text)
+        return real(fd, text)
+
+    monkeypatch.setattr(log_module.os, "write", almost_full)
+    with pytest.raises(OSError, match=r"cannot write to the store .*No space left on device.* what it holds is safe"):
+        log.append({"i": 9, "x": [[1.0] * 40], "f": [1.0]})
+    monkeypatch.undo()
+    assert store.read_bytes() == data
+    log.append({"i": 9})  # there is room again
+    log.close()
+    assert list(Reader(store).records())[-1]["i"] == 9
+
+
+LIMITED = """
+import resource, sys
+import paoswarm as ps
+resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+told = 0
+def fun(x):
+    global told
+    told += 1
+    return float((x**2).sum())
+try:
+    ps.minimize(fun, [(-1, 1)] * 3, n_particles=10, maxiter=4, rng=1, store=sys.argv[1])
+except OSError as error:
+    print(told, error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of file sizes")
+def test_a_run_whose_disk_is_full_goes_on_when_there_is_room(tmp_path):
+    path = tmp_path / "run.paoswarm"
+    said = subprocess.run([sys.executable, "-c", LIMITED, path], capture_output=True, text=True, check=True).stdout
+    told = int(said.split()[0])
+    assert "what it holds is safe" in said
+    assert len(Store(path).read()[1]) == told - 1
+    calls = []
+
+    def fun(x):
+        calls.append(x)
+        return float((x**2).sum())
+
+    options = {"n_particles": 10, "maxiter": 4, "rng": 1}
+    result = ps.minimize(fun, [(-1, 1)] * 3, store=path, **options)
+    assert result.fun == ps.minimize(lambda x: float((x**2).sum()), [(-1, 1)] * 3, **options).fun
+    assert len(calls) == result.nfev - (told - 1)
+
+
+HOLDING = """
+import sys, time
+from paoswarm.storage.journal import Journal
+from paoswarm.storage.store import Run, Store
+run = Store(sys.argv[1]).run()
+with Journal(Store(sys.argv[1]), run):
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
+def test_a_second_writer_is_told_who_the_first_is(store):
+    store.write_bytes(b"".join(store.read_bytes().splitlines(keepends=True)[:-1]))  # not finished
+    first = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, store], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert first.stdout.readline() == "mine\n"
+        data = store.read_bytes()
+        with pytest.raises(StoreInUse, match=f"is being written by process {first.pid} on"):
+            Journal(Store(store), RUN)
+        assert store.read_bytes() == data
+        assert len(Store(store).read()[1]) == 9  # reading needs no lock
+    finally:
+        first.communicate("")
+    Journal(Store(store), RUN).__exit__(None, None, None)
+
+
+def test_two_runs_of_one_process_cannot_share_a_store(store):
+    with Journal(Store(store), RUN), pytest.raises(StoreInUse):
+        Journal(Store(store), RUN)
