@@ -307,15 +307,15 @@ def test_a_function_of_the_wrong_form_spoils_no_store(store, recorded):
 
 
 def test_sample_goes_on_and_ends_with_the_same_bits(store):
-    prior = {"level": stats.norm(0, 2), "phase": ps.Periodic(0, 6), "box": (0, 1)}
-    options = {"n_effective": 200, "n_particles": 300, "rng": 1, "vectorized": True}
+    prior = {"level": stats.norm(0, 2), "phase": ps.Periodic(0, 6)}
+    options = {"n_effective": 100, "n_particles": 100, "rng": 1, "vectorized": True}
 
     def log_likelihood(x):
-        return -0.5 * ((x - [1, 2, 0.4]) ** 2 / [0.04, 0.09, 0.01]).sum(axis=1)
+        return -0.5 * ((x - [1, 2]) ** 2 / [0.04, 0.09]).sum(axis=1)
 
     plain = ps.sample(log_likelihood, prior, **options)
     calls = 0
-    for after in (1, 3, 10, 10**6):
+    for after in (3, 10**6):
         fun = Interrupted(log_likelihood, after)
         with contextlib.suppress(KeyboardInterrupt):
             posterior = ps.sample(fun, prior, store=store, **options)

@@ -1,0 +1,75 @@
+"""What a store costs: bytes per evaluation, the time to append with and without fsync, the time to resume.
+
+Run with ``python benchmarks/storage.py [--evaluations 1000000] [--folder DIR]``. The swarm's own steps are part of
+resuming; they are shown by the same run without a store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import paoswarm as ps
+from paoswarm.storage.log import Reader
+from paoswarm.storage.store import Contents
+
+D, N = 10, 100
+BOUNDS = [(-5.12, 5.12)] * D
+
+
+def rastrigin(x: np.ndarray) -> np.ndarray:
+    return (x * x - 10.0 * np.cos(2 * np.pi * x) + 10.0).sum(axis=-1)
+
+
+def forbidden(x: np.ndarray) -> np.ndarray:
+    raise AssertionError("everything is recorded")
+
+
+def seconds(fun: object, evaluations: int, store: ps.Store | None, vectorized: bool) -> float:
+    start = time.perf_counter()
+    options = {"n_particles": N, "maxiter": None, "maxfev": evaluations, "tol": 0.0, "rng": 1}
+    ps.minimize(fun, BOUNDS, vectorized=vectorized, store=store, **options)
+    return time.perf_counter() - start
+
+
+def appending(folder: Path) -> None:
+    print(f"{'appending, microseconds':<44} {'an evaluation':>14} {'a write':>10}")
+    for vectorized, batch in ((True, N), (False, 1)):
+        for fsync, count in (("never", 20_000), ("always", 20_000 if vectorized else 1_000)):
+            store = ps.Store(folder / f"append-{batch}-{fsync}", fsync=fsync)
+            extra = seconds(rastrigin, count, store, vectorized) - seconds(rastrigin, count, None, vectorized)
+            each = 1e6 * extra / count
+            print(f"{f'  {batch} a write, fsync={fsync}':<44} {each:>14.1f} {each * batch:>10.0f}")
+
+
+def resuming(folder: Path, evaluations: int) -> None:
+    for vectorized, batch in ((True, N), (False, 1)):
+        store = ps.Store(folder / f"resume-{batch}", fsync="never")
+        plain = seconds(rastrigin, evaluations, None, vectorized)
+        first = seconds(rastrigin, evaluations, store, vectorized)
+        size = Path(store.path).stat().st_size
+        start = time.perf_counter()
+        Contents.of(Reader(store.path))
+        reading = time.perf_counter() - start
+        again = seconds(forbidden, evaluations, store, vectorized)
+        print(f"{evaluations} evaluations in {D}-D, {batch} a write: {size / evaluations:.0f} bytes each")
+        print(f"  without a store {plain:.2f} s, recorded {first:.2f} s")
+        print(f"  resumed {again:.2f} s, of which {reading:.2f} s reading the file")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--evaluations", type=int, default=1_000_000)
+    parser.add_argument("--folder", help="where to write (default: the folder for temporary files)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        appending(Path(folder))
+        resuming(Path(folder), options.evaluations)
+
+
+if __name__ == "__main__":
+    main()
