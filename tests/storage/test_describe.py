@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import paoswarm as ps
+from paoswarm.sampling.prior import read_prior
 from paoswarm.storage.describe import OURS, Unknown, decode, decode_seed, encode, encode_seed
 
 
@@ -56,6 +57,11 @@ def test_distributions_come_back_as_they_were(law):
 def test_a_circle_comes_back():
     again = there_and_back({"phase": ps.Periodic(0, 6)}, Periodic=ps.Periodic)["phase"]
     assert (again.low, again.high) == (0, 6)
+
+
+def test_a_prior_that_does_not_show_its_settings_is_the_users_own():
+    with pytest.raises(Unknown):
+        there_and_back(read_prior({"a": (0, 1)}))
 
 
 class OwnMethod(ps.Method):

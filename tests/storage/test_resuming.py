@@ -254,6 +254,8 @@ def test_bad_input_leaves_no_file(store):
         ps.minimize(bumpy, BOUNDS, maxfev=3, store=store)
     with pytest.raises(ValueError, match="bounds"):
         ps.minimize(bumpy, [(1, 0)], store=store)
+    with pytest.raises(ValueError, match="workers must be a whole number"):
+        ps.minimize(bumpy, BOUNDS, workers=0, store=store)
     assert not store.path.exists()
 
 
@@ -365,6 +367,6 @@ def test_a_run_that_stops_with_an_error_says_so_in_its_file(store):
     with pytest.raises(RuntimeError, match="broke"):
         ps.minimize(bumpy, BOUNDS, callback=stop, store=store, **SMALL)
     end = list(Reader(store.path).records())[-1]["end"]
-    assert (end["status"], end["message"], end["final"]) == ("RuntimeError", "the callback broke", False)
+    assert (end["status"], end["message"], end["final"]) == ("ERROR", "RuntimeError: the callback broke", False)
     assert json.dumps(end)
     assert issubclass(OtherRun, StoreError)

@@ -12,6 +12,7 @@ from paoswarm.core.walled import Floats
 from paoswarm.optimize.evaluation import Answers, Evaluator, Failed, Objective, sort_out
 from paoswarm.optimize.initial import design_name
 from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.problem import whole_number
 from paoswarm.optimize.stopping import Limits
 from paoswarm.storage.describe import encode
 from paoswarm.storage.journal import Journal
@@ -51,7 +52,9 @@ def described(
 def calling(how: dict[str, Any]) -> dict[str, Any]:
     """How the objective is called, as JSON; a map-like has to be given again."""
     workers = how["workers"]
-    return {"vectorized": bool(how["vectorized"]), "workers": None if callable(workers) else int(workers)}
+    if not callable(workers) and workers != -1:
+        workers = whole_number("workers", workers, 1)
+    return {"vectorized": bool(how["vectorized"]), "workers": None if callable(workers) else workers}
 
 
 def _plain(value: Any) -> Any:

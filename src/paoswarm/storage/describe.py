@@ -53,8 +53,10 @@ def encode(thing: Any) -> Any:
         return [encode(part) for part in thing]
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     module = getattr(thing, "__module__", None) or type(thing).__module__
-    if module.startswith("paoswarm."):
-        return {"paoswarm": name} if hasattr(thing, "__qualname__") else {"paoswarm": name, "with": _settings(thing)}
+    if module.startswith("paoswarm.") and hasattr(thing, "__qualname__"):
+        return {"paoswarm": name}
+    if module.startswith("paoswarm.") and (settings := _settings(thing)) is not None:
+        return {"paoswarm": name, "with": settings}
     family = getattr(getattr(thing, "dist", None), "name", None)
     if family is not None and hasattr(thing, "kwds"):
         return {"scipy.stats": family, "args": encode(thing.args), "kwds": encode(thing.kwds)}
@@ -64,9 +66,10 @@ def encode(thing: Any) -> Any:
     return {"own": f"{module}.{name}"}
 
 
-def _settings(thing: Any) -> Any:
-    """The arguments that would make an object again."""
-    return {name: encode(getattr(thing, name)) for name in inspect.signature(type(thing)).parameters}
+def _settings(thing: Any) -> dict[str, Any] | None:
+    """The arguments that would make an object again; None where it does not show them."""
+    names = inspect.signature(type(thing)).parameters
+    return {name: encode(getattr(thing, name)) for name in names} if all(hasattr(thing, n) for n in names) else None
 
 
 def _digest(thing: Any) -> str:

@@ -107,7 +107,7 @@ class Journal:
     ) -> None:
         if error is not None and self._announced:
             with suppress(OSError):
-                self.end(kind.__name__ if kind else "", str(error), final=False)
+                self.end("ERROR", f"{type(error).__name__}: {error}".rstrip(": "), final=False)
         self._log.close()
 
     def recall(self, x: Floats) -> Recalled:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.walled import Floats
 from paoswarm.storage import describe
-from paoswarm.storage.log import DamagedStore, Reader, Record, StoreError
+from paoswarm.storage.log import DamagedStore, Reader, Record, StoreError, decode
 
 
 class Run(NamedTuple):
@@ -79,7 +79,9 @@ class Store:
         """What the file says was run, with limits as they were last."""
         reader = Reader(self.path)
         header = _header(reader)
-        return latest(Run(**header["run"]), Contents.of(reader).events)
+        with reader.path.open("rb") as file:  # evaluations, of which there may be many, are not looked at
+            events = [record for line in file if not line.startswith(b'{"i":') and (record := decode(line))]
+        return latest(Run(**header["run"]), events)
 
     def seeded(self, rng: Seed) -> tuple[Seed, Any]:
         """The seed to run with, and its description: of None the recorded one, or a new one."""
