@@ -1,10 +1,10 @@
 """Kill a run again and again, start it again, and check after every death that nothing was lost. Not a test itself.
 
-``python killing.py MODE KILLS FOLDER``: a process that has imported everything forks children, each of which makes the
-same call with the same store, and kills them with SIGKILL at random moments. The objective notes each point in a file
-of its own before it begins. One worker asks for a point only after the one before is safe, so of every life all points
-but the last one begun are *acknowledged*: these must be in the store, and never be asked for again. With workers and
-vectorised calls a generation may be in flight. At the end comes a line of JSON.
+``python killing.py FOLDER MODE KILLS ...``: a process that has imported everything forks children, each of which makes
+the same call with the same store, and kills them with SIGKILL at random moments. The objective notes each point in a
+file of its own before it begins. One worker asks for a point only after the one before is safe, so of every life all
+points but the last one begun are *acknowledged*: these must be in the store, and never be asked for again. With workers
+and vectorised calls a generation may be in flight. A line of JSON tells what was counted.
 """
 
 import contextlib
@@ -155,4 +155,5 @@ def main(mode, kills, folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    for mode, kills in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
+        main(mode, int(kills), sys.argv[1])

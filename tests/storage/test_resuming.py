@@ -310,7 +310,7 @@ def test_a_function_of_the_wrong_form_spoils_no_store(store, recorded):
 
 def test_sample_goes_on_and_ends_with_the_same_bits(store):
     prior = {"level": stats.norm(0, 2), "phase": ps.Periodic(0, 6)}
-    options = {"n_effective": 100, "n_particles": 100, "rng": 1, "vectorized": True}
+    options = {"n_effective": 100, "n_particles": 100, "maxfev": 1000, "rng": 1, "vectorized": True}
 
     def log_likelihood(x):
         return -0.5 * ((x - [1, 2]) ** 2 / [0.04, 0.09]).sum(axis=1)
