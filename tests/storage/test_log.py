@@ -285,3 +285,15 @@ def test_a_second_writer_is_told_who_the_first_is(store):
 def test_two_runs_of_one_process_cannot_share_a_store(store):
     with Journal(Store(store), RUN), pytest.raises(StoreInUse):
         Journal(Store(store), RUN)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
+def test_a_file_system_without_locks_is_mentioned(store, monkeypatch, caplog):
+    import fcntl
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with Journal(Store(store), RUN):
+        assert "take care that nobody else writes to it" in caplog.text

@@ -33,7 +33,7 @@ from paoswarm.storage.store import Contents, Run, Store, latest
 
 
 class OtherRun(StoreError):
-    """A file that holds another run; it was not touched."""
+    """A file that holds another run; its evaluations are as they were."""
 
 
 class Recalled(NamedTuple):
@@ -159,13 +159,8 @@ class Journal:
         """
         logger.info("%s: %s", self.path, message)
         if self._announced:  # a finished run that was looked at again leaves no trace
-            end = {
-                "status": status,
-                "message": message,
-                "final": final and not self._missing,
-                "t": round(time.time(), 3),
-            }
-            self._log.append({"end": end})
+            how = {"status": status, "message": message, "final": final and not self._missing}
+            self._log.append({"end": {**how, "t": round(time.time(), 3)}})
             self._announced = False
 
     def _announce(self) -> None:

@@ -140,7 +140,12 @@ class Log:
         try:
             if not stat.S_ISREG(os.fstat(self._fd).st_mode):
                 raise StoreError(f"the store {self.path} is not a regular file; choose another name")
-            if not locked(self._fd):
+            try:
+                alone = locked(self._fd)
+            except OSError as error:  # a file system without locks
+                logger.warning("%s cannot be locked (%s): take care that nobody else writes to it", self.path, error)
+                alone = True
+            if not alone:
                 raise StoreInUse(f"{self.path} is being written by {_writer(self.path)}; a store has one writer")
             self.reader = Reader(self.path)
             self.header = self.reader.header()
@@ -216,8 +221,6 @@ def locked(file: Any) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError as error:  # a file system without locks
-        logger.warning("a file cannot be locked (%s): take care that nobody else writes to it", error)
     return True
 
 
