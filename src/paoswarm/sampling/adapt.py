@@ -27,12 +27,14 @@ _FEW = (1, 2, 4, 8, 16)  # where the fit is only a guard
 _FIT_POINTS = 2000  # at most; more do not change a fit that a thousand draws are to follow
 _TAIL = 4.0  # degrees of freedom of the heavy share
 _WIDER = 1.2  # and its scale
-_STARTS = 16  # of climbs
+_STARTS = 16  # of climbs, in a round
+_ROUNDS = 6  # of climbs, at most
+_RICH = 4  # new modes in a round that promise more in another
 _STAGES = 60  # at most
 _RESERVE = 0.35  # of the budget, kept for production
 _RESERVE_AGAIN = 0.6  # of what is left after a production that went badly
-_HEAVY = 0.05  # share of all weight that makes a point worth a climb
-_CLIMBS_AGAIN = 4  # times at most
+_HEAVY = 0.1  # share of what is not covered that makes a point worth a climb
+_CLIMBS_AGAIN = 6  # times at most
 
 
 class NothingFound(ValueError):
@@ -99,7 +101,7 @@ class Frozen(NamedTuple):
     pool: Pool
     ladder: Density  # the modes at all scales
     modes: list[Mode]
-    diagnostics: dict[str, Any]  # stages; unseen: a basin of this share of the prior gets no first draw in 5 % of runs
+    diagnostics: dict[str, Any]  # see `Posterior`
 
 
 class _Prior:
@@ -146,18 +148,35 @@ def adapt(
     prior = _Prior(target)
     n_prior = min(min(1000 * d, 10_000) if n_prior is None else n_prior, max(1, allowed // 5))
     _draw(target, pool, prior, n_prior, rng)
-    starts = pool.z[choose_starts(pool.z, pool.log_prior + pool.log_likelihood, _STARTS)]
+    starts = pool.z[choose_starts(pool.z, pool.log_prior + pool.log_likelihood, _ROUNDS * _STARTS)]
     if start_points is not None:
         starts = np.concatenate([target.coordinates(start_points), starts])
     if len(starts) == 0:
         raise NothingFound(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior; give points with more as start="
         )
-    modes = find_modes(target, starts, min(16_000, allowed // 4))
+    modes, settled = _search(target, starts, min(16_000, allowed // 4))
     ladder = _ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
-    plan = Frozen(_blend([], (), ladder, prior), 0.0, pool, ladder, modes, {"stages": [], "unseen": 3 / n_prior})
+    diagnostics = {"stages": [], "unseen": 3 / n_prior, "search_settled": settled}
+    plan = Frozen(_blend([], (), ladder, prior), 0.0, pool, ladder, modes, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
+
+
+def _search(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], bool]:
+    """Climb in rounds, for as long as a round finds so many new modes that others must have been missed.
+
+    Also whether it ended because a round did not.
+    """
+    end = target.n_evaluations + n_max
+    modes: list[Mode] = []
+    for first in range(0, len(starts), _STARTS):
+        known = len(modes)
+        found = find_modes(target, starts[first : first + _STARTS], end - target.n_evaluations)
+        modes = merge(modes + found, target.circle)
+        if len(modes) - known < _RICH:
+            return modes, True
+    return modes, False
 
 
 def improve(
@@ -194,7 +213,7 @@ def _refine(
     n_stage = max(800, 80 * d)
     good = climbed = 0
     for _ in range(_STAGES):
-        if climbed < _CLIMBS_AGAIN and (starts := _unexplained(target, pool, plan.modes)) is not None:
+        if climbed < _CLIMBS_AGAIN and (starts := _unexplained(target, pool, best, plan.modes)) is not None:
             climbed += 1
             plan = _climb_again(target, plan, starts, rng)
             ladder = plan.ladder
@@ -220,15 +239,14 @@ def _refine(
     return plan._replace(proposal=best, predicted_efficiency=_efficiency(pool, best))
 
 
-def _unexplained(target: Target, pool: Pool, modes: list[Mode]) -> Floats | None:
-    """Points that carry most of the weight and lie by no known mode: where a mode has been missed."""
+def _unexplained(target: Target, pool: Pool, proposal: Density, modes: list[Mode]) -> Floats | None:
+    r"""Points by no known mode that the proposal covers so badly that they make up :math:`E_\pi[\gamma/q]`."""
     log_w = pool.log_weight(1.0)
-    if not 0 < effective_size(log_w) < 2 * pool.z.shape[1] + 2:
+    score = log_w + pool.log_prior + pool.log_likelihood - proposal.log_density(pool.z)
+    if not np.isfinite(score).any():
         return None
-    weight = normalise(log_w)
-    heavy = [
-        i for i in np.argsort(-weight)[:8] if weight[i] > _HEAVY and not near(pool.z[i], modes, 3.0, target.circle)
-    ]
+    share = normalise(score)
+    heavy = [i for i in np.argsort(-share)[:8] if share[i] > _HEAVY and not near(pool.z[i], modes, 3.0, target.circle)]
     return pool.z[heavy] if heavy else None
 
 

@@ -156,13 +156,14 @@ def _known_points(start: Any) -> Floats | None:
 def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:
     """Whether moves promise more than importance sampling, judged from the pool and a few trial moves.
 
-    A pool that is worth too little to make trial moves from is not worth a production either.
+    Where the budget does not pay for the fewest effective draws, or the pool is too poor to make trial moves from,
+    importance sampling has nothing to offer.
     """
     if frozen.predicted_efficiency >= _INEFFICIENT or target.n_left < _WORTH_MOVING:
         return False
     pool = frozen.pool
     log_w = pool.log_weight(1.0)
-    if effective_size(log_w) < 4 * target.dim:
+    if effective_size(log_w) < 4 * target.dim or frozen.predicted_efficiency * target.n_left < _LEAST:
         return True
     reference = fit(pool.z, np.exp(log_w - log_w.max()), 1, rng, 8.0)
     cost = metropolis_cost(target, pool.z, pool.log_likelihood, log_w, reference, rng, circle=target.circle)
@@ -173,7 +174,7 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
     made, frozen = produce(target, frozen, n_effective, rng)
     if made.message and target.n_left >= _WORTH_MOVING:
         moved = _by_moves(target, frozen, rng, n_effective)
-        if not moved.message:
+        if math.isfinite(moved.log_evidence_error):
             return moved
     diagnostics = {
         "pareto_k": made.pareto_k,
@@ -190,7 +191,7 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         made.error,
         "importance",
         diagnostics,
-        made.message,
+        _with_caveat(made.message, frozen),
     )
 
 
@@ -221,8 +222,19 @@ def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effect
         error,
         "tempered",
         diagnostics,
-        message,
+        _with_caveat(message, frozen),
     )
+
+
+def _with_caveat(message: str, frozen: Frozen) -> str:
+    """The message, and that the search for modes ended too early, if it did."""
+    if frozen.diagnostics["search_settled"]:
+        return message
+    caveat = (
+        f"the search for modes ended while it still came upon new ones ({len(frozen.modes)} that matter): others may "
+        "be missing; raise n_particles or maxfev, or give points near the modes as start="
+    )
+    return f"{message}; {caveat}" if message else caveat
 
 
 def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
