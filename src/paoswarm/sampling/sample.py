@@ -231,8 +231,8 @@ def _with_caveat(message: str, frozen: Frozen) -> str:
     if frozen.diagnostics["search_settled"]:
         return message
     caveat = (
-        f"the search for modes ended while it still came upon new ones ({len(frozen.modes)} that matter): others may "
-        "be missing; raise n_particles or maxfev, or give points near the modes as start="
+        f"the search for modes ended while it still came upon new ones ({len(frozen.modes)} that matter; a thin ridge "
+        "looks the same): others may be missing; raise n_particles or maxfev, or give points near the modes as start="
     )
     return f"{message}; {caveat}" if message else caveat
 
