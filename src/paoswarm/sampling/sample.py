@@ -28,6 +28,7 @@ from paoswarm.sampling.tempered import doubt, pass_cost, tempered
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
 _LEAST = 100  # effective draws; with fewer there is no tail of weights to judge
+_PORTION = 50  # single points between two movements of the progress bar
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
@@ -107,10 +108,14 @@ def sample(
     with Evaluator(log_likelihood, vectorized=vectorized, workers=workers) as evaluate, _Bar(progress, budget) as bar:
 
         def measure(x: Floats) -> Floats:
-            values, interrupted = evaluate.until(None, x)
-            if interrupted:
-                raise Interrupted(len(values))
-            return values
+            found: list[Floats] = []
+            for part in bar.portions(x, vectorized):
+                values, interrupted = evaluate.until(None, part)
+                found.append(values)
+                bar.count(len(values))
+                if interrupted:
+                    raise Interrupted(sum(map(len, found)))
+            return np.concatenate(found)
 
         target = Target(measure, law, budget)
         points = _known_points(start)
@@ -119,7 +124,7 @@ def sample(
         pool = Pool(target.dim)
 
         def after_stage(stage: dict[str, Any]) -> None:
-            bar.show(stage)
+            bar.say("adaptation", beta=stage["beta"], efficiency=stage["efficiency"])
             if callback is not None:
                 callback(stage)
 
@@ -128,9 +133,9 @@ def sample(
                 target, source, n_effective=wanted, start_points=points, n_prior=first, pool=pool, callback=after_stage
             )
             if _should_move(target, frozen, source):
-                posterior = _by_moves(target, frozen, source, wanted)
+                posterior = _by_moves(target, frozen, source, wanted, bar)
             else:
-                posterior = _by_importance(target, frozen, source, wanted)
+                posterior = _by_importance(target, frozen, source, wanted, bar)
         except NothingFound as error:
             why = f"; the first failed {evaluate.first_failure()}" if evaluate.failures else ""
             raise ValueError(f"{error}{why}") from evaluate.explain_total_failure().__cause__
@@ -170,10 +175,11 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
     return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
 
 
-def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
+def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: _Bar) -> Posterior:
+    bar.say("production", efficiency=frozen.predicted_efficiency)
     made, frozen = produce(target, frozen, n_effective, rng)
     if made.message and target.n_left >= _WORTH_MOVING:
-        moved = _by_moves(target, frozen, rng, n_effective)
+        moved = _by_moves(target, frozen, rng, n_effective, bar)
         if math.isfinite(moved.log_evidence_error):
             return moved
     diagnostics = {
@@ -195,13 +201,17 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
     )
 
 
-def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
+def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: _Bar) -> Posterior:
     """From the proposal on by tempered moves: one pass that plans, one with the plan frozen, which is unbiased."""
     bridge = Bridge(target, frozen.proposal)
-    made = tempered(bridge, rng)
+
+    def show(beta: float, log_evidence: float) -> None:
+        bar.say("moves", beta=beta, log_evidence=log_evidence)
+
+    made = tempered(bridge, rng, callback=show)
     message = "the budget did not pay for a second pass with a frozen plan, so no error is stated; raise maxfev"
     if made.complete and target.n_left >= pass_cost(made.plan):
-        made = tempered(bridge, rng, made.plan, chains=max(96, n_effective // 4))
+        made = tempered(bridge, rng, made.plan, chains=max(96, n_effective // 4), callback=show)
         message = doubt(made)
     elif not made.complete:
         message = "the budget ended before the posterior was reached; raise maxfev"
@@ -302,8 +312,19 @@ class _Bar:
         if self._bar is not None:
             self._bar.close()
 
-    def show(self, stage: dict[str, Any]) -> None:
-        """A stage of the adaptation is done."""
+    def portions(self, x: Floats, vectorized: bool) -> list[Floats]:
+        """The points in portions after which the bar can move; all at once where nobody looks, or in one call."""
+        if self._bar is None or vectorized:
+            return [x]
+        return [x[i : i + _PORTION] for i in range(0, len(x), _PORTION)]
+
+    def count(self, n: int) -> None:
+        """So many evaluations more are done."""
         if self._bar is not None:
-            self._bar.set_postfix({"beta": f"{stage['beta']:.3g}", "efficiency": f"{stage['efficiency']:.2g}"})
-            self._bar.update(stage["evaluations"] - self._bar.n)
+            self._bar.update(n)
+
+    def say(self, phase: str, **numbers: float) -> None:
+        """What is going on."""
+        if self._bar is not None:
+            self._bar.set_description(phase, refresh=False)
+            self._bar.set_postfix({name.replace("_", " "): f"{value:.3g}" for name, value in numbers.items()})
