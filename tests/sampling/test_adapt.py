@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from paoswarm.sampling.adapt import Pool, _efficiency, adapt
+from paoswarm.sampling.adapt import adapt
 from paoswarm.sampling.mixture import Mixture
 from paoswarm.sampling.modes import choose_starts, find_modes
+from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.produce import produce
 from paoswarm.sampling.target import BudgetSpent, Target
 
@@ -74,7 +75,7 @@ def test_efficiency_of_the_posterior_itself_is_one():
     law = Mixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
     z = rng.normal(size=(500, 1))
     pool.add(law, z, law.log_density(z), np.full(500, 7.0))
-    assert _efficiency(pool, law) == pytest.approx(1.0)
+    assert pool.efficiency(law) == pytest.approx(1.0)
 
 
 def test_pool_weights_are_the_balance_heuristic():

@@ -15,10 +15,11 @@ from paoswarm.optimize.evaluation import Evaluator, Objective
 from paoswarm.optimize.problem import whole_number
 from paoswarm.optimize.progress import load_tqdm
 from paoswarm.optimize.result import Result
-from paoswarm.sampling.adapt import Frozen, NothingFound, Pool, adapt
+from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.cost import metropolis_cost
 from paoswarm.sampling.mixture import fit
+from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import read_prior
 from paoswarm.sampling.produce import produce
