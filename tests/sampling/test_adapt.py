@@ -263,3 +263,9 @@ def test_curved_posterior():
     for seed in range(3):
         _, _, made = run(log_likelihood, prior, [20, seed])
         assert abs(made.log_evidence - exact) < 4 * made.error < 0.3
+
+
+def test_an_exactly_quadratic_likelihood_leaves_no_trend_to_exceed():
+    z = np.linspace(-1, 1, 101)[:, None]
+    with np.errstate(all="raise"):
+        assert len(choose_starts(z, -0.5 * z[:, 0] ** 2, 4)) == 4

@@ -81,8 +81,8 @@ class Posterior:
 
     @property
     def effective_size(self) -> float:
-        """How many independent draws these are worth (Kish)."""
-        return effective_size(self.log_weights)
+        """How many independent draws these are worth: by their weights (Kish), and by what moves failed to forget."""
+        return float(self.diagnostics.get("effective_size", effective_size(self.log_weights)))
 
     def mean(self) -> Floats:
         """Posterior mean, ``(d,)``."""

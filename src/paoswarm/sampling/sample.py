@@ -219,7 +219,6 @@ def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effect
     error = math.inf if message else made.log_evidence_error
     diagnostics = {
         "pareto_k": math.nan,
-        "effective_size": effective_size(made.log_weights),
         **made.diagnostics,
         **_found(target, frozen),
     }
