@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence bench-samplers clean
 
 # QUICK=1: few runs, to have a look.
 study: $(VENV)/.study
@@ -47,6 +47,10 @@ bench-quality: $(VENV)/.demo
 bench: $(VENV)-bench/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py
 
+# Against other samplers: hours, but it goes on where it was stopped. ARGS=--table only shows what there is.
+bench-samplers: $(VENV)-samplers/.bench
+	$(VENV)-samplers/bin/python benchmarks/samplers.py $(ARGS)
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -67,5 +71,10 @@ $(VENV)-bench/.bench: pyproject.toml
 	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
 
+$(VENV)-samplers/.bench: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-samplers
+	$(VENV)-samplers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[samplers]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV)-bench docs/_build docs/gallery docs/api/generated demo study study-*
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers docs/_build docs/gallery docs/api/generated demo study study-*

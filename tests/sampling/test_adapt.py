@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from paoswarm.sampling.adapt import Pool, _efficiency, adapt
+from paoswarm.sampling.adapt import adapt
 from paoswarm.sampling.mixture import Mixture
 from paoswarm.sampling.modes import choose_starts, find_modes
+from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.produce import produce
 from paoswarm.sampling.target import BudgetSpent, Target
 
@@ -74,7 +75,7 @@ def test_efficiency_of_the_posterior_itself_is_one():
     law = Mixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
     z = rng.normal(size=(500, 1))
     pool.add(law, z, law.log_density(z), np.full(500, 7.0))
-    assert _efficiency(pool, law) == pytest.approx(1.0)
+    assert pool.efficiency(law) == pytest.approx(1.0)
 
 
 def test_pool_weights_are_the_balance_heuristic():
@@ -262,3 +263,9 @@ def test_curved_posterior():
     for seed in range(3):
         _, _, made = run(log_likelihood, prior, [20, seed])
         assert abs(made.log_evidence - exact) < 4 * made.error < 0.3
+
+
+def test_an_exactly_quadratic_likelihood_leaves_no_trend_to_exceed():
+    z = np.linspace(-1, 1, 101)[:, None]
+    with np.errstate(all="raise"):
+        assert len(choose_starts(z, -0.5 * z[:, 0] ** 2, 4)) == 4

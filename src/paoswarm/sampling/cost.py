@@ -43,8 +43,9 @@ def metropolis_cost(
     rows = rng.permutation(systematic(weights, n * len(rho), rng))
     starts = z[rows]
     state = State(starts, np.zeros_like(starts), target.log_prior(starts), log_likelihood[rows])
-    step = correlated(rho).take(np.repeat(np.arange(len(rho)), n))
-    _, did = move(state, target, 1.0, reference, step, rng, jump=jump, circle=circle)
+    each = np.repeat(np.arange(len(rho)), n)
+    far = np.where(rho[each] == 0, 1.0, jump)
+    _, did = move(state, target, 1.0, reference, correlated(rho).take(each), rng, jump=far, circle=circle)
 
     variance = weights @ (z - weights @ z) ** 2
     squared = did.probability[:, None] * (did.proposal.z - starts) ** 2 / variance

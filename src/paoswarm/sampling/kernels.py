@@ -113,7 +113,7 @@ def propose(
     reference: Mixture,
     step: Step,
     rng: np.random.Generator,
-    jump: float,
+    jump: float | Floats,
     circle: Circle | None,
 ) -> tuple[Floats, Floats]:
     r"""Where the springs take particles at `z` that have the `log_parts` `parts`: (z', v').
@@ -139,8 +139,8 @@ def propose(
         A[..., 0, 0, :] * u + A[..., 0, 1, :] * v + H[..., 0, 0, :] * e1,
         A[..., 1, 0, :] * u + A[..., 1, 1, :] * v + H[..., 1, 0, :] * e1 + H[..., 1, 1, :] * e2,
     )
-    if jump > 0:
-        jumps = np.asarray(rng.random((n, 1)) < jump)
+    if np.any(jump):
+        jumps = np.asarray(rng.random((n, 1)) < np.reshape(jump, (-1, 1)))
         c = np.where(jumps[:, 0], rng.choice(k, size=n, p=reference.weight / reference.weight.sum()), c)
         if np.isfinite(nu):
             root = np.where(jumps, np.sqrt(rng.gamma(nu / 2, size=(n, 1)) * 2 / nu), root)
@@ -157,7 +157,7 @@ def move(
     rng: np.random.Generator,
     *,
     refresh: float = 1.0,
-    jump: float = 0.1,
+    jump: float | Floats = 0.1,
     circle: Circle | None = None,
 ) -> tuple[State, Moved]:
     r"""One Metropolis-Hastings move of every particle, which leaves :math:`p\,L^\beta \times N(0, I)` invariant.
@@ -176,8 +176,9 @@ def move(
         One step for all, or one for each particle; must not depend on the positions.
     refresh : float
         The velocity is first replaced by :math:`\sqrt{1-e^2}\,v + e\,\xi`: 1 forgets it, 0 keeps it.
-    jump : float
-        Probability of going to a component drawn by weight instead of staying in one's own.
+    jump : float or array (n,)
+        Probability of going to a component drawn by weight instead of staying in one's own. With 1, and a step that
+        forgets the position, the proposal is an independent draw from the reference.
     circle : Circle, optional
         Which coordinates are periodic.
     """

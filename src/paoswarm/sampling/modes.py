@@ -89,7 +89,7 @@ def _trend(points: Floats, height: Floats) -> Floats:
     trend = np.full(n, np.median(height))
     for _ in range(6):
         away = height - trend
-        scale = 1.5 * np.median(np.abs(away)) + 1e-300
+        scale = 1.5 * np.median(np.abs(away)) + 1e-12 * np.ptp(height) + 1e-100  # an exact quadratic leaves nothing
         weight = 1 / (1 + (away / scale) ** 2)
         root = np.sqrt(weight)[:, None]
         trend = design @ np.linalg.lstsq(design * root, height * root[:, 0], rcond=None)[0]

@@ -52,9 +52,11 @@ class Posterior:
         ``importance``, ``tempered``, or ``interrupted``.
     diagnostics : dict
         ``pareto_k`` of the weights (above 0.7 nothing can be trusted), ``effective_size``, ``halves`` (log evidence
-        from each half of the draws), ``modes`` found, ``stages`` of the adaptation, and ``unseen``: a basin of this
-        share of the prior is missed by the first draws in one run of twenty.
+        from each half of the draws), ``modes`` found, ``stages`` of the adaptation, ``unseen``: a basin of this
+        share of the prior is missed by the first draws in one run of twenty, and ``search_settled``: whether the
+        search for modes ended because it found no more.
     message : str
+        What is wrong, or may be, and what to do; empty if nothing is known to be.
     log_likelihood, log_prior : array (n,), optional
         At the draws; the prior's density is that of the parameters. None where it is not known.
     """
@@ -79,8 +81,8 @@ class Posterior:
 
     @property
     def effective_size(self) -> float:
-        """How many independent draws these are worth (Kish)."""
-        return effective_size(self.log_weights)
+        """How many independent draws these are worth: by their weights (Kish), and by what moves failed to forget."""
+        return float(self.diagnostics.get("effective_size", effective_size(self.log_weights)))
 
     def mean(self) -> Floats:
         """Posterior mean, ``(d,)``."""

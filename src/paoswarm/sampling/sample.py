@@ -17,10 +17,11 @@ from paoswarm.optimize.problem import whole_number
 from paoswarm.optimize.progress import load_tqdm
 from paoswarm.optimize.recorded import calling, open_evaluator
 from paoswarm.optimize.result import Result
-from paoswarm.sampling.adapt import Frozen, NothingFound, Pool, adapt
+from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.cost import metropolis_cost
 from paoswarm.sampling.mixture import fit
+from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import read_prior
 from paoswarm.sampling.produce import produce
@@ -33,6 +34,7 @@ from paoswarm.storage.store import Run, Store
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
 _LEAST = 100  # effective draws; with fewer there is no tail of weights to judge
+_PORTION = 50  # single points between two movements of the progress bar
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
@@ -128,10 +130,14 @@ def sample(
     ):
 
         def measure(x: Floats) -> Floats:
-            values, interrupted = evaluate.until(None, x)
-            if interrupted:
-                raise Interrupted(len(values))
-            return values
+            found: list[Floats] = []
+            for part in bar.portions(x, vectorized):
+                values, interrupted = evaluate.until(None, part)
+                found.append(values)
+                bar.count(len(values))
+                if interrupted:
+                    raise Interrupted(sum(map(len, found)))
+            return np.concatenate(found)
 
         target = Target(measure, law, budget)
         points = _known_points(start)
@@ -140,7 +146,7 @@ def sample(
         pool = Pool(target.dim)
 
         def after_stage(stage: dict[str, Any]) -> None:
-            bar.show(stage)
+            bar.say("adaptation", beta=stage["beta"], efficiency=stage["efficiency"])
             if callback is not None and not evaluate.replayed:
                 callback(stage)
 
@@ -149,9 +155,9 @@ def sample(
                 target, source, n_effective=wanted, start_points=points, n_prior=first, pool=pool, callback=after_stage
             )
             if _should_move(target, frozen, source):
-                posterior = _by_moves(target, frozen, source, wanted)
+                posterior = _by_moves(target, frozen, source, wanted, bar)
             else:
-                posterior = _by_importance(target, frozen, source, wanted)
+                posterior = _by_importance(target, frozen, source, wanted, bar)
         except NothingFound as error:
             why = f"; the first failed {evaluate.first_failure()}" if evaluate.failures else ""
             raise ValueError(f"{error}{why}") from evaluate.explain_total_failure().__cause__
@@ -180,24 +186,26 @@ def _known_points(start: Any) -> Floats | None:
 def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:
     """Whether moves promise more than importance sampling, judged from the pool and a few trial moves.
 
-    A pool that is worth too little to make trial moves from is not worth a production either.
+    Where the budget does not pay for the fewest effective draws, or the pool is too poor to make trial moves from,
+    importance sampling has nothing to offer.
     """
     if frozen.predicted_efficiency >= _INEFFICIENT or target.n_left < _WORTH_MOVING:
         return False
     pool = frozen.pool
     log_w = pool.log_weight(1.0)
-    if effective_size(log_w) < 4 * target.dim:
+    if effective_size(log_w) < 4 * target.dim or frozen.predicted_efficiency * target.n_left < _LEAST:
         return True
     reference = fit(pool.z, np.exp(log_w - log_w.max()), 1, rng, 8.0)
     cost = metropolis_cost(target, pool.z, pool.log_likelihood, log_w, reference, rng, circle=target.circle)
     return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
 
 
-def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
+def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: _Bar) -> Posterior:
+    bar.say("production", efficiency=frozen.predicted_efficiency)
     made, frozen = produce(target, frozen, n_effective, rng)
     if made.message and target.n_left >= _WORTH_MOVING:
-        moved = _by_moves(target, frozen, rng, n_effective)
-        if not moved.message:
+        moved = _by_moves(target, frozen, rng, n_effective, bar)
+        if math.isfinite(moved.log_evidence_error):
             return moved
     diagnostics = {
         "pareto_k": made.pareto_k,
@@ -214,24 +222,27 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         made.error,
         "importance",
         diagnostics,
-        made.message,
+        _with_caveat(made.message, frozen),
     )
 
 
-def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int) -> Posterior:
+def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: _Bar) -> Posterior:
     """From the proposal on by tempered moves: one pass that plans, one with the plan frozen, which is unbiased."""
     bridge = Bridge(target, frozen.proposal)
-    made = tempered(bridge, rng)
+
+    def show(beta: float, log_evidence: float) -> None:
+        bar.say("moves", beta=beta, log_evidence=log_evidence)
+
+    made = tempered(bridge, rng, callback=show)
     message = "the budget did not pay for a second pass with a frozen plan, so no error is stated; raise maxfev"
     if made.complete and target.n_left >= pass_cost(made.plan):
-        made = tempered(bridge, rng, made.plan, chains=max(96, n_effective // 4))
+        made = tempered(bridge, rng, made.plan, chains=max(96, n_effective // 4), callback=show)
         message = doubt(made)
     elif not made.complete:
         message = "the budget ended before the posterior was reached; raise maxfev"
     error = math.inf if message else made.log_evidence_error
     diagnostics = {
         "pareto_k": math.nan,
-        "effective_size": effective_size(made.log_weights),
         **made.diagnostics,
         **_found(target, frozen),
     }
@@ -245,8 +256,19 @@ def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effect
         error,
         "tempered",
         diagnostics,
-        message,
+        _with_caveat(message, frozen),
     )
+
+
+def _with_caveat(message: str, frozen: Frozen) -> str:
+    """The message, and that the search for modes ended too early, if it did."""
+    if frozen.diagnostics["search_settled"]:
+        return message
+    caveat = (
+        f"the search for modes ended while it still came upon new ones ({len(frozen.modes)} that matter; a thin ridge "
+        "looks the same): others may be missing; raise n_particles or maxfev, or give points near the modes as start="
+    )
+    return f"{message}; {caveat}" if message else caveat
 
 
 def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
@@ -314,8 +336,19 @@ class _Bar:
         if self._bar is not None:
             self._bar.close()
 
-    def show(self, stage: dict[str, Any]) -> None:
-        """A stage of the adaptation is done."""
+    def portions(self, x: Floats, vectorized: bool) -> list[Floats]:
+        """The points in portions after which the bar can move; all at once where nobody looks, or in one call."""
+        if self._bar is None or vectorized:
+            return [x]
+        return [x[i : i + _PORTION] for i in range(0, len(x), _PORTION)]
+
+    def count(self, n: int) -> None:
+        """So many evaluations more are done."""
         if self._bar is not None:
-            self._bar.set_postfix({"beta": f"{stage['beta']:.3g}", "efficiency": f"{stage['efficiency']:.2g}"})
-            self._bar.update(stage["evaluations"] - self._bar.n)
+            self._bar.update(n)
+
+    def say(self, phase: str, **numbers: float) -> None:
+        """What is going on."""
+        if self._bar is not None:
+            self._bar.set_description(phase, refresh=False)
+            self._bar.set_postfix({name.replace("_", " "): f"{value:.3g}" for name, value in numbers.items()})

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,6 +40,7 @@ _PATIENCE = 2  # numbers of components in a row that may fail to help
 _FLOOR = 0.1  # of the moves are made whatever the scores say
 _FIT_POINTS = 2000
 _AGREEMENT = 0.7  # standard deviation of the swarms' log evidence up to which their mean has a normal error
+_FEWEST = 20  # effective draws
 _STUCK = 0.01  # acceptance below which chains forget nothing
 
 
@@ -92,7 +93,8 @@ class TemperedResult(NamedTuple):
         Whether the posterior was reached. Otherwise the draws are those of the last temperature, weighted up to one.
     diagnostics : dict
         ``beta``, ``acceptance``, ``jump`` (expected squared jump of a move per dimension, in variances) and
-        ``effective_share`` of each stage, ``swarm_log_evidence`` of each swarm, ``chains`` and ``steps``.
+        ``effective_share`` of each stage, ``swarm_log_evidence`` of each swarm, ``effective_size`` by how far their
+        means lie apart, ``chains`` and ``steps``.
     """
 
     draws: Floats
@@ -102,7 +104,7 @@ class TemperedResult(NamedTuple):
     log_evidence_error: float
     plan: Plan
     complete: bool
-    diagnostics: dict[str, Floats | int]
+    diagnostics: dict[str, Any]
 
 
 class _Cloud(NamedTuple):
@@ -157,7 +159,7 @@ def tempered(
     freedom : float
         Degrees of freedom of the references.
     jump : float
-        Probability that a move goes to another component.
+        Probability that a move goes to another component; one for the steps that keep nothing of the position.
     callback : callable, optional
         Called with beta and the log evidence so far after each stage; the pass ends when it returns True.
 
@@ -219,6 +221,8 @@ def doubt(made: TemperedResult) -> str:
         return "the budget ended before the posterior was reached; raise maxfev"
     if not spread < _AGREEMENT:
         return f"independent swarms disagree about the log evidence (standard deviation {spread:.2g}); raise maxfev"
+    if (size := made.diagnostics["effective_size"]) < _FEWEST:
+        return f"the draws are worth only {size:.0f} independent ones, by how far the swarms lie apart; raise maxfev"
     if stuck < _STUCK:
         return f"hardly any move was accepted at one of the temperatures ({stuck:.1%}); raise maxfev"
     return ""
@@ -297,7 +301,8 @@ def _advance(
         if target.n_left < len(rows):
             return None, score, accepted
         which = rng.choice(len(RHO), size=len(rows), p=stage.chances)
-        new, did = _moved(state, target, stage, springs.take(which), jump, rng)
+        far = np.where(RHO[which] == 0, 1.0, jump)  # a step that forgets the place forgets the component too
+        new, did = _moved(state, target, stage, springs.take(which), far, rng)
         kept += [(state, 1 - did.probability), (did.proposal, did.probability)]
         gain = did.probability * np.mean(((did.proposal.z - state.z) / scale) ** 2, axis=1)
         score += np.bincount(which, gain, len(RHO))
@@ -317,12 +322,21 @@ def _advance(
 
 
 def _moved(
-    state: State, target: Path, stage: Stage, step: Step, jump: float, rng: np.random.Generator
+    state: State, target: Path, stage: Stage, step: Step, jump: Floats, rng: np.random.Generator
 ) -> tuple[State, Moved]:
     """One move of all chains, each by the reference of its group."""
     groups = np.array_split(np.arange(len(state.z)), len(stage.references))
     parts = [
-        move(state.take(group), target, stage.beta, reference, step.take(group), rng, jump=jump, circle=target.circle)
+        move(
+            state.take(group),
+            target,
+            stage.beta,
+            reference,
+            step.take(group),
+            rng,
+            jump=jump[group],
+            circle=target.circle,
+        )
         for group, reference in zip(groups, stage.references, strict=True)
     ]
     news, dids = zip(*parts, strict=True)
@@ -347,6 +361,24 @@ def _effective_share(cloud: _Cloud, rise: float) -> float:
     return effective_size(cloud.log_weights(rise).ravel()) / before if before > 0 else 0.0
 
 
+def _worth(cloud: _Cloud, rise: float) -> float:
+    """How many independent draws the states are worth.
+
+    By how far the means of the swarms lie apart, in the median over coordinates, but never more than the weights say;
+    by the weights alone where there is only one swarm.
+    """
+    log_w = cloud.log_weights(rise)
+    most = effective_size(log_w.ravel())
+    swarms = len(log_w)
+    if swarms == 1 or not np.isfinite(log_w.max(axis=1)).all():
+        return most
+    weight = np.stack([normalise(row) for row in log_w])
+    mean = np.einsum("rn,rnd->rd", weight, cloud.z)
+    variance = np.einsum("rn,rnd->d", weight, cloud.z**2) / swarms - mean.mean(axis=0) ** 2
+    apart = mean.var(axis=0, ddof=1)
+    return min(most, swarms * float(np.median(variance / np.maximum(apart, 1e-300))))
+
+
 def _result(
     cloud: _Cloud,
     rise: float,
@@ -364,10 +396,9 @@ def _result(
     if complete and swarms > 3:
         error = math.sqrt((swarms - 1) / (swarms - 3)) * log_mean_weight_error(by_swarm)
     columns = np.array(notes).reshape(-1, 4).T
-    diagnostics: dict[str, Floats | int] = dict(
-        zip(("beta", "acceptance", "jump", "effective_share"), columns, strict=True)
-    )
+    diagnostics: dict[str, Any] = dict(zip(("beta", "acceptance", "jump", "effective_share"), columns, strict=True))
     diagnostics |= {"swarm_log_evidence": by_swarm, "chains": chains, "steps": steps}
+    diagnostics["effective_size"] = _worth(cloud, rise)
     counts = log_weights > -np.inf
     return TemperedResult(
         cloud.z[counts],

@@ -1,0 +1,82 @@
+r"""What the adaptation has seen: every point with the density from which it came.
+
+At any inverse temperature :math:`\beta` the weight of a point is
+
+.. math:: w_i(\beta) = \frac{\pi(z_i)\, L(z_i)^\beta}{\sum_s n_s\, q_s(z_i)} .
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from paoswarm.core.walled import Floats
+from paoswarm.core.weights import effective_size, log_sum_exp
+from paoswarm.sampling.mixture import Density
+
+
+class Pool:
+    """Every point drawn from a known density, with its values."""
+
+    def __init__(self, dim: int) -> None:
+        self.z: Floats = np.empty((0, dim))
+        self.log_prior: Floats = np.empty(0)
+        self.log_likelihood: Floats = np.empty(0)
+        self._log_mixed: Floats = np.empty(0)  # log sum_s n_s q_s
+        self._sources: list[tuple[int, Density]] = []
+
+    def add(self, source: Density, z: Floats, log_prior: Floats, log_likelihood: Floats) -> None:
+        """Points drawn from ``source``. Those of prior zero count as drawn, but are not kept."""
+        n = len(z)
+        kept = np.isfinite(log_prior)
+        z, log_prior, log_likelihood = z[kept], log_prior[kept], log_likelihood[kept]
+        if len(self.z):
+            self._log_mixed = np.logaddexp(self._log_mixed, math.log(n) + source.log_density(self.z))
+        self._sources.append((n, source))
+        mixed = [math.log(m) + q.log_density(z) for m, q in self._sources]
+        self.z = np.concatenate([self.z, z])
+        self.log_prior = np.concatenate([self.log_prior, log_prior])
+        self.log_likelihood = np.concatenate([self.log_likelihood, log_likelihood])
+        self._log_mixed = np.concatenate([self._log_mixed, np.logaddexp.reduce(mixed, axis=0)])
+
+    def log_weight(self, beta: float) -> Floats:
+        """Log weights whose sum estimates the integral of ``prior L^beta``."""
+        heat = beta * self.log_likelihood if beta > 0 else 0.0
+        return self.log_prior + heat - self._log_mixed
+
+    def front(self, size: float) -> float:
+        """How far tempering from the prior has come: up to here the pool is worth ``size`` points throughout."""
+        reached = 0.0
+        for beta in np.concatenate([np.geomspace(1e-12, 0.1, 111), np.linspace(0.1, 1, 31)[1:]]).tolist():
+            if effective_size(self.log_weight(beta)) < size:
+                break
+            reached = beta
+        return reached
+
+    def milder(self, beta: float, keep: float) -> float:
+        """The inverse temperature from which a step to ``beta`` leaves the share ``keep`` of the effective size."""
+        top = self.log_weight(beta)
+        low, high = 0.0, beta
+        for _ in range(30):
+            middle = 0.5 * (low + high)
+            base = self.log_weight(middle)
+            with np.errstate(invalid="ignore"):
+                ratio = np.where(np.isfinite(top), 2 * top - base, -np.inf)
+            left = math.exp(float(2 * log_sum_exp(top) - log_sum_exp(ratio) - log_sum_exp(base)))
+            low, high = (middle, high) if left < keep else (low, middle)
+        return 0.5 * (low + high)
+
+    def efficiency(self, proposal: Density, first: int = 0, log_w: Floats | None = None) -> float:
+        r"""Effective draws per draw from ``proposal``, :math:`1 / E_\pi[\gamma / (Z q)]`; no likelihood call.
+
+        The expectation is over the pool, or over its points from ``first`` on with weights ``log_w``.
+        """
+        whole = self.log_weight(1.0)
+        if not np.isfinite(whole).any():
+            return 0.0
+        log_w = whole if log_w is None else log_w
+        if not np.isfinite(log_w).any():
+            return 0.0
+        log_ratio = self.log_prior[first:] + self.log_likelihood[first:] - proposal.log_density(self.z[first:])
+        return math.exp(float(log_sum_exp(whole) + log_sum_exp(log_w) - log_sum_exp(log_w + log_ratio)))
