@@ -11,7 +11,6 @@ begins to write; ``limits`` when they were changed; ``end`` when a call has ende
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -77,9 +76,7 @@ class Journal:
         self._announced = False
         self._run, self._versions = run, _versions()
         if header is None:
-            text = json.dumps(run._asdict(), sort_keys=True)
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            header = {"versions": self._versions, "run": run._asdict(), "sha256": digest}
+            header = {"versions": self._versions, "run": run._asdict()}
             log.start(header)
             logger.info("%s: a new run of %s", log.path, run.function)
         else:

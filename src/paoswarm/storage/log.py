@@ -94,7 +94,7 @@ class Reader:
                 f"{SCHEMA}: update paoswarm; the file was not touched"
             )
         record = decode(line)
-        if record is None:
+        if record is None or not {"versions", "run"} <= record.keys():
             raise DamagedStore(f"{self.path} is damaged in its first line; it was not touched")
         return record
 
