@@ -326,3 +326,10 @@ def test_text_without_an_error_says_so(four):
     assert "error not stated" in text
     assert "failed" not in text
     assert "inf" not in text
+
+
+def test_a_bayes_factor_passes_on_what_is_wrong(four):
+    poor = dataclasses.replace(four, log_evidence_error=math.inf, message="too few draws")
+    verdict = four.compare(poor)
+    assert verdict.message == "too few draws"
+    assert str(verdict) == "log Bayes factor 0.000, error and probability not stated: too few draws"

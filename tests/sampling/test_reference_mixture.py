@@ -109,3 +109,10 @@ def test_a_heavy_tail_is_fitted_by_the_scale_not_the_variance():
 def test_identical_points_give_a_proper_law(d):
     mixture = fit(np.ones((50, d)), np.ones(50), 3, np.random.default_rng(11))
     assert np.isfinite(mixture.log_density(np.ones((1, d)))).all()
+
+
+def test_scales_that_differ_by_eight_decades_are_fitted_each():
+    rng = np.random.default_rng(8)
+    points = rng.standard_normal((2000, 2)) * [1.0, 1e-8]
+    found = fit(points, np.ones(2000), 1, rng)
+    np.testing.assert_allclose(found.factor[0].diagonal(), points.std(axis=0), rtol=0.01)

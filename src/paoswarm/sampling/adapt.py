@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise
 from paoswarm.sampling.mixture import Blend, Density
-from paoswarm.sampling.modes import Mode, choose_starts, find_modes, merge, near
+from paoswarm.sampling.modes import Mode, choose_starts, climb_cost, find_modes, merge, near
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.target import Target
@@ -93,7 +93,8 @@ def adapt(
         starts = np.concatenate([target.coordinates(start_points), starts])
     if len(starts) == 0:
         raise NothingFound(
-            f"the likelihood is zero or failed at all {n_prior} draws from the prior; give points with more as start="
+            f"the likelihood is zero or failed at all {n_prior} draws from the prior; try more of them (n_particles=), "
+            "or give points with more as start="
         )
     modes, settled = _search(target, starts, min(16_000, allowed // 4))
     ladder = make_ladder(modes, target)
@@ -111,12 +112,14 @@ def _search(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], boo
     end = target.n_evaluations + n_max
     modes: list[Mode] = []
     for first in range(0, len(starts), _STARTS):
-        known = len(modes)
         found = find_modes(target, starts[first : first + _STARTS], end - target.n_evaluations)
+        new = sum(not near(mode.z, modes, 2.0, target.circle) for mode in found)
         modes = merge(modes + found, target.circle)
-        if len(modes) - known < _RICH:
-            return modes, True
-    return modes, False
+        if end - target.n_evaluations < climb_cost(target.dim):
+            return modes, new <= 1
+        if new < _RICH:
+            return modes, first == 0 or new <= 1
+    return modes, len(starts) < _STARTS
 
 
 def improve(
@@ -194,6 +197,10 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
     found = find_modes(target, starts, min(4000, target.n_left // 8))
     modes = merge(plan.modes + found, target.circle)
+    if any(
+        not near(mode.z, plan.modes, 2.0, target.circle) and mode.log_mass > modes[0].log_mass - 3 for mode in found
+    ):
+        plan.diagnostics["search_settled"] = False  # one that matters had been missed
     ladder = make_ladder(modes, target)
     _draw(target, plan.pool, ladder, min(200 + 40 * target.dim, target.n_left // 10), rng)
     return plan._replace(modes=modes, ladder=ladder)

@@ -126,12 +126,12 @@ def fit(
     k : int
         Components to begin with.
     """
-    d = points.shape[1]
     used = weights > 0
     points, share = points[used], weights[used] / weights[used].sum()
     centre = share @ points
     spread = _covariance(points - centre, share)
-    floor = 1e-12 * (np.trace(spread) / d or 1.0) * np.eye(d)
+    variance = np.diagonal(spread)  # each coordinate has a floor of its own: scales may differ by many decades
+    floor = np.diag(1e-12 * np.where(variance > 0, variance, variance.mean() or 1.0))
     if k == 1:
         return _improve(points, share, np.ones((len(points), 1)), freedom, floor, iterations)[0]
     whole = np.linalg.cholesky(spread + floor)

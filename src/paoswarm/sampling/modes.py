@@ -116,7 +116,7 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
         np.zeros(s, dtype=bool),
         np.zeros(s, dtype=int),
     )
-    per_round = 2 * d + d * (d - 1) // 2 + len(_DAMPING)
+    per_round = _round_cost(d)
     abreast = max(2, n_max // (_ROUNDS * per_round))
     rounds, settled = np.zeros(s, dtype=int), np.zeros(s, dtype=bool)
     while True:
@@ -133,6 +133,15 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
         behind = due[np.argsort(climbs.value[due], kind="stable")][: len(due) // 2]
         climbs.done[behind] = True
     return _distinct(climbs, settled, target.circle)
+
+
+def climb_cost(dim: int) -> int:
+    """Likelihood evaluations of a climb that is soon over."""
+    return _PATIENCE * _round_cost(dim)
+
+
+def _round_cost(dim: int) -> int:
+    return 2 * dim + dim * (dim - 1) // 2 + len(_DAMPING)
 
 
 def _height(target: Target, z: Floats) -> Floats:

@@ -23,11 +23,14 @@ class BayesFactor(NamedTuple):
     log_bayes_factor: float
     error: float
     probability: float  # of the first model
+    message: str = ""  # what is known to be wrong with either evidence
 
     def __str__(self) -> str:
+        if math.isinf(self.error):
+            return f"log Bayes factor {self.log_bayes_factor:.3f}, error and probability not stated: {self.message}"
         return (
             f"log Bayes factor {self.log_bayes_factor:.3f} +- {self.error:.2g}; "
-            f"probability of the first model {self.probability:.3g}"
+            f"probability of the first model {self.probability:.3g}{'; ' + self.message if self.message else ''}"
         )
 
 
@@ -146,7 +149,8 @@ class Posterior:
         """Compare with another model of the same data, by the evidence."""
         difference = self.log_evidence - other.log_evidence
         error = math.hypot(self.log_evidence_error, other.log_evidence_error)
-        return BayesFactor(difference, error, 1 / (1 + math.exp(-min(max(difference, -700.0), 700.0))))
+        message = "; ".join(m for m in (self.message, other.message) if m)
+        return BayesFactor(difference, error, 1 / (1 + math.exp(-min(max(difference, -700.0), 700.0))), message)
 
     def to_datatree(
         self,
@@ -231,7 +235,7 @@ class Posterior:
             "n_evaluations": self.n_evaluations,
             "n_failed": self.n_failed,
             "message": self.message,
-            **{name: a.tolist() for name, a in known.items() if a.ndim < 2 and a.dtype.kind in "if"},
+            **{name: a.tolist() for name, a in known.items() if a.ndim < 2 and a.dtype.kind in "ifb"},
         }
 
     def plot(

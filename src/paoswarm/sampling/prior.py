@@ -15,7 +15,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from paoswarm.core.walled import Floats
@@ -129,6 +129,10 @@ class Prior(ABC):
             z[:, self._round] = rng.uniform(-1, 1, (n, int(self._round.sum())))
         return z
 
+    def strained(self, z: Floats) -> NDArray[np.bool_]:
+        """Whether points lie so far in a tail that the prior's quantiles have hardly any digits left there."""
+        return np.asarray(((np.abs(z) > 0.95 * self._reach) & (self._reach > 1)).any(axis=1))
+
     def inside(self, z: Floats) -> Floats:
         """The nearest points of positive density; on a circle the same points."""
         return np.clip(z if self.circle is None else self.circle.nearest(z), -self._reach, self._reach)
@@ -188,6 +192,8 @@ class Independent(Prior):
         self._laws = laws
         rings = [law for law in laws if isinstance(law, Periodic)]
         self._lines = [(i, law) for i, law in enumerate(laws) if not isinstance(law, Periodic)]
+        self._normal = {i: (float(law.mean()), float(law.std())) for i, law in self._lines if _is_normal(law)}
+        self._reach[list(self._normal)] = np.inf
         self._ring = _box([name for name, is_round in zip(names, self._round, strict=True) if is_round], rings)
         self._period[self._round] = self._ring._period
 
@@ -196,6 +202,10 @@ class Independent(Prior):
         x = np.empty_like(z)
         x[:, self._round] = self._ring.parameters(z[:, self._round])
         for i, law in self._lines:
+            if i in self._normal:  # keeps its digits however far out
+                mean, sd = self._normal[i]
+                x[:, i] = mean + sd * z[:, i]
+                continue
             tail = ndtr(-np.abs(z[:, i]))
             x[:, i] = np.where(z[:, i] < 0, law.ppf(tail), law.isf(tail))
         return x
@@ -205,6 +215,10 @@ class Independent(Prior):
         z = np.empty_like(x)
         z[:, self._round] = self._ring.coordinates(x[:, self._round])
         for i, law in self._lines:
+            if i in self._normal:
+                mean, sd = self._normal[i]
+                z[:, i] = (x[:, i] - mean) / sd
+                continue
             below, above = law.cdf(x[:, i]), law.sf(x[:, i])
             z[:, i] = np.where(below < above, ndtri(below), -ndtri(above))
         return z
@@ -222,6 +236,7 @@ class Correlated(Prior):
     def __init__(self, names: Sequence[str], mean: Floats, covariance: Floats) -> None:
         super().__init__(names)
         self._mean = mean
+        self._reach = np.full(self.dim, np.inf)  # a linear map keeps its digits anywhere
         try:
             self._factor = np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
@@ -331,10 +346,13 @@ def _finite_ends(what: str, low: float, high: float) -> tuple[float, float]:
     low, high = float(low), float(high)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(
-            f"{what}({low}, {high}): a uniform prior needs finite ends, low below high; without them it would be "
-            "improper"
+            f"{what}({low}, {high}): a uniform prior needs finite ends (otherwise it is improper), the lower one first"
         )
     return low, high
+
+
+def _is_normal(law: Any) -> bool:
+    return getattr(getattr(law, "dist", None), "name", "") == "norm"
 
 
 def _uniform_ends(law: Any) -> tuple[float, float] | None:

@@ -4,7 +4,8 @@ Given phase A the proposal :math:`q` and the number of draws are constants, so w
 
 .. math:: E[\hat Z] = E\Big[\frac1n \sum_i w_i\Big] = Z
 
-whatever the quality of the fit; a bad fit costs variance, not bias.
+whatever the quality of the fit; a bad fit costs variance, not bias. (A production that is set aside because of its
+weights, and one that is kept in spite of them, are selected: the bias of that is far below the stated error.)
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from paoswarm.sampling.adapt import Frozen, improve
 from paoswarm.sampling.target import BudgetSpent, Target
 
 _FEWEST = 20  # effective draws
+_HARMLESS = 10.0  # mean weights that the largest may have
 _TRUSTED = 0.7  # Pareto k up to which a mean weight and its error mean something
 
 
@@ -51,11 +53,18 @@ def produce(
     for attempt in range(attempts):
         n = min(math.ceil(n_effective / max(frozen.predicted_efficiency, 0.01)), target.n_left)
         production = _measure(target, frozen, n, rng)
-        if production.pareto_k <= _TRUSTED or attempt + 1 == attempts or target.n_left < n:
+        if not _heavy_tailed(production) or attempt + 1 == attempts or target.n_left < n:
             break
         frozen = improve(target, frozen, production.draws, production.log_likelihood, n_effective, rng)
     doubt = _doubt(production)
     return (production._replace(error=math.inf, message=doubt) if doubt else production), frozen
+
+
+def _heavy_tailed(production: Production) -> bool:
+    """Whether the tail of the weights is heavy; weights that are almost all alike have no tail, whatever k says."""
+    largest = float(np.max(production.log_weights)) - production.log_evidence  # in units of the mean weight
+    alike = largest < math.log(_HARMLESS) and production.effective_size >= _FEWEST
+    return production.pareto_k > _TRUSTED and not alike
 
 
 def _doubt(production: Production) -> str:
@@ -63,7 +72,7 @@ def _doubt(production: Production) -> str:
     first, second = production.halves
     if production.effective_size < _FEWEST:
         return f"{production.effective_size:.1f} effective draws are too few to state an error; raise maxfev"
-    if production.pareto_k > _TRUSTED:
+    if _heavy_tailed(production):
         return (
             f"the weights have too heavy a tail to state an error (Pareto k {production.pareto_k:.2f} > {_TRUSTED}): "
             "raise maxfev or n_effective, or give points near the modes as start="

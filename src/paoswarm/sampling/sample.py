@@ -74,11 +74,13 @@ def sample(
     start : Result or array (m, d), optional
         What is known already: a result of `minimize`, or points near modes.
     callback : callable, optional
-        Called after every stage of the adaptation with a dict of inverse temperature, efficiency and evaluations.
+        Called after every stage of the adaptation with a dict of inverse temperature, efficiency and evaluations; what
+        it returns is not looked at.
     progress : bool
         Show evaluations, inverse temperature and efficiency (needs tqdm).
     maxfev : int, optional
-        Likelihood evaluations at most; never exceeded.
+        Likelihood evaluations at most; never exceeded. (A vectorised likelihood that raises is called again for each
+        point of its batch; better to return NaN there.)
     rng : int, Generator, SeedSequence or None
         Seed.
     store : path or Store, optional
@@ -307,9 +309,16 @@ def _posterior(
     if not kept.any():
         raise ValueError("no draw has a positive likelihood: raise maxfev, or give points near a mode as start=")
     x = target.parameters(z[kept])
+    weights = normalise(log_weights[kept])
+    if weights[target.prior.strained(z[kept])].sum() > 1e-3:
+        error = math.inf
+        message = (
+            "the posterior lies so far in a tail of the prior that the prior's quantiles end there, so no error is "
+            f"stated; choose a wider prior{'; ' + message if message else ''}"
+        )
     return Posterior(
         names=target.prior.names,
-        draws=target.prior.gathered(x, normalise(log_weights[kept])),
+        draws=target.prior.gathered(x, weights),
         log_weights=log_weights[kept],
         log_likelihood=log_likelihood[kept],
         log_prior=target.prior.parameter_log_density(x),

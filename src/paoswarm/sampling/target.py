@@ -64,7 +64,11 @@ class Target:
             raise ValueError(f"points have {points.shape[1]} parameters, the prior has {self.dim}")
         if not np.isfinite(points).all():
             raise ValueError("points must be finite, got NaN or infinite numbers")
-        return self.prior.coordinates(points)
+        z = self.prior.coordinates(points)
+        outside = np.abs(self.inside(z) - z).max(axis=1) > 1e-9
+        if outside.any():
+            raise ValueError(f"the point {points[np.argmax(outside)]} lies outside the prior, or too far in its tail")
+        return z
 
     def log_likelihood(self, z: Floats) -> Floats:
         """Log likelihood of the rows of ``z``, counted; -inf where the prior is zero (not evaluated) or it failed."""

@@ -215,10 +215,10 @@ def pass_cost(plan: Plan, steps: int = 20, swarms: int = 8) -> int:
 
 def doubt(made: TemperedResult) -> str:
     """Why the error of a pass with a plan cannot be trusted; empty where it can."""
-    spread = float(np.std(made.diagnostics["swarm_log_evidence"], ddof=1))
-    stuck = float(np.min(made.diagnostics["acceptance"]))
     if not made.complete:
         return "the budget ended before the posterior was reached; raise maxfev"
+    spread = float(np.std(made.diagnostics["swarm_log_evidence"], ddof=1))
+    stuck = float(np.min(made.diagnostics["acceptance"]))
     if not spread < _AGREEMENT:
         return f"independent swarms disagree about the log evidence (standard deviation {spread:.2g}); raise maxfev"
     if (size := made.diagnostics["effective_size"]) < _FEWEST:
@@ -374,7 +374,7 @@ def _worth(cloud: _Cloud, rise: float) -> float:
         return most
     weight = np.stack([normalise(row) for row in log_w])
     mean = np.einsum("rn,rnd->rd", weight, cloud.z)
-    variance = np.einsum("rn,rnd->d", weight, cloud.z**2) / swarms - mean.mean(axis=0) ** 2
+    variance = np.einsum("rn,rnd->d", weight, (cloud.z - mean.mean(axis=0)) ** 2) / swarms
     apart = mean.var(axis=0, ddof=1)
     return min(most, swarms * float(np.median(variance / np.maximum(apart, 1e-300))))
 
