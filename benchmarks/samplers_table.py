@@ -106,6 +106,27 @@ def lay_out(head: list[str], table: list[list[str]], markdown: bool) -> str:
     return "\n".join("  ".join(left + right) for left, right in zip(aligned, rest, strict=True))
 
 
+def cell(one: Line | None) -> str:
+    """Evaluations in thousands: error of the log evidence (over the stated one), error of the mean."""
+    if one is None:
+        return ""
+    if 2 * one.finished < one.runs or not one.finished:
+        return "did not finish"
+    evidence = " -" if math.isnan(one.errors[0]) else f" {one.errors[0]:.2g}"
+    honest = "" if math.isnan(one.ratio) else f" ({one.ratio:.2g})"
+    return f"{one.evaluations / 1000:.0f} k:{evidence}{honest}, {one.errors[1]:.2g}"
+
+
+def overview(lines: dict[tuple[str, str], Line], samplers: list[str], problems: list[str]) -> str:
+    """A row for each problem, a column for each sampler."""
+    most = {
+        sampler: max((one.runs for (_, s), one in lines.items() if s == sampler), default=0) for sampler in samplers
+    }
+    head = ["problem", *[f"{sampler} ({most[sampler]})" for sampler in samplers]]
+    cells = [[f"`{name}`", *[cell(lines.get((name, sampler))) for sampler in samplers]] for name in problems]
+    return lay_out(head, cells, markdown=True)
+
+
 def table(rows: list[dict[str, str]], samplers: list[str], problems: list[str], seeds: int, markdown: bool) -> str:
     lines: dict[tuple[str, str], Line] = {}
     for name in problems:
@@ -124,7 +145,7 @@ def table(rows: list[dict[str, str]], samplers: list[str], problems: list[str], 
         ours = lines.get((name, ALL if sampler == ALL else OURS))
         values = [one.errors[0], one.ratio, *one.errors[1:], *scaled(one, ours)]
         cells.append(first + [number(value) for value in values])
-    parts = [lay_out(HEAD, cells, markdown), NOTE]
+    parts = [overview(lines, samplers, problems)] if markdown else [lay_out(HEAD, cells, markdown), NOTE]
     peers = [sampler for sampler in samplers if sampler != OURS]
     head = ["peer", *[f"{kind}: paoswarm better (median ratio)" for kind in KINDS], "unfinished"]
     for title, group in (("in sample", True), ("held out", False)):

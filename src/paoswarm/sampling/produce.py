@@ -22,6 +22,7 @@ from paoswarm.sampling.target import BudgetSpent, Target
 
 _FEWEST = 20  # effective draws
 _HARMLESS = 10.0  # mean weights that the largest may have
+_SHORT = 0.2  # of the effective draws that were predicted
 _TRUSTED = 0.7  # Pareto k up to which a mean weight and its error mean something
 
 
@@ -44,16 +45,18 @@ def produce(
 ) -> tuple[Production, Frozen]:
     """Draw until about ``n_effective`` effective draws are there, or the budget is spent.
 
-    Where the weights turn out to have a tail that no error can be read from (Pareto k above 0.7), the draws go to the
-    pool, the proposal is fitted and frozen anew, and an independent production takes the place of the first, as long
-    as the budget allows one of the same size. The proposal that was used last is returned as well.
+    Where the weights turn out to have a tail that no error can be read from (Pareto k above 0.7), or to be worth far
+    less than predicted, the draws go to the pool, the proposal is fitted and frozen anew, and an independent production
+    takes the place of the first, as long as the budget allows one of the same size. The proposal that was used last is
+    returned as well.
     """
     if target.n_left < 1:
         raise BudgetSpent(f"maxfev={target.maxfev} leaves no evaluation for production; allow more")
     for attempt in range(attempts):
         n = min(math.ceil(n_effective / max(frozen.predicted_efficiency, 0.01)), target.n_left)
         production = _measure(target, frozen, n, rng)
-        if not _heavy_tailed(production) or attempt + 1 == attempts or target.n_left < n:
+        short = production.effective_size < _SHORT * min(n_effective, n * frozen.predicted_efficiency)
+        if not (short or _heavy_tailed(production)) or attempt + 1 == attempts or target.n_left < n:
             break
         frozen = improve(target, frozen, production.draws, production.log_likelihood, n_effective, rng)
     doubt = _doubt(production)
