@@ -111,15 +111,20 @@ def _search(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], boo
     """
     end = target.n_evaluations + n_max
     modes: list[Mode] = []
+    settled = True
     for first in range(0, len(starts), _STARTS):
         found = find_modes(target, starts[first : first + _STARTS], end - target.n_evaluations)
-        new = sum(not near(mode.z, modes, 2.0, target.circle) for mode in found)
+        new = [mode for mode in found if not near(mode.z, modes, 2.0, target.circle)]
         modes = merge(modes + found, target.circle)
-        if end - target.n_evaluations < climb_cost(target.dim):
-            return modes, new <= 1
-        if new < _RICH:
-            return modes, first == 0 or new <= 1
-    return modes, len(starts) < _STARTS
+        settled = sum(_matters(mode, modes) for mode in new) <= 1
+        if len(new) < _RICH or end - target.n_evaluations < climb_cost(target.dim):
+            return modes, settled or (first == 0 and len(new) < _RICH)
+    return modes, settled
+
+
+def _matters(mode: Mode, modes: list[Mode]) -> bool:
+    """Whether a mode holds more than a few hundredths of the mass of the heaviest, by Laplace."""
+    return mode.log_mass > modes[0].log_mass - 3
 
 
 def improve(
@@ -197,9 +202,7 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
     found = find_modes(target, starts, min(4000, target.n_left // 8))
     modes = merge(plan.modes + found, target.circle)
-    if any(
-        not near(mode.z, plan.modes, 2.0, target.circle) and mode.log_mass > modes[0].log_mass - 3 for mode in found
-    ):
+    if any(_matters(mode, modes) and not near(mode.z, plan.modes, 2.0, target.circle) for mode in found):
         plan.diagnostics["search_settled"] = False  # one that matters had been missed
     ladder = make_ladder(modes, target)
     _draw(target, plan.pool, ladder, min(200 + 40 * target.dim, target.n_left // 10), rng)
