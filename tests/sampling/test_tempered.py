@@ -42,7 +42,10 @@ PROBLEMS = {"normal": normal, "half forbidden": half_forbidden, "two modes": two
 SMALL = {"chains": 32, "steps": 8, "swarms": 8}
 
 
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize(
+    "problem",
+    [two_modes, *(pytest.param(problem, marks=pytest.mark.slow) for problem in (normal, half_forbidden))],
+)
 def test_a_frozen_plan_is_unbiased_however_small_the_swarm(problem):
     # The mean over 200 runs of Zhat / Z, by z-score: |z| > 4.5 has the false-alarm rate 7e-6 in each of three problems.
     log_likelihood, prior, log_evidence = problem()
