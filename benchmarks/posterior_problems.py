@@ -31,7 +31,6 @@ class Problem(NamedTuple):
     log_evidence: float
     mean: np.ndarray
     sd: np.ndarray
-    in_sample: bool
 
 
 def box(*pairs: tuple[float, float]) -> list[Any]:
@@ -360,4 +359,4 @@ def load(name: str) -> Problem:
     if "probe" in found and not math.isclose(found["probe"], probe(log_likelihood, prior), rel_tol=1e-6):
         raise ValueError(f"the data of {name} are not those of the reference; run posterior_references.py again")
     moments = np.array(found["mean"]), np.array(found["sd"])
-    return Problem(name, log_likelihood, prior, found["log_evidence"], *moments, name in IN_SAMPLE)
+    return Problem(name, log_likelihood, prior, found["log_evidence"], *moments)

@@ -7,8 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from paoswarm.core.weights import normalise
+from paoswarm.sampling.kernels import RHO
 from paoswarm.sampling.target import Target
-from paoswarm.sampling.tempered import RHO, tempered
+from paoswarm.sampling.tempered import tempered
 
 
 def normal(d=2, sd=0.7, box=5.0):

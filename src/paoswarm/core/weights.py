@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+FEWEST = 20  # effective draws below which no error is worth stating
+
 
 def log_sum_exp(a: Floats, axis: int | None = None) -> Floats:
     r"""The logarithm of :math:`\sum \exp(a)`, without overflow; ``-inf`` where every term is zero."""

@@ -11,23 +11,28 @@ The policy, for every way of calling:
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
-import pickle
-import signal
-import time
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, as_completed
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.core.walled import Floats
-from paoswarm.optimize.problem import has_nan, whole_number
-
-Objective = Callable[..., Any]
+from paoswarm.optimize.calls import (
+    Answers,
+    Failed,
+    Objective,
+    Row,
+    call_in_worker,
+    call_rows,
+    call_vectorized,
+    open_pool,
+    sort_out,
+)
+from paoswarm.optimize.problem import whole_number
 
 _REMEMBERED = 10  # failures kept with their message
 
@@ -41,18 +46,6 @@ class Failure(NamedTuple):
 
     x: Floats
     reason: str
-
-
-class Failed(NamedTuple):
-    """Stands in for a value; crosses process boundaries."""
-
-    reason: str
-    wrong_form: bool = False
-    raised: bool = False
-    error: BaseException | None = None
-
-
-Answers = list[float | Failed] | Floats
 
 
 class Evaluator:
@@ -86,7 +79,7 @@ class Evaluator:
             count = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
             self._processes = count
             if count > 1:
-                self._pool = _open_pool(count, fun, vectorized)
+                self._pool = open_pool(count, fun, vectorized)
 
     @property
     def is_parallel(self) -> bool:
@@ -175,7 +168,7 @@ class Evaluator:
             return self._answers_of_pool(x, finished), False
         if self._map is not None:
             answers: Any = []
-            for answer in self._map(_Row(self._fun, self._vectorized).evaluate, list(x.copy())):
+            for answer in self._map(Row(self._fun, self._vectorized).evaluate, list(x.copy())):
                 answers.append(answer)
                 if finished is not None and len(answers) <= len(x):
                     finished(len(answers) - 1, [answer])
@@ -183,8 +176,8 @@ class Evaluator:
                 raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one each")
             return answers, False
         if not self._vectorized:
-            return _call_rows(self._fun, x, deadline, finished)
-        answers = _call_vectorized(self._fun, x)
+            return call_rows(self._fun, x, deadline, finished)
+        answers = call_vectorized(self._fun, x)
         if finished is not None:
             finished(0, answers)
         return answers, False
@@ -194,7 +187,7 @@ class Evaluator:
         answers: list[Any] = [None] * len(x)
         broken: BaseException | None = None
         try:
-            tasks = {self._pool.submit(_call_in_worker, x[i : i + size]): i for i in range(0, len(x), size)}
+            tasks = {self._pool.submit(call_in_worker, x[i : i + size]): i for i in range(0, len(x), size)}
             for task in as_completed(tasks):
                 first = tasks[task]
                 if isinstance(task.exception(), BrokenExecutor):
@@ -229,126 +222,3 @@ class Evaluator:
             self._cause = self._cause or failed.error
         if len(self.failures) < _REMEMBERED:
             self.failures.append(Failure(x.copy(), failed.reason))
-
-
-def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
-    """Values, NaN where a point failed, and how."""
-    failed: dict[int, Failed] = {}
-    if isinstance(answers, np.ndarray):
-        values: Floats = answers
-    else:
-        values = np.array([np.nan if isinstance(a, Failed) else a for a in answers], dtype=float)
-    if has_nan(values):
-        for i in np.flatnonzero(np.isnan(values)).tolist():
-            answer = answers[i]
-            failed[i] = answer if isinstance(answer, Failed) else Failed("returned NaN")
-    return values, failed
-
-
-def _call_rows(
-    fun: Objective, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
-) -> tuple[list[float | Failed], bool]:
-    answers: list[float | Failed] = []
-    try:
-        for row in x.copy():
-            if deadline is not None and answers and time.monotonic() >= deadline:
-                break
-            answers.append(_call_one(fun, row))
-            if finished is not None:
-                finished(len(answers) - 1, answers[-1:])
-    except KeyboardInterrupt:
-        return answers, True
-    return answers, False
-
-
-def _call_one(fun: Objective, row: Floats) -> float | Failed:
-    try:
-        answer = fun(row)
-    except Exception as error:
-        return Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)
-    if isinstance(answer, float):  # includes numpy.float64
-        return float(answer)
-    try:
-        number = np.asarray(answer)
-    except Exception:
-        number = np.asarray(None)
-    if number.size == 1 and number.dtype.kind in "fiub":  # not an int too large for a float
-        return float(number.reshape(())[()])
-    return Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
-
-
-def _call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
-    try:
-        answer = fun(x.copy())
-    except Exception as error:
-        if len(x) == 1:
-            return [Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)]
-        # One bad point must not cost the others: find it by asking one at a time.
-        return [answer for row in x for answer in _call_vectorized(fun, row[None])]
-    try:
-        values = np.asarray(answer)
-    except Exception:
-        values = np.asarray(None)
-    if values.shape == (len(x),) and values.dtype.kind in "fiub":
-        return values.astype(float)  # a copy: the function may use its buffer again
-    m, d = x.shape
-    reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return {m} real numbers, "
-    reason += f"shape ({m},), but returned {_describe(answer)}"
-    if values.shape[:1] == (d,):
-        reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
-    elif values.ndim == 0 and values.dtype.kind in "fiub":
-        reason += "; is it written for a single point? Then leave out vectorized=True"
-    return [Failed(reason, wrong_form=True)] * len(x)
-
-
-def _describe(answer: Any) -> str:
-    if isinstance(answer, np.ndarray):
-        return f"an array of shape {answer.shape} and type {answer.dtype}"
-    text = repr(answer)
-    return f"{text if len(text) < 80 else text[:77] + '...'} ({type(answer).__name__})"
-
-
-class _Row(NamedTuple):
-    """Evaluates one row; what a map-like ``workers`` is given."""
-
-    fun: Objective
-    vectorized: bool
-
-    def evaluate(self, row: Floats) -> float | Failed:
-        """The value at a row."""
-        if not self.vectorized:
-            return _portable([_call_one(self.fun, row)])[0]
-        return _portable(list(_call_vectorized(self.fun, row[None])))[0]
-
-
-def _portable(answers: list[float | Failed]) -> list[float | Failed]:
-    """Exceptions stay behind: not all of them survive the journey between processes."""
-    return [a._replace(error=None) if isinstance(a, Failed) else float(a) for a in answers]
-
-
-_worker: tuple[Objective, bool] | None = None  # the function, sent once to each worker process
-
-
-def _install(fun: Objective, vectorized: bool) -> None:
-    global _worker
-    _worker = (fun, vectorized)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-
-
-def _call_in_worker(x: Floats) -> list[float | Failed]:
-    assert _worker is not None
-    fun, vectorized = _worker
-    return _portable(list(_call_vectorized(fun, x) if vectorized else _call_rows(fun, x, None)[0]))
-
-
-def _open_pool(count: int, fun: Objective, vectorized: bool) -> Any:
-    context = multiprocessing.get_context()
-    if context.get_start_method() != "fork":
-        try:
-            pickle.dumps(fun)
-        except Exception as error:
-            raise TypeError(
-                f"fun cannot be sent to worker processes ({error}); define it at the top level of a module, "
-                "or pass workers=1 or a map-like that can send it"
-            ) from error
-    return ProcessPoolExecutor(count, mp_context=context, initializer=_install, initargs=(fun, vectorized))

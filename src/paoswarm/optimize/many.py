@@ -13,7 +13,8 @@ from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.core.walled import Floats
 from paoswarm.optimize import problem
-from paoswarm.optimize.evaluation import Evaluator, Failure, Objective, WorkerDied
+from paoswarm.optimize.calls import Objective
+from paoswarm.optimize.evaluation import Evaluator, Failure, WorkerDied
 from paoswarm.optimize.loop import Ends, solve
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.progress import open_bar

@@ -15,7 +15,8 @@ from paoswarm.algorithms.pao import PAO
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.optimize import problem
-from paoswarm.optimize.evaluation import Evaluator, Objective
+from paoswarm.optimize.calls import Objective
+from paoswarm.optimize.evaluation import Evaluator
 from paoswarm.optimize.loop import solve
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import polish as polish_best

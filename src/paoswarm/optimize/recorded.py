@@ -9,7 +9,8 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.core.swarm import Swarm
 from paoswarm.core.walled import Floats
-from paoswarm.optimize.evaluation import Answers, Evaluator, Failed, Objective, sort_out
+from paoswarm.optimize.calls import Answers, Failed, Objective, sort_out
+from paoswarm.optimize.evaluation import Evaluator
 from paoswarm.optimize.initial import design_name
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.problem import whole_number

@@ -10,7 +10,7 @@ import numpy as np
 
 from paoswarm.core.weights import Floats, normalise, systematic
 from paoswarm.sampling.circle import Circle
-from paoswarm.sampling.kernels import State, Unnormalised, correlated, move
+from paoswarm.sampling.kernels import RHO, State, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import Mixture
 
 
@@ -38,7 +38,7 @@ def metropolis_cost(
     Too low, since real chains also have slower parts than an autoregression: by up to a half where the reference fits
     tolerably, by a factor of several where the posterior is long and curved.
     """
-    rho = np.array([0.0, 0.5, 0.8, 0.92, 0.97, 0.99]) if rho is None else rho
+    rho = RHO if rho is None else rho
     weights = normalise(log_weights)
     rows = rng.permutation(systematic(weights, n * len(rho), rng))
     starts = z[rows]

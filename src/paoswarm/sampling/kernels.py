@@ -28,6 +28,8 @@ from paoswarm.sampling.mixture import Mixture
 
 Indices = NDArray[np.intp]
 
+RHO = np.array([0.0, 0.5, 0.8, 0.92, 0.97, 0.99])  # correlations between which moves choose at random
+
 
 class Unnormalised(Protocol):
     """What is sampled: a prior and a likelihood, by their logarithms (see `Target`)."""

@@ -26,9 +26,8 @@ class Mode(NamedTuple):
     """A peak of the posterior with the normal law that touches it there."""
 
     z: Floats
-    log_height: float  # of prior times likelihood
     factor: Floats  # lower Cholesky factor of the inverse curvature
-    log_mass: float  # Laplace: log_height + d/2 log(2 pi) + log det factor
+    log_mass: float  # Laplace: log height + d/2 log(2 pi) + log det factor
 
 
 class Climbs(NamedTuple):
@@ -223,7 +222,7 @@ def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None)
     top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
     counted = np.minimum(log_mass, top).tolist()
     order = np.argsort(~settled, kind="stable").tolist()
-    return merge([Mode(climbs.z[i], float(climbs.value[i]), climbs.factor[i], counted[i]) for i in order], circle)
+    return merge([Mode(climbs.z[i], climbs.factor[i], counted[i]) for i in order], circle)
 
 
 def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.walled import Floats
-from paoswarm.core.weights import effective_size, log_mean, log_mean_weight_error, pareto_k
+from paoswarm.core.weights import FEWEST, effective_size, log_mean, log_mean_weight_error, pareto_k
 from paoswarm.sampling.adapt import Frozen, improve
 from paoswarm.sampling.target import BudgetSpent, Target
 
-_FEWEST = 20  # effective draws
 _HARMLESS = 10.0  # mean weights that the largest may have
 _SHORT = 0.2  # of the effective draws that were predicted
 _TRUSTED = 0.7  # Pareto k up to which a mean weight and its error mean something
@@ -66,14 +65,14 @@ def produce(
 def _heavy_tailed(production: Production) -> bool:
     """Whether the tail of the weights is heavy; weights that are almost all alike have no tail, whatever k says."""
     largest = float(np.max(production.log_weights)) - production.log_evidence  # in units of the mean weight
-    alike = largest < math.log(_HARMLESS) and production.effective_size >= _FEWEST
+    alike = largest < math.log(_HARMLESS) and production.effective_size >= FEWEST
     return production.pareto_k > _TRUSTED and not alike
 
 
 def _doubt(production: Production) -> str:
     """Why the error cannot be trusted; empty where it can."""
     first, second = production.halves
-    if production.effective_size < _FEWEST:
+    if production.effective_size < FEWEST:
         return f"{production.effective_size:.1f} effective draws are too few to state an error; raise maxfev"
     if _heavy_tailed(production):
         return (

@@ -28,7 +28,7 @@ def make_ladder(modes: list[Mode], target: Target) -> Density:
     """Student-t laws around every mode, from its own scale to that of the prior: what surrounds a spike is seen too."""
     ratio, width = 1 + 3 / math.sqrt(target.dim), 0.6 if target.is_box else 1.0
     if not modes:  # no budget to climb with
-        modes = [Mode(np.zeros(target.dim), 0.0, width * np.eye(target.dim), 0.0)]
+        modes = [Mode(np.zeros(target.dim), width * np.eye(target.dim), 0.0)]
     weight, mean, factor = [], [], []
     for mode in modes:
         size = np.linalg.norm(mode.factor, ord=2)

@@ -12,12 +12,12 @@ import numpy as np
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
-from paoswarm.optimize.evaluation import Objective
+from paoswarm.optimize.calls import Objective
 from paoswarm.optimize.problem import whole_number
-from paoswarm.optimize.progress import load_tqdm
 from paoswarm.optimize.recorded import calling, open_evaluator
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
+from paoswarm.sampling.bar import Bar
 from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.cost import metropolis_cost
 from paoswarm.sampling.mixture import fit
@@ -34,7 +34,6 @@ from paoswarm.storage.store import Run, Store
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
 _LEAST = 100  # effective draws; with fewer there is no tail of weights to judge
-_PORTION = 50  # single points between two movements of the progress bar
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
@@ -128,7 +127,7 @@ def sample(
     with (
         journal or nullcontext(),
         open_evaluator(log_likelihood, journal, vectorized=vectorized, workers=workers) as evaluate,
-        _Bar(progress, budget) as bar,
+        Bar(progress, budget) as bar,
     ):
 
         def measure(x: Floats) -> Floats:
@@ -202,7 +201,7 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
     return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
 
 
-def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: _Bar) -> Posterior:
+def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
     bar.say("production", efficiency=frozen.predicted_efficiency)
     made, frozen = produce(target, frozen, n_effective, rng)
     if made.message and target.n_left >= _WORTH_MOVING:
@@ -228,7 +227,7 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
     )
 
 
-def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: _Bar) -> Posterior:
+def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
     """From the proposal on by tempered moves: one pass that plans, one with the plan frozen, which is unbiased."""
     bridge = Bridge(target, frozen.proposal)
 
@@ -330,34 +329,3 @@ def _posterior(
         diagnostics=diagnostics,
         message=message,
     )
-
-
-class _Bar:
-    """A tqdm bar over evaluations, or nothing."""
-
-    def __init__(self, wanted: bool, total: int | None) -> None:
-        self._bar: Any = load_tqdm()(total=total, unit="eval", dynamic_ncols=True) if wanted else None
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def portions(self, x: Floats, vectorized: bool) -> list[Floats]:
-        """The points in portions after which the bar can move; all at once where nobody looks, or in one call."""
-        if self._bar is None or vectorized:
-            return [x]
-        return [x[i : i + _PORTION] for i in range(0, len(x), _PORTION)]
-
-    def count(self, n: int) -> None:
-        """So many evaluations more are done."""
-        if self._bar is not None:
-            self._bar.update(n)
-
-    def say(self, phase: str, **numbers: float) -> None:
-        """What is going on."""
-        if self._bar is not None:
-            self._bar.set_description(phase, refresh=False)
-            self._bar.set_postfix({name.replace("_", " "): f"{value:.3g}" for name, value in numbers.items()})

@@ -16,60 +16,26 @@ includes whatever the chains failed to forget.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.core.weights import (
+    FEWEST,
     Floats,
     effective_size,
     log_mean,
     log_mean_weight_error,
     log_sum_exp,
-    next_temperature,
     normalise,
-    systematic,
 )
-from paoswarm.sampling.circle import Circle
-from paoswarm.sampling.kernels import Moved, State, Step, Unnormalised, correlated, move
-from paoswarm.sampling.mixture import SIZES, Mixture, fit
+from paoswarm.sampling.kernels import RHO
+from paoswarm.sampling.stages import Cloud, Path, Plan, Stage, advance, choose, references
 
-RHO = np.array([0.0, 0.5, 0.8, 0.92, 0.97, 0.99])  # correlations between which the moves choose at random
-_PATIENCE = 2  # numbers of components in a row that may fail to help
 _FLOOR = 0.1  # of the moves are made whatever the scores say
-_FIT_POINTS = 2000
 _AGREEMENT = 0.7  # standard deviation of the swarms' log evidence up to which their mean has a normal error
-_FEWEST = 20  # effective draws
 _STUCK = 0.01  # acceptance below which chains forget nothing
-
-
-class Stage(NamedTuple):
-    """How to reach one temperature.
-
-    ``beta``, the ``references`` of the moves, among which the chains are divided in order, and the ``chances (6,)`` of
-    the steps `RHO`.
-    """
-
-    beta: float
-    references: tuple[Mixture, ...]
-    chances: Floats
-
-
-Plan = tuple[Stage, ...]
-
-
-class Path(Unnormalised, Protocol):
-    """What leads to the posterior: a prior that can be drawn from, and a likelihood (`Target` or `Bridge`)."""
-
-    circle: Circle | None  # which coordinates are periodic
-
-    @property
-    def n_left(self) -> int:
-        """Likelihood evaluations that may still be made."""
-
-    def draw_prior(self, n: int, rng: np.random.Generator) -> Floats:
-        """``n`` independent draws."""
 
 
 class TemperedResult(NamedTuple):
@@ -105,26 +71,6 @@ class TemperedResult(NamedTuple):
     plan: Plan
     complete: bool
     diagnostics: dict[str, Any]
-
-
-class _Cloud(NamedTuple):
-    """States of all swarms at one temperature: ``z (r, n, d)``, the rest ``(r, n)``, but the evidence so far ``(r,)``.
-
-    The shares of a swarm's states sum to one.
-    """
-
-    z: Floats
-    log_share: Floats
-    log_likelihood: Floats
-    log_evidence: Floats
-
-    def log_weights(self, rise: float) -> Floats:
-        """Log weights (r, n) after raising the temperature: a swarm counts by its evidence."""
-        return self.log_evidence[:, None] + self.risen(rise)
-
-    def risen(self, rise: float) -> Floats:
-        """Log weights (r, n) within each swarm."""
-        return self.log_share + rise * self.log_likelihood if rise > 0 else self.log_share
 
 
 def tempered(
@@ -189,9 +135,9 @@ def tempered(
     notes: list[tuple[float, float, float, float]] = []
     beta, complete = 0.0, False
     while not complete and np.isfinite(cloud.log_likelihood).any():
-        stage = _choose(cloud, beta, share, chances, freedom, rng) if plan is None else plan[len(made)]
+        stage = choose(cloud, beta, share, chances, freedom, rng) if plan is None else plan[len(made)]
         rise = stage.beta - beta
-        moved, score, acceptance = _advance(target, cloud, rise, stage, each, steps, jump, rng)
+        moved, score, acceptance = advance(target, cloud, rise, stage, each, steps, jump, rng)
         if moved is None:
             break
         notes.append((stage.beta, acceptance, float(score @ stage.chances), _effective_share(cloud, rise)))
@@ -200,7 +146,7 @@ def tempered(
             if score.sum() > 0:
                 chances = (1 - _FLOOR) * score / score.sum() + _FLOOR / len(RHO)
             # The plan is for another pass: it may know what this stage has seen.
-            stage = Stage(beta, _references(cloud, 0.0, freedom, rng)[:1], chances)
+            stage = Stage(beta, references(cloud, 0.0, freedom, rng)[:1], chances)
         made.append(stage)
         complete = beta >= 1.0
         if callback is not None and callback(beta, log_mean(cloud.log_evidence)):
@@ -221,147 +167,25 @@ def doubt(made: TemperedResult) -> str:
     stuck = float(np.min(made.diagnostics["acceptance"]))
     if not spread < _AGREEMENT:
         return f"independent swarms disagree about the log evidence (standard deviation {spread:.2g}); raise maxfev"
-    if (size := made.diagnostics["effective_size"]) < _FEWEST:
+    if (size := made.diagnostics["effective_size"]) < FEWEST:
         return f"the draws are worth only {size:.0f} independent ones, by how far the swarms lie apart; raise maxfev"
     if stuck < _STUCK:
         return f"hardly any move was accepted at one of the temperatures ({stuck:.1%}); raise maxfev"
     return ""
 
 
-def _prior_cloud(target: Path, swarms: int, n: int, rng: np.random.Generator) -> _Cloud:
+def _prior_cloud(target: Path, swarms: int, n: int, rng: np.random.Generator) -> Cloud:
     z = target.draw_prior(swarms * n, rng)
     log_likelihood = target.log_likelihood(z).reshape(swarms, n)
-    return _Cloud(z.reshape(swarms, n, -1), np.full((swarms, n), -math.log(n)), log_likelihood, np.zeros(swarms))
+    return Cloud(z.reshape(swarms, n, -1), np.full((swarms, n), -math.log(n)), log_likelihood, np.zeros(swarms))
 
 
-def _choose(
-    cloud: _Cloud, beta: float, share: float, chances: Floats, freedom: float, rng: np.random.Generator
-) -> Stage:
-    """The next temperature by the effective size, and a reference for it by the weighted states."""
-    log_w = cloud.log_weights(0.0).ravel()
-    above = next_temperature(cloud.log_likelihood.ravel(), log_w, beta, share)
-    # Each half of the chains is moved by what the other half knows: a particle must not make its own reference.
-    _, first, second = _references(cloud, above - beta, freedom, rng)
-    return Stage(above, (second, first), chances)
-
-
-def _references(
-    cloud: _Cloud, rise: float, freedom: float, rng: np.random.Generator
-) -> tuple[Mixture, Mixture, Mixture]:
-    """Mixtures for all states and for each half, as many components as best predict the half not fitted to."""
-    z, weights = cloud.z[0], normalise(cloud.risen(rise)[0])
-    middle = int(np.searchsorted(np.cumsum(weights), 0.5))
-    halves = [_drawn(z[i], weights[i], rng) for i in (slice(None, middle + 1), slice(middle, None))]
-    room = min(len(points) for points, _ in halves) / (z.shape[-1] + 2)
-    best, k, failures = -math.inf, 1, 0
-    chosen: list[Mixture] = []
-    for many in (number for number in SIZES if number <= max(room, 1)):
-        known = [fit(points, counts, many, rng, freedom) for points, counts in halves]
-        gain = sum(np.average(known[1 - i].log_density(halves[i][0]), weights=halves[i][1]) for i in (0, 1)) / 2
-        if gain > best + 0.01:
-            best, k, failures, chosen = gain, many, 0, known
-        else:
-            failures += 1
-        if failures == _PATIENCE:
-            break
-    return fit(*_drawn(z, weights, rng), k, rng, freedom), chosen[0], chosen[1]
-
-
-def _drawn(z: Floats, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Distinct points and how often each was drawn by weight."""
-    rows, counts = np.unique(systematic(weights, _FIT_POINTS, rng), return_counts=True)
-    return z[rows], counts.astype(float)
-
-
-def _advance(
-    target: Path,
-    cloud: _Cloud,
-    rise: float,
-    stage: Stage,
-    each: int,
-    steps: int,
-    jump: float,
-    rng: np.random.Generator,
-) -> tuple[_Cloud | None, Floats, float]:
-    """Weight, resample and move: the cloud at the stage's temperature, None if the budget does not allow it.
-
-    Also the mean squared jump of each of the steps `RHO`, in variances per dimension, and the rate of acceptance.
-    """
-    swarms, n, d = cloud.z.shape
-    log_w = cloud.risen(rise)
-    rows = np.concatenate([r * n + _starts(row, each, rng) for r, row in enumerate(log_w)])
-    z, log_likelihood = cloud.z.reshape(-1, d)[rows], cloud.log_likelihood.ravel()[rows]
-    state = State(z, np.zeros_like(z), target.log_prior(z), log_likelihood)
-    scale = np.std(z, axis=0)
-    scale = np.where(scale > 0, scale, 1.0)  # all chains may start at one point
-    springs = correlated(RHO)
-    kept = [(state, np.ones(len(rows)))]
-    score, tried, accepted = np.zeros(len(RHO)), np.zeros(len(RHO)), 0.0
-    for _ in range(steps - 1):
-        if target.n_left < len(rows):
-            return None, score, accepted
-        which = rng.choice(len(RHO), size=len(rows), p=stage.chances)
-        far = np.where(RHO[which] == 0, 1.0, jump)  # a step that forgets the place forgets the component too
-        new, did = _moved(state, target, stage, springs.take(which), far, rng)
-        kept += [(state, 1 - did.probability), (did.proposal, did.probability)]
-        gain = did.probability * np.mean(((did.proposal.z - state.z) / scale) ** 2, axis=1)
-        score += np.bincount(which, gain, len(RHO))
-        tried += np.bincount(which, minlength=len(RHO))
-        accepted += float(np.mean(did.accepted)) / (steps - 1)
-        state = new
-    # Chain by chain: resampling keeps the order, so that the first half of a swarm and the second stay strangers.
-    z, share, log_likelihood = (
-        np.stack(column, axis=1).reshape(swarms, -1, *column[0].shape[1:])
-        for column in zip(*((s.z, p, s.log_likelihood) for s, p in kept), strict=True)
-    )
-    with np.errstate(divide="ignore"):
-        log_share = np.log(share / (each * steps))
-    log_evidence = cloud.log_evidence + log_sum_exp(log_w, axis=1)
-    moved = _Cloud(z, log_share, log_likelihood, log_evidence)
-    return moved, score / np.maximum(tried, 1), accepted
-
-
-def _moved(
-    state: State, target: Path, stage: Stage, step: Step, jump: Floats, rng: np.random.Generator
-) -> tuple[State, Moved]:
-    """One move of all chains, each by the reference of its group."""
-    groups = np.array_split(np.arange(len(state.z)), len(stage.references))
-    parts = [
-        move(
-            state.take(group),
-            target,
-            stage.beta,
-            reference,
-            step.take(group),
-            rng,
-            jump=jump[group],
-            circle=target.circle,
-        )
-        for group, reference in zip(groups, stage.references, strict=True)
-    ]
-    news, dids = zip(*parts, strict=True)
-    proposal = _joined([did.proposal for did in dids])
-    return _joined(news), Moved(
-        proposal, *(np.concatenate(column) for column in zip(*(d[1:] for d in dids), strict=True))
-    )
-
-
-def _joined(states: Sequence[State]) -> State:
-    return State(*(np.concatenate(column) for column in zip(*states, strict=True)))
-
-
-def _starts(log_w: Floats, n: int, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
-    """Where a swarm's chains start; a swarm without any positive weight goes on with evidence zero."""
-    alive = np.isfinite(log_w).any()
-    return systematic(normalise(log_w) if alive else np.ones(len(log_w)), n, rng)
-
-
-def _effective_share(cloud: _Cloud, rise: float) -> float:
+def _effective_share(cloud: Cloud, rise: float) -> float:
     before = effective_size(cloud.log_weights(0.0).ravel())
     return effective_size(cloud.log_weights(rise).ravel()) / before if before > 0 else 0.0
 
 
-def _worth(cloud: _Cloud, rise: float) -> float:
+def _worth(cloud: Cloud, rise: float) -> float:
     """How many independent draws the states are worth.
 
     By how far the means of the swarms lie apart, in the median over coordinates, but never more than the weights say;
@@ -380,7 +204,7 @@ def _worth(cloud: _Cloud, rise: float) -> float:
 
 
 def _result(
-    cloud: _Cloud,
+    cloud: Cloud,
     rise: float,
     plan: Plan,
     complete: bool,
