@@ -11,7 +11,8 @@ import paoswarm
 
 ROOT = Path(paoswarm.__file__).parent
 # Each may import itself and what stands before it.
-LAYERS = ["core", "algorithms", "storage", "optimize", "sampling", "resume", "problems", "plot", "study", "cli"]
+LAYERS = ["core", "checks", "algorithms", "storage", "evaluation", "optimize", "sampling", "resume"]
+LAYERS += ["problems", "plot", "study", "cli"]
 
 
 def layer_of(module):

@@ -19,6 +19,8 @@ from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Transition, transition
 from paoswarm.core.mixture import OptimumLaw
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.evaluation.engines import EngineDown
+from paoswarm.evaluation.ray import RayExecutor
 from paoswarm.optimize.many import ManyResult, minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
@@ -40,6 +42,7 @@ __all__ = [
     "PSO",
     "QPSO",
     "SADE",
+    "EngineDown",
     "History",
     "HyperparameterWarning",
     "ManyResult",
@@ -50,6 +53,7 @@ __all__ = [
     "Posterior",
     "Proposal",
     "RandomSearch",
+    "RayExecutor",
     "Result",
     "Status",
     "StepLaw",

@@ -15,7 +15,7 @@ from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.core.dynamics import transition
 from paoswarm.core.swarm import Swarm
-from paoswarm.optimize.evaluation import Evaluator
+from paoswarm.evaluation.evaluator import Calling, Evaluator
 from paoswarm.optimize.many import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.corner import corner
@@ -103,7 +103,7 @@ def swarm(
         across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
         grid = np.tile(state.global_best[0], (points * points, 1))
         grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
-        with Evaluator(fun, vectorized=vectorized) as evaluate:
+        with Evaluator(fun, Calling(vectorized)) as evaluate:
             values = evaluate(grid).reshape(points, points)
         finite = np.isfinite(values)
         # Levels at equal shares of the area, so that deep and flat landscapes both show; darker is worse.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paoswarm.optimize.calls import Objective
+from paoswarm.evaluation.calls import Objective
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.posterior import Posterior

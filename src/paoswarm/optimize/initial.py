@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from paoswarm.checks import whole_number
 from paoswarm.core import swarm as swarms
 from paoswarm.core.swarm import Swarm
 from paoswarm.core.walled import Floats
@@ -42,10 +43,10 @@ class FirstSwarm:
         if isinstance(init, str):
             self._design = design_name(init)
             load()  # before any clock starts
-            self.n_particles = problem.whole_number("n_particles", n_particles, 2)
+            self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
             self._given = problem.read_points("init", init, box)
-            self.n_particles = problem.whole_number("the number of points in init", len(self._given), 2)
+            self.n_particles = whole_number("the number of points in init", len(self._given), 2)
             if x0 is not None:
                 raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
         if f0 is not None and x0 is None:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.swarm import Swarm
-from paoswarm.optimize.evaluation import Evaluator, WorkerDied
+from paoswarm.evaluation.engines import EngineDown
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
 
@@ -65,12 +66,12 @@ def solve(
             if status.all():
                 return Ends(status, nit, nfev, limits.deadline)
             active = status == 0
-    except (KeyboardInterrupt, WorkerDied) as error:
+    except (KeyboardInterrupt, EngineDown) as error:
         if optimizer.swarm is None:
             raise
         going = status == 0
         nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
-        end = Status.CRASHED if isinstance(error, WorkerDied) else Status.INTERRUPTED
+        end = Status.CRASHED if isinstance(error, EngineDown) else Status.INTERRUPTED
         return Ends(np.where(going, end, status), nit, nfev, limits.deadline)
 
 

@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
+from paoswarm.checks import whole_number
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.core.walled import Floats
+from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.engines import EngineDown
+from paoswarm.evaluation.evaluator import Calling, Evaluator, Failure
 from paoswarm.optimize import problem
-from paoswarm.optimize.calls import Objective
-from paoswarm.optimize.evaluation import Evaluator, Failure, WorkerDied
 from paoswarm.optimize.loop import Ends, solve
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.progress import open_bar
@@ -102,6 +104,8 @@ def minimize_many(
     init: Any = "latinhypercube",
     vectorized: bool = False,
     workers: Any = 1,
+    timeout: float | None = None,
+    retries: int = 1,
     reevaluate: float = 0.0,
     progress: bool = False,
     rng: Seed = None,
@@ -115,7 +119,7 @@ def minimize_many(
     Parameters
     ----------
     fun, bounds, method, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0, init, vectorized,
-    workers, reevaluate, progress, rng
+    workers, timeout, retries, reevaluate, progress, rng
         As in `minimize`.
     runs : int
         How many runs.
@@ -140,13 +144,13 @@ def minimize_many(
     >>> bool(alone.fun == many.fun[3])
     True
     """
-    runs = problem.whole_number("runs", runs, 1)
+    runs = whole_number("runs", runs, 1)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     seeds = spawn(rng, runs)
     blocks: list[_Block] = []
     started = 0
     with (
-        Evaluator(fun, vectorized=vectorized, workers=workers) as evaluate,
+        Evaluator(fun, Calling(vectorized, workers, timeout, retries)) as evaluate,
         open_bar(progress, limits, runs) as bar,
     ):
         size = _block_size(_elements(n_particles, bounds, init), evaluate, limits) or runs
@@ -172,7 +176,7 @@ def minimize_many(
 
             try:
                 block.ends = solve(optimizer, evaluate, limits, after_generation)
-            except (KeyboardInterrupt, WorkerDied):
+            except (KeyboardInterrupt, EngineDown):
                 if not blocks:
                     raise
                 break  # nothing is known of these runs, but the earlier ones are done
@@ -181,7 +185,7 @@ def minimize_many(
             bar.finish(started)
             if np.isin(block.ends.status, [Status.INTERRUPTED, Status.CRASHED]).any():
                 break
-    evaluate.warn_of_exceptions()
+    evaluate.warn()
     return _gather(blocks, limits, seeds[:started], evaluate.failures)
 
 
@@ -204,7 +208,7 @@ def _elements(n_particles: int, bounds: Any, init: Any) -> int:
         n_particles = init.n_particles
     elif not isinstance(init, str):
         n_particles = max(1, np.atleast_2d(np.asarray(init, dtype=object)).shape[0])
-    return problem.whole_number("n_particles", n_particles, 1) * len(problem.read_bounds(bounds)[0])
+    return whole_number("n_particles", n_particles, 1) * len(problem.read_bounds(bounds)[0])
 
 
 def _part_of(init: Any, runs: int, part: slice) -> Any:

@@ -14,14 +14,15 @@ from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.evaluator import Calling, Evaluator
+from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.optimize import problem
-from paoswarm.optimize.calls import Objective
-from paoswarm.optimize.evaluation import Evaluator
+from paoswarm.optimize.described import described
 from paoswarm.optimize.loop import solve
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import polish as polish_best
 from paoswarm.optimize.progress import open_bar
-from paoswarm.optimize.recorded import described, open_evaluator
 from paoswarm.optimize.result import Recorder, Result, current_result, describe
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.journal import Journal
@@ -45,6 +46,8 @@ def minimize(
     init: Any = "latinhypercube",
     vectorized: bool = False,
     workers: Any = 1,
+    timeout: float | None = None,
+    retries: int = 1,
     reevaluate: float = 0.0,
     callback: Callable[..., Any] | None = None,
     progress: bool = False,
@@ -78,7 +81,7 @@ def minimize(
     stagnation : int or None
         Stop after so many generations without improvement of the best value.
     time_limit : float or None
-        Seconds. The point that is being evaluated is finished (with ``vectorized`` or ``workers``, the generation).
+        Seconds. Points that are being evaluated are finished (with ``vectorized``, the generation).
         Schedules follow ``maxiter`` and ``maxfev`` only, since time cannot be repeated.
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
@@ -89,9 +92,16 @@ def minimize(
         which is then continued without evaluating its points again.
     vectorized : bool
         Whether ``fun`` takes many points at once. Much faster where it can.
-    workers : int or map-like
-        Processes to evaluate with (-1: one per core), or a callable like the builtin ``map``. The result does not
-        depend on it.
+    workers : int, Executor, Dask Client, function that makes one, or map-like
+        Processes to evaluate with (-1: one per core); or anything with the interface of
+        `concurrent.futures.Executor`: threads, loky, MPI, `RayExecutor`; a Dask ``Client``; a function without
+        arguments that makes one of these, so that a broken one can be replaced; or a callable like the builtin ``map``.
+        The result does not depend on it.
+    timeout : float or None
+        Seconds that one evaluation may take. Then it is ended, with all processes that it has started, and has failed.
+    retries : int
+        How often a point is evaluated again that was lost with its process, because it crashed, ran out of memory or
+        was killed. After that it has failed, and the run goes on.
     reevaluate : float
         For noisy objectives: the share of the remembered bests that is measured again in each generation, 0.2 for
         example. Best values become running means, and points are compared by mean plus three standard errors.
@@ -123,9 +133,10 @@ def minimize(
 
     Notes
     -----
-    A point where ``fun`` raises, or returns NaN or something that is not a real number, counts as +inf; it is counted
-    in ``n_failed`` and the run goes on. If the whole first swarm fails, that is an error. An interrupt (Ctrl-C) ends
-    the run and returns the best so far, with every point that was finished.
+    A point where ``fun`` raises, returns NaN or something that is not a real number, takes longer than ``timeout`` or
+    ends its worker counts as +inf; it is counted in ``n_failed`` and the run goes on. If the whole first swarm fails,
+    that is an error. An interrupt (Ctrl-C) ends the run and returns the best so far, with every point that was
+    finished.
 
     Examples
     --------
@@ -165,14 +176,14 @@ def minimize(
     recorder = Recorder(store_swarms)
     if optimizer.swarm is not None:  # a run that is continued
         recorder.record(optimizer.swarm, float(optimizer.spread), 0)
+    calling = Calling(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         given = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
-        how = {"vectorized": vectorized, "workers": workers, "polish": polish}
-        journal = Journal(store, described(optimizer, wanted, given, how, seed))
+        journal = Journal(store, described(optimizer, wanted, given, calling, polish, seed))
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, vectorized=vectorized, workers=workers) as evaluate,
+        open_evaluator(fun, journal, calling) as evaluate,
         open_bar(progress, limits) as bar,
     ):
 
@@ -191,13 +202,14 @@ def minimize(
             limits.progress(optimizer.nit, optimizer.nfev),
             history=recorder.history(),
             failures=evaluate.failures,
+            failure_kinds=evaluate.kinds,
         )
         stopped = (Status.INTERRUPTED, Status.CRASHED, *((Status.CALLBACK,) if journal else ()))
         if polish and ended not in stopped:  # a recorded run that was told to stop can go on: it is not finished yet
             _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, ends.deadline)
         if journal is not None:
             journal.end(ended.name, result.message, final=ended > 0 and ended is not Status.TIME)
-    evaluate.warn_of_exceptions()
+    evaluate.warn()
     return result
 
 
@@ -206,7 +218,8 @@ def _polish(result: Result, evaluate: Evaluator, box: problem.Box, maxfev: int |
     result.x, result.fun, spent, failed = polish_best(evaluate, result.x, result.fun, box, budget, deadline)
     result.nfev += spent
     result.n_failed += failed
-    result.message = f"{describe(result.status, result.n_failed, result.nfev)} Polished with {spent} evaluations."
+    message = describe(result.status, result.n_failed, result.nfev, result.failure_kinds)
+    result.message = f"{message} Polished with {spent} evaluations."
 
 
 def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Status | None]:

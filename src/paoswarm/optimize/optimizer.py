@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
+from paoswarm.checks import has_nan, real_number
 from paoswarm.core import swarm as swarms
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
@@ -89,7 +90,7 @@ class Optimizer:
         self._proposal: Proposal | None = None
         self._again: Any = None  # indices of the bests that are measured again
         self._asked_again: Floats = np.empty(0)  # where they were
-        share = problem.real_number("reevaluate", reevaluate, 0.0, may_equal=True)
+        share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
         if share > 1:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
         if isinstance(init, OptimizeResult) and "swarm" in init:
@@ -175,7 +176,7 @@ class Optimizer:
             assert self._first is not None
             first = self._first.swarm(f, self.batch, noisy=self.n_again > 0)
         self.nfev += m
-        if problem.has_nan(f):
+        if has_nan(f):
             failed = np.isnan(f[..., :m])
             self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
         self._pending = None

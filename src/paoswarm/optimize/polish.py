@@ -9,7 +9,7 @@ from scipy.optimize import Bounds
 from scipy.optimize import minimize as scipy_minimize
 
 from paoswarm.core.walled import Floats
-from paoswarm.optimize.evaluation import Evaluator
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.problem import Box
 
 

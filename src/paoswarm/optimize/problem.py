@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,27 +55,6 @@ def read_bounds(bounds: Any) -> Box:
         if not math.isfinite(float(high) - float(low)):
             raise ValueError(f"bounds[{i}] is ({low}, {high}): the width is too large for a floating-point number")
     return lower, upper
-
-
-def whole_number(name: str, given: Any, least: int) -> int:
-    """``given`` as an int of at least ``least``."""
-    if isinstance(given, bool) or not isinstance(given, numbers.Integral) or given < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {given!r}")
-    return int(given)
-
-
-def real_number(name: str, given: Any, least: float, *, may_equal: bool) -> float:
-    """``given`` as a float above (or at) ``least``."""
-    if isinstance(given, bool) or not isinstance(given, numbers.Real) or math.isnan(given):
-        raise ValueError(f"{name} must be a number, got {given!r}")
-    if given < least or (given == least and not may_equal):
-        raise ValueError(f"{name} must be {'at least' if may_equal else 'greater than'} {least:g}, got {given!r}")
-    return float(given)
-
-
-def has_nan(values: Floats) -> bool:
-    """Whether any value is NaN; the minimum is the quickest to ask."""
-    return values.size > 0 and math.isnan(values.min())
 
 
 def read_points(name: str, points: ArrayLike, box: Box) -> Floats:

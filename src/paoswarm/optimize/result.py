@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,8 @@ class Result(OptimizeResult):
         Generations, evaluated points, and those of them that failed.
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
+    failure_kinds : Counter
+        How many failed in which way: ``raised``, ``returned NaN``, ``no number``, ``timed out``, ``died``.
     history : History
         Best, mean, spread and evaluations after every generation.
     swarm : Swarm
@@ -117,6 +120,7 @@ class Result(OptimizeResult):
     nfev: Any
     n_failed: Any
     failures: list[Any]
+    failure_kinds: Counter[str]
     history: Any
     swarm: Swarm
     method: Any
@@ -146,11 +150,12 @@ class Result(OptimizeResult):
     __str__ = __repr__
 
 
-def describe(status: Status, n_failed: int, nfev: int) -> str:
+def describe(status: Status, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:
     """The message of a finished run."""
     if not n_failed:
         return status.message
-    return f"{status.message} {n_failed} of {nfev} evaluations failed and count as +inf."
+    how = f" ({', '.join(f'{count} {kind}' for kind, count in kinds.most_common())})" if kinds else ""
+    return f"{status.message} {n_failed} of {nfev} evaluations failed and count as +inf{how}."
 
 
 def current_result(optimizer: Optimizer, status: Status, progress: float = 0.0, **more: Any) -> Result:
@@ -166,7 +171,7 @@ def current_result(optimizer: Optimizer, status: Status, progress: float = 0.0, 
         fun_error=standard_error(swarm),
         success=status > 0,
         status=status,
-        message=describe(status, n_failed, nfev),
+        message=describe(status, n_failed, nfev, more.get("failure_kinds")),
         nit=optimizer.nit,
         nfev=nfev,
         n_failed=n_failed,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.checks import real_number, whole_number
 from paoswarm.core.swarm import Swarm, score
-from paoswarm.optimize.problem import real_number, whole_number
 
 
 class Status(IntEnum):
@@ -45,7 +45,7 @@ _MESSAGES = {
     Status.TIME: "The time limit was reached.",
     Status.CALLBACK: "The callback asked to stop.",
     Status.INTERRUPTED: "The run was interrupted; this is the best so far.",
-    Status.CRASHED: "A worker process died; this is the best so far.",
+    Status.CRASHED: "The workers do not answer any more; this is the best so far.",
     Status.FAILED: "Every point of the first swarm failed.",
 }
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.optimize.problem import whole_number
+from paoswarm.checks import whole_number
 from paoswarm.problems import bbob, functions
 from paoswarm.problems.bbob import Bbob
 from paoswarm.problems.problem import Problem, split_name

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from paoswarm.checks import whole_number
 from paoswarm.core.walled import Floats
-from paoswarm.optimize.problem import whole_number
 
 _SUFFIX = r"-(shifted|rotated)(\d*)"
 

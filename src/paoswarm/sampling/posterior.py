@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from paoswarm.checks import whole_number
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise, systematic
-from paoswarm.optimize.problem import whole_number
 
 
 class BayesFactor(NamedTuple):

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.checks import whole_number
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
-from paoswarm.optimize.calls import Objective
-from paoswarm.optimize.problem import whole_number
-from paoswarm.optimize.recorded import calling, open_evaluator
+from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.evaluator import Calling
+from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.bar import Bar
@@ -45,6 +46,8 @@ def sample(
     n_particles: int | None = None,
     vectorized: bool = False,
     workers: Any = 1,
+    timeout: float | None = None,
+    retries: int = 1,
     start: Any = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
     progress: bool = False,
@@ -68,7 +71,7 @@ def sample(
     n_particles : int, optional
         Draws from the prior with which the search begins; 1000 per parameter, at most 10,000, unless given. The more,
         the smaller a basin may be and still be seen.
-    vectorized, workers
+    vectorized, workers, timeout, retries
         As in `minimize`.
     start : Result or array (m, d), optional
         What is known already: a result of `minimize`, or points near modes.
@@ -115,24 +118,24 @@ def sample(
     wanted = max(whole_number("n_effective", n_effective, 1), _LEAST)
     budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
+    calling = Calling(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         store = Store.of(store)
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(_known_points(start)), "rng": seed}
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
-        how = calling({"vectorized": vectorized, "workers": workers})
-        journal = Journal(store, Run("sample", problem, limits, how))
+        journal = Journal(store, Run("sample", problem, limits, calling.described))
     source = generator(rng)
     with (
         journal or nullcontext(),
-        open_evaluator(log_likelihood, journal, vectorized=vectorized, workers=workers) as evaluate,
+        open_evaluator(log_likelihood, journal, calling) as evaluate,
         Bar(progress, budget) as bar,
     ):
 
         def measure(x: Floats) -> Floats:
             found: list[Floats] = []
-            for part in bar.portions(x, vectorized):
+            for part in bar.portions(x, vectorized or evaluate.is_parallel):
                 values, interrupted = evaluate.until(None, part)
                 found.append(values)
                 bar.count(len(values))
@@ -169,7 +172,7 @@ def sample(
         if journal is not None:
             message = posterior.message or "the posterior is complete"
             journal.end(posterior.method, message, final=posterior.method != "interrupted")
-    evaluate.warn_of_exceptions(worth="likelihood zero")
+    evaluate.warn(worth="likelihood zero")
     return posterior
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from paoswarm.algorithms.method import Method
+from paoswarm.checks import whole_number
 from paoswarm.optimize.initial import DESIGNS, design_name
-from paoswarm.optimize.problem import whole_number
 from paoswarm.study import engine
 from paoswarm.study.adapters import Adapter
 from paoswarm.study.cells import Cell, ProblemSource, Runs, describe, make_problem

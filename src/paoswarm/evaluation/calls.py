@@ -1,21 +1,21 @@
-"""Calls of the user's function, here or in worker processes: what it answers, and what failed."""
+"""Calls of the user's function: what it answers, and what failed."""
 
 from __future__ import annotations
 
-import multiprocessing
-import pickle
-import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm.checks import has_nan
 from paoswarm.core.walled import Floats
-from paoswarm.optimize.problem import has_nan
 
 Objective = Callable[..., Any]
+
+# How an evaluation fails, as the first words of the reason: so a recorded reason tells its kind.
+RAISED, NAN, TIMED_OUT, DIED = "raised", "returned NaN", "timed out", "died"
+NO_NUMBER = "no number"  # any other reason
 
 
 class Failed(NamedTuple):
@@ -23,8 +23,12 @@ class Failed(NamedTuple):
 
     reason: str
     wrong_form: bool = False
-    raised: bool = False
     error: BaseException | None = None
+
+    @property
+    def kind(self) -> str:
+        """What happened, in a word or two."""
+        return next((kind for kind in (RAISED, NAN, TIMED_OUT, DIED) if self.reason.startswith(kind)), NO_NUMBER)
 
 
 Answers = list[float | Failed] | Floats
@@ -40,7 +44,7 @@ def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
     if has_nan(values):
         for i in np.flatnonzero(np.isnan(values)).tolist():
             answer = answers[i]
-            failed[i] = answer if isinstance(answer, Failed) else Failed("returned NaN")
+            failed[i] = answer if isinstance(answer, Failed) else Failed(NAN)
     return values, failed
 
 
@@ -65,7 +69,7 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     try:
         answer = fun(row)
     except Exception as error:
-        return Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)
+        return _raised(error)
     if isinstance(answer, float):  # includes numpy.float64
         return float(answer)
     try:
@@ -83,7 +87,7 @@ def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
         answer = fun(x.copy())
     except Exception as error:
         if len(x) == 1:
-            return [Failed(f"raised {type(error).__name__}: {error}", raised=True, error=error)]
+            return [_raised(error)]
         # One bad point must not cost the others: find it by asking one at a time.
         return [answer for row in x for answer in call_vectorized(fun, row[None])]
     try:
@@ -102,11 +106,19 @@ def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
     return [Failed(reason, wrong_form=True)] * len(x)
 
 
-def _describe(answer: Any) -> str:
-    if isinstance(answer, np.ndarray):
-        return f"an array of shape {answer.shape} and type {answer.dtype}"
-    text = repr(answer)
-    return f"{text if len(text) < 80 else text[:77] + '...'} ({type(answer).__name__})"
+def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | Failed]:
+    """Answers that can be sent to another process: exceptions stay behind, since not all survive the journey."""
+
+    def stays(points: Floats) -> Any:
+        try:
+            return fun(points)
+        except SystemExit as wish:  # to end a worker would be no help
+            raise RuntimeError(f"fun called sys.exit({wish.code!r})") from wish
+
+    answers, interrupted = (call_vectorized(stays, x), False) if vectorized else call_rows(stays, x, None)
+    if interrupted:
+        raise KeyboardInterrupt
+    return [a._replace(error=None) if isinstance(a, Failed) else float(a) for a in answers]
 
 
 class Row(NamedTuple):
@@ -117,41 +129,15 @@ class Row(NamedTuple):
 
     def evaluate(self, row: Floats) -> float | Failed:
         """The value at a row."""
-        if not self.vectorized:
-            return _portable([_call_one(self.fun, row)])[0]
-        return _portable(list(call_vectorized(self.fun, row[None])))[0]
+        return call_portably(self.fun, row[None], self.vectorized)[0]
 
 
-def _portable(answers: list[float | Failed]) -> list[float | Failed]:
-    """Exceptions stay behind: not all of them survive the journey between processes."""
-    return [a._replace(error=None) if isinstance(a, Failed) else float(a) for a in answers]
+def _raised(error: BaseException) -> Failed:
+    return Failed(f"{RAISED} {type(error).__name__}: {error}", error=error)
 
 
-_worker: tuple[Objective, bool] | None = None  # the function, sent once to each worker process
-
-
-def _install(fun: Objective, vectorized: bool) -> None:
-    global _worker
-    _worker = (fun, vectorized)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-
-
-def call_in_worker(x: Floats) -> list[float | Failed]:
-    """Answers for some points, in a worker process."""
-    assert _worker is not None
-    fun, vectorized = _worker
-    return _portable(list(call_vectorized(fun, x) if vectorized else call_rows(fun, x, None)[0]))
-
-
-def open_pool(count: int, fun: Objective, vectorized: bool) -> Any:
-    """Worker processes that have been sent the function."""
-    context = multiprocessing.get_context()
-    if context.get_start_method() != "fork":
-        try:
-            pickle.dumps(fun)
-        except Exception as error:
-            raise TypeError(
-                f"fun cannot be sent to worker processes ({error}); define it at the top level of a module, "
-                "or pass workers=1 or a map-like that can send it"
-            ) from error
-    return ProcessPoolExecutor(count, mp_context=context, initializer=_install, initargs=(fun, vectorized))
+def _describe(answer: Any) -> str:
+    if isinstance(answer, np.ndarray):
+        return f"an array of shape {answer.shape} and type {answer.dtype}"
+    text = repr(answer)
+    return f"{text if len(text) < 80 else text[:77] + '...'} ({type(answer).__name__})"

@@ -3,42 +3,42 @@
 The policy, for every way of calling:
 
 - the function gets a copy of the points, so it may overwrite its argument;
-- a point where it raises, or returns NaN or anything that is not one real number, has *failed*: its value is NaN here,
-  +inf for the swarm, it is counted, and the run goes on;
-- but an answer of the wrong form on the very first call is an error at once, before work is lost.
+- a point where it raises, returns NaN or anything that is not one real number, takes too long or ends its process has
+  *failed*: its value is NaN here, +inf for the swarm, it is counted, and the run goes on;
+- but an answer of the wrong form to the very first point is an error at once, before work is lost.
 """
 
 from __future__ import annotations
 
 import math
-import os
+import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import BrokenExecutor, as_completed
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm.checks import real_number, whole_number
 from paoswarm.core.walled import Floats
-from paoswarm.optimize.calls import (
+from paoswarm.evaluation.calls import (
+    RAISED,
     Answers,
     Failed,
     Objective,
     Row,
-    call_in_worker,
     call_rows,
     call_vectorized,
-    open_pool,
     sort_out,
 )
-from paoswarm.optimize.problem import whole_number
+from paoswarm.evaluation.dispatch import Dispatcher
+from paoswarm.evaluation.engines import open_engine
+from paoswarm.evaluation.worker import Patience
 
 _REMEMBERED = 10  # failures kept with their message
-
-
-class WorkerDied(RuntimeError):
-    """A worker process is gone, and with it the pool."""
+_TASK = 0.05  # seconds of work that are worth the journey: cheap points travel together
+_WASTED = 5.0  # seconds lost by sending points that would have been evaluated sooner here, and somebody should know
 
 
 class Failure(NamedTuple):
@@ -48,43 +48,73 @@ class Failure(NamedTuple):
     reason: str
 
 
+class Calling(NamedTuple):
+    """How the function is called; the arguments of `minimize` and `sample` of these names."""
+
+    vectorized: bool = False
+    workers: Any = 1
+    timeout: float | None = None
+    retries: int = 1
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """As JSON; an executor or a map-like has to be given again."""
+        counted = isinstance(self.workers, int | np.integer)
+        if counted and self.workers != -1:
+            whole_number("workers", self.workers, 1)
+        limit, retries = self.patience
+        workers = int(self.workers) if counted else None
+        return {"vectorized": bool(self.vectorized), "workers": workers, "timeout": limit, "retries": retries}
+
+    @property
+    def patience(self) -> Patience:
+        """What is done for a point, checked."""
+        limit = None if self.timeout is None else real_number("timeout", self.timeout, 0.0, may_equal=False)
+        return Patience(limit, whole_number("retries", self.retries, 0))
+
+
 class Evaluator:
     """Evaluate points with the user's function; a context manager, since it may own worker processes.
 
     Attributes
     ----------
+    failures : list of Failure
+        The first ten.
+    kinds : Counter
+        How many points failed in which way.
     replayed : bool
-        Whether the latest values were all known from an earlier run; never so here, see `paoswarm.optimize.recorded`.
+        Whether the latest values were all known from an earlier run; never so here, see `paoswarm.evaluation.recorded`.
     """
 
     replayed = False
 
-    def __init__(self, fun: Objective, *, vectorized: bool = False, workers: Any = 1) -> None:
+    def __init__(self, fun: Objective, calling: Calling = Calling()) -> None:  # noqa: B008 (immutable)
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.failures: list[Failure] = []
-        self.n_raised = 0
+        self.kinds: Counter[str] = Counter()
         self._first_raised: Failure | None = None
         self._fun = fun
-        self._vectorized = vectorized
+        self._vectorized = calling.vectorized
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
-        self._pool: Any = None
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
-        self._processes = 1
         self._cause: BaseException | None = None
-        if callable(workers):
-            self._map = workers
-        else:
-            count = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
-            self._processes = count
-            if count > 1:
-                self._pool = open_pool(count, fun, vectorized)
+        self._seconds = self._waited = 0.0  # of work by all workers, and of waiting for it
+        self._n_sent = 0
+        patience = calling.patience
+        self._one_by_one = patience.limit is not None
+        engine = open_engine(calling.workers, fun, calling.vectorized, patience)
+        self._dispatcher = None if engine is None else Dispatcher(engine, patience.retries)
+        if engine is None and callable(calling.workers):
+            self._map = calling.workers
+            if patience.limit is not None:
+                raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
 
     @property
     def is_parallel(self) -> bool:
         """Whether points are sent elsewhere, so that large batches are worth while."""
-        return self._pool is not None or self._map is not None
+        return self._dispatcher is not None or self._map is not None
 
     def __enter__(self) -> Evaluator:
         return self
@@ -92,11 +122,8 @@ class Evaluator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            processes = list((self._pool._processes or {}).values())
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:  # an interrupt does not wait for evaluations that may take hours
-                process.terminate()
+        if self._dispatcher is not None:
+            self._dispatcher.close()
 
     def __call__(self, x: Floats) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""
@@ -108,9 +135,9 @@ class Evaluator:
     def until(self, deadline: float | None, x: Floats) -> tuple[Floats, bool]:
         """Values of as many rows as time allows, and whether an interrupt came; what was evaluated is kept.
 
-        Points that are sent elsewhere or evaluated in one call cannot be cut short; they are all evaluated.
+        Points that are being evaluated, those of one vectorised call and those given to a map-like cannot be cut short.
         """
-        if self._checked or len(x) == 0:
+        if self._checked or len(x) == 0 or (self._dispatcher is not None and not self._vectorized):
             return self._values(x, deadline)
         # The first point goes alone: whatever is wrong with the function shows before work is lost. A function written
         # for (d, m) gives itself away as soon as it is handed a number of points other than one and d.
@@ -139,12 +166,19 @@ class Evaluator:
             form = "; it is given one point of shape (d,): if it is written for many, one per row, add vectorized=True"
         return why + form
 
-    def warn_of_exceptions(self, worth: str = "+inf") -> None:
-        """One warning for exceptions that were survived, so that a bug in ``fun`` cannot hide."""
+    def warn(self, worth: str = "+inf") -> None:
+        """One warning for exceptions that were survived, so that a bug in ``fun`` cannot hide; one for wasted time."""
         if self._first_raised is not None:
             warnings.warn(
-                f"fun raised an exception at {self.n_raised} points, which count as {worth}; first at "
+                f"fun raised an exception at {self.kinds[RAISED]} points, which count as {worth}; first at "
                 f"x = {self._first_raised.x}: {self._first_raised.reason}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        if self._waited - self._seconds > _WASTED:
+            warnings.warn(
+                f"fun was busy for {self._seconds:.2g} s at {self._n_sent} points, but sending and waiting took "
+                f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -162,10 +196,10 @@ class Evaluator:
         """What the function says of as many rows as time allows, and whether an interrupt came.
 
         ``finished(first, answers)`` is told of consecutive rows as soon as they are known: of one row at a time, of
-        what a worker process has done, or of what a map-like gives out.
+        what a worker has done, or of what a map-like gives out.
         """
-        if self._pool is not None:
-            return self._answers_of_pool(x, finished), False
+        if self._dispatcher is not None:
+            return self._answers_of_workers(self._dispatcher, x, deadline, finished), False
         if self._map is not None:
             answers: Any = []
             for answer in self._map(Row(self._fun, self._vectorized).evaluate, list(x.copy())):
@@ -182,43 +216,63 @@ class Evaluator:
             finished(0, answers)
         return answers, False
 
-    def _answers_of_pool(self, x: Floats, finished: Callable[[int, Answers], None] | None) -> Answers:
-        size = max(1, math.ceil(len(x) / (4 * self._processes)))
+    def _answers_of_workers(
+        self,
+        workers: Dispatcher,
+        x: Floats,
+        deadline: float | None,
+        finished: Callable[[int, Answers], None] | None,
+    ) -> Answers:
+        size = self._task_size(len(x), workers.slots)
+        for first in range(0, len(x), size):
+            workers.send(first, x[first : first + size])
         answers: list[Any] = [None] * len(x)
-        broken: BaseException | None = None
-        try:
-            tasks = {self._pool.submit(call_in_worker, x[i : i + size]): i for i in range(0, len(x), size)}
-            for task in as_completed(tasks):
-                first = tasks[task]
-                if isinstance(task.exception(), BrokenExecutor):
-                    broken = task.exception()  # others may be done all the same
-                    continue
-                answers[first : first + size] = task.result()
+        began = time.monotonic()
+        while workers.in_hand:
+            late = deadline is not None and time.monotonic() >= deadline and answers[0] is not None
+            if late:
+                workers.withdraw()  # what is being evaluated is waited for
+            left = None if deadline is None or late else max(0.0, deadline - time.monotonic())
+            for first, some, seconds in workers.receive(left):
+                self._seconds += seconds
+                self._n_sent += len(some)
+                answers[first : first + len(some)] = some
                 if finished is not None:
-                    finished(first, task.result())
-        except BrokenExecutor as error:
-            broken = error
-        if broken is not None:
-            raise WorkerDied(
-                "a worker process died: fun crashed it, ran out of memory, called os._exit, or could not be "
-                "imported there (define it in a module and guard the script with if __name__ == '__main__')"
-            ) from broken
-        return answers
+                    finished(first, some)
+                elif first == 0:
+                    self._check_form(x[0], some[0])
+        self._waited += time.monotonic() - began
+        known = [answer is not None for answer in answers]
+        return answers if all(known) else answers[: known.index(False)]
+
+    def _task_size(self, m: int, slots: int | None) -> int:
+        """Points that travel together: as many as are worth the journey, but so that every worker has something."""
+        if self._one_by_one:
+            return 1
+        share = math.ceil(m / (slots or m))
+        if self._vectorized or not self._n_sent:
+            return share if self._vectorized else 1
+        each = self._seconds / self._n_sent
+        return max(1, min(share, int(_TASK / max(each, 1e-9))))
 
     def _trust(self, x: Floats) -> None:
         """The form of the answers for ``x`` was right: as many points as unknowns prove nothing of a vectorised one."""
         self._checked = self._checked or not self._vectorized or len(x) not in (1, x.shape[1])
 
+    def _check_form(self, x: Floats, answer: float | Failed) -> None:
+        if isinstance(answer, Failed) and answer.wrong_form and not self._checked:
+            raise TypeError(f"{answer.reason}; at x = {x}")
+
     def _count(self, x: Floats, failed: dict[int, Failed]) -> None:
         for i in sorted(failed):
+            if i == 0:
+                self._check_form(x[0], failed[0])
             self._fail(x[i], failed[i])
 
     def _fail(self, x: Floats, failed: Failed) -> None:
-        if failed.wrong_form and not self._checked:
-            raise TypeError(f"{failed.reason}; at x = {x}")
-        if failed.raised:
+        self.kinds[failed.kind] += 1
+        if failed.kind == RAISED:
             self._first_raised = self._first_raised or Failure(x.copy(), failed.reason)
-            self.n_raised += 1
             self._cause = self._cause or failed.error
         if len(self.failures) < _REMEMBERED:
             self.failures.append(Failure(x.copy(), failed.reason))

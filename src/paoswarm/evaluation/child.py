@@ -1,0 +1,218 @@
+"""A process that evaluates points for its parent and may be ended at any moment, with everything it has started.
+
+Two ways to start one: as a process of `multiprocessing`, which inherits the function where the system can fork; and as
+a new interpreter, which is sent the function. The second works where the first is not allowed: in threads, and in the
+workers of other people's engines.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from paoswarm.core.walled import Floats
+from paoswarm.evaluation.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
+from paoswarm.evaluation.portable import load
+
+_LOOK_AFTER_PARENT = 0.5  # seconds between two looks whether the parent still lives
+# A new interpreter without work ends by itself after so many seconds, since its parent may never say goodbye; after
+# half of that the parent no longer relies on it.
+IDLE = 60.0
+_READY = "ready"
+
+
+class Answered(NamedTuple):
+    """Answers for some points, and the seconds that they took."""
+
+    answers: list[float | Failed]
+    seconds: float
+
+
+class Unloadable(NamedTuple):
+    """The function could not be loaded where it was to be called, and why."""
+
+    reason: str
+
+
+class Lost(RuntimeError):
+    """Points were not evaluated, because the process that had them is gone."""
+
+
+class Child:
+    """The parent's hold on a process that evaluates points, one request at a time.
+
+    Attributes
+    ----------
+    connection : Connection
+        Readable when there is something to `collect`.
+    deadline : float or None
+        When to `collect` at the latest, of ``time.monotonic``: then the process is ended.
+    """
+
+    def __init__(self, process: Any, connection: Connection) -> None:
+        self._process = process
+        self.connection = connection
+        self.deadline: float | None = None
+        self._limit: float | None = None
+        self._is_ready = False
+        self._used = time.monotonic()
+
+    @classmethod
+    def of_multiprocessing(cls, fun: Objective, blob: bytes | None, vectorized: bool) -> Child:
+        """A child that inherits ``fun``, or is sent ``blob`` where there is one."""
+        ours, theirs = multiprocessing.Pipe()
+        source = fun if blob is None else None
+        process = multiprocessing.Process(target=_serve, args=(theirs, source, blob, vectorized))
+        process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    @classmethod
+    def of_new_interpreter(cls, blob: bytes, vectorized: bool) -> Child:
+        """A child in an interpreter of its own."""
+        ours, theirs = multiprocessing.Pipe()
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from paoswarm.evaluation.child import main; main()", str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            env=environment,
+        )
+        theirs.close()
+        child = cls(process, ours)
+        with suppress(OSError):
+            ours.send((blob, vectorized))
+        return child
+
+    @property
+    def sentinel(self) -> Any:
+        """What becomes readable when the process ends; of `multiprocessing` only."""
+        return self._process.sentinel
+
+    def send(self, x: Floats, limit: float | None) -> None:
+        """Ask for the values at points; ``limit`` seconds at most once the function is there."""
+        self._limit = limit
+        self._used = time.monotonic()
+        self.deadline = time.monotonic() + limit if limit is not None and self._is_ready else None
+        with suppress(OSError):  # it is gone: `collect` says so
+            self.connection.send(x)
+
+    def collect(self) -> Answered | Unloadable | None:
+        """The answer, if there is one; `Lost` if the process is gone; past the deadline it is ended."""
+        try:
+            if self.connection.poll():
+                message = self.connection.recv()
+                if message == _READY:
+                    self._is_ready = True
+                    self.deadline = None if self._limit is None else time.monotonic() + self._limit
+                    return None
+                self.deadline = None
+                self._used = time.monotonic()
+                return message
+        except (OSError, EOFError):
+            raise Lost(self._end()) from None
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            self.kill()
+            return Answered([Failed(f"{TIMED_OUT} after {self._limit:g} s")], self._limit or 0.0)
+        if not self.is_alive:
+            raise Lost(self._end())
+        return None
+
+    def call(self, x: Floats, limit: float | None) -> Answered | Unloadable:
+        """`send`, and wait for the answer."""
+        self.send(x, limit)
+        while True:
+            self.connection.poll(0.5 if self.deadline is None else max(0.0, self.deadline - time.monotonic()))
+            answer = self.collect()
+            if answer is not None:
+                return answer
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it may be given work: it runs, and has not been idle for long."""
+        return self.is_alive and time.monotonic() - self._used < IDLE / 2
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not ended by its parent."""
+        return not self.connection.closed
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None if isinstance(self._process, subprocess.Popen) else self._process.is_alive()
+
+    def kill(self) -> None:
+        """End the process and all that it has started."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # it leads a group of its own
+        self._process.kill()  # it may not have come that far
+        self._process.wait() if isinstance(self._process, subprocess.Popen) else self._process.join()
+        self.connection.close()
+
+    def _end(self) -> str:
+        """How it ended by itself, in words."""
+        popen = isinstance(self._process, subprocess.Popen)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0) if popen else self._process.join(1.0)
+        code = self._process.returncode if popen else self._process.exitcode
+        self.kill()
+        if code is None:
+            return "closed its connection"
+        if code >= 0:
+            return f"exit status {code}"
+        hint = ", out of memory?" if code == -signal.SIGKILL else ""
+        return f"{signal.Signals(-code).name}{hint}"
+
+
+def killed(reason: str, times: int) -> Failed:
+    """The verdict on a point that has ended every process that was given it."""
+    words = " ".join(reason.split())  # some engines are talkative
+    words = words if len(words) <= 300 else words[:297] + "..."
+    return Failed(f"{DIED} with its process{f' {times} times' if times > 1 else ''}: {words}")
+
+
+def main() -> None:
+    """A child in an interpreter of its own: the function comes over the connection."""
+    connection = Connection(int(sys.argv[1]))
+    blob, vectorized = connection.recv()
+    _serve(connection, None, blob, vectorized, idle=IDLE)
+
+
+def _serve(
+    connection: Connection, fun: Objective | None, blob: bytes | None, vectorized: bool, idle: float | None = None
+) -> None:
+    """Answer requests until the parent is gone."""
+    with suppress(OSError):  # a leader already
+        os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    if fun is None:
+        assert blob is not None
+        try:
+            fun = load(blob)
+        except Exception as error:
+            connection.send(Unloadable(f"{type(error).__name__}: {error}"))
+            return
+    with suppress(EOFError, OSError):
+        connection.send(_READY)
+        while connection.poll(idle):
+            x = connection.recv()
+            started = time.perf_counter()
+            answers = call_portably(fun, x, vectorized)
+            connection.send(Answered(answers, time.perf_counter() - started))
+
+
+def _end_with_parent(parent: int) -> None:
+    """Watch, and end the whole group when the parent is gone, however that came about."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_AFTER_PARENT)
+    os.killpg(0, signal.SIGKILL)

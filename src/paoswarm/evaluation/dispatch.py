@@ -1,0 +1,182 @@
+"""Points out to an engine and answers back, whatever happens to workers in between.
+
+Points that were lost with their worker are tried again, one by one, since it is not known which of them did it. Where a
+dead worker takes a whole executor with it, everything that was out is sent to a new one; what is out when that one
+breaks as well is tried with nothing beside it. A point that ends its worker alone again and again has failed. But a
+fault of the engine is no verdict on a point: when nothing but faults comes back, that is `EngineDown`, and all that was
+answered is kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import BrokenExecutor, Future
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from paoswarm.core.walled import Floats
+from paoswarm.evaluation.calls import Failed
+from paoswarm.evaluation.child import Answered, Unloadable, killed
+from paoswarm.evaluation.engines import Engine, EngineDown
+from paoswarm.evaluation.worker import Unknown
+from paoswarm.storage.log import logger
+
+_FAULTS_IN_A_ROW = 16  # so many losses without an answer in between, or two for every slot, and the engine is down
+
+
+@dataclass
+class Parcel:
+    """Points on their way."""
+
+    number: int  # of the first point
+    x: Floats
+    losses: int = 0  # when it was alone with its worker
+    breaks: int = 0  # of executors, with others beside it
+    with_function: bool = False
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is to be tried with nothing beside it."""
+        return self.breaks > 1
+
+
+class Delivery(NamedTuple):
+    """Answers for consecutive points."""
+
+    number: int  # of the first point
+    answers: list[float | Failed]
+    seconds: float
+
+
+class Dispatcher:
+    """Sends parcels to an engine, no more at a time than it has slots, and gives out what comes back."""
+
+    def __init__(self, engine: Engine, retries: int) -> None:
+        self._engine = engine
+        self._retries = 0 if engine.tries_again else retries
+        self._waiting: deque[Parcel] = deque()
+        self._out: dict[Future[Any], Parcel] = {}
+        self._faults = 0  # since the last answer
+
+    @property
+    def in_hand(self) -> int:
+        """Parcels that were sent and not delivered."""
+        return len(self._waiting) + len(self._out)
+
+    @property
+    def slots(self) -> int | None:
+        """How many parcels the engine works on at once; None if nobody knows."""
+        return self._engine.slots
+
+    def send(self, number: int, x: Floats) -> None:
+        """Points ``(k, d)``; they leave when a slot is free and somebody calls `receive`."""
+        self._waiting.append(Parcel(number, x))
+
+    def withdraw(self) -> None:
+        """Drop what has not left yet."""
+        self._waiting.clear()
+
+    def receive(self, timeout: float | None = None) -> list[Delivery]:
+        """What has arrived, in the order of numbers; nothing only if time is up or nothing is in hand."""
+        delivered: list[Delivery] = []
+        while not delivered and self.in_hand:
+            broken = self._fill()
+            done = self._engine.wait(list(self._out), timeout) if self._out else set()
+            if not done and broken is None:
+                break
+            for future in sorted(done, key=lambda future: self._out[future].number):
+                parcel = self._out.pop(future)
+                error = future.exception()
+                if error is None:
+                    delivered += self._accept(parcel, future.result())
+                elif isinstance(error, BrokenExecutor):
+                    broken = error
+                    delivered += self._broken(parcel, error)
+                else:
+                    delivered += self._lost(parcel, error)
+            if broken is not None:
+                delivered += self._replace(broken)
+        return delivered
+
+    def _fill(self) -> BrokenExecutor | None:
+        """Send what waits, as far as there is room; suspects go alone."""
+        slots = self._engine.slots
+        while self._waiting:
+            parcel = self._waiting[0]
+            room = 1 if parcel.alone or any(out.alone for out in self._out.values()) else slots
+            if room is not None and len(self._out) >= max(1, room):
+                break
+            try:
+                future = self._engine.submit(parcel.x, with_function=parcel.with_function)
+            except BrokenExecutor as error:
+                return error
+            self._out[future] = self._waiting.popleft()
+        return None
+
+    def _accept(self, parcel: Parcel, answer: Any) -> list[Delivery]:
+        if isinstance(answer, Unknown):
+            parcel.with_function = True
+            self._waiting.appendleft(parcel)
+            return []
+        if isinstance(answer, Unloadable):
+            raise EngineDown(
+                f"fun cannot be loaded on the workers ({answer.reason}): install there what it imports, or with "
+                "cloudpickle define it in your script, which sends it whole"
+            )
+        assert isinstance(answer, Answered)
+        self._faults = 0
+        return [Delivery(parcel.number, answer.answers, answer.seconds)]
+
+    def _broken(self, parcel: Parcel, error: BaseException) -> list[Delivery]:
+        """Of a parcel that was out when the executor broke."""
+        if parcel.alone:
+            return self._lost(parcel, error)
+        parts = [Parcel(parcel.number + i, row[None], breaks=parcel.breaks + 1) for i, row in enumerate(parcel.x)]
+        self._waiting.extendleft(reversed(parts))
+        return []
+
+    def _lost(self, parcel: Parcel, error: BaseException) -> list[Delivery]:
+        """Try again, or give the point up."""
+        reason = str(error) or type(error).__name__
+        if isinstance(error, ImportError):
+            raise EngineDown(f"the workers cannot import what they need ({error}): install paoswarm there") from error
+        self._fault(reason, error)
+        logger.warning("%d points from number %d were lost with their worker: %s", len(parcel.x), parcel.number, reason)
+        if len(parcel.x) > 1:  # the guilty one is not known
+            self._waiting.extendleft(reversed([Parcel(parcel.number + i, row[None]) for i, row in enumerate(parcel.x)]))
+            return []
+        parcel.losses += 1
+        if parcel.losses <= self._retries:
+            self._waiting.appendleft(parcel)
+            return []
+        return [Delivery(parcel.number, [killed(reason, parcel.losses)], 0.0)]
+
+    def _replace(self, broken: BrokenExecutor) -> list[Delivery]:
+        """A broken executor answers nothing any more: all that was out has to be sent to a new one."""
+        delivered = []
+        for future, parcel in list(self._out.items()):
+            if not future.done() or future.exception() is not None:
+                del self._out[future]
+                delivered += self._broken(parcel, broken)
+        self._fault(str(broken), broken)
+        if not self._engine.restart():
+            raise EngineDown(
+                f"a worker process died and took the executor with it ({broken}); give workers a function that makes "
+                "a new one, for example workers=lambda: ProcessPoolExecutor(4), and the run survives"
+            ) from broken
+        return delivered
+
+    def _fault(self, reason: str, error: BaseException) -> None:
+        self._faults += 1
+        if self._faults >= max(_FAULTS_IN_A_ROW, 2 * (self._engine.slots or 1)):
+            raise EngineDown(
+                f"{self._faults} times in a row points were lost with their workers and nothing came back; the last "
+                f"time: {reason}"
+            ) from error
+
+    def close(self) -> None:
+        """Give up what is out, and end the engine."""
+        for future in self._out:
+            future.cancel()
+        self._out, self._waiting = {}, deque()
+        self._engine.close()

@@ -1,0 +1,130 @@
+"""What runs on a worker of anybody's engine.
+
+`evaluate` never lets an exception of the objective out: every exception that reaches the other side is one of the
+engine. The objective travels once to each worker: a task names it by a key, and a worker that does not know the key
+says so and is sent the bytes. Threads find it where their own process has put it, and forked processes where their
+parent has.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from typing import NamedTuple
+
+from paoswarm.core.walled import Floats
+from paoswarm.evaluation.calls import Failed, Objective, call_portably
+from paoswarm.evaluation.child import Answered, Child, Lost, Unloadable, killed
+from paoswarm.evaluation.portable import load
+
+_REMEMBERED = 4  # objectives that a worker keeps; the one used longest ago goes first
+
+
+class Patience(NamedTuple):
+    """What is done for a point."""
+
+    limit: float | None  # seconds that it may take
+    retries: int  # how often it is tried again when it was lost with its process
+
+
+class Task(NamedTuple):
+    """Points to evaluate, and with what."""
+
+    key: str  # of the objective
+    x: Floats
+    vectorized: bool
+    patience: Patience
+    blob: bytes | None  # the objective, for a worker that has said that it does not know it
+
+
+class Unknown(NamedTuple):
+    """The answer of a worker that needs the objective."""
+
+
+class _Kept:
+    """An objective on this worker, and the children that evaluate it for its threads."""
+
+    def __init__(self, fun: Objective | None, blob: bytes | None) -> None:
+        self.fun, self.blob = fun, blob
+        self._children: dict[tuple[int, int], Child] = {}  # by process and thread: forks inherit what is not theirs
+
+    def child(self, vectorized: bool) -> Child:
+        """The present thread's."""
+        assert self.blob is not None
+        me = os.getpid(), threading.get_ident()
+        child = self._children.get(me)
+        if child is None or not child.is_fresh:
+            if child is not None:
+                child.kill()
+            child = self._children[me] = Child.of_new_interpreter(self.blob, vectorized)
+        return child
+
+    def close(self) -> None:
+        for (process, _), child in list(self._children.items()):
+            if process == os.getpid():
+                child.kill()
+
+
+_kept: OrderedDict[str, _Kept] = OrderedDict()
+_lock = threading.Lock()
+
+
+def keep(key: str, fun: Objective | None, blob: bytes | None) -> None:
+    """Make an objective known to this process, and to those it forks."""
+    with _lock:
+        if key not in _kept:
+            _kept[key] = _Kept(fun, blob)
+        if blob is not None:
+            _kept[key].blob = blob
+        _kept.move_to_end(key)
+        while len(_kept) > _REMEMBERED:
+            _kept.popitem(last=False)[1].close()
+
+
+def forget(key: str) -> None:
+    """Forget an objective, and end the children that evaluate it."""
+    with _lock:
+        kept = _kept.pop(key, None)
+    if kept is not None:
+        kept.close()
+
+
+def evaluate(task: Task) -> Answered | Unknown | Unloadable:
+    """Answers for the points of a task."""
+    kept = _kept.get(task.key)
+    if kept is None or (task.patience.limit is not None and kept.blob is None):
+        if task.blob is None:
+            return Unknown()
+        keep(task.key, None, task.blob)
+        kept = _kept[task.key]
+    if task.patience.limit is not None:
+        return _evaluate_in_child(kept, task)
+    if kept.fun is None:
+        assert kept.blob is not None
+        try:
+            kept.fun = load(kept.blob)
+        except Exception as error:
+            return Unloadable(f"{type(error).__name__}: {error}")
+    started = time.perf_counter()
+    answers = call_portably(kept.fun, task.x, task.vectorized)
+    return Answered(answers, time.perf_counter() - started)
+
+
+def _evaluate_in_child(kept: _Kept, task: Task) -> Answered | Unloadable:
+    """One point after another, each with its limit: a point that hangs or crashes ends the child, not the worker."""
+    answers: list[float | Failed] = []
+    seconds = 0.0
+    for row in task.x:
+        for tried in range(1, task.patience.retries + 2):
+            try:
+                answered = kept.child(task.vectorized).call(row[None], task.patience.limit)
+                break
+            except Lost as loss:
+                answered = Answered([killed(str(loss), tried)], 0.0)
+        if isinstance(answered, Unloadable):
+            return answered
+        answers += answered.answers
+        seconds += answered.seconds
+    return Answered(answers, seconds)

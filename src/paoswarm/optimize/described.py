@@ -1,0 +1,48 @@
+"""A run of `minimize` as its store describes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from paoswarm.core.swarm import Swarm
+from paoswarm.evaluation.evaluator import Calling
+from paoswarm.optimize.initial import design_name
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.stopping import Limits
+from paoswarm.storage.describe import encode
+from paoswarm.storage.store import Run
+
+
+def described(
+    optimizer: Optimizer, limits: Limits, given: dict[str, Any], calling: Calling, polish: bool, seed: dict[str, Any]
+) -> Run:
+    """A run of `minimize` as JSON.
+
+    What decides on the points must stay as it is. Limits may change: whether they lead to another run, as they do where
+    a schedule depends on them, shows when the recorded points are compared with those that are asked for.
+    """
+    problem = {
+        "bounds": np.stack([optimizer.lower, optimizer.upper], axis=1).tolist(),
+        "method": encode(optimizer.method),
+        "n_particles": optimizer.n_particles,
+        **{name: encode(_plain(value)) for name, value in given.items()},
+        "rng": seed,
+    }
+    expected = [] if limits.maxfev is None else [limits.maxfev]
+    if limits.maxiter is not None:
+        expected.append(optimizer.n_to_start + limits.maxiter * (optimizer.n_particles + optimizer.n_again))
+    kept = {name: encode(value) for name, value in limits._asdict().items() if name != "deadline"}
+    kept |= {"polish": bool(polish), "expected": min(expected, default=None)}
+    return Run("minimize", problem, kept, calling.described)
+
+
+def _plain(value: Any) -> Any:
+    """Points as arrays, the name of a design as we spell it, a swarm or a number as it is."""
+    if isinstance(value, str):
+        return design_name(value)
+    if value is None or isinstance(value, Swarm | int | float):
+        return value
+    return value.swarm if isinstance(value, OptimizeResult) else np.asarray(value, dtype=float)
