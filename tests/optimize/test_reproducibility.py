@@ -140,5 +140,6 @@ def test_runs_with_failures_are_the_same_alone_and_in_company():
     assert many.n_failed.min() > 0
     for r in range(5):
         alone = ps.minimize(holey, BOX, n_particles=15, maxiter=10, vectorized=True, rng=many.seeds[r])
-        assert (many.fun[r], many.n_failed[r], many.message[r]) == (alone.fun, alone.n_failed, alone.message)
+        assert (many.fun[r], many.n_failed[r]) == (alone.fun, alone.n_failed)
+        assert alone.message == many.message[r].replace("+inf.", f"+inf ({alone.n_failed} returned NaN).")
         assert_same_swarm(many.run(r).swarm, alone.swarm)
