@@ -36,11 +36,14 @@ class Method(ABC):
         How many particles it needs at least.
     has_law : bool
         Whether the density of its next step is known in closed form (``step_law``), and so the law of the optimum.
+    moves_singly : bool
+        Whether ``tell`` may be called for one particle at a time, as in asynchronous runs.
     """
 
     walls: str = "clip"
     smallest_swarm: ClassVar[int] = 2
     has_law: ClassVar[bool] = False
+    moves_singly: ClassVar[bool] = True
 
     @property
     def wall(self) -> bounds.Wall:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from paoswarm.algorithms.de import check_enough, check_strategies
 from paoswarm.algorithms.method import Method, check_parameter, check_walls
@@ -82,6 +82,7 @@ class SADE(Method):
     rate_period: int = 5
     rate_learning_period: int = 25
     walls: str = "clip"
+    moves_singly: ClassVar[bool] = False  # it counts generations
 
     def __post_init__(self) -> None:
         if not isinstance(self.strategies, tuple | list) or len(self.strategies) < 2:

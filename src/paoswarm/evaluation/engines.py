@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import os
 import time
 import uuid
@@ -21,6 +22,8 @@ from paoswarm.evaluation import worker
 from paoswarm.evaluation.calls import Objective, call_portably
 from paoswarm.evaluation.child import Answered, Child, Lost
 from paoswarm.evaluation.portable import dump
+
+_COUNT_AGAIN = 1.0  # seconds
 
 
 class EngineDown(RuntimeError):
@@ -155,9 +158,18 @@ class Foreign(Engine):
         worker.keep(self._key, fun, None)
         self._executor = executor if make is None else make()
         self._used = False
+        self._counted: tuple[float, int | None] = (-math.inf, None)  # when, and how many slots
 
     @property
     def slots(self) -> int | None:
+        """As many as there were a moment ago: to ask a cluster takes time."""
+        when, count = self._counted
+        if time.monotonic() > when + _COUNT_AGAIN:
+            count = self._count_slots()
+            self._counted = time.monotonic(), count
+        return count
+
+    def _count_slots(self) -> int | None:
         """By whatever name the executor says so."""
         for name in ("slots", "num_workers", "_max_workers"):
             count = getattr(self._executor, name, None)
@@ -211,7 +223,7 @@ class Dask(Foreign):
         if client.status != "running":
             raise ValueError(f"workers is a Dask Client that is {client.status}: connect a new one")
         self._client = client
-        if not self.slots:
+        if not self._count_slots():
             raise ValueError(
                 "workers is a Dask Client without workers: scale its cluster, or wait with client.wait_for_workers(1)"
             )
@@ -221,8 +233,7 @@ class Dask(Foreign):
         # A cluster object drops a worker for good if it happens to be restarting so long after it has died.
         self._settings.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}))
 
-    @property
-    def slots(self) -> int:
+    def _count_slots(self) -> int:
         """Threads of all workers at present, or as many as an adaptive cluster may start."""
         adaptive = getattr(getattr(self._client, "cluster", None), "_adaptive", None)
         most = getattr(adaptive, "maximum", 0)
@@ -243,6 +254,8 @@ class Dask(Foreign):
 
 def open_engine(workers: Any, fun: Objective, vectorized: bool, patience: worker.Patience) -> Engine | None:
     """The engine for ``workers``; None for one worker without a time limit, and for a map-like."""
+    if isinstance(workers, Engine):
+        return workers
     if type(workers).__module__.startswith("distributed") and hasattr(workers, "get_executor"):
         return Dask(workers, fun, vectorized, patience)
     if isinstance(workers, futures.Executor) or (hasattr(workers, "submit") and not isinstance(workers, type)):

@@ -23,6 +23,7 @@ import numpy as np
 from paoswarm.checks import real_number, whole_number
 from paoswarm.core.walled import Floats
 from paoswarm.evaluation.calls import (
+    NAN,
     RAISED,
     Answers,
     Failed,
@@ -33,8 +34,10 @@ from paoswarm.evaluation.calls import (
     sort_out,
 )
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.engines import open_engine
+from paoswarm.evaluation.engines import Here, open_engine
+from paoswarm.evaluation.stream import Stream
 from paoswarm.evaluation.worker import Patience
+from paoswarm.storage.journal import Journal
 
 _REMEMBERED = 10  # failures kept with their message
 _TASK = 0.05  # seconds of work that are worth the journey: cheap points travel together
@@ -83,14 +86,13 @@ class Evaluator:
     kinds : Counter
         How many points failed in which way.
     replayed : bool
-        Whether the latest values were all known from an earlier run; never so here, see `paoswarm.evaluation.recorded`.
+        Whether the latest values were all known from an earlier run; of a run with a store.
     """
-
-    replayed = False
 
     def __init__(self, fun: Objective, calling: Calling = Calling()) -> None:  # noqa: B008 (immutable)
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
+        self.replayed = False
         self.failures: list[Failure] = []
         self.kinds: Counter[str] = Counter()
         self._first_raised: Failure | None = None
@@ -151,6 +153,23 @@ class Evaluator:
             if interrupted:
                 break
         return np.concatenate(values), interrupted
+
+    def stream(self, journal: Journal | None) -> Stream:
+        """Points one at a time instead of batches."""
+        if self._map is not None:
+            raise ValueError("asynchronous=True needs processes or an executor as workers, not a map-like")
+        if self._dispatcher is None:
+            self._dispatcher = Dispatcher(Here(self._fun, self._vectorized), 0)
+        return Stream(self, self._dispatcher, journal)
+
+    def note(self, x: Floats, answer: float | Failed) -> float:
+        """The value of one answer: the very first must be of the right form, and failures are counted."""
+        self._check_form(x, answer)
+        self._checked = True
+        if not isinstance(answer, Failed) and not math.isnan(answer):
+            return answer
+        self._fail(x, answer if isinstance(answer, Failed) else Failed(NAN))
+        return math.nan
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""

@@ -31,11 +31,9 @@ def described(
         **{name: encode(_plain(value)) for name, value in given.items()},
         "rng": seed,
     }
-    expected = [] if limits.maxfev is None else [limits.maxfev]
-    if limits.maxiter is not None:
-        expected.append(optimizer.n_to_start + limits.maxiter * (optimizer.n_particles + optimizer.n_again))
+    expected = limits.evaluations(optimizer.n_to_start, optimizer.n_particles + optimizer.n_again)
     kept = {name: encode(value) for name, value in limits._asdict().items() if name != "deadline"}
-    kept |= {"polish": bool(polish), "expected": min(expected, default=None)}
+    kept |= {"polish": bool(polish), "expected": expected}
     return Run("minimize", problem, kept, calling.described)
 
 

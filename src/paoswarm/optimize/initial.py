@@ -86,12 +86,15 @@ class FirstSwarm:
         self._asked = np.stack(runs).reshape(*batch, self.n_unknown, len(self._box[0]))
         return self._asked
 
-    def swarm(self, f: Floats, batch: tuple[int, ...], noisy: bool) -> Swarm:
-        """The swarm, once the values ``(*batch, m)`` at those points are there; NaN where they failed."""
+    def swarm(self, f: Floats, batch: tuple[int, ...], noisy: bool, may_fail: bool = False) -> Swarm:
+        """The swarm, once the values ``(*batch, m)`` at those points are there; NaN where they failed.
+
+        Points with known values come first.
+        """
         points, values = self._known
         position = np.concatenate([np.broadcast_to(points, (*batch, *points.shape)), self._asked], axis=-2)
         value = np.concatenate([np.broadcast_to(values, (*batch, len(values))), f], axis=-1)
-        if not (value < np.inf).any():  # false for NaN too
+        if not may_fail and not (value < np.inf).any():  # false for NaN too
             raise ValueError("the first swarm has no finite value: the objective failed at every point")
         return swarms.start(position, value, *self._box, noisy=noisy)
 

@@ -49,7 +49,7 @@ def solve(
             swarm = optimizer.swarm
             assert swarm is not None
             if limits.stagnation is not None:
-                stale = np.where(_improved(swarm, last), 0, stale + outcome.moved)
+                stale = np.where(improved(swarm, last), 0, stale + outcome.moved)
                 last = swarm
             done = optimizer.nit
             spread = optimizer.spread if limits.tol > 0 else None
@@ -75,7 +75,7 @@ def solve(
         return Ends(np.where(going, end, status), nit, nfev, limits.deadline)
 
 
-def _improved(swarm: Swarm, last: Swarm | None) -> Any:
+def improved(swarm: Swarm, last: Swarm | None) -> Any:
     """Whether each run has a better best than a generation ago; of a noisy objective, whether it has another leader."""
     if last is None:
         return np.asarray(True)

@@ -18,6 +18,7 @@ from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.evaluator import Calling, Evaluator
 from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.optimize import problem
+from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.described import described
 from paoswarm.optimize.loop import solve
 from paoswarm.optimize.optimizer import Optimizer
@@ -48,6 +49,7 @@ def minimize(
     workers: Any = 1,
     timeout: float | None = None,
     retries: int = 1,
+    asynchronous: bool = False,
     reevaluate: float = 0.0,
     callback: Callable[..., Any] | None = None,
     progress: bool = False,
@@ -102,6 +104,10 @@ def minimize(
     retries : int
         How often a point is evaluated again that was lost with its process, because it crashed, ran out of memory or
         was killed. After that it has failed, and the run goes on.
+    asynchronous : bool
+        Let every particle move as soon as its own value is there, instead of in generations: no worker waits for
+        another. For evaluations that take seconds or more, and not all the same time. ``n_particles`` should be twice
+        the number of workers or more. The result depends on who was quickest; a ``store`` records that, and repeats it.
     reevaluate : float
         For noisy objectives: the share of the remembered bests that is measured again in each generation, 0.2 for
         example. Best values become running means, and points are compared by mean plus three standard errors.
@@ -168,6 +174,8 @@ def minimize(
         reevaluate=reevaluate,
         rng=rng,
     )
+    if asynchronous and not optimizer.method.moves_singly:
+        raise ValueError(f"{type(method).__name__} learns by generations: it cannot be asynchronous")
     wanted = limits = limits.starting_with(optimizer.n_to_start)
     if polish and limits.maxfev is not None:  # set some evaluations aside
         aside = min(20 * (len(optimizer.lower) + 1), max(0, limits.maxfev - optimizer.n_to_start) // 4)
@@ -180,6 +188,7 @@ def minimize(
     journal = None
     if store is not None:
         given = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
+        given |= {"asynchronous": bool(asynchronous)}
         journal = Journal(store, described(optimizer, wanted, given, calling, polish, seed))
     with (
         journal or nullcontext(),
@@ -194,7 +203,11 @@ def minimize(
             bar.advance(optimizer)
             return None if evaluate.replayed else notify(optimizer)
 
-        ends = solve(optimizer, evaluate, limits, after_generation)
+        if asynchronous:
+            failure = evaluate.explain_total_failure
+            ends = solve_asynchronously(optimizer, evaluate.stream(journal), limits, after_generation, failure)
+        else:
+            ends = solve(optimizer, evaluate, limits, after_generation)
         ended = Status(int(ends.status))
         result = current_result(
             optimizer,

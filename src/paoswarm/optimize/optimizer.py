@@ -198,6 +198,31 @@ class Optimizer:
         self.swarm = after if active is None else swarms.select(active, after, before)
         self.nit += 1
 
+    def begin_unevaluated(self) -> int:
+        """For drivers that tell one value at a time: the first swarm before its values are known, which count as +inf.
+
+        Returns how many are unknown, those of the last particles; zero for a run that is continued.
+        """
+        unknown = self.n_to_start
+        if self.swarm is None:
+            assert self._first is not None
+            self._first.points(self._draw.generators, self.batch)
+            first = self._first.swarm(np.full(unknown, np.inf), self.batch, noisy=self.n_again > 0, may_fail=True)
+            self.swarm = self.method.begin(first)
+        return unknown
+
+    def propose(self, progress: float) -> Proposal:
+        """Where all particles would go now; for drivers that move them one at a time."""
+        assert self.swarm is not None
+        self._progress = progress
+        return self.method.ask(self.swarm, self._draw, progress)
+
+    def adopt(self, swarm: Swarm, failed: bool) -> None:
+        """The swarm after one more evaluation, of such drivers."""
+        self.swarm = swarm
+        self.nfev += 1
+        self.n_failed = self.n_failed + failed
+
     def inject(self, x: ArrayLike, f: ArrayLike) -> None:
         """Points evaluated elsewhere, with their values.
 

@@ -98,7 +98,24 @@ class Limits(NamedTuple):
         """The same limits with the clock set back."""
         return self if self.time_limit is None else self._replace(deadline=time.monotonic() + self.time_limit)
 
-    def progress(self, nit: int, nfev: int) -> float:
+    def evaluations(self, first: int, each: int) -> int | None:
+        """How many evaluations there can be, where the first swarm takes ``first`` and a generation ``each``."""
+        all_ = [] if self.maxfev is None else [self.maxfev]
+        if self.maxiter is not None:
+            all_.append(first + self.maxiter * each)
+        return min(all_, default=None)
+
+    def is_hit(self, swarm: Swarm) -> Any:
+        """Whether the target is reached, by each run."""
+        if self.target is None:
+            return np.asarray(False)
+        value = swarm.global_value
+        if swarm.repeats is not None:  # a lucky value does not count: the mean must be that good, doubt included
+            cautious = score(swarm.best_value, swarm.repeats).min(axis=-1)
+            value = np.where(swarm.repeats.freedom > 0, cautious, np.inf)
+        return value <= self.target
+
+    def progress(self, nit: float, nfev: int) -> float:
         """How much of the budget is spent, in [0, 1]; schedules run on it. Time is left out: it cannot be repeated."""
         by_iterations = nit / self.maxiter if self.maxiter else 0.0
         by_evaluations = nfev / self.maxfev if self.maxfev else 0.0
@@ -123,11 +140,7 @@ class Limits(NamedTuple):
         if self.tol > 0:
             reasons.append((spread < self.tol, Status.COLLAPSED))
         if self.target is not None:
-            value = swarm.global_value
-            if swarm.repeats is not None:  # a lucky value does not count: the mean must be that good, doubt included
-                cautious = score(swarm.best_value, swarm.repeats).min(axis=-1)
-                value = np.where(swarm.repeats.freedom > 0, cautious, np.inf)
-            reasons.append((value <= self.target, Status.TARGET))
+            reasons.append((self.is_hit(swarm), Status.TARGET))
         if nit == 0:  # nothing is known of a run whose first swarm has failed
             reasons.append((swarm.global_value == np.inf, Status.FAILED))
         for holds, reason in reasons:

@@ -5,8 +5,9 @@ the values are all that has to be kept: to resume is to run again from the begin
 calls, and then to go on. Every recalled point must be the one that is asked for, to the last bit.
 
 Records after the header, see `paoswarm.storage.log`: ``i, t, x, f, why`` for evaluated points (numbers in the order of
-asking, seconds since 1970, points, values with null for failures, and their reasons by row); ``open`` when a process
-begins to write; ``limits`` when they were changed; ``end`` when a call has ended.
+asking, seconds since 1970, points, values with null for failures, and their reasons by row); of an asynchronous run
+``asked`` as well, how many points had been asked for, since its course depends on who was quickest; ``open`` when a
+process begins to write; ``limits`` when they were changed; ``end`` when a call has ended.
 """
 
 from __future__ import annotations
@@ -41,6 +42,15 @@ class Recalled(NamedTuple):
     values: Floats
     known: NDArray[np.bool_]
     why: dict[int, str]  # by row, of those that failed
+
+
+class Completion(NamedTuple):
+    """An evaluation of an asynchronous run."""
+
+    number: int  # in the order of asking
+    asked: int  # how many had been asked for when it arrived
+    value: float
+    why: str | None  # it failed
 
 
 class Journal:
@@ -134,20 +144,40 @@ class Journal:
 
         ``rows`` are their numbers in that batch, ``why`` the reasons of those that failed, by their place in ``rows``.
         """
+        self._record((self._first + rows).tolist(), x, values, why, {})
+        self._missing -= len(rows)
+
+    def _record(self, index: list[int], x: Floats, values: Floats, why: dict[int, str], more: Record) -> None:
         self._announce()
         if self._limits != self._run.limits:
             self._log.append({"limits": self._run.limits})
             self._limits = self._run.limits
-        index = (self._first + rows).tolist()
         contiguous = index[-1] - index[0] == len(index) - 1
         record: Record = {"i": index[0] if contiguous else index, "t": round(time.time(), 3)}
-        record |= {"x": _numbers(x), "f": _numbers(values)}
+        record |= {"x": _numbers(x), "f": _numbers(values), **more}
         if why:
             record["why"] = {str(row): reason for row, reason in why.items()}
             for row, reason in why.items():
                 logger.warning("%s: evaluation %d at x = %s %s", self.path, index[row], x[row], reason)
         self._log.append(record)
-        self._missing -= len(rows)
+
+    def completions(self) -> list[Completion]:
+        """What is recorded of an asynchronous run, in the order in which it arrived."""
+        kept = self._kept
+        return [
+            Completion(i, asked, float(kept.f[i]), kept.why.get(i, "returned NaN") if np.isnan(kept.f[i]) else None)
+            for i, asked in zip(kept.order.tolist(), kept.asked, strict=True)
+        ]
+
+    def check(self, number: int, x: Floats) -> None:
+        """Raise `OtherRun` where another point is recorded under this number."""
+        kept = self._kept
+        if number < len(kept.known) and kept.known[number] and not _same_bits(kept.x[number : number + 1], x[None])[0]:
+            self._refuse(number, x, f"was at x = {kept.x[number]}")
+
+    def complete(self, number: int, asked: int, x: Floats, value: float, why: str | None) -> None:
+        """Record an evaluation of an asynchronous run; it is safe once this returns."""
+        self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, {"asked": asked})
 
     def end(self, status: str, message: str, *, final: bool) -> None:
         """Record how the call has ended; ``final`` where the same call again would change nothing.

@@ -109,19 +109,22 @@ class Contents(NamedTuple):
     f: Floats
     known: NDArray[np.bool_]  # worker processes may have finished out of order
     why: dict[int, str]  # reasons of failures
+    order: NDArray[np.int64]  # their numbers in the order in which they were recorded
+    asked: list[int]  # how many had been asked for by then; of asynchronous runs only
     events: list[Record]  # all other records
 
     @classmethod
     def empty(cls) -> Contents:
         """Of a new file."""
-        return cls(np.empty((0, 0)), np.empty(0), np.zeros(0, dtype=bool), {}, [])
+        return cls(np.empty((0, 0)), np.empty(0), np.zeros(0, dtype=bool), {}, np.zeros(0, dtype=np.int64), [], [])
 
     @classmethod
     def of(cls, reader: Reader) -> Contents:
         """From the records of a file, one at a time: there may be millions."""
         index, x, f = array("q"), array("d"), array("d")
         why: dict[int, str] = {}
-        events = []
+        events: list[Record] = []
+        asked: list[int] = []
         try:
             for record in reader.records():
                 if "f" not in record:
@@ -132,11 +135,13 @@ class Contents(NamedTuple):
                 if not len(numbers) == len(values) == len(record["x"]):
                     raise ValueError("not one value for each point")
                 index.extend(numbers)
+                if "asked" in record:
+                    asked.append(int(record["asked"]))
                 f += _doubles(values)
                 x += _doubles(list(chain.from_iterable(record["x"])))
                 if "why" in record:
                     why |= {numbers[int(row)]: str(reason) for row, reason in record["why"].items()}
-            order = np.array(index)
+            order = np.array(index, dtype=np.int64)
             n = 1 + int(order.max(initial=-1))
             points, all_f = np.full((n, len(x) // max(1, len(f))), np.nan), np.full(n, np.nan)
             known = np.zeros(n, dtype=bool)
@@ -148,7 +153,7 @@ class Contents(NamedTuple):
                 raise
             what = f"{reader.path} holds records that make no sense ({error}); it was not touched"
             raise DamagedStore(what) from error
-        return cls(points, all_f, known, why, events)
+        return cls(points, all_f, known, why, order, asked, events)
 
 
 def latest(run: Run, events: list[Record]) -> Run:
