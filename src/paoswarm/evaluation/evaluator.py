@@ -85,6 +85,8 @@ class Evaluator:
         The first ten.
     kinds : Counter
         How many points failed in which way.
+    count : callable or None
+        Is told how many evaluations more are done, as they are done.
     replayed : bool
         Whether the latest values were all known from an earlier run; of a run with a store.
     """
@@ -93,6 +95,7 @@ class Evaluator:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.replayed = False
+        self.count: Callable[[int], None] | None = None
         self.failures: list[Failure] = []
         self.kinds: Counter[str] = Counter()
         self._first_raised: Failure | None = None
@@ -112,6 +115,8 @@ class Evaluator:
             self._map = calling.workers
             if patience.limit is not None:
                 raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
+
+    is_recorded = False
 
     @property
     def is_parallel(self) -> bool:
@@ -164,6 +169,8 @@ class Evaluator:
 
     def note(self, x: Floats, answer: float | Failed) -> float:
         """The value of one answer: the very first must be of the right form, and failures are counted."""
+        if self.count is not None:
+            self.count(1)
         self._check_form(x, answer)
         self._checked = True
         if not isinstance(answer, Failed) and not math.isnan(answer):
@@ -217,6 +224,8 @@ class Evaluator:
         ``finished(first, answers)`` is told of consecutive rows as soon as they are known: of one row at a time, of
         what a worker has done, or of what a map-like gives out.
         """
+        if self.count is not None:
+            finished = self._counting(self.count, finished)
         if self._dispatcher is not None:
             return self._answers_of_workers(self._dispatcher, x, deadline, finished), False
         if self._map is not None:
@@ -234,6 +243,17 @@ class Evaluator:
         if finished is not None:
             finished(0, answers)
         return answers, False
+
+    @staticmethod
+    def _counting(
+        count: Callable[[int], None], finished: Callable[[int, Answers], None] | None
+    ) -> Callable[[int, Answers], None]:
+        def counted(first: int, answers: Answers) -> None:
+            if finished is not None:
+                finished(first, answers)
+            count(len(answers))
+
+        return counted
 
     def _answers_of_workers(
         self,
@@ -256,10 +276,10 @@ class Evaluator:
                 self._seconds += seconds
                 self._n_sent += len(some)
                 answers[first : first + len(some)] = some
+                if first == 0 and not self.is_recorded:
+                    self._check_form(x[0], some[0])
                 if finished is not None:
                     finished(first, some)
-                elif first == 0:
-                    self._check_form(x[0], some[0])
         self._waited += time.monotonic() - began
         known = [answer is not None for answer in answers]
         return answers if all(known) else answers[: known.index(False)]

@@ -22,6 +22,8 @@ class RecordedEvaluator(Evaluator):
     out; with ``vectorized``, those of one call.
     """
 
+    is_recorded = True  # the form of answers is then checked here
+
     def __init__(self, fun: Objective, journal: Journal, calling: Calling) -> None:
         super().__init__(fun, calling)
         self._journal = journal
@@ -37,6 +39,8 @@ class RecordedEvaluator(Evaluator):
         values, known, reasons = self._journal.recall(x)
         failed = {row: Failed(why) for row, why in reasons.items()}
         missing = np.flatnonzero(~known)
+        if self.count is not None:
+            self.count(len(x) - len(missing))
         self.replayed = len(missing) == 0
         interrupted = False
         doubtful: list[tuple[int, Answers]] = []

@@ -151,7 +151,7 @@ def minimize_many(
     started = 0
     with (
         Evaluator(fun, Calling(vectorized, workers, timeout, retries)) as evaluate,
-        open_bar(progress, limits, runs) as bar,
+        open_bar(progress) as bar,
     ):
         size = _block_size(_elements(n_particles, bounds, init), evaluate, limits) or runs
         while started < runs:
@@ -167,12 +167,16 @@ def minimize_many(
             )
             limits = limits.starting_with(optimizer.n_to_start)
             block = _Block(optimizer)
+            each = limits.evaluations(optimizer.n_to_start, optimizer.n_particles + optimizer.n_again)
+            if progress and not blocks:
+                evaluate.count = bar.count
+                bar.expect(None if each is None else runs * each)
             if optimizer.swarm is not None:  # runs that are continued
                 block.record()
 
             def after_generation(optimizer: Optimizer, spread: Any, block: _Block = block) -> None:
                 block.record()
-                bar.advance(optimizer)
+                bar.say(optimizer)
 
             try:
                 block.ends = solve(optimizer, evaluate, limits, after_generation)
@@ -182,7 +186,8 @@ def minimize_many(
                 break  # nothing is known of these runs, but the earlier ones are done
             blocks.append(block)
             started += len(block.ends.status)
-            bar.finish(started)
+            if each is not None:
+                bar.finish(started * each)
             if np.isin(block.ends.status, [Status.INTERRUPTED, Status.CRASHED]).any():
                 break
     evaluate.warn()

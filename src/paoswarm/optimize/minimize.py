@@ -193,14 +193,17 @@ def minimize(
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, calling) as evaluate,
-        open_bar(progress, limits) as bar,
+        open_bar(progress) as bar,
     ):
+        if progress:
+            evaluate.count = bar.count
+            bar.expect(limits.evaluations(optimizer.n_to_start, optimizer.n_particles + optimizer.n_again))
 
         def after_generation(optimizer: Optimizer, spread: Any) -> Status | None:
             assert optimizer.swarm is not None
             known = optimizer.spread if spread is None else spread
             recorder.record(optimizer.swarm, float(known), optimizer.nfev)
-            bar.advance(optimizer)
+            bar.say(optimizer)
             return None if evaluate.replayed else notify(optimizer)
 
         if asynchronous:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from types import TracebackType
 from typing import Any
 
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.stopping import Limits
 
 
 class Bar:
     """Shows nothing; what a run without ``progress=True`` talks to."""
 
-    def advance(self, optimizer: Optimizer) -> None:
-        """A generation is done."""
+    def expect(self, evaluations: int | None) -> None:
+        """There will be so many at most; None where nobody knows."""
 
-    def finish(self, runs: int) -> None:
-        """So many runs are done."""
+    def count(self, evaluations: int) -> None:
+        """So many evaluations more are done."""
+
+    def say(self, optimizer: Optimizer) -> None:
+        """What is known after a generation."""
+
+    def finish(self, evaluations: int) -> None:
+        """So many evaluations are behind us: runs may have ended with less."""
 
     def __enter__(self) -> Bar:
         return self
@@ -29,31 +33,35 @@ class Bar:
 
 
 class TqdmBar(Bar):
-    """A tqdm bar over generations, or over evaluations where only these are limited; of all runs together."""
+    """A tqdm bar over evaluations: their rate, the time that is left, the best value, failures."""
 
-    def __init__(self, tqdm: Any, limits: Limits, runs: int) -> None:
-        self._by_generation = limits.maxiter is not None
-        each = limits.maxiter if self._by_generation else limits.maxfev
-        self._each, self._done, self._best = each, 0, float("inf")
-        unit = "gen" if self._by_generation else "eval"
-        self._bar = tqdm(total=None if each is None else each * runs, unit=unit, dynamic_ncols=True)
+    def __init__(self, tqdm: Any) -> None:
+        self._best = float("inf")
+        self._failed = self._failed_before = 0
+        self._bar = tqdm(unit="eval", dynamic_ncols=True)
 
-    def advance(self, optimizer: Optimizer) -> None:
-        """A generation is done."""
+    def expect(self, evaluations: int | None) -> None:
+        """There will be so many at most."""
+        self._bar.total = evaluations
+
+    def count(self, evaluations: int) -> None:
+        """So many evaluations more are done."""
+        self._bar.update(evaluations)
+
+    def say(self, optimizer: Optimizer) -> None:
+        """What is known after a generation."""
         assert optimizer.swarm is not None
-        spent = optimizer.nfev
         self._best = min(self._best, float(optimizer.swarm.global_value.min()))
-        notes = {"best": f"{self._best:.6g}", "evaluations": spent}
-        if optimizer.n_failed.any():
-            notes["failed"] = int(optimizer.n_failed.sum())
+        self._failed = self._failed_before + int(optimizer.n_failed.sum())
+        notes = {"best": f"{self._best:.6g}"}
+        if self._failed:
+            notes["failed"] = str(self._failed)
         self._bar.set_postfix(notes, refresh=False)
-        runs = math.prod(optimizer.batch)
-        self._bar.update(self._done + runs * (optimizer.nit if self._by_generation else spent) - self._bar.n)
 
-    def finish(self, runs: int) -> None:
-        """So many runs are done."""
-        if self._each is not None:
-            self._done = runs * self._each
+    def finish(self, evaluations: int) -> None:
+        """So many evaluations are behind us: runs may have ended with less."""
+        self._failed_before = self._failed
+        self._bar.update(evaluations - self._bar.n)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -61,9 +69,9 @@ class TqdmBar(Bar):
         self._bar.close()
 
 
-def open_bar(wanted: bool, limits: Limits, runs: int = 1) -> Bar:
-    """A bar for runs with these limits."""
-    return TqdmBar(load_tqdm(), limits, runs) if wanted else Bar()
+def open_bar(wanted: bool) -> Bar:
+    """A bar that shows something, or one that does not."""
+    return TqdmBar(load_tqdm()) if wanted else Bar()
 
 
 def load_tqdm() -> Any:

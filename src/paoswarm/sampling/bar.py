@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paoswarm.core.walled import Floats
 from paoswarm.optimize.progress import load_tqdm
-
-_PORTION = 50  # single points between two movements of the progress bar
 
 
 class Bar:
@@ -22,12 +19,6 @@ class Bar:
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
-
-    def portions(self, x: Floats, vectorized: bool) -> list[Floats]:
-        """The points in portions after which the bar can move; all at once where nobody looks, or in one call."""
-        if self._bar is None or vectorized:
-            return [x]
-        return [x[i : i + _PORTION] for i in range(0, len(x), _PORTION)]
 
     def count(self, n: int) -> None:
         """So many evaluations more are done."""

@@ -132,16 +132,13 @@ def sample(
         open_evaluator(log_likelihood, journal, calling) as evaluate,
         Bar(progress, budget) as bar,
     ):
+        evaluate.count = bar.count if progress else None
 
         def measure(x: Floats) -> Floats:
-            found: list[Floats] = []
-            for part in bar.portions(x, vectorized or evaluate.is_parallel):
-                values, interrupted = evaluate.until(None, part)
-                found.append(values)
-                bar.count(len(values))
-                if interrupted:
-                    raise Interrupted(sum(map(len, found)))
-            return np.concatenate(found)
+            values, interrupted = evaluate.until(None, x)
+            if interrupted:
+                raise Interrupted(len(values))
+            return values
 
         target = Target(measure, law, budget)
         points = _known_points(start)
