@@ -176,7 +176,5 @@ class Dispatcher:
 
     def close(self) -> None:
         """Give up what is out, and end the engine."""
-        for future in self._out:
-            future.cancel()
-        self._out, self._waiting = {}, deque()
-        self._engine.close()
+        out, self._out, self._waiting = list(self._out), {}, deque()
+        self._engine.close(out)

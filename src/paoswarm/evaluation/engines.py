@@ -55,8 +55,8 @@ class Engine(ABC):
         """Make a broken engine usable again, if possible."""
         return False
 
-    def close(self) -> None:  # noqa: B027 (most have nothing to do)
-        """End what was begun here; what the user has made is left alone."""
+    def close(self, pending: Collection[Future[Any]]) -> None:  # noqa: B027 (some have nothing to do)
+        """Give up what is pending, and end what was made here; what the user has made is left alone."""
 
 
 class Here(Engine):
@@ -133,7 +133,7 @@ class Processes(Engine):
             self._idle.append(child)
         return future
 
-    def close(self) -> None:
+    def close(self, pending: Collection[Future[Any]]) -> None:
         """End them all: an interrupt does not wait for evaluations that may take hours."""
         for child in [*self._idle, *self._busy]:
             child.kill()
@@ -203,15 +203,18 @@ class Foreign(Engine):
         """A new executor, where we were told how to make one."""
         if self._make is None:
             return False
-        _end(self._executor)
+        end(self._executor)
         self._executor = self._make()
         return True
 
-    def close(self) -> None:
-        """End the executor if it was made here."""
+    def close(self, pending: Collection[Future[Any]]) -> None:
+        """End the executor if it was made here; otherwise take back what it has not begun."""
         worker.forget(self._key)
         if self._make is not None:
-            _end(self._executor)
+            end(self._executor)
+        else:
+            for future in pending:
+                future.cancel()
 
 
 class Dask(Foreign):
@@ -244,9 +247,9 @@ class Dask(Foreign):
         """Up to ``distributed.scheduler.allowed-failures`` times."""
         return True
 
-    def close(self) -> None:
+    def close(self, pending: Collection[Future[Any]]) -> None:
         """Give up what is still out; the client stays as it is."""
-        super().close()
+        super().close(pending)
         self._settings.close()
         if self._client.status == "running":
             self._executor.shutdown(wait=False)
@@ -256,9 +259,9 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, patience: worker
     """The engine for ``workers``; None for one worker without a time limit, and for a map-like."""
     if isinstance(workers, Engine):
         return workers
-    if type(workers).__module__.startswith("distributed") and hasattr(workers, "get_executor"):
+    if is_client(workers):
         return Dask(workers, fun, vectorized, patience)
-    if isinstance(workers, futures.Executor) or (hasattr(workers, "submit") and not isinstance(workers, type)):
+    if is_executor(workers):
         return Foreign(workers, None, fun, vectorized, patience)
     if callable(workers):
         return Foreign(None, workers, fun, vectorized, patience) if makes_executor(workers) else None
@@ -266,6 +269,16 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, patience: worker
     if count == 1 and patience.limit is None:
         return None
     return Processes(count, fun, vectorized, patience.limit)
+
+
+def is_client(workers: Any) -> bool:
+    """Whether it is a Dask client."""
+    return type(workers).__module__.startswith("distributed") and hasattr(workers, "get_executor")
+
+
+def is_executor(workers: Any) -> bool:
+    """Whether it has the interface of `concurrent.futures.Executor`."""
+    return isinstance(workers, futures.Executor) or (hasattr(workers, "submit") and not isinstance(workers, type))
 
 
 def makes_executor(workers: Any) -> bool:
@@ -279,7 +292,7 @@ def makes_executor(workers: Any) -> bool:
     return all(p.default is not p.empty or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def _end(executor: Any) -> None:
+def end(executor: Any) -> None:
     """End an executor at once: evaluations that may take hours are not waited for."""
     processes = list((getattr(executor, "_processes", None) or {}).values())
     known = inspect.signature(executor.shutdown).parameters

@@ -2,8 +2,9 @@
 
 There are no generations. A particle has one evaluation at a time; when its value is told it may be asked again, and
 then moves from where it is, pulled by what the swarm knows at that moment. Of several particles that may move, the one
-that has waited longest does. Everything follows from the order of asks and tells: chance is drawn when a point is asked
-for.
+that has waited longest does. Nobody moves before most of the first swarm is known: the first to arrive would follow
+each other into regions where evaluations are quick. Everything follows from the order of asks and tells: chance is drawn
+when a point is asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from paoswarm.core import swarm as swarms
 from paoswarm.core.swarm import Proposal
 from paoswarm.core.walled import Floats
 from paoswarm.optimize.optimizer import Optimizer
+
+# The share of the first swarm that must be known before a particle moves. With all of it one straggler would hold up
+# everybody; benchmarks/asynchronous.py measures what it is good for.
+_KNOWN = 0.9
 
 
 class Job(NamedTuple):
@@ -65,7 +70,7 @@ class SteadySwarm:
         if self._first:
             i = self._first.popleft()
             return self._give(_Asked(i, None), swarm.position[i])
-        if not self._free or not swarm.global_value < np.inf:  # there is no best to go to yet
+        if not self._free or optimizer.nfev < _KNOWN * self._n_first or swarm.global_value == np.inf:
             return None
         if self._moves * optimizer.n_again > self._again * self._n:
             i = self._to_measure_again()

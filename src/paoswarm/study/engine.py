@@ -10,10 +10,10 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from typing import Any
 
+from paoswarm.evaluation.engines import end, is_client, is_executor
 from paoswarm.optimize.progress import load_tqdm
 from paoswarm.study.cells import Cell, Runs
 from paoswarm.study.results import Key
@@ -24,7 +24,7 @@ class CellFailed(RuntimeError):
     """A cell could not be run; the finished ones are kept."""
 
 
-def finish(cells: list[Cell], store: Store, version: str, *, workers: int, progress: bool) -> dict[Key, Runs]:
+def finish(cells: list[Cell], store: Store, version: str, *, workers: Any, progress: bool) -> dict[Key, Runs]:
     """All cells of a study: from disk where they are there and sound, run and stored otherwise."""
     store.open()
     store.clean()
@@ -49,25 +49,39 @@ def _stored(store: Store, key: Key, description: dict[str, Any]) -> Runs | None:
         return None
 
 
-def _run(cells: list[Cell], store: Store, descriptions: dict[Key, Any], workers: int) -> Iterator[Key]:
-    """Run cells and give their keys as they are done."""
-    if workers == 1 or len(cells) <= 1:
+def _run(cells: list[Cell], store: Store, descriptions: dict[Key, Any], workers: Any) -> Iterator[Key]:
+    """Run cells, keep what they found, and give their keys as they are done."""
+    if (isinstance(workers, int) and workers == 1) or len(cells) <= 1:
         for cell in cells:
-            yield _run_and_store(cell, store, descriptions[cell.key])
+            store.write(cell.key, descriptions[cell.key], _attempt(cell))
+            yield cell.key
         return
-    _check_portable(cells)
-    pool = ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker)
+    executor, is_ours = _open(workers, cells)
+    tasks: dict[Any, Cell] = {}
     try:
-        tasks = [pool.submit(_run_and_store, cell, store, descriptions[cell.key]) for cell in cells]
+        tasks |= {executor.submit(_attempt, cell): cell for cell in cells}
         for task in as_completed(tasks):
-            yield task.result()
-    except BrokenProcessPool as error:
+            key = tasks[task].key
+            store.write(key, descriptions[key], task.result())
+            yield key
+    except BrokenExecutor as error:
         raise CellFailed("a worker process died; what is finished is kept: start the study again to go on") from error
     finally:  # also on Ctrl-C: cells that have begun are given up, finished ones are on disk
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
+        if is_ours:
+            end(executor)
+        else:
+            for task in tasks:
+                task.cancel()
+
+
+def _open(workers: Any, cells: list[Cell]) -> tuple[Any, bool]:
+    """An executor, and whether it was made here."""
+    if isinstance(workers, int):
+        _check_portable(cells)
+        return ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker), True
+    if is_client(workers):
+        return workers.get_executor(pure=False), False
+    return (workers, False) if is_executor(workers) else (workers(), True)
 
 
 def _check_portable(cells: list[Cell]) -> None:
@@ -86,17 +100,15 @@ def _check_portable(cells: list[Cell]) -> None:
                 ) from error
 
 
-def _run_and_store(cell: Cell, store: Store, description: dict[str, Any]) -> Key:
+def _attempt(cell: Cell) -> Runs:
     try:
-        runs = cell.run()
+        return cell.run()
     except Exception as error:
         problem, dim, method = cell.key
         raise CellFailed(
             f"{method} on {problem} in {dim} dimensions failed: {type(error).__name__}: {error}; "
             "what is finished is kept"
         ) from error
-    store.write(cell.key, description, runs)
-    return cell.key
 
 
 def _prepare_worker() -> None:

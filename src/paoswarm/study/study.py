@@ -12,6 +12,7 @@ import numpy as np
 
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import whole_number
+from paoswarm.evaluation.engines import is_client, is_executor, makes_executor
 from paoswarm.optimize.initial import DESIGNS, design_name
 from paoswarm.study import engine
 from paoswarm.study.adapters import Adapter
@@ -159,7 +160,7 @@ class Study:
             for name, method in self.methods.items()
         ]
 
-    def run(self, folder: str | os.PathLike[str], *, workers: int = 1, progress: bool = False) -> Results:
+    def run(self, folder: str | os.PathLike[str], *, workers: Any = 1, progress: bool = False) -> Results:
         """Run what is not in the folder yet, and load everything.
 
         Every finished cell is kept as a Parquet file at once. Interrupted or killed, the study goes on where it was
@@ -169,13 +170,15 @@ class Study:
         ----------
         folder : path
             Where the runs are kept. Runs with other settings there are an error, not overwritten.
-        workers : int
-            Processes (-1: one per core). With more than one, a script needs ``if __name__ == "__main__":``.
+        workers : int, Executor, Dask Client, or function that makes one
+            Processes (-1: one per core), or whatever else `minimize` takes but a map-like; each cell is one task. With
+            processes, a script needs ``if __name__ == "__main__":``.
         progress : bool
             Show a bar with the remaining time (needs tqdm).
         """
-        count = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
-        done = engine.finish(self.cells(), Store(folder), version("paoswarm"), workers=count, progress=progress)
+        if not (is_client(workers) or is_executor(workers) or (callable(workers) and makes_executor(workers))):
+            workers = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
+        done = engine.finish(self.cells(), Store(folder), version("paoswarm"), workers=workers, progress=progress)
         assert self.reference is not None
         assert self.groups is not None
         return Results(
