@@ -3,8 +3,8 @@
 There are no generations. A particle has one evaluation at a time; when its value is told it may be asked again, and
 then moves from where it is, pulled by what the swarm knows at that moment. Of several particles that may move, the one
 that has waited longest does. Nobody moves before most of the first swarm is known: the first to arrive would follow
-each other into regions where evaluations are quick. Everything follows from the order of asks and tells: chance is drawn
-when a point is asked for.
+each other into regions where evaluations are quick. Everything follows from the order of asks and tells: chance is
+drawn when a point is asked for.
 """
 
 from __future__ import annotations
