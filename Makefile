@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence bench-samplers clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence bench-samplers bench-asynchronous bench-engines clean
 
 # QUICK=1: few runs, to have a look.
 study: $(VENV)/.study
@@ -42,6 +42,13 @@ bench-evidence: $(VENV)/.demo
 
 bench-quality: $(VENV)/.demo
 	$(BIN)/python benchmarks/quality.py
+
+bench-asynchronous: $(VENV)/.demo
+	$(BIN)/python benchmarks/asynchronous.py
+
+# What workers of each kind cost; those that are not installed are left out.
+bench-engines: $(VENV)/.dev
+	$(BIN)/python benchmarks/engines.py
 
 # pygmo and freelunch live in their own environment: peers are no dependency of ours.
 bench: $(VENV)-bench/.bench

@@ -154,7 +154,9 @@ def test_nan_points_are_counted_listed_and_never_the_optimum():
     assert result.n_failed == len(failed) > 10
     assert_array_equal([f.x for f in result.failures], failed[:10])
     assert {f.reason for f in result.failures} == {"returned NaN"}
-    assert result.message.endswith(f" {len(failed)} of {result.nfev} evaluations failed and count as +inf ({len(failed)} returned NaN).")
+    assert result.message.endswith(
+        f" {len(failed)} of {result.nfev} evaluations failed and count as +inf ({len(failed)} returned NaN)."
+    )
     assert result.fun == np.nanmin(fun.values) == sphere(result.x)
     assert not inside(result.x)
     assert np.all(np.isfinite(result.history.best))

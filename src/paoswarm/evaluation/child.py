@@ -70,7 +70,8 @@ class Child:
         """A child that inherits ``fun``, or is sent ``blob`` where there is one."""
         ours, theirs = multiprocessing.Pipe()
         source = fun if blob is None else None
-        process = multiprocessing.Process(target=_serve, args=(theirs, source, blob, vectorized))
+        # A daemon: should an interrupt come right here, nobody would ever end it, and the program could not end either.
+        process = multiprocessing.Process(target=_serve, args=(theirs, source, blob, vectorized), daemon=True)
         process.start()
         theirs.close()
         return cls(process, ours)
@@ -194,6 +195,7 @@ def _serve(
     with suppress(OSError):  # a leader already
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # may have children
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     if fun is None:
         assert blob is not None

@@ -1,0 +1,217 @@
+"""What asynchronous swarms are worth: evaluations per hour, quality, and the bias towards points that are quick.
+
+Run with ``make bench-asynchronous`` (about a quarter of an hour, one core). The driver is `minimize` itself; only the
+workers are simulated: 64 of them, whose clock jumps from one completion to the next. Evaluation times are log-normal
+with mean 1. Times are in mean evaluation times, values are medians of log10 of the distance from the minimum's value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import itertools
+import warnings
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import paoswarm as ps
+from paoswarm.evaluation.child import Answered
+from paoswarm.evaluation.engines import Engine
+
+Floats = np.ndarray
+D = 10
+WORKERS = 64
+FLOOR = 1e-16
+
+
+class Clocked(Engine):
+    """Workers whose evaluations take simulated time."""
+
+    def __init__(self, fun: Callable[[Floats], float], workers: int, duration: Callable[[Floats], float]) -> None:
+        self._fun, self._workers, self._duration = fun, workers, duration
+        self._queue: list[tuple[float, int, Future[Any], Floats]] = []
+        self._numbers = itertools.count()
+        self._started: dict[int, float] = {}
+        self.clock = self.busy = 0.0
+        self.log: list[tuple[float, float, Floats]] = []  # when, value, where
+
+    @property
+    def slots(self) -> int:
+        """All at once."""
+        return self._workers
+
+    def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
+        """It will be done when the clock has come so far."""
+        future: Future[Any] = Future()
+        seconds = sum(self._duration(row) for row in x)
+        self.busy += seconds
+        heapq.heappush(self._queue, (self.clock + seconds, next(self._numbers), future, x))
+        return future
+
+    def wait(self, pending: Collection[Future[Any]], timeout: float | None) -> set[Future[Any]]:
+        """The next completion; the clock jumps there."""
+        self.clock, _, future, x = heapq.heappop(self._queue)
+        values = [self._fun(row) for row in x]
+        self.log += [(self.clock, value, row) for value, row in zip(values, x, strict=True)]
+        future.set_result(Answered(list(values), 1.0))  # a second each: points are never sent together
+        return {future}
+
+
+class Outcome(NamedTuple):
+    """One run."""
+
+    log: list[tuple[float, float, Floats]]
+    clock: float
+    idle: float
+    best: Floats
+
+    def value_at(self, clock: float) -> float:
+        """The best value by then."""
+        return min((value for when, value, _ in self.log if when <= clock), default=np.inf)
+
+
+def run(fun: Any, time: Any, seed: int, *, n: int, workers: int, evaluations: int, asynchronous: bool) -> Outcome:
+    chance = np.random.default_rng([seed, 7])
+    engine = Clocked(fun, workers, lambda x: time(chance, x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = ps.minimize(
+            fun,
+            [(-5.0, 5.0)] * D,
+            n_particles=n,
+            maxiter=None,
+            maxfev=evaluations,
+            tol=0,
+            workers=engine,
+            asynchronous=asynchronous,
+            rng=seed,
+        )
+    return Outcome(engine.log, engine.clock, 1 - engine.busy / (workers * engine.clock), result.x)
+
+
+def lognormal(sigma: float) -> Callable[[np.random.Generator, Floats], float]:
+    return lambda chance, x: float(np.exp(sigma * chance.standard_normal() - sigma**2 / 2))
+
+
+def slow_half(chance: np.random.Generator, x: Floats) -> float:
+    """Ten times longer on one side of the box."""
+    return lognormal(0.5)(chance, x) * (10.0 if x[0] > 0 else 1.0)
+
+
+CENTRE = np.random.default_rng(1).uniform(-3, 3, D)
+
+
+def sphere(x: Floats) -> float:
+    return float(((x - CENTRE) ** 2).sum())
+
+
+def rosenbrock(x: Floats) -> float:
+    z = 0.4 * (x - CENTRE) + 1
+    return float((100 * (z[1:] - z[:-1] ** 2) ** 2 + (1 - z[:-1]) ** 2).sum())
+
+
+def rastrigin(x: Floats) -> float:
+    z = x - CENTRE
+    return float((z**2 - 10 * np.cos(2 * np.pi * z) + 10).sum())
+
+
+def ackley(x: Floats) -> float:
+    z = x - CENTRE
+    return float(-20 * np.exp(-0.2 * np.sqrt((z**2).mean())) - np.exp(np.cos(2 * np.pi * z).mean()) + 20 + np.e)
+
+
+SLOW, FAST = np.full(D, 1.0), np.full(D, 1.0)
+SLOW[0], FAST[0] = 2.5, -2.5
+
+
+def two_equal(x: Floats) -> float:
+    return float(min(((x - SLOW) ** 2).sum(), ((x - FAST) ** 2).sum()))
+
+
+def deeper_where_slow(x: Floats) -> float:
+    return float(min(((x - SLOW) ** 2).sum(), ((x - FAST) ** 2).sum() + 3))
+
+
+def log_error(values: list[float]) -> float:
+    return float(np.median(np.log10(np.maximum(values, FLOOR))))
+
+
+def throughput(seeds: int) -> None:
+    print(
+        f"\nevaluations in equal time, asynchronous / synchronous ({WORKERS} workers; idle share of synchronous ones)"
+    )
+    sizes = (64, 128, 256)
+    print(f"{'sigma':>7}" + "".join(f"{f'n = {n}':>18}" for n in sizes))
+    for sigma in (0.0, 0.25, 0.5, 1.0, 1.5):
+        cells = []
+        for n in sizes:
+            times, idle = [], []
+            for asynchronous in (False, True):
+                many = [
+                    run(
+                        sphere, lognormal(sigma), s, n=n, workers=WORKERS, evaluations=44 * n, asynchronous=asynchronous
+                    )
+                    for s in range(seeds)
+                ]
+                times.append(np.mean([one.log[40 * n - 1][0] for one in many]))  # before the end, where all are idle
+                idle.append(np.mean([one.idle for one in many]))
+            cells.append(f"{times[0] / times[1]:>10.2f} ({idle[0]:>4.0%})")
+        print(f"{sigma:>7}" + "".join(f"{cell:>18}" for cell in cells))
+
+
+def quality(seeds: int) -> None:
+    print(f"\nlog10 of the error, {D} dimensions, {WORKERS} workers, median of {seeds} runs:")
+    print("at the time of 20 synchronous generations, and after 40 generations' evaluations")
+    print(f"{'':>22}{'equal time':>24}{'equal evaluations':>24}")
+    print(f"{'n':>4} {'sigma':>5} {'':>11}" + f"{'sync':>12}{'async':>12}" * 2)
+    for n, sigma, fun in itertools.product((64, 128), (0.5, 1.0), (sphere, rosenbrock, rastrigin, ackley)):
+        time = lognormal(sigma)
+        sync, free, sync40, free40 = [], [], [], []
+        for seed in range(seeds):
+            waiting = run(fun, time, seed, n=n, workers=WORKERS, evaluations=40 * n, asynchronous=False)
+            until = waiting.log[20 * n - 1][0]
+            enough = max(40 * n, int(1.1 * WORKERS * until))
+            moving = run(fun, time, seed, n=n, workers=WORKERS, evaluations=enough, asynchronous=True)
+            sync.append(waiting.value_at(until))
+            free.append(moving.value_at(until))
+            sync40.append(min(value for _, value, _ in waiting.log))
+            free40.append(min(value for _, value, _ in moving.log[: 40 * n]))
+        numbers = "".join(f"{log_error(v):>12.2f}" for v in (sync, free, sync40, free40))
+        print(f"{n:>4} {sigma:>5} {fun.__name__:>11}{numbers}", flush=True)
+
+
+def bias(seeds: int) -> None:
+    n = 64
+    print(f"\nhalf of the box takes ten times longer; {n} particles, {seeds} runs, 40 generations' evaluations:")
+    print("share of the first 10 n evaluations there, and of runs that end there; asynchronous by particles per worker")
+    print(f"{'':>18}{'synchronous':>16}" + "".join(f"{r:>16}" for r in (1, 2, 4, 8)))
+    for fun in (two_equal, deeper_where_slow):
+        cells = []
+        for ratio in (0, 1, 2, 4, 8):
+            runs = [
+                run(
+                    fun,
+                    slow_half,
+                    seed,
+                    n=n,
+                    workers=n // (ratio or 1),
+                    evaluations=40 * n,
+                    asynchronous=ratio > 0,
+                )
+                for seed in range(seeds)
+            ]
+            share = np.mean([x[0] > 0 for one in runs for _, _, x in one.log[: 10 * n]])
+            cells.append(f"{share:.2f}, {np.mean([one.best[0] > 0 for one in runs]):.2f}")
+        print(f"{fun.__name__:>18}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=15, help="runs of each kind in the table of quality")
+    seeds = parser.parse_args().seeds
+    throughput(max(1, seeds // 4))
+    bias(4 * seeds)
+    quality(seeds)
