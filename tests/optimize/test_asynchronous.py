@@ -39,7 +39,7 @@ class Clocked(Engine):
         return self._slots
 
     def submit(self, x, *, with_function=False):
-        assert len(self._queue) < self._slots
+        assert sum(not future.cancelled() for *_, future, _ in self._queue) < self._slots
         future = Future()
         self.begun.append(self.clock)
         end = self.clock + np.exp(self._sigma * self._chance.standard_normal())
@@ -48,6 +48,8 @@ class Clocked(Engine):
 
     def wait(self, pending, timeout):
         self.clock, _, future, x = heapq.heappop(self._queue)
+        while future.cancelled():
+            self.clock, _, future, x = heapq.heappop(self._queue)
         self.ended.append(self.clock)
         self.points += list(x)
         future.set_result(Answered([float(self._fun(row)) for row in x], 1.0))
@@ -395,3 +397,19 @@ def test_an_interrupt_returns_the_best_so_far(tmp_path):
     assert 16 < result.nfev <= len(f) <= result.nfev + 2  # what has just arrived is recorded, and told next time
     assert result.fun >= f.min()
     assert np.sort(f)[2] >= result.fun
+
+
+def test_polishing_afterwards_is_recorded_like_the_rest(tmp_path):
+    def valley(x):
+        return float((x[0] - 1) ** 2 + 10 * (x[1] + 2) ** 2 + (x[2] - x[0]) ** 2)
+
+    settings = {"n_particles": 16, "target": 3.0, "polish": True, "asynchronous": True, "rng": 1}
+    store = ps.Store(tmp_path / "store", fsync="never")
+    live = ps.minimize(valley, BOX, workers=Clocked(valley, 4), store=store, **settings)
+    assert live.fun < 1e-6
+    assert "Polished" in live.message
+
+    def forbidden(x):
+        raise AssertionError("everything is recorded")
+
+    assert_same(ps.minimize(forbidden, BOX, store=store, **settings), live)

@@ -153,8 +153,8 @@ class Child:
 
     def kill(self) -> None:
         """End the process and all that it has started."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # it leads a group of its own
+        with suppress(ProcessLookupError, PermissionError, AttributeError):  # there are no groups on Windows
+            os.killpg(self._process.pid, signal.SIGKILL)  # it leads one of its own
         self._process.kill()  # it may not have come that far
         self._process.wait() if isinstance(self._process, subprocess.Popen) else self._process.join()
         self.connection.close()
@@ -192,7 +192,7 @@ def _serve(
     connection: Connection, fun: Objective | None, blob: bytes | None, vectorized: bool, idle: float | None = None
 ) -> None:
     """Answer requests until the parent is gone."""
-    with suppress(OSError):  # a leader already
+    with suppress(OSError, AttributeError):  # a leader already; or on Windows
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # may have children
@@ -217,4 +217,6 @@ def _end_with_parent(parent: int) -> None:
     """Watch, and end the whole group when the parent is gone, however that came about."""
     while os.getppid() == parent:
         time.sleep(_LOOK_AFTER_PARENT)
-    os.killpg(0, signal.SIGKILL)
+    with suppress(AttributeError):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

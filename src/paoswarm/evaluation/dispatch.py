@@ -9,8 +9,9 @@ answered is kept.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from paoswarm.evaluation.engines import Engine, EngineDown
 from paoswarm.evaluation.worker import Unknown
 from paoswarm.storage.log import logger
 
+_SILENCE = 300.0  # seconds
 _FAULTS_IN_A_ROW = 16  # so many losses without an answer in between, or two for every slot, and the engine is down
 
 
@@ -72,6 +74,12 @@ class Dispatcher:
         """Points ``(k, d)``; they leave when a slot is free and somebody calls `receive`."""
         self._waiting.append(Parcel(number, x))
 
+    def give_up(self) -> None:
+        """Drop everything: nobody wants the answers any more."""
+        self.withdraw()
+        self._engine.give_up(list(self._out))
+        self._out = {}
+
     def withdraw(self) -> None:
         """Drop what has not left yet."""
         self._waiting.clear()
@@ -81,11 +89,15 @@ class Dispatcher:
         delivered: list[Delivery] = []
         while not delivered and self.in_hand:
             broken = self._fill()
-            done = self._engine.wait(list(self._out), timeout) if self._out else set()
+            done = self._wait(timeout) if self._out else set()
             if not done and broken is None:
                 break
             for future in sorted(done, key=lambda future: self._out[future].number):
                 parcel = self._out.pop(future)
+                if future.cancelled():  # the engine was restarted: no fault of the point's
+                    self._fault("the engine has cancelled it", CancelledError())
+                    self._waiting.appendleft(parcel)
+                    continue
                 error = future.exception()
                 if error is None:
                     delivered += self._accept(parcel, future.result())
@@ -97,6 +109,17 @@ class Dispatcher:
             if broken is not None:
                 delivered += self._replace(broken)
         return delivered
+
+    def _wait(self, timeout: float | None) -> set[Future[Any]]:
+        """What is done; people are told when nothing is for a long time: some engines wait for ever in silence."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _SILENCE if until is None else min(_SILENCE, max(0.0, until - time.monotonic()))
+            done = self._engine.wait(list(self._out), left)
+            if done or (until is not None and time.monotonic() >= until):
+                return done
+            slots = self._engine.slots
+            logger.warning("nothing has come back for %g s; %d tasks are out, slots: %s", left, len(self._out), slots)
 
     def _fill(self) -> BrokenExecutor | None:
         """Send what waits, as far as there is room; suspects go alone."""

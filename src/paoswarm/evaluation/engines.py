@@ -55,8 +55,14 @@ class Engine(ABC):
         """Make a broken engine usable again, if possible."""
         return False
 
-    def close(self, pending: Collection[Future[Any]]) -> None:  # noqa: B027 (some have nothing to do)
+    def give_up(self, pending: Collection[Future[Any]]) -> None:
+        """Nobody wants these any more; what has begun may go on."""
+        for future in pending:
+            future.cancel()
+
+    def close(self, pending: Collection[Future[Any]]) -> None:
         """Give up what is pending, and end what was made here; what the user has made is left alone."""
+        self.give_up(pending)
 
 
 class Here(Engine):
@@ -133,6 +139,12 @@ class Processes(Engine):
             self._idle.append(child)
         return future
 
+    def give_up(self, pending: Collection[Future[Any]]) -> None:
+        """End those that are busy."""
+        for child in self._busy:
+            child.kill()
+        self._busy = {}
+
     def close(self, pending: Collection[Future[Any]]) -> None:
         """End them all: an interrupt does not wait for evaluations that may take hours."""
         for child in [*self._idle, *self._busy]:
@@ -192,7 +204,7 @@ class Foreign(Engine):
             future: Future[Any] = self._executor.submit(worker.evaluate, task)
         except futures.BrokenExecutor:
             raise
-        except RuntimeError as error:
+        except Exception as error:
             if self._used:
                 raise EngineDown(f"the executor takes no more work: {error}") from error
             raise ValueError(f"workers is an executor that takes no work ({error}): make a new one") from error
@@ -213,8 +225,7 @@ class Foreign(Engine):
         if self._make is not None:
             end(self._executor)
         else:
-            for future in pending:
-                future.cancel()
+            self.give_up(pending)
 
 
 class Dask(Foreign):

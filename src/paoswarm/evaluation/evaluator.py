@@ -266,13 +266,14 @@ class Evaluator:
         for first in range(0, len(x), size):
             workers.send(first, x[first : first + size])
         answers: list[Any] = [None] * len(x)
-        began = time.monotonic()
+        began = time.monotonic() if self._n_sent else None  # the start of workers is not counted
         while workers.in_hand:
             late = deadline is not None and time.monotonic() >= deadline and answers[0] is not None
             if late:
                 workers.withdraw()  # what is being evaluated is waited for
             left = None if deadline is None or late else max(0.0, deadline - time.monotonic())
             for first, some, seconds in workers.receive(left):
+                began = began or time.monotonic()
                 self._seconds += seconds
                 self._n_sent += len(some)
                 answers[first : first + len(some)] = some
@@ -280,7 +281,7 @@ class Evaluator:
                     self._check_form(x[0], some[0])
                 if finished is not None:
                     finished(first, some)
-        self._waited += time.monotonic() - began
+        self._waited += time.monotonic() - began if began else 0.0
         known = [answer is not None for answer in answers]
         return answers if all(known) else answers[: known.index(False)]
 

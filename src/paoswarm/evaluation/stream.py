@@ -69,6 +69,12 @@ class Stream:
         """How many points were sent and have not arrived."""
         return len(self._x)
 
+    def close(self) -> None:
+        """Points come in batches again; what is still being evaluated is given up."""
+        self._dispatcher.give_up()
+        if self._journal is not None:
+            self._journal.go_on_after(self._sent)
+
     def send(self, number: int, x: Floats) -> None:
         """A point ``(d,)``; numbers count from zero in the order of sending."""
         self._x[number] = x

@@ -12,7 +12,7 @@ import numpy as np
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.stream import Stream
-from paoswarm.optimize.loop import Ends, improved
+from paoswarm.optimize.loop import Ends, crashed, improved
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.steady import SteadySwarm
 from paoswarm.optimize.stopping import Limits, Status
@@ -42,6 +42,7 @@ def solve_asynchronously(
         )
     swarm = SteadySwarm(optimizer)
     status: Status | None = None
+    why = ""
     stale, last = 0, None
     try:
         while status is None:
@@ -75,10 +76,10 @@ def solve_asynchronously(
     except (KeyboardInterrupt, EngineDown) as error:
         if _of(optimizer).global_value == np.inf:
             raise
-        status = Status.CRASHED if isinstance(error, EngineDown) else Status.INTERRUPTED
+        status, why = crashed(error)
     if _of(optimizer).global_value == np.inf:
         raise explain_failure()
-    return Ends(np.asarray(status), np.asarray(optimizer.nit), np.asarray(optimizer.nfev), limits.deadline)
+    return Ends(np.asarray(status), np.asarray(optimizer.nit), np.asarray(optimizer.nfev), limits.deadline, why)
 
 
 def _of(optimizer: Optimizer) -> Swarm:

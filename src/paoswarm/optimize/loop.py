@@ -13,6 +13,7 @@ from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.storage.log import logger
 
 
 class Ends(NamedTuple):
@@ -22,6 +23,7 @@ class Ends(NamedTuple):
     nit: NDArray[np.int64]
     nfev: NDArray[np.int64]
     deadline: float | None  # what is left of the time
+    why: str = ""  # the workers do not answer any more
 
 
 def solve(
@@ -53,7 +55,7 @@ def solve(
                 last = swarm
             done = optimizer.nit
             spread = optimizer.spread if limits.tol > 0 else None
-            reached = limits.reached(swarm, spread, done, optimizer.nfev, stale)
+            reached = limits.reached(swarm, spread, done - outcome.is_late, optimizer.nfev, stale)
             wish = after_generation(optimizer, spread) if outcome.moved else None
             wish = Status.INTERRUPTED if outcome.interrupted else wish
             if reached is None and wish is None:
@@ -71,8 +73,16 @@ def solve(
             raise
         going = status == 0
         nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
-        end = Status.CRASHED if isinstance(error, EngineDown) else Status.INTERRUPTED
-        return Ends(np.where(going, end, status), nit, nfev, limits.deadline)
+        end, why = crashed(error)
+        return Ends(np.where(going, end, status), nit, nfev, limits.deadline, why)
+
+
+def crashed(error: BaseException) -> tuple[Status, str]:
+    """What an interrupt, or workers that do not answer, mean for a run that has something to show."""
+    if not isinstance(error, EngineDown):
+        return Status.INTERRUPTED, ""
+    logger.error("%s", error)
+    return Status.CRASHED, str(error)
 
 
 def improved(swarm: Swarm, last: Swarm | None) -> Any:
@@ -85,10 +95,11 @@ def improved(swarm: Swarm, last: Swarm | None) -> Any:
 
 
 class _Outcome(NamedTuple):
-    """Whether a generation was told, and whether an interrupt came."""
+    """Whether a generation was told, whether an interrupt came, and whether time was up before it was complete."""
 
     moved: bool
     interrupted: bool = False
+    is_late: bool = False
 
 
 def _generation(
@@ -99,12 +110,12 @@ def _generation(
     m, d = x.shape[-2:]
     k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
-    interrupted = False
+    interrupted = is_late = False
     if optimizer.batch:
         values = evaluate(rows.reshape(-1, d)).reshape(rows.shape[:-1])
     else:  # a single run may stop between two points
         values, interrupted = evaluate.until(limits.deadline, rows)
-        k = len(values)
+        is_late, k = len(values) < k and not interrupted, len(values)
         if k == 0 and optimizer.swarm is not None:
             return _Outcome(moved=False, interrupted=interrupted)
     if optimizer.swarm is None and not optimizer.knows_a_value and not (values < np.inf).any():
@@ -117,4 +128,4 @@ def _generation(
         f = np.full((*optimizer.batch, m), np.nan)
         f[(..., slice(k)) if active is None else (active, slice(k))] = values
         optimizer.take(f, k, active)
-    return _Outcome(moved=True, interrupted=interrupted)
+    return _Outcome(moved=True, interrupted=interrupted, is_late=is_late)

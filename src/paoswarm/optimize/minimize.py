@@ -101,6 +101,7 @@ def minimize(
         The result does not depend on it.
     timeout : float or None
         Seconds that one evaluation may take. Then it is ended, with all processes that it has started, and has failed.
+        Points are evaluated one by one for that, in a process that can be ended, also with ``vectorized``.
     retries : int
         How often a point is evaluated again that was lost with its process, because it crashed, ran out of memory or
         was killed. After that it has failed, and the run goes on.
@@ -208,7 +209,9 @@ def minimize(
 
         if asynchronous:
             failure = evaluate.explain_total_failure
-            ends = solve_asynchronously(optimizer, evaluate.stream(journal), limits, after_generation, failure)
+            stream = evaluate.stream(journal)
+            ends = solve_asynchronously(optimizer, stream, limits, after_generation, failure)
+            stream.close()
         else:
             ends = solve(optimizer, evaluate, limits, after_generation)
         ended = Status(int(ends.status))
@@ -220,6 +223,7 @@ def minimize(
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
         )
+        result.message += f" {ends.why}" if ends.why else ""
         stopped = (Status.INTERRUPTED, Status.CRASHED, *((Status.CALLBACK,) if journal else ()))
         if polish and ended not in stopped:  # a recorded run that was told to stop can go on: it is not finished yet
             _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, ends.deadline)

@@ -14,6 +14,7 @@ from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
 from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Calling
 from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.optimize.result import Result
@@ -162,10 +163,10 @@ def sample(
         except NothingFound as error:
             why = f"; the first failed {evaluate.first_failure()}" if evaluate.failures else ""
             raise ValueError(f"{error}{why}") from evaluate.explain_total_failure().__cause__
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, EngineDown) as error:
             if not np.isfinite(pool.log_weight(1.0)).any():
                 raise
-            posterior = _from_pool(target, pool)
+            posterior = _from_pool(target, pool, str(error) or "interrupted")
         if journal is not None:
             message = posterior.message or "the posterior is complete"
             journal.end(posterior.method, message, final=posterior.method != "interrupted")
@@ -282,11 +283,11 @@ def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
     }
 
 
-def _from_pool(target: Target, pool: Pool) -> Posterior:
+def _from_pool(target: Target, pool: Pool, why: str) -> Posterior:
     """What an interrupted run knows: the adaptation's own draws, whose evidence is biased."""
     log_w = pool.log_weight(1.0)
     diagnostics = {"pareto_k": pareto_k(log_w), "effective_size": effective_size(log_w)}
-    message = "interrupted: these draws of the adaptation were also used to fit the proposal, so no error is stated"
+    message = f"{why}: these draws of the adaptation were also used to fit the proposal, so no error is stated"
     evidence = float(log_sum_exp(log_w))
     return _posterior(
         target, pool.z, log_w, pool.log_likelihood, evidence, math.inf, "interrupted", diagnostics, message

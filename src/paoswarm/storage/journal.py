@@ -166,8 +166,13 @@ class Journal:
         kept = self._kept
         return [
             Completion(i, asked, float(kept.f[i]), kept.why.get(i, "returned NaN") if np.isnan(kept.f[i]) else None)
-            for i, asked in zip(kept.order.tolist(), kept.asked, strict=True)
+            for i in kept.order.tolist()
+            if (asked := kept.asked.get(i)) is not None
         ]
+
+    def go_on_after(self, asked: int) -> None:
+        """What is recalled next comes after so many points of an asynchronous run."""
+        self._position = asked
 
     def check(self, number: int, x: Floats) -> None:
         """Raise `OtherRun` where another point is recorded under this number."""

@@ -110,13 +110,13 @@ class Contents(NamedTuple):
     known: NDArray[np.bool_]  # worker processes may have finished out of order
     why: dict[int, str]  # reasons of failures
     order: NDArray[np.int64]  # their numbers in the order in which they were recorded
-    asked: list[int]  # how many had been asked for by then; of asynchronous runs only
+    asked: dict[int, int]  # by number, how many had been asked for by then; of asynchronous runs only
     events: list[Record]  # all other records
 
     @classmethod
     def empty(cls) -> Contents:
         """Of a new file."""
-        return cls(np.empty((0, 0)), np.empty(0), np.zeros(0, dtype=bool), {}, np.zeros(0, dtype=np.int64), [], [])
+        return cls(np.empty((0, 0)), np.empty(0), np.zeros(0, dtype=bool), {}, np.zeros(0, dtype=np.int64), {}, [])
 
     @classmethod
     def of(cls, reader: Reader) -> Contents:
@@ -124,7 +124,7 @@ class Contents(NamedTuple):
         index, x, f = array("q"), array("d"), array("d")
         why: dict[int, str] = {}
         events: list[Record] = []
-        asked: list[int] = []
+        asked: dict[int, int] = {}
         try:
             for record in reader.records():
                 if "f" not in record:
@@ -136,7 +136,7 @@ class Contents(NamedTuple):
                     raise ValueError("not one value for each point")
                 index.extend(numbers)
                 if "asked" in record:
-                    asked.append(int(record["asked"]))
+                    asked |= dict.fromkeys(numbers, int(record["asked"]))
                 f += _doubles(values)
                 x += _doubles(list(chain.from_iterable(record["x"])))
                 if "why" in record:

@@ -121,14 +121,14 @@ class Progress:
 def watch(
     path: str | os.PathLike[str], *, once: bool = False, every: float = 1.0, show: Callable[[str], object] = print
 ) -> None:
-    """Show how a run is getting on, until it has ended; ``once`` only as it stands."""
+    """Show how a run is getting on, until it has ended or its process is gone; ``once`` only as it stands."""
     progress, shown = Progress(path), ""
     while True:
         text = str(progress.update())
         if text != shown:
             show(text)
             shown = text
-        if once or progress.ended is not None:
+        if once or progress.ended is not None or progress.is_alive is False:
             return
         time.sleep(every)
 
