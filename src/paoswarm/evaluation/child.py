@@ -25,7 +25,7 @@ from paoswarm.evaluation.portable import load
 _LOOK_AFTER_PARENT = 0.5  # seconds between two looks whether the parent still lives
 # A new interpreter without work ends by itself after so many seconds, since its parent may never say goodbye; after
 # half of that the parent no longer relies on it.
-IDLE = 60.0
+IDLE = 30.0
 _READY = "ready"
 
 
@@ -69,9 +69,9 @@ class Child:
     def of_multiprocessing(cls, fun: Objective, blob: bytes | None, vectorized: bool) -> Child:
         """A child that inherits ``fun``, or is sent ``blob`` where there is one."""
         ours, theirs = multiprocessing.Pipe()
-        source = fun if blob is None else None
+        what = (fun, None) if blob is None else (None, blob)
         # A daemon: should an interrupt come right here, nobody would ever end it, and the program could not end either.
-        process = multiprocessing.Process(target=_serve, args=(theirs, source, blob, vectorized), daemon=True)
+        process = multiprocessing.Process(target=_serve, args=(theirs, *what, vectorized, os.getpid()), daemon=True)
         process.start()
         theirs.close()
         return cls(process, ours)
@@ -90,7 +90,7 @@ class Child:
         theirs.close()
         child = cls(process, ours)
         with suppress(OSError):
-            ours.send((blob, vectorized))
+            ours.send((blob, vectorized, os.getpid()))
         return child
 
     @property
@@ -184,19 +184,24 @@ def killed(reason: str, times: int) -> Failed:
 def main() -> None:
     """A child in an interpreter of its own: the function comes over the connection."""
     connection = Connection(int(sys.argv[1]))
-    blob, vectorized = connection.recv()
-    _serve(connection, None, blob, vectorized, idle=IDLE)
+    blob, vectorized, parent = connection.recv()
+    _serve(connection, None, blob, vectorized, parent, idle=IDLE)
 
 
 def _serve(
-    connection: Connection, fun: Objective | None, blob: bytes | None, vectorized: bool, idle: float | None = None
+    connection: Connection,
+    fun: Objective | None,
+    blob: bytes | None,
+    vectorized: bool,
+    parent: int,
+    idle: float | None = None,
 ) -> None:
     """Answer requests until the parent is gone."""
     with suppress(OSError, AttributeError):  # a leader already; or on Windows
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # may have children
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     if fun is None:
         assert blob is not None
         try:

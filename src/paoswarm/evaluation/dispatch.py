@@ -3,8 +3,8 @@
 Points that were lost with their worker are tried again, one by one, since it is not known which of them did it. Where a
 dead worker takes a whole executor with it, everything that was out is sent to a new one; what is out when that one
 breaks as well is tried with nothing beside it. A point that ends its worker alone again and again has failed. But a
-fault of the engine is no verdict on a point: when nothing but faults comes back, that is `EngineDown`, and all that was
-answered is kept.
+fault of the engine is no verdict on a point: points are given up only when others are answered, and when nothing but
+faults comes back, that is `EngineDown`. All that was answered is delivered before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paoswarm.evaluation.worker import Unknown
 from paoswarm.storage.log import logger
 
 _SILENCE = 300.0  # seconds
-_FAULTS_IN_A_ROW = 16  # so many losses without an answer in between, or two for every slot, and the engine is down
+_POINTS_IN_A_ROW = 16  # so many points lost without an answer in between, or two for every slot: the engine is down
 
 
 @dataclass
@@ -59,6 +59,8 @@ class Dispatcher:
         self._waiting: deque[Parcel] = deque()
         self._out: dict[Future[Any], Parcel] = {}
         self._faults = 0  # since the last answer
+        self._doubtful: list[Delivery] = []  # points given up since then: it may have been the engine
+        self._down: EngineDown | None = None  # to be said when all that was answered is delivered
 
     @property
     def in_hand(self) -> int:
@@ -87,27 +89,28 @@ class Dispatcher:
     def receive(self, timeout: float | None = None) -> list[Delivery]:
         """What has arrived, in the order of numbers; nothing only if time is up or nothing is in hand."""
         delivered: list[Delivery] = []
+        if self._down is not None:
+            raise self._down
         while not delivered and self.in_hand:
             broken = self._fill()
             done = self._wait(timeout) if self._out else set()
             if not done and broken is None:
                 break
+            faults = self._faults
             for future in sorted(done, key=lambda future: self._out[future].number):
                 parcel = self._out.pop(future)
                 if future.cancelled():  # the engine was restarted: no fault of the point's
-                    self._fault("the engine has cancelled it", CancelledError())
-                    self._waiting.appendleft(parcel)
-                    continue
-                error = future.exception()
-                if error is None:
+                    self._lose(parcel, CancelledError("the engine has cancelled it"), blame=False)
+                elif (error := future.exception()) is None:
                     delivered += self._accept(parcel, future.result())
                 elif isinstance(error, BrokenExecutor):
                     broken = error
-                    delivered += self._broken(parcel, error)
+                    self._break(parcel, error)
                 else:
-                    delivered += self._lost(parcel, error)
+                    self._lose(parcel, error)
             if broken is not None:
-                delivered += self._replace(broken)
+                self._replace(broken, counted=self._faults > faults)
+            delivered += self._verdicts(bool(delivered))
         return delivered
 
     def _wait(self, timeout: float | None) -> set[Future[Any]]:
@@ -142,60 +145,77 @@ class Dispatcher:
             self._waiting.appendleft(parcel)
             return []
         if isinstance(answer, Unloadable):
-            raise EngineDown(
+            self._down = EngineDown(
                 f"fun cannot be loaded on the workers ({answer.reason}): install there what it imports, or with "
                 "cloudpickle define it in your script, which sends it whole"
             )
+            return []
         assert isinstance(answer, Answered)
         self._faults = 0
         return [Delivery(parcel.number, answer.answers, answer.seconds)]
 
-    def _broken(self, parcel: Parcel, error: BaseException) -> list[Delivery]:
+    def _verdicts(self, answered: bool) -> list[Delivery]:
+        """Points that are given up, once an answer has shown that the engine works; or the end of it."""
+        if self._down is not None:
+            if not answered:
+                raise self._down
+            return []  # first what was answered
+        if not answered and self.in_hand:
+            return []
+        verdicts, self._doubtful = self._doubtful, []
+        return verdicts
+
+    def _break(self, parcel: Parcel, error: BaseException) -> None:
         """Of a parcel that was out when the executor broke."""
         if parcel.alone:
-            return self._lost(parcel, error)
-        parts = [Parcel(parcel.number + i, row[None], breaks=parcel.breaks + 1) for i, row in enumerate(parcel.x)]
-        self._waiting.extendleft(reversed(parts))
-        return []
+            self._lose(parcel, error)
+        else:
+            self._take_apart(parcel, parcel.breaks + 1)
 
-    def _lost(self, parcel: Parcel, error: BaseException) -> list[Delivery]:
+    def _take_apart(self, parcel: Parcel, breaks: int = 0) -> None:
+        """Send the points one by one: the guilty one is not known."""
+        parts = [Parcel(parcel.number + i, row[None], breaks=breaks) for i, row in enumerate(parcel.x)]
+        self._waiting.extendleft(reversed(parts))
+
+    def _lose(self, parcel: Parcel, error: BaseException, blame: bool = True) -> None:
         """Try again, or give the point up."""
         reason = str(error) or type(error).__name__
         if isinstance(error, ImportError):
-            raise EngineDown(f"the workers cannot import what they need ({error}): install paoswarm there") from error
-        self._fault(reason, error)
+            self._down = EngineDown(f"the workers cannot import what they need ({error}): install paoswarm there")
+            return
+        self._fault(reason)
         logger.warning("%d points from number %d were lost with their worker: %s", len(parcel.x), parcel.number, reason)
-        if len(parcel.x) > 1:  # the guilty one is not known
-            self._waiting.extendleft(reversed([Parcel(parcel.number + i, row[None]) for i, row in enumerate(parcel.x)]))
-            return []
-        parcel.losses += 1
+        if blame and len(parcel.x) > 1:
+            self._take_apart(parcel)
+            return
+        parcel.losses += blame
         if parcel.losses <= self._retries:
             self._waiting.appendleft(parcel)
-            return []
-        return [Delivery(parcel.number, [killed(reason, parcel.losses)], 0.0)]
+        else:
+            self._doubtful.append(Delivery(parcel.number, [killed(reason, parcel.losses)], 0.0))
 
-    def _replace(self, broken: BrokenExecutor) -> list[Delivery]:
+    def _replace(self, broken: BrokenExecutor, counted: bool) -> None:
         """A broken executor answers nothing any more: all that was out has to be sent to a new one."""
-        delivered = []
         for future, parcel in list(self._out.items()):
-            if not future.done() or future.exception() is not None:
+            if not future.done() or future.cancelled() or future.exception() is not None:
                 del self._out[future]
-                delivered += self._broken(parcel, broken)
-        self._fault(str(broken), broken)
+                self._break(parcel, broken)
+        if not counted:
+            self._fault(str(broken))
         if not self._engine.restart():
-            raise EngineDown(
+            self._down = EngineDown(
                 f"a worker process died and took the executor with it ({broken}); give workers a function that makes "
                 "a new one, for example workers=lambda: ProcessPoolExecutor(4), and the run survives"
-            ) from broken
-        return delivered
+            )
 
-    def _fault(self, reason: str, error: BaseException) -> None:
+    def _fault(self, reason: str) -> None:
         self._faults += 1
-        if self._faults >= max(_FAULTS_IN_A_ROW, 2 * (self._engine.slots or 1)):
-            raise EngineDown(
+        points = max(_POINTS_IN_A_ROW, 2 * (self._engine.slots or 1))
+        if self._faults >= points * (self._retries + 2):  # each point may cost so many
+            self._down = EngineDown(
                 f"{self._faults} times in a row points were lost with their workers and nothing came back; the last "
                 f"time: {reason}"
-            ) from error
+            )
 
     def close(self) -> None:
         """Give up what is out, and end the engine."""

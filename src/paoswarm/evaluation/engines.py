@@ -23,7 +23,8 @@ from paoswarm.evaluation.calls import Objective, call_portably
 from paoswarm.evaluation.child import Answered, Child, Lost
 from paoswarm.evaluation.portable import dump
 
-_COUNT_AGAIN = 1.0  # seconds
+_COUNT_AGAIN = 1.0  # seconds until the slots of a cluster are counted again
+_LOOK = 2.0  # seconds between two looks for cancelled tasks
 
 
 class EngineDown(RuntimeError):
@@ -48,8 +49,14 @@ class Engine(ABC):
         """Send points ``(k, d)``, and the function as well to a worker that has asked for it."""
 
     def wait(self, pending: Collection[Future[Any]], timeout: float | None) -> set[Future[Any]]:
-        """Those that are done, one at least unless time is up."""
-        return futures.wait(pending, timeout, return_when=futures.FIRST_COMPLETED).done
+        """Those that are done or cancelled, one at least unless time is up."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _LOOK if until is None else min(_LOOK, max(0.0, until - time.monotonic()))
+            done = futures.wait(pending, left, return_when=futures.FIRST_COMPLETED).done
+            done |= {future for future in pending if future.cancelled()}  # of which nobody may be told
+            if done or (until is not None and time.monotonic() >= until):
+                return done
 
     def restart(self) -> bool:
         """Make a broken engine usable again, if possible."""
@@ -168,7 +175,7 @@ class Foreign(Engine):
         self._blob: bytes | None = None
         self._key = uuid.uuid4().hex
         worker.keep(self._key, fun, None)
-        self._executor = executor if make is None else make()
+        self._executor = executor if make is None else self._made()
         self._used = False
         self._counted: tuple[float, int | None] = (-math.inf, None)  # when, and how many slots
 
@@ -215,15 +222,26 @@ class Foreign(Engine):
         """A new executor, where we were told how to make one."""
         if self._make is None:
             return False
-        end(self._executor)
-        self._executor = self._make()
+        self._end()
+        self._executor = self._made()
         return True
+
+    def _made(self) -> Any:
+        assert self._make is not None
+        self._own = self._make()
+        return self._own.get_executor(pure=False) if is_client(self._own) else self._own
+
+    def _end(self) -> None:
+        if is_client(self._own):
+            self._own.close()
+        else:
+            end(self._own)
 
     def close(self, pending: Collection[Future[Any]]) -> None:
         """End the executor if it was made here; otherwise take back what it has not begun."""
         worker.forget(self._key)
         if self._make is not None:
-            end(self._executor)
+            self._end()
         else:
             self.give_up(pending)
 
@@ -244,8 +262,10 @@ class Dask(Foreign):
         # pure=False: otherwise a point that is measured twice is evaluated once.
         super().__init__(client.get_executor(pure=False), None, fun, vectorized, patience)
         self._settings = ExitStack()
-        # A cluster object drops a worker for good if it happens to be restarting so long after it has died.
-        self._settings.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}))
+        if type(getattr(client, "cluster", None)).__name__ == "LocalCluster":
+            # It drops a worker for good that happens to be restarting so long after it has died. Clusters that start
+            # jobs must drop theirs, or they would not replace them.
+            self._settings.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}))
 
     def _count_slots(self) -> int:
         """Threads of all workers at present, or as many as an adaptive cluster may start."""

@@ -23,8 +23,10 @@ import numpy as np
 from paoswarm.checks import real_number, whole_number
 from paoswarm.core.walled import Floats
 from paoswarm.evaluation.calls import (
+    DIED,
     NAN,
     RAISED,
+    TIMED_OUT,
     Answers,
     Failed,
     Objective,
@@ -105,8 +107,8 @@ class Evaluator:
         self._checked = False  # whether the form of the answers is known to be right
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._cause: BaseException | None = None
-        self._seconds = self._waited = 0.0  # of work by all workers, and of waiting for it
-        self._n_sent = 0
+        self._seconds, self._n_sent = 0.0, 0  # of work by all workers, for so many points
+        self._worked = self._waited = 0.0  # the same after the first batch, by when workers have started; by the clock
         patience = calling.patience
         self._one_by_one = patience.limit is not None
         engine = open_engine(calling.workers, fun, calling.vectorized, patience)
@@ -201,9 +203,10 @@ class Evaluator:
                 RuntimeWarning,
                 stacklevel=3,
             )
-        if self._waited - self._seconds > _WASTED:
+        unhurt = not (self.kinds[TIMED_OUT] or self.kinds[DIED])  # new workers take time to start
+        if unhurt and self._waited - self._worked > _WASTED:
             warnings.warn(
-                f"fun was busy for {self._seconds:.2g} s at {self._n_sent} points, but sending and waiting took "
+                f"fun was busy for {self._worked:.2g} s at {self._n_sent} points, but sending and waiting took "
                 f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True",
                 RuntimeWarning,
                 stacklevel=3,
@@ -266,14 +269,13 @@ class Evaluator:
         for first in range(0, len(x), size):
             workers.send(first, x[first : first + size])
         answers: list[Any] = [None] * len(x)
-        began = time.monotonic() if self._n_sent else None  # the start of workers is not counted
+        is_warm, began, before = self._n_sent > 0, time.monotonic(), self._seconds
         while workers.in_hand:
             late = deadline is not None and time.monotonic() >= deadline and answers[0] is not None
             if late:
                 workers.withdraw()  # what is being evaluated is waited for
             left = None if deadline is None or late else max(0.0, deadline - time.monotonic())
             for first, some, seconds in workers.receive(left):
-                began = began or time.monotonic()
                 self._seconds += seconds
                 self._n_sent += len(some)
                 answers[first : first + len(some)] = some
@@ -281,7 +283,9 @@ class Evaluator:
                     self._check_form(x[0], some[0])
                 if finished is not None:
                     finished(first, some)
-        self._waited += time.monotonic() - began if began else 0.0
+        if is_warm:
+            self._waited += time.monotonic() - began
+            self._worked += self._seconds - before
         known = [answer is not None for answer in answers]
         return answers if all(known) else answers[: known.index(False)]
 

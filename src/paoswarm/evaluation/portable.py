@@ -16,7 +16,7 @@ def dump(fun: Any) -> bytes:
     except Exception as error:
         culprits = [name for name, thing in _parts(fun).items() if not _fits(save, thing)]
         because = f"it uses {', '.join(map(repr, culprits))}, which cannot be pickled: " if culprits else ""
-        advice = "make it inside fun, or use threads: workers=ThreadPoolExecutor(...)"
+        advice = "make it inside fun, or use workers=ThreadPoolExecutor(...) without timeout"
         if not by_value:
             advice = "install cloudpickle, or define fun at the top level of a module"
         raise TypeError(

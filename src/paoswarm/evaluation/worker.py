@@ -47,8 +47,21 @@ class _Kept:
     """An objective on this worker, and the children that evaluate it for its threads."""
 
     def __init__(self, fun: Objective | None, blob: bytes | None) -> None:
-        self.fun, self.blob = fun, blob
+        self._fun, self.blob = fun, blob
+        self.is_ours = fun is not None  # made known by a run in this very process, which will say when it ends
+        self.users = 0  # tasks at present
+        self.is_closed = False
+        self._loading = threading.Lock()
         self._children: dict[tuple[int, int], Child] = {}  # by process and thread: forks inherit what is not theirs
+
+    @property
+    def fun(self) -> Objective:
+        """The function, loaded once."""
+        with self._loading:
+            if self._fun is None:
+                assert self.blob is not None
+                self._fun = load(self.blob)
+            return self._fun
 
     def child(self, vectorized: bool) -> Child:
         """The present thread's."""
@@ -62,6 +75,7 @@ class _Kept:
         return child
 
     def close(self) -> None:
+        self.is_closed = True
         for (process, _), child in list(self._children.items()):
             if process == os.getpid():
                 child.kill()
@@ -79,8 +93,9 @@ def keep(key: str, fun: Objective | None, blob: bytes | None) -> None:
         if blob is not None:
             _kept[key].blob = blob
         _kept.move_to_end(key)
-        while len(_kept) > _REMEMBERED:
-            _kept.popitem(last=False)[1].close()
+        idle = [other for other, kept in _kept.items() if not (kept.is_ours or kept.users or other == key)]
+        for other in idle[: max(0, len(_kept) - _REMEMBERED)]:
+            _kept.pop(other).close()
 
 
 def forget(key: str) -> None:
@@ -93,22 +108,27 @@ def forget(key: str) -> None:
 
 def evaluate(task: Task) -> Answered | Unknown | Unloadable:
     """Answers for the points of a task."""
-    kept = _kept.get(task.key)
-    if kept is None or (task.patience.limit is not None and kept.blob is None):
-        if task.blob is None:
-            return Unknown()
+    if task.blob is not None:
         keep(task.key, None, task.blob)
-        kept = _kept[task.key]
-    if task.patience.limit is not None:
-        return _evaluate_in_child(kept, task)
-    if kept.fun is None:
-        assert kept.blob is not None
-        try:
-            kept.fun = load(kept.blob)
-        except Exception as error:
-            return Unloadable(f"{type(error).__name__}: {error}")
+    with _lock:
+        kept = _kept.get(task.key)
+        if kept is None or (task.patience.limit is not None and kept.blob is None):
+            return Unknown()
+        kept.users += 1
+    try:
+        return _evaluate_in_child(kept, task) if task.patience.limit is not None else _evaluate_here(kept, task)
+    finally:
+        with _lock:
+            kept.users -= 1
+
+
+def _evaluate_here(kept: _Kept, task: Task) -> Answered | Unloadable:
+    try:
+        fun = kept.fun
+    except Exception as error:
+        return Unloadable(f"{type(error).__name__}: {error}")
     started = time.perf_counter()
-    answers = call_portably(kept.fun, task.x, task.vectorized)
+    answers = call_portably(fun, task.x, task.vectorized)
     return Answered(answers, time.perf_counter() - started)
 
 
@@ -117,12 +137,15 @@ def _evaluate_in_child(kept: _Kept, task: Task) -> Answered | Unloadable:
     answers: list[float | Failed] = []
     seconds = 0.0
     for row in task.x:
+        answered: Answered | Unloadable = Answered([killed("the run has ended", 1)], 0.0)
         for tried in range(1, task.patience.retries + 2):
             try:
                 answered = kept.child(task.vectorized).call(row[None], task.patience.limit)
                 break
             except Lost as loss:
                 answered = Answered([killed(str(loss), tried)], 0.0)
+                if kept.is_closed:  # the run has ended: nobody wants to know
+                    break
         if isinstance(answered, Unloadable):
             return answered
         answers += answered.answers

@@ -1,0 +1,143 @@
+"""Workers, limits and functions that cannot work are refused, and it is said why."""
+
+import multiprocessing
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pytest
+from labour import BOX, assert_same, run, serial, value
+
+import paoswarm as ps
+
+needs_fork = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
+
+
+def never(x):
+    raise AssertionError("nothing may be evaluated")
+
+
+@pytest.mark.parametrize("solve", [ps.minimize, partial(ps.minimize_many, runs=2), ps.sample])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"timeout": 0}, "timeout must be greater than 0, got 0"),
+        ({"timeout": -1.0}, "timeout must be greater than 0, got -1.0"),
+        ({"timeout": np.nan}, "timeout must be a number, got nan"),
+        ({"timeout": "1"}, "timeout must be a number, got '1'"),
+        ({"timeout": True}, "timeout must be a number, got True"),
+        ({"retries": -1}, "retries must be a whole number of at least 0, got -1"),
+        ({"retries": 1.5}, "retries must be a whole number of at least 0, got 1.5"),
+        ({"retries": None}, "retries must be a whole number of at least 0, got None"),
+        ({"workers": 0}, "workers must be a whole number of at least 1, got 0"),
+        ({"workers": -2}, "workers must be a whole number of at least 1, got -2"),
+        ({"workers": 1.5}, "workers must be a whole number of at least 1, got 1.5"),
+        ({"workers": "2"}, "workers must be a whole number of at least 1, got '2'"),
+        ({"workers": True}, "workers must be a whole number of at least 1, got True"),
+        ({"workers": map, "timeout": 1.0}, "timeout needs processes or an executor as workers: a map-like cannot be"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused_before_anything_is_evaluated(solve, changes, message):
+    with pytest.raises(ValueError, match=message):
+        solve(never, BOX, **changes)
+
+
+@pytest.mark.parametrize("make", [partial(ThreadPoolExecutor, 1), partial(ProcessPoolExecutor, 1)])
+def test_a_closed_executor_is_refused(make):
+    pool = make()
+    pool.shutdown()
+    with pytest.raises(
+        ValueError, match=r"workers is an executor that takes no work \(cannot schedule.*make a new one"
+    ):
+        run(never, workers=pool)
+
+
+@needs_fork
+@pytest.mark.parametrize("timeout", [np.inf, 1e7], ids=["for ever", "four months"])
+def test_any_length_of_time_may_be_given(timeout):
+    assert_same(run(workers=2, timeout=timeout), serial())
+
+
+@needs_fork
+@pytest.mark.parametrize("time_limit", [np.inf, 1e7], ids=["for ever", "four months"])
+def test_any_length_of_time_may_be_given_for_a_run(time_limit):
+    assert_same(run(time_limit=time_limit), serial())
+    assert_same(run(workers=2, time_limit=time_limit), serial())
+
+
+# Functions that cannot be sent
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """A process that was there before: it cannot inherit anything."""
+    with ProcessPoolExecutor(1) as pool:
+        pool.submit(abs, 1).result()
+        yield pool
+
+
+@needs_fork
+def test_what_cannot_be_pickled_is_named(warm):
+    lock = threading.Lock()
+    with pytest.raises(
+        TypeError, match=r"fun cannot be sent to worker processes: it uses 'lock', which cannot be pick"
+    ):
+        run(lambda x: lock.locked() + value(x), workers=warm)
+    assert_same(run(workers=warm), serial())  # the pool is as good as before
+
+
+@needs_fork
+def test_what_an_object_holds_is_named(warm):
+    class Model:
+        def __init__(self):
+            self.scale, self.handle = 1.0, threading.Lock()
+
+        def loss(self, x):
+            return self.scale * value(x)
+
+        __call__ = loss
+
+    with pytest.raises(
+        TypeError, match=r"it uses 'handle', which cannot be pickled: .*; make it inside fun, or use wor"
+    ):
+        run(Model(), workers=warm)
+    with pytest.raises(TypeError, match=r"it uses 'self', 'handle', which cannot be pickled"):
+        run(Model().loss, workers=warm)
+
+
+@needs_fork
+def test_without_cloudpickle_a_closure_is_refused_and_it_is_said_what_helps(warm, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(TypeError, match="install cloudpickle, or define fun at the top level of a module"):
+        run(lambda x: float(value(x)), workers=warm)
+    assert_same(run(workers=warm), serial())
+
+
+@needs_fork
+def test_a_function_whose_module_is_missing_on_the_workers_is_an_error_that_says_so(warm, tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text("def fun(x):\n    return float(x[0])\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import only_here
+
+    with pytest.raises(ps.EngineDown, match=r"fun cannot be loaded on the workers \(ModuleNotFoundError: .*only_here"):
+        run(only_here.fun, workers=warm)
+    monkeypatch.delitem(sys.modules, "only_here")
+
+
+# Ray
+
+
+@pytest.mark.slow  # to import it takes a second
+def test_ray_has_to_be_connected_first():
+    pytest.importorskip("ray", exc_type=ImportError)
+    with pytest.raises(ValueError, match=r"no connection to a Ray cluster: call ray.init\(\) first"):
+        ps.RayExecutor()
+
+
+def test_ray_has_to_be_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"RayExecutor needs Ray: pip install 'paoswarm\[ray\]'"):
+        ps.RayExecutor()

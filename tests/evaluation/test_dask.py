@@ -1,0 +1,218 @@
+"""A Dask cluster as workers."""
+
+import logging
+import os
+import threading
+from collections import Counter
+from contextlib import nullcontext
+
+import pytest
+from labour import (
+    FAULTS,
+    KINDS,
+    Faulty,
+    Innocent,
+    Killer,
+    assert_same,
+    family,
+    marks,
+    note,
+    notes_in,
+    run,
+    serial,
+    soon,
+    value,
+)
+from labour import serial_with_nan as with_nan
+from test_travel import Noted
+
+import paoswarm as ps
+
+distributed = pytest.importorskip("distributed")
+# Workers that are killed leave sockets and event loops to the garbage collector; that is Dask's business, not ours.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture
+def tolerated():
+    """Workers of the cluster are started again when they die, and keep their children for the next run for a minute."""
+    return lambda command: "multiprocessing.spawn" in command or "paoswarm.evaluation.child" in command
+
+
+@pytest.fixture(scope="module")
+def here():
+    """A cluster of two threads in this process."""
+    with distributed.Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=2,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    ) as client:
+        yield client
+
+
+def cluster(**options):
+    return distributed.LocalCluster(
+        host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, processes=True, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    before = set(family())
+    with cluster(n_workers=2, threads_per_worker=1) as local, distributed.Client(local) as client:
+        yield client
+    assert soon(lambda: set(family()) <= before)
+
+
+# In this process
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_a_cluster_in_this_process_gives_the_same_result(here, vectorized):
+    assert_same(run(workers=here, vectorized=vectorized), serial())
+
+
+def test_nothing_is_pickled_within_this_process(here, tmp_path):
+    lock = threading.Lock()
+    assert_same(run(lambda x: lock.locked() + float(value(x)), workers=here), serial())
+    assert_same(run(Noted(tmp_path), workers=here), serial())
+    assert notes_in(tmp_path / "dumped") == []
+
+
+@pytest.mark.parametrize("fault", ["raises", "nan", "type", "sys.exit"])
+def test_a_cluster_in_this_process_survives(here, fault):
+    with pytest.warns(RuntimeWarning, match="at 2 points") if KINDS[fault] == "raised" else nullcontext():
+        result = run(Faulty(fault, marks()), workers=here)
+    assert result.failure_kinds == Counter({KINDS[fault]: 2})
+    assert_same(result, with_nan())
+
+
+def test_a_point_that_is_measured_twice_is_evaluated_twice(here, tmp_path):
+    """Dask would take two equal calls for one."""
+    settings = {"reevaluate": 0.25, "maxiter": 4}
+    run(Noted(tmp_path), **settings)
+    once = len(notes_in(tmp_path / "called"))
+    assert_same(run(Noted(tmp_path), workers=here, **settings), run(**settings))
+    assert len(notes_in(tmp_path / "called")) == 2 * once
+
+
+def test_many_runs_and_samples_take_a_client(here):
+    settings = {"n_particles": 8, "maxiter": 2, "runs": 2, "rng": 1}
+    many = ps.minimize_many(value, [(-4.0, 5.0)] * 2, workers=here, **settings)
+    assert many.fun.tolist() == ps.minimize_many(value, [(-4.0, 5.0)] * 2, **settings).fun.tolist()
+
+
+def test_a_client_without_workers_is_refused():
+    with (
+        distributed.LocalCluster(
+            n_workers=0, processes=False, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+        ) as empty,
+        distributed.Client(empty) as client,
+    ):
+        with pytest.raises(ValueError, match=r"a Dask Client without workers: scale its cluster, or wait with client"):
+            run(workers=client)
+        client.close()
+        with pytest.raises(ValueError, match="workers is a Dask Client that is closed: connect a new one"):
+            run(workers=client)
+
+
+# In other processes
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_a_cluster_gives_the_same_result(client, vectorized, timeout):
+    shift = 0.0
+    assert_same(run(lambda x: value(x) + shift, workers=client, vectorized=vectorized, timeout=timeout), serial())
+
+
+def test_an_executor_of_a_client_gives_the_same_result(client):
+    assert_same(run(workers=client.get_executor(pure=False)), serial())
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_each_worker_is_sent_the_function_once(client, tmp_path, timeout):
+    assert_same(run(Noted(tmp_path), workers=client, timeout=timeout), serial())
+    loaded = Counter(notes_in(tmp_path / "loaded"))
+    assert 1 <= len(loaded) <= 2
+    assert set(loaded.values()) == {1}
+    assert notes_in(tmp_path / "dumped") == [str(os.getpid())]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_cluster_with_a_time_limit_survives(client, fault):
+    _survives(client, fault, timeout=2.0 if KINDS[fault] == "timed out" else 60)
+
+
+@pytest.mark.parametrize("fault", ["raises", "type", "sys.exit", "_exit", "segfault"])
+def test_a_cluster_survives(client, fault):
+    _survives(client, fault)
+
+
+def _survives(client, fault, **settings):
+    with pytest.warns(RuntimeWarning, match="at 2 points") if KINDS[fault] == "raised" else nullcontext():
+        result = run(Faulty(fault, marks()), workers=client, **settings)
+    assert result.failure_kinds == Counter({KINDS[fault]: 2})
+    assert_same(result, with_nan())
+
+
+@pytest.mark.parametrize(("timeout", "whom"), [(None, "me"), (60, "me"), (60, "parent")])
+def test_a_worker_that_is_killed_from_outside_costs_nothing(client, tmp_path, timeout, whom):
+    seen = []
+    run(lambda x: (seen.append(float(x[0])), value(x))[1])
+    innocent = Innocent(tmp_path, [seen[0], seen[3], seen[20]], whom)
+    with Killer(innocent) as killer:
+        result = run(innocent, workers=client, timeout=timeout)
+    assert killer.killed == 3
+    assert result.failure_kinds == {}
+    assert_same(result, serial())
+
+
+@pytest.mark.timeout(60)
+def test_a_client_that_is_closed_in_the_middle_ends_the_run_with_the_best_so_far(tmp_path):
+    with cluster(n_workers=1, threads_per_worker=1) as local:
+        client = distributed.Client(local)
+
+        def fun(x):
+            import time
+
+            note(tmp_path / "notes", "1")
+            time.sleep(0.1)
+            return float(value(x))
+
+        def close():
+            soon(lambda: len(notes_in(tmp_path / "notes")) > 12, 30)
+            client.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        try:
+            result = run(fun, workers=client)
+        finally:
+            thread.join()
+    assert result.status is ps.Status.CRASHED
+    assert result.fun == serial().history.best[0]
+
+
+def test_a_worker_with_many_threads_loads_the_function_once(tmp_path):
+    with cluster(n_workers=1, threads_per_worker=4) as local, distributed.Client(local) as client:
+        assert_same(run(Noted(tmp_path), workers=client), serial())
+        assert len(notes_in(tmp_path / "called")) == serial().nfev
+
+
+def test_workers_that_come_and_go_cost_nothing(tmp_path):
+    """The cluster is scaled up and down while the run is going."""
+    with cluster(n_workers=1, threads_per_worker=1) as local, distributed.Client(local) as client:
+        sizes = iter([2, 1, 2])
+
+        def scale(intermediate_result):
+            local.scale(next(sizes, 1))
+
+        assert_same(run(workers=client, callback=scale), serial())

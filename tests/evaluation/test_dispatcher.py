@@ -1,0 +1,448 @@
+"""The dispatcher alone, with an engine that answers when it is told to."""
+
+from concurrent.futures import BrokenExecutor, Future
+
+import numpy as np
+import pytest
+
+from paoswarm.evaluation.child import Answered, Unloadable
+from paoswarm.evaluation.dispatch import Dispatcher
+from paoswarm.evaluation.engines import Engine, EngineDown
+from paoswarm.evaluation.worker import Unknown
+
+
+class ByHand(Engine):
+    """Keeps what it was sent in ``out`` and does, before each wait, the next of the things it was told to do."""
+
+    slots = 3
+    tries_again = False
+
+    def __init__(self, *acts, slots=3, tries_again=False, can_restart=True):
+        self.slots, self.tries_again, self.can_restart = slots, tries_again, can_restart
+        self.acts = list(acts)
+        self.out = {}  # by future, the numbers of the points
+        self.log = []  # what was sent, a list for each stretch between two waits
+        self.with_function = []
+        self.most_out = self.restarts = 0
+        self.closed = None
+
+    def submit(self, x, *, with_function=False):
+        future = Future()
+        numbers = [int(number) for number in x[:, 0]]
+        self.out[future] = numbers
+        self.log.append(numbers)
+        if with_function:
+            self.with_function.append(numbers)
+        self.most_out = max(self.most_out, len(self.out))
+        return future
+
+    def wait(self, pending, timeout):
+        assert set(pending) == set(self.out)
+        if self.acts:
+            self.acts.pop(0)(self)
+        done = {future for future in self.out if future.done()}
+        for future in done:
+            del self.out[future]
+        return done
+
+    def restart(self):
+        self.restarts += 1
+        self.out = {}
+        return self.can_restart
+
+    def close(self, pending):
+        self.closed = set(pending)
+
+    def future_of(self, number):
+        return next(future for future, numbers in self.out.items() if number in numbers)
+
+
+def answer(*numbers):
+    """Answer the tasks that hold these points: each is worth its own number."""
+
+    def act(engine):
+        for number in numbers:
+            future = engine.future_of(number)
+            future.set_result(Answered([float(n) for n in engine.out[future]], 0.1))
+
+    return act
+
+
+def answer_first(engine):
+    answer(next(iter(engine.out.values()))[0])(engine)
+
+
+def lose_first(engine):
+    lose(next(iter(engine.out.values()))[0])(engine)
+
+
+def answer_all(engine):
+    for numbers in list(engine.out.values()):
+        answer(numbers[0])(engine)
+
+
+def say(what, *numbers):
+    def act(engine):
+        for number in numbers:
+            engine.future_of(number).set_result(what)
+
+    return act
+
+
+def lose(*numbers, error=None):
+    def act(engine):
+        for number in numbers:
+            engine.future_of(number).set_exception(error or RuntimeError("gone"))
+
+    return act
+
+
+def lose_all(engine):
+    for numbers in list(engine.out.values()):
+        lose(numbers[0])(engine)
+
+
+def break_all(engine):
+    for future in engine.out:
+        future.set_exception(BrokenExecutor("broken"))
+
+
+def nothing(engine):
+    pass
+
+
+def send(dispatcher, *sizes):
+    """Points that are known by their numbers."""
+    first = 0
+    for size in sizes:
+        dispatcher.send(first, np.arange(first, first + size, dtype=float)[:, None])
+        first += size
+
+
+def values(deliveries):
+    return {one.number + i: value for one in deliveries for i, value in enumerate(one.answers)}
+
+
+def receive_all(dispatcher):
+    got = {}
+    while dispatcher.in_hand:
+        some = values(dispatcher.receive())
+        assert not set(some) & set(got)  # nothing twice
+        got |= some
+    return got
+
+
+def failed(got):
+    return {number: got[number].reason for number in got if not isinstance(got[number], float)}
+
+
+# Order and room
+
+
+def test_what_arrives_together_comes_in_the_order_of_numbers_and_what_comes_earlier_comes_earlier():
+    engine = ByHand(answer(2), answer(1, 0, 3))
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 1, 1, 1, 1)
+    assert [one.number for one in dispatcher.receive()] == [2]
+    assert [one.number for one in dispatcher.receive()] == [0, 1, 3]
+    assert dispatcher.in_hand == 0
+
+
+def test_nothing_leaves_before_somebody_receives():
+    engine = ByHand(answer_all)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 1, 1)
+    assert engine.log == []
+    assert dispatcher.in_hand == 2
+    dispatcher.receive()
+    assert engine.log == [[0], [1]]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_there_are_never_more_out_than_slots(slots):
+    engine = ByHand(
+        *[lambda engine: answer(min(n for ns in engine.out.values() for n in ns))(engine)] * 20, slots=slots
+    )
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, *[1] * 20)
+    assert receive_all(dispatcher) == {n: float(n) for n in range(20)}
+    assert engine.most_out == slots
+    assert engine.log == [[n] for n in range(20)]
+
+
+def test_all_leave_at_once_where_nobody_knows_the_slots():
+    engine = ByHand(answer_all, slots=None)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, *[1] * 20)
+    assert len(receive_all(dispatcher)) == engine.most_out == 20
+
+
+def test_when_time_is_up_there_is_nothing_and_all_is_still_in_hand():
+    engine = ByHand(nothing, answer_all, answer_all)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 1, 1, 1, 1)
+    assert dispatcher.receive(0.0) == []
+    assert dispatcher.in_hand == 4
+    assert sorted(receive_all(dispatcher)) == [0, 1, 2, 3]
+
+
+def test_what_is_withdrawn_never_leaves_and_what_is_out_still_arrives():
+    engine = ByHand(answer(0), answer_all)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, *[1] * 9)
+    dispatcher.receive()
+    dispatcher.withdraw()
+    assert sorted(receive_all(dispatcher)) == [1, 2]
+    assert engine.log == [[0], [1], [2]]
+
+
+def test_closing_gives_up_what_is_out():
+    engine = ByHand(answer(0))
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, *[1] * 5)
+    dispatcher.receive()
+    dispatcher.close()
+    assert engine.closed == set(engine.out)
+    assert len(engine.closed) == 2
+    assert dispatcher.in_hand == 0
+
+
+# Losses
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_a_point_that_is_lost_again_and_again_is_given_up(retries):
+    engine = ByHand(*[lose(0)] * (retries + 1))
+    dispatcher = Dispatcher(engine, retries)
+    send(dispatcher, 1)
+    (reason,) = failed(receive_all(dispatcher)).values()
+    times = f" {retries + 1} times" if retries else ""
+    assert reason == f"died with its process{times}: gone"
+    assert engine.log == [[0]] * (retries + 1)
+
+
+def test_an_engine_that_tries_again_by_itself_is_not_asked_again():
+    engine = ByHand(lose(0), tries_again=True)
+    dispatcher = Dispatcher(engine, 5)
+    send(dispatcher, 1)
+    assert list(failed(receive_all(dispatcher))) == [0]
+    assert engine.log == [[0]]
+
+
+def test_a_lost_task_of_many_is_sent_again_one_by_one_and_before_others():
+    engine = ByHand(lose(2), answer_all, answer_all, answer_all, slots=1)
+    engine.acts += [answer_all] * 4
+    dispatcher = Dispatcher(engine, 0)
+    send(dispatcher, 2, 3, 2)
+    engine.acts.insert(0, answer(0))
+    assert receive_all(dispatcher) == {n: float(n) for n in range(7)}
+    assert engine.log == [[0, 1], [2, 3, 4], [2], [3], [4], [5, 6]]
+
+
+def test_of_a_lost_task_the_guilty_one_is_given_up_and_the_others_are_kept():
+    engine = ByHand(lose(0), answer(0), lose(1), lose(1), answer(2), slots=1)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 3)
+    got = receive_all(dispatcher)
+    assert (got[0], got[2]) == (0.0, 2.0)
+    assert list(failed(got)) == [1]
+
+
+# Executors that break
+
+
+def test_what_was_out_when_the_executor_broke_is_sent_again_together_once_and_then_alone():
+    engine = ByHand(break_all, break_all, *[answer_all] * 4)
+    dispatcher = Dispatcher(engine, 0)
+    send(dispatcher, 1, 1, 1, 1)
+    beside = []
+    engine.wait = lambda pending, timeout: (beside.append(len(pending)), ByHand.wait(engine, pending, timeout))[1]
+    assert receive_all(dispatcher) == {n: float(n) for n in range(4)}
+    assert engine.restarts == 2
+    assert beside == [3, 3, 1, 1, 1, 1]
+    assert [sorted(number for (number,) in engine.log[i : i + 3]) for i in (0, 3, 6)] == [[0, 1, 2]] * 3
+    assert engine.log[9:] == [[3]]
+
+
+def test_the_one_that_breaks_executors_alone_is_given_up_after_its_attempts():
+    def break_with_1(engine):
+        (break_all if [1] in engine.out.values() else answer_all)(engine)
+
+    engine = ByHand(*[break_with_1] * 10)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 1, 1, 1, 1)
+    got = receive_all(dispatcher)
+    assert failed(got) == {1: "died with its process 2 times: broken"}
+    assert sorted(got) == [0, 1, 2, 3]
+    assert engine.restarts == engine.log.count([1]) == 4
+    assert engine.log.count([0]) == engine.log.count([2]) == 3
+
+
+def test_a_task_of_many_that_was_out_when_the_executor_broke_is_sent_again_point_by_point():
+    engine = ByHand(break_all, answer_all, answer_all)
+    dispatcher = Dispatcher(engine, 0)
+    send(dispatcher, 2, 2)
+    assert receive_all(dispatcher) == {n: float(n) for n in range(4)}
+    assert sorted(engine.log[2:]) == [[0], [1], [2], [3]]
+
+
+def test_what_was_answered_before_the_executor_broke_counts():
+    def answer_one_and_break(engine):
+        answer(1)(engine)
+        for number in (0, 2):
+            lose(number, error=BrokenExecutor("broken"))(engine)
+
+    engine = ByHand(answer_one_and_break, answer_all)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 1, 1, 1)
+    assert receive_all(dispatcher) == {n: float(n) for n in range(3)}
+    assert engine.log[:3] == [[0], [1], [2]]
+    assert sorted(engine.log[3:]) == [[0], [2]]
+
+
+def test_an_executor_that_breaks_while_it_is_sent_something_is_replaced():
+    class Broken(ByHand):
+        def submit(self, x, *, with_function=False):
+            if self.restarts == 0 and len(self.log) == 1:
+                raise BrokenExecutor("broken")
+            return super().submit(x, with_function=with_function)
+
+    engine = Broken(nothing, answer_all, answer_all)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 1, 1, 1)
+    assert receive_all(dispatcher) == {n: float(n) for n in range(3)}
+    assert engine.restarts == 1
+
+
+def test_an_executor_that_cannot_be_replaced_is_the_end():
+    engine = ByHand(break_all, can_restart=False)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 1, 1)
+    with pytest.raises(EngineDown, match=r"took the executor with it \(broken\).*workers=lambda: ProcessPoolExecutor"):
+        dispatcher.receive()
+
+
+def test_what_somebody_else_has_cancelled_is_no_exception_of_its_own():
+    """A Dask client that is closed, or a shared executor that is shut down, cancels what is out."""
+
+    def cancel(engine):
+        for future in engine.out:
+            future.cancel()
+
+    dispatcher = Dispatcher(ByHand(*[cancel] * 60), 1)
+    send(dispatcher, 1, 1)
+    with pytest.raises(EngineDown):
+        receive_all(dispatcher)
+
+
+# The end of the engine
+
+
+def test_nothing_but_faults_is_the_end():
+    engine = ByHand(*[lose_all] * 60)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, *[1] * 40)
+    with pytest.raises(EngineDown, match=r"\d+ times in a row points were lost with their workers.*gone"):
+        receive_all(dispatcher)
+
+
+@pytest.mark.parametrize(("slots", "retries", "faults"), [(3, 0, 32), (8, 0, 32), (20, 0, 80), (3, 2, 64)])
+def test_sixteen_points_or_two_for_every_slot_are_worth_their_attempts(slots, retries, faults):
+    engine = ByHand(*[lose_first] * (faults - 1), answer_first, slots=slots)
+    dispatcher = Dispatcher(engine, retries)
+    send(dispatcher, *[1] * 200)
+    assert len(dispatcher.receive()) == 1 + (faults - 1) // (retries + 1)
+    engine = ByHand(*[lose_first] * faults, slots=slots)
+    dispatcher = Dispatcher(engine, retries)
+    send(dispatcher, *[1] * 200)
+    with pytest.raises(EngineDown, match=f"^{faults} times in a row"):
+        receive_all(dispatcher)
+
+
+def test_points_are_given_up_only_when_others_are_answered():
+    engine = ByHand(*[lose_first] * 10, answer_first, lose_first, slots=1)
+    dispatcher = Dispatcher(engine, 0)
+    send(dispatcher, *[1] * 12)
+    assert [delivery.number for delivery in dispatcher.receive()] == [10, *range(10)]  # the answer, then the verdicts
+    assert [delivery.number for delivery in dispatcher.receive()] == [11]  # nobody else is left to ask
+
+
+def test_an_answer_in_between_is_a_new_beginning():
+    dispatcher = Dispatcher(ByHand(*[*[lose_first] * 31, answer_first] * 3, slots=2), 0)
+    send(dispatcher, *[1] * 96)
+    assert len(receive_all(dispatcher)) == 96
+    dispatcher = Dispatcher(ByHand(*[lose_first] * 32, slots=2), 0)
+    send(dispatcher, *[1] * 96)
+    with pytest.raises(EngineDown):
+        receive_all(dispatcher)
+
+
+def test_executors_that_do_nothing_but_break_are_the_end():
+    engine = ByHand(*[break_all] * 100)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, *[1] * 40)
+    with pytest.raises(EngineDown, match=r"times in a row.*broken"):
+        receive_all(dispatcher)
+
+
+def test_what_was_answered_together_with_the_last_fault_is_delivered_first():
+    """Nothing that is known is lost: it may be recorded."""
+
+    def lose_and_answer(engine):
+        first, second = (numbers[0] for numbers in engine.out.values())
+        lose(first)(engine)
+        answer(second)(engine)
+
+    engine = ByHand(*[lose_first] * 31, lose_and_answer, slots=2)
+    dispatcher = Dispatcher(engine, 0)
+    send(dispatcher, *[1] * 50)
+    got = {}
+    try:
+        while dispatcher.in_hand:
+            got |= values(dispatcher.receive())
+    except EngineDown:
+        pass
+    assert got == {32: 32.0}  # and no verdict on the others
+
+
+# The function
+
+
+def test_who_does_not_know_the_function_is_sent_it_once():
+    engine = ByHand(say(Unknown(), 0), answer(0, 1), answer_all)
+    dispatcher = Dispatcher(engine, 1)
+    send(dispatcher, 1, 1, 1, 1, 1)
+    assert receive_all(dispatcher) == {n: float(n) for n in range(5)}
+    assert engine.with_function == [[0]]
+    assert engine.log == [[0], [1], [2], [0], [3], [4]]
+
+
+def test_to_know_no_function_is_no_fault():
+    engine = ByHand(*[lose(0)] * 15, say(Unknown(), 0), answer(0), slots=1)
+    dispatcher = Dispatcher(engine, 15)
+    send(dispatcher, 1)
+    assert receive_all(dispatcher) == {0: 0.0}
+
+
+def test_a_function_that_cannot_be_loaded_is_the_end_and_says_why():
+    dispatcher = Dispatcher(ByHand(say(Unloadable("ModuleNotFoundError: no mine"), 0)), 1)
+    send(dispatcher, 1)
+    with pytest.raises(EngineDown, match=r"fun cannot be loaded on the workers \(ModuleNotFoundError: no mine\)"):
+        dispatcher.receive()
+
+
+def test_workers_without_paoswarm_are_the_end_and_it_is_said():
+    dispatcher = Dispatcher(ByHand(lose(0, error=ModuleNotFoundError("No module named 'paoswarm'"))), 1)
+    send(dispatcher, 1)
+    with pytest.raises(EngineDown, match=r"cannot import what they need .*install paoswarm there"):
+        dispatcher.receive()
+
+
+def test_the_reason_is_kept_short():
+    engine = ByHand(lose(0, error=RuntimeError("word  \n " * 200)))
+    dispatcher = Dispatcher(engine, 0)
+    send(dispatcher, 1)
+    (reason,) = failed(receive_all(dispatcher)).values()
+    assert len(reason) < 350
+    assert "\n" not in reason
+    assert reason.endswith("...")

@@ -1,0 +1,193 @@
+"""Time limits, interrupts and killed parents: runs end soon, nothing evaluated is lost, and nobody is left behind."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+from labour import Faulty, assert_same, is_alive, note, notes_in, run, serial, soon, value
+
+import paoswarm as ps
+
+pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
+
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
+class SlowAfter:
+    """Quick for so many evaluations, counted in a file; then each takes its time."""
+
+    def __init__(self, notes, quick, seconds, pause=0.0):
+        self.notes, self.quick, self.seconds, self.pause = str(notes), quick, seconds, pause
+
+    def __call__(self, x):
+        number = note(self.notes, str(os.getpid()))
+        time.sleep(self.pause if number <= self.quick else self.seconds)
+        return float(value(x))
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [2, slow(partial(ThreadPoolExecutor, 2)), slow(partial(ProcessPoolExecutor, 2))],
+    ids=["2", "threads", "pools"],
+)
+def test_a_time_limit_ends_a_run_within_a_generation(tmp_path, workers):
+    """Points take so long that each goes alone; after the tenth there is time for one more for each worker."""
+    store = ps.Store(tmp_path / "run.paoswarm")
+    late = SlowAfter(tmp_path / "notes", 10, 0.3, pause=0.06)
+    result = run(late, workers=workers, time_limit=0.5, store=store)
+    assert result.status is ps.Status.TIME
+    x, _ = store.read()
+    assert 1 <= result.nfev <= len(x) <= 12
+    assert len(x) == len(notes_in(late.notes))  # all that was begun was waited for, and is kept
+    again = Faulty("nan", (), tmp_path / "again")
+    assert_same(run(again, workers=workers, store=store), serial())
+    assert len(notes_in(again.notes)) == serial().nfev - len(x)
+
+
+def test_a_time_limit_does_not_cut_the_first_point_short(tmp_path):
+    result = run(SlowAfter(tmp_path / "notes", 0, 0.2), workers=2, time_limit=0.01)
+    assert (result.status, result.nfev) == (ps.Status.TIME, 2)
+
+
+# Interrupts
+
+
+def interrupted(fun, notes, after, **settings):
+    """A run that is interrupted some time after so many evaluations were begun."""
+
+    def interrupt():
+        assert soon(lambda: len(notes_in(notes)) >= after, 30)
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    began = time.monotonic()
+    try:
+        return run(fun, **settings)
+    finally:
+        thread.join()
+        assert time.monotonic() - began < 40  # not a thousand seconds
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_an_interrupt_ends_own_processes_in_the_middle_of_their_work(tmp_path, timeout):
+    fun = SlowAfter(tmp_path / "notes", 16, 1000)
+    store = ps.Store(tmp_path / "run.paoswarm")
+    result = interrupted(fun, fun.notes, 18, workers=2, timeout=timeout, store=store)
+    assert result.status is ps.Status.INTERRUPTED
+    assert result.nfev == 16
+    assert result.fun == serial().history.best[1]
+    assert not any(is_alive(pid) for pid in notes_in(fun.notes))  # at once, not soon
+    assert_same(run(store=store), serial())
+
+
+def test_an_interrupt_does_not_wait_for_threads(tmp_path):
+    goes_on = threading.Event()
+
+    def fun(x):
+        number = note(tmp_path / "notes", "1")
+        time.sleep(0.06)  # so long that every point goes alone: a task that has begun is finished
+        if number > 16:
+            goes_on.wait(20)
+        return float(value(x))
+
+    with ThreadPoolExecutor(2) as pool:
+        result = interrupted(fun, tmp_path / "notes", 18, workers=pool)
+        assert len(notes_in(tmp_path / "notes")) == 18  # those that wait are still at work
+        goes_on.set()
+    assert len(notes_in(tmp_path / "notes")) == 18  # and nobody has begun anything new
+    assert result.status is ps.Status.INTERRUPTED
+    assert result.fun == serial().history.best[1]
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_a_pool_that_was_made_here(tmp_path):
+    fun = SlowAfter(tmp_path / "notes", 16, 1000)
+    result = interrupted(fun, fun.notes, 18, workers=partial(ProcessPoolExecutor, 2))
+    assert (result.status, result.nfev) == (ps.Status.INTERRUPTED, 16)
+    assert soon(lambda: not any(is_alive(pid) for pid in set(notes_in(fun.notes))))
+
+
+def test_an_interrupt_in_the_first_swarm_is_one(tmp_path):
+    fun = SlowAfter(tmp_path / "notes", 4, 1000)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(fun, fun.notes, 6, workers=2)
+    assert not any(is_alive(pid) for pid in notes_in(fun.notes))
+
+
+# Parents that are killed
+
+
+def start(folder, workers, timeout):
+    """The run of `driver` in a process of its own, busy in its second generation."""
+    script = Path(__file__).with_name("driver.py")
+    process = subprocess.Popen(
+        [sys.executable, script, folder, workers, str(timeout)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # an interrupt goes to it alone
+    )
+    busy = soon(lambda: len(notes_in(folder / "pids")) == 4, 60)
+    if not busy:
+        process.kill()
+    assert busy, process.communicate()
+    return process, [int(pid) for pid in notes_in(folder / "pids")]
+
+
+def assert_killed_with_its_parent(folder, workers, timeout):
+    process, pids = start(folder, workers, timeout)
+    assert all(map(is_alive, pids))  # two workers, and what they have started
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+    gone = soon(lambda: not any(map(is_alive, pids)), 10)
+    for pid in filter(is_alive, pids):
+        os.kill(pid, signal.SIGKILL)
+    assert gone
+
+
+def test_own_processes_end_with_a_parent_that_is_killed_and_so_does_what_they_have_started(tmp_path):
+    assert_killed_with_its_parent(tmp_path, "processes", None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "timeout"), [("processes", 60), ("threads", 60)])
+def test_with_a_time_limit_nobody_outlives_a_parent_that_is_killed(tmp_path, workers, timeout):
+    assert_killed_with_its_parent(tmp_path, workers, timeout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "timeout"),
+    [
+        ("processes", None),
+        ("processes", 60),
+        ("threads", 60),
+        ("pools", 60),
+    ],
+)
+def test_an_interrupt_from_the_keyboard_ends_all_in_the_group(tmp_path, workers, timeout):
+    """The terminal sends it to the whole group: workers leave the decision to their parent."""
+    process, pids = start(tmp_path, workers, timeout)
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+    assert out.split() == ["INTERRUPTED", "8", serial().history.best[0].hex()], err
+    assert soon(lambda: not any(map(is_alive, pids)), 10)

@@ -1,0 +1,120 @@
+"""When all workers are dead: it ends soon, says so, and nothing that was evaluated is lost."""
+
+import multiprocessing
+import os
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+
+import pytest
+from labour import Faulty, assert_same, note, notes_in, run, serial, value
+
+import paoswarm as ps
+
+pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
+
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
+def always_dies(x):
+    os._exit(3)
+
+
+class DiesAfter:
+    """Healthy for so many evaluations, counted in a file; then every worker dies."""
+
+    def __init__(self, notes, healthy):
+        self.notes, self.healthy = str(notes), healthy
+
+    def __call__(self, x):
+        if note(self.notes, "1") > self.healthy:
+            os._exit(3)
+        return float(value(x))
+
+
+@pytest.mark.parametrize(
+    ("workers", "timeout"), [(2, None), slow(2, 60), slow(1, 60), slow(partial(ProcessPoolExecutor, 2), None)], ids=str
+)
+def test_an_objective_that_always_kills_its_worker_is_an_error_at_once(workers, timeout):
+    began = time.monotonic()
+    with pytest.raises(ps.EngineDown, match=r"48 times in a row points were lost with their workers and nothing came"):
+        run(always_dies, workers=workers, timeout=timeout, n_particles=50)
+    assert time.monotonic() - began < 30
+
+
+def test_a_pool_of_the_user_cannot_be_replaced():
+    with (
+        ProcessPoolExecutor(2) as pool,
+        pytest.raises(ps.EngineDown, match="give workers a function that makes a new one"),
+    ):
+        run(always_dies, workers=pool)
+
+
+MANY = {"n_particles": 40}  # enough in one generation for everybody to see that nothing comes back
+
+
+@pytest.mark.parametrize("workers", [2, slow(partial(ProcessPoolExecutor, 2))], ids=["processes", "pools"])
+def test_workers_that_die_later_end_the_run_with_the_best_so_far(tmp_path, workers):
+    result = run(DiesAfter(tmp_path / "notes", 83), workers=workers, timeout=60 if workers == 2 else None, **MANY)
+    assert result.status is ps.Status.CRASHED
+    assert not result.success
+    assert result.message.startswith("The workers do not answer any more")
+    assert "times in a row" in result.message
+    assert (result.nit, result.nfev) == (1, 80)  # whole generations
+    assert result.fun == serial(**MANY).history.best[1] == float(value(result.x))
+    assert result.n_failed == 0
+
+
+def test_an_executor_that_is_closed_in_the_middle_ends_the_run_with_the_best_so_far():
+    pool = ThreadPoolExecutor(1)
+
+    def close(intermediate_result):
+        if intermediate_result.nit == 1:
+            pool.shutdown()
+
+    result = run(workers=pool, callback=close)
+    assert result.status is ps.Status.CRASHED
+    assert result.fun == serial().history.best[1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(20)
+def test_work_that_is_cancelled_by_somebody_else_ends_the_run_with_the_best_so_far():
+    """The pool is shared: what we have sent waits behind another's task when it is told to stop."""
+    pool, started, goes_on = ThreadPoolExecutor(1), threading.Event(), threading.Event()
+
+    def close(intermediate_result):
+        if intermediate_result.nit == 1:
+            pool.submit(lambda: (started.set(), goes_on.wait(10)))
+            started.wait(10)
+            threading.Timer(0.2, pool.shutdown, kwargs={"wait": False, "cancel_futures": True}).start()
+
+    try:
+        result = run(workers=pool, callback=close)
+    finally:
+        goes_on.set()
+        pool.shutdown()
+    assert result.status is ps.Status.CRASHED
+    assert result.fun == serial().history.best[1]
+
+
+@pytest.mark.parametrize("retries", [1, slow(3)])
+def test_a_run_whose_workers_died_goes_on_with_a_healthy_function(tmp_path, retries):
+    store = ps.Store(tmp_path / "run.paoswarm")
+    broken = DiesAfter(tmp_path / "notes", 83)
+    crashed = run(broken, workers=2, retries=retries, timeout=60, store=store, **MANY)
+    assert crashed.status is ps.Status.CRASHED
+    again = Faulty("nan", (), tmp_path / "again")
+    assert_same(run(again, retries=retries, workers=2, timeout=60, store=store, **MANY), serial(**MANY))
+    assert len(notes_in(again.notes)) == serial(**MANY).nfev - 83  # what was answered is not asked again
+
+
+@pytest.mark.slow
+def test_a_crash_in_the_first_swarm_can_be_resumed_as_well(tmp_path):
+    store = ps.Store(tmp_path / "run.paoswarm")
+    with pytest.raises(ps.EngineDown):
+        run(DiesAfter(tmp_path / "notes", 5), workers=2, timeout=60, store=store, **MANY)
+    again = Faulty("nan", (), tmp_path / "again")
+    assert_same(run(again, workers=2, timeout=60, store=store, **MANY), serial(**MANY))

@@ -1,0 +1,38 @@
+"""Runs on the processes of MPI. Not a test itself: ``mpiexec -n 3 python -m mpi4py.futures with_mpi.py``."""
+
+import json
+import warnings
+
+from labour import Faulty, assert_same, marks, run, serial, serial_with_nan, value
+
+
+def main():
+    from mpi4py.futures import MPIPoolExecutor
+
+    warnings.simplefilter("ignore")
+
+    def law(name):
+        print(json.dumps(name), flush=True)
+
+    with MPIPoolExecutor() as executor:
+        assert executor.num_workers == 2
+        shift = 0.0
+        for vectorized in (False, True):
+            assert_same(run(lambda x: value(x) + shift, workers=executor, vectorized=vectorized), serial())
+        law("same result")
+        for fault, kind in (("raises", "raised"), ("sys.exit", "raised"), ("nan", "returned NaN")):
+            result = run(Faulty(fault, marks()), workers=executor)
+            assert result.failure_kinds == {kind: 2}
+            assert_same(result, serial_with_nan())
+        law("faults")
+        result = run(Faulty("grandchild", marks()), workers=executor, timeout=2.0)
+        assert result.failure_kinds == {"timed out": 2}
+        assert_same(result, serial_with_nan())
+        result = run(Faulty("segfault", marks()), workers=executor, timeout=60)
+        assert result.failure_kinds == {"died": 2}
+        assert_same(result, serial_with_nan())
+        law("with a time limit")
+
+
+if __name__ == "__main__":
+    main()
