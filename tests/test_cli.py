@@ -97,6 +97,7 @@ def test_a_study_from_a_file_to_its_report(toml, capsys):
     assert Path("out/report.html").read_bytes() == report
 
 
+@pytest.mark.slow
 def test_the_installed_command_does_the_same(toml):
     command = Path(sys.executable).with_name("paoswarm")
     if not command.exists():

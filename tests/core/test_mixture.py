@@ -240,6 +240,7 @@ def test_particles_that_have_only_failed_do_not_weigh():
     assert ps.OptimumLaw(ps.PAO().step_law(swarm), swarm).weights[3] == 1
 
 
+@pytest.mark.slow
 def test_the_density_of_dense_noise_integrates_to_one():
     x = np.random.default_rng(0).normal(size=(12, 2))
     swarm = kernels.start(x, (x**2).sum(-1), np.full(2, -3.0), np.full(2, 3.0))

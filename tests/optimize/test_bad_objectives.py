@@ -450,7 +450,7 @@ def test_a_worker_that_dies_ends_the_run_with_the_best_so_far():
 
 
 def test_a_worker_that_dies_at_once_is_an_error_that_says_so():
-    with pytest.raises(RuntimeError, match=r"16 times in a row points were lost with their workers.*exit status 3"):
+    with pytest.raises(RuntimeError, match=r"48 times in a row points were lost with their workers.*exit status 3"):
         ps.minimize(always_dies, [(-5, 5)] * 2, workers=2)
 
 

@@ -177,6 +177,7 @@ def test_seed_function_and_dimension_each_change_the_problem():
     assert len({tuple(turn.matrix.ravel()) for turn in turns}) == len(turns)
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_problem_in_another_process():
     code = """
 import json

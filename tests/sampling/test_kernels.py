@@ -205,6 +205,7 @@ class TestWhoMayPull:
 class TestSplitSwarms:
     """Many swarms of a few particles: the law of a swarm is invariant, so its means are independent z-scores."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "refer",
         [lambda z: around(z, 0.5), lambda z: fit(z, np.ones(len(z)), 1, np.random.default_rng(1))],

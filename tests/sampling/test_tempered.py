@@ -43,6 +43,7 @@ PROBLEMS = {"normal": normal, "half forbidden": half_forbidden, "two modes": two
 SMALL = {"chains": 32, "steps": 8, "swarms": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "problem",
     [two_modes, *(pytest.param(problem, marks=pytest.mark.slow) for problem in (normal, half_forbidden))],

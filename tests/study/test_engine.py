@@ -164,6 +164,7 @@ def killed(script, folder, moments, *publishing):
     return kills
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_study_killed_at_any_moment_goes_on_and_ends_the_same(script, tmp_path):
     """Killed while it is imported, before the first cell, during the first ones, in the middle, and at the last."""

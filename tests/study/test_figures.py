@@ -193,6 +193,7 @@ def test_the_grid_is_the_nearest_one_and_fits_the_page(problems, shape):
     assert figure.get_figheight() <= 310 / 25.4
 
 
+@pytest.mark.slow
 def test_nothing_overlaps_and_nothing_leaves_the_page(nine):
     long = replace(nine, titles=dict.fromkeys(nine.problems, "A rather long title of a problem"))
     for figure in (
@@ -465,6 +466,7 @@ def test_without_matplotlib_the_error_says_what_to_install(small, monkeypatch):
         figures.rank_plot(small, METHODS)
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same_and_neither_needs_pyplot(small, tmp_path):
     code = """
 import sys

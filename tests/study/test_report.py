@@ -173,6 +173,7 @@ class TestOnePage:
         digests = [b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
         assert re.findall("'sha256-([^']*)'", policy) == digests
 
+    @pytest.mark.slow
     def test_the_same_results_give_the_same_bytes_in_another_process(self):
         code = (
             "import hashlib; from test_report import tiny; from paoswarm.study.report import render;"
@@ -186,6 +187,7 @@ class TestOnePage:
         assert there.stdout.strip() == here
         assert hashlib.sha256(render(tiny(seed=2)).encode()).hexdigest() != here
 
+    @pytest.mark.slow
     def test_a_study_of_18_tasks_and_8_methods_stays_small(self):
         nine = tuple(f"problem {i}" for i in range(9))
         big = synthetic(nine, (10, 30), tuple("ABCDEFGH"), runs=3, generations=400)

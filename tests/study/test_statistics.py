@@ -268,6 +268,7 @@ def test_pairs_are_pairs():
     assert only(s.compare(shuffled, ("A", "B"))).verdict == "not significant"
 
 
+@pytest.mark.slow
 def test_methods_that_are_alike_are_not_told_apart():
     # 200 studies of 5 tasks and 4 rivals from one law: at level 0.05 no more than 5 % have any verdict, so more than 21
     # (binomial, 99.9 %) would be a false alarm of less than 1 in 1000. Without Holm about half of them would have one.
