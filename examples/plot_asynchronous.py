@@ -60,6 +60,7 @@ for name, log in runs.items():
     clock, values = np.array(sorted(log)).T
     ax.step(clock, np.minimum.accumulate(values), where="post", label=f"{name}: {len(log)} values")
 ax.set_xlabel("seconds")
+ax.set_yscale("log")
 ax.set_ylabel("best value so far")
 ax.legend()
 plt.show()
