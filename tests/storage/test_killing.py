@@ -28,9 +28,12 @@ def test_a_killed_run_loses_nothing_and_ends_with_the_same_bits(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1600)
-@pytest.mark.parametrize(("mode", "kills"), [("rows", 300), ("workers", 100), ("vectorized", 100), ("sample", 100)])
+@pytest.mark.parametrize(
+    ("mode", "kills"),
+    [("rows", 300), ("workers", 100), ("asynchronous", 100), ("vectorized", 100), ("sample", 100)],
+)
 def test_a_run_that_is_killed_hundreds_of_times(tmp_path, mode, kills):
     (counted,) = kill(tmp_path, mode, kills)
     assert counted["kills"] == kills
-    if mode != "workers":
+    if mode not in ("workers", "asynchronous"):
         assert counted["repeated"] <= kills
