@@ -18,11 +18,11 @@ def whole_number(name: str, given: Any, least: int) -> int:
 
 def real_number(name: str, given: Any, least: float, *, may_equal: bool) -> float:
     """``given`` as a float above (or at) ``least``."""
-    if isinstance(given, bool) or not isinstance(given, numbers.Real) or math.isnan(given):
+    if isinstance(given, bool) or not isinstance(given, numbers.Real) or given != given:  # NaN
         raise ValueError(f"{name} must be a number, got {given!r}")
     if given < least or (given == least and not may_equal):
         raise ValueError(f"{name} must be {'at least' if may_equal else 'greater than'} {least:g}, got {given!r}")
-    return float(given)
+    return float(given) if given < 1e300 else math.inf  # whole numbers may be too large for a float
 
 
 def has_nan(values: Floats) -> bool:

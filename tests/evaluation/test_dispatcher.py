@@ -125,11 +125,19 @@ def values(deliveries):
 
 def receive_all(dispatcher):
     got = {}
-    while dispatcher.in_hand:
+    while dispatcher.is_busy:
         some = values(dispatcher.receive())
         assert not set(some) & set(got)  # nothing twice
         got |= some
     return got
+
+
+def receive(dispatcher):
+    """What comes next; the dispatcher may say first that a slot is free."""
+    some = []
+    while dispatcher.is_busy and not some:
+        some = dispatcher.receive()
+    return some
 
 
 def failed(got):
@@ -351,7 +359,7 @@ def test_sixteen_points_or_two_for_every_slot_are_worth_their_attempts(slots, re
     engine = ByHand(*[lose_first] * (faults - 1), answer_first, slots=slots)
     dispatcher = Dispatcher(engine, retries)
     send(dispatcher, *[1] * 200)
-    assert len(dispatcher.receive()) == 1 + (faults - 1) // (retries + 1)
+    assert len(receive(dispatcher)) == 1 + (faults - 1) // (retries + 1)
     engine = ByHand(*[lose_first] * faults, slots=slots)
     dispatcher = Dispatcher(engine, retries)
     send(dispatcher, *[1] * 200)
@@ -360,11 +368,21 @@ def test_sixteen_points_or_two_for_every_slot_are_worth_their_attempts(slots, re
 
 
 def test_points_are_given_up_only_when_others_are_answered():
-    engine = ByHand(*[lose_first] * 10, answer_first, lose_first, slots=1)
+    engine = ByHand(*[lose_first] * 10, answer_first, lose_first, answer_first, slots=1)
     dispatcher = Dispatcher(engine, 0)
     send(dispatcher, *[1] * 12)
-    assert [delivery.number for delivery in dispatcher.receive()] == [10, *range(10)]  # the answer, then the verdicts
-    assert [delivery.number for delivery in dispatcher.receive()] == [11]  # nobody else is left to ask
+    assert [delivery.number for delivery in receive(dispatcher)] == [10, *range(10)]  # the answer, then the verdicts
+    assert [delivery.number for delivery in receive(dispatcher)] == [11]
+    assert engine.log[-2:] == [[11], [10]]  # nobody else was left to ask: one that was answered is asked once more
+
+
+def test_without_an_answer_the_last_points_are_not_blamed():
+    engine = ByHand(answer_first, *[lose_first] * 100, slots=1)
+    dispatcher = Dispatcher(engine, 0)
+    send(dispatcher, 1, 1, 1)
+    assert receive(dispatcher)[0].number == 0
+    with pytest.raises(EngineDown, match="32 times in a row"):
+        receive(dispatcher)
 
 
 def test_an_answer_in_between_is_a_new_beginning():
@@ -385,24 +403,32 @@ def test_executors_that_do_nothing_but_break_are_the_end():
         receive_all(dispatcher)
 
 
-def test_what_was_answered_together_with_the_last_fault_is_delivered_first():
-    """Nothing that is known is lost: it may be recorded."""
-
+def test_an_answer_that_comes_together_with_the_last_fault_saves_the_engine():
     def lose_and_answer(engine):
         first, second = (numbers[0] for numbers in engine.out.values())
         lose(first)(engine)
         answer(second)(engine)
 
-    engine = ByHand(*[lose_first] * 31, lose_and_answer, slots=2)
+    engine = ByHand(*[lose_first] * 31, lose_and_answer, *[answer_all] * 20, slots=2)
     dispatcher = Dispatcher(engine, 0)
     send(dispatcher, *[1] * 50)
-    got = {}
-    try:
-        while dispatcher.in_hand:
-            got |= values(dispatcher.receive())
-    except EngineDown:
-        pass
-    assert got == {32: 32.0}  # and no verdict on the others
+    got = receive_all(dispatcher)
+    assert len(got) == 50
+    assert got[32] == 32.0
+    assert len(failed(got)) == 32
+
+
+def test_what_was_answered_is_delivered_before_the_end_is_told():
+    def answer_one_and_break(engine):
+        answer(0)(engine)
+        for number in (1, 2):
+            engine.future_of(number).set_exception(BrokenExecutor("broken"))
+
+    dispatcher = Dispatcher(ByHand(answer_one_and_break, can_restart=False), 1)
+    send(dispatcher, 1, 1, 1)
+    assert values(dispatcher.receive()) == {0: 0.0}
+    with pytest.raises(EngineDown):
+        dispatcher.receive()
 
 
 # The function

@@ -174,7 +174,10 @@ def test_a_poison_point_has_its_own_attempts_and_no_more(retries, tmp_path):
     notes = tmp_path / "notes"
     assert_same(run(Faulty("_exit", marks(), notes), workers=2, retries=retries, timeout=60), serial_with_nan())
     # One point in a task: nobody else is evaluated again.
-    assert attempts_beyond_need(notes) == {mark: retries for mark in marks() if retries}
+    beyond = attempts_beyond_need(notes)
+    assert {mark: beyond.pop(mark, 0) for mark in marks()} == dict.fromkeys(marks(), retries)
+    assert set(beyond.values()) <= {1}  # others are asked once more where nobody else is left to show that all is well
+    assert len(beyond) <= 2
 
 
 @pytest.mark.parametrize("retries", [slow(0), 1, slow(3)])

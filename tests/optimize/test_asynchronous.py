@@ -47,6 +47,8 @@ class Clocked(Engine):
         return future
 
     def wait(self, pending, timeout):
+        if timeout == 0:
+            return set()
         self.clock, _, future, x = heapq.heappop(self._queue)
         while future.cancelled():
             self.clock, _, future, x = heapq.heappop(self._queue)

@@ -7,26 +7,37 @@ workers of other people's engines.
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from paoswarm.core.walled import Floats
 from paoswarm.evaluation.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
 from paoswarm.evaluation.portable import load
 
-_LOOK_AFTER_PARENT = 0.5  # seconds between two looks whether the parent still lives
+_LOOK = 0.5  # seconds between two looks whether the other one still lives
 # A new interpreter without work ends by itself after so many seconds, since its parent may never say goodbye; after
 # half of that the parent no longer relies on it.
 IDLE = 30.0
 _READY = "ready"
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from paoswarm.evaluation.child import main
+main()
+"""
 
 
 class Answered(NamedTuple):
@@ -46,6 +57,19 @@ class Lost(RuntimeError):
     """Points were not evaluated, because the process that had them is gone."""
 
 
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back an interrupt: what is started here must be known before it may be forgotten."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Child:
     """The parent's hold on a process that evaluates points, one request at a time.
 
@@ -61,8 +85,9 @@ class Child:
         self._process = process
         self.connection = connection
         self.deadline: float | None = None
+        self._request = 0  # its number comes back with the answer
         self._limit: float | None = None
-        self._is_ready = False
+        self._is_ready = self._is_gone = False
         self._used = time.monotonic()
 
     @classmethod
@@ -80,12 +105,10 @@ class Child:
     def of_new_interpreter(cls, blob: bytes, vectorized: bool) -> Child:
         """A child in an interpreter of its own."""
         ours, theirs = multiprocessing.Pipe()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         process = subprocess.Popen(
-            [sys.executable, "-c", "from paoswarm.evaluation.child import main; main()", str(theirs.fileno())],
+            [sys.executable, "-c", _START, str(theirs.fileno()), json.dumps(sys.path)],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
-            env=environment,
         )
         theirs.close()
         child = cls(process, ours)
@@ -104,7 +127,8 @@ class Child:
         self._used = time.monotonic()
         self.deadline = time.monotonic() + limit if limit is not None and self._is_ready else None
         with suppress(OSError):  # it is gone: `collect` says so
-            self.connection.send(x)
+            self._request += 1
+            self.connection.send((self._request, x))
 
     def collect(self) -> Answered | Unloadable | None:
         """The answer, if there is one; `Lost` if the process is gone; past the deadline it is ended."""
@@ -117,7 +141,12 @@ class Child:
                     return None
                 self.deadline = None
                 self._used = time.monotonic()
-                return message
+                if isinstance(message, Unloadable):
+                    return message
+                number, answered = message
+                if number != self._request:  # an answer to something else must never pass for this one
+                    raise EOFError
+                return answered
         except (OSError, EOFError):
             raise Lost(self._end()) from None
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -129,12 +158,19 @@ class Child:
 
     def call(self, x: Floats, limit: float | None) -> Answered | Unloadable:
         """`send`, and wait for the answer."""
-        self.send(x, limit)
-        while True:
-            self.connection.poll(0.5 if self.deadline is None else max(0.0, self.deadline - time.monotonic()))
-            answer = self.collect()
-            if answer is not None:
-                return answer
+        try:
+            self.send(x, limit)
+            while True:
+                left = _LOOK if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+                self.connection.poll(min(left, _LOOK))
+                answer = self.collect()
+                if answer is not None:
+                    return answer
+        except Lost:
+            raise
+        except BaseException:  # its answer would come when something else is asked
+            self.kill()
+            raise
 
     @property
     def is_fresh(self) -> bool:
@@ -144,20 +180,33 @@ class Child:
     @property
     def is_open(self) -> bool:
         """Whether it was not ended by its parent."""
-        return not self.connection.closed
+        return not self._is_gone
 
     @property
     def is_alive(self) -> bool:
         """Whether the process runs."""
+        if self._is_gone:
+            return False
         return self._process.poll() is None if isinstance(self._process, subprocess.Popen) else self._process.is_alive()
 
-    def kill(self) -> None:
-        """End the process and all that it has started."""
+    def strike(self) -> None:
+        """End the process and all that it has started, without waiting for it."""
         with suppress(ProcessLookupError, PermissionError, AttributeError):  # there are no groups on Windows
             os.killpg(self._process.pid, signal.SIGKILL)  # it leads one of its own
         self._process.kill()  # it may not have come that far
-        self._process.wait() if isinstance(self._process, subprocess.Popen) else self._process.join()
+
+    def kill(self) -> None:
+        """End the process and all that it has started."""
+        if self._is_gone:
+            return
+        self.strike()
+        self._is_gone = True
         self.connection.close()
+        if isinstance(self._process, subprocess.Popen):
+            self._process.wait()
+        else:
+            self._process.join()
+            self._process.close()
 
     def _end(self) -> str:
         """How it ended by itself, in words."""
@@ -200,6 +249,10 @@ def _serve(
     with suppress(OSError, AttributeError):  # a leader already; or on Windows
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    with suppress(AttributeError):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent was `uninterrupted`
+    random.seed()  # a copy of the parent's state would be the same in all children
+    np.random.seed()  # noqa: NPY002
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # may have children
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     if fun is None:
@@ -212,16 +265,18 @@ def _serve(
     with suppress(EOFError, OSError):
         connection.send(_READY)
         while connection.poll(idle):
-            x = connection.recv()
+            number, x = connection.recv()
             started = time.perf_counter()
             answers = call_portably(fun, x, vectorized)
-            connection.send(Answered(answers, time.perf_counter() - started))
+            connection.send((number, Answered(answers, time.perf_counter() - started)))
 
 
 def _end_with_parent(parent: int) -> None:
     """Watch, and end the whole group when the parent is gone, however that came about."""
-    while os.getppid() == parent:
-        time.sleep(_LOOK_AFTER_PARENT)
+    known = multiprocessing.parent_process()
+    is_direct = os.getppid() == parent  # not so with a fork server, or if the parent has died already
+    while os.getppid() == parent if is_direct else known is not None and known.is_alive():
+        time.sleep(_LOOK)
     with suppress(AttributeError):
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -3,8 +3,9 @@
 Points that were lost with their worker are tried again, one by one, since it is not known which of them did it. Where a
 dead worker takes a whole executor with it, everything that was out is sent to a new one; what is out when that one
 breaks as well is tried with nothing beside it. A point that ends its worker alone again and again has failed. But a
-fault of the engine is no verdict on a point: points are given up only when others are answered, and when nothing but
-faults comes back, that is `EngineDown`. All that was answered is delivered before.
+fault of the engine is no verdict on a point: points are given up only when others are answered. If there are no others,
+a point that was answered before is evaluated once more to see whether the engine works at all. When nothing but faults
+comes back, that is `EngineDown`. All that was answered is delivered before.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Parcel:
     losses: int = 0  # when it was alone with its worker
     breaks: int = 0  # of executors, with others beside it
     with_function: bool = False
+    is_probe: bool = False  # only to see whether the engine works
 
     @property
     def alone(self) -> bool:
@@ -58,13 +60,20 @@ class Dispatcher:
         self._retries = 0 if engine.tries_again else retries
         self._waiting: deque[Parcel] = deque()
         self._out: dict[Future[Any], Parcel] = {}
-        self._faults = 0  # since the last answer
+        self._faults, self._reason = 0, ""  # since the last answer
         self._doubtful: list[Delivery] = []  # points given up since then: it may have been the engine
+        self._good: Floats | None = None  # a point that was answered
         self._down: EngineDown | None = None  # to be said when all that was answered is delivered
+        self._takes_work = True
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to `receive`."""
+        return bool(self._waiting or self._out or self._doubtful or self._down)
 
     @property
     def in_hand(self) -> int:
-        """Parcels that were sent and not delivered."""
+        """Parcels that wait for a slot or have one."""
         return len(self._waiting) + len(self._out)
 
     @property
@@ -76,42 +85,56 @@ class Dispatcher:
         """Points ``(k, d)``; they leave when a slot is free and somebody calls `receive`."""
         self._waiting.append(Parcel(number, x))
 
+    def withdraw(self) -> None:
+        """Drop what has not been begun yet."""
+        self._waiting.clear()
+        if self._engine.slots is None:  # then everything has left
+            for future in [future for future in self._out if future.cancel()]:
+                del self._out[future]
+
     def give_up(self) -> None:
         """Drop everything: nobody wants the answers any more."""
-        self.withdraw()
-        self._engine.give_up(list(self._out))
-        self._out = {}
-
-    def withdraw(self) -> None:
-        """Drop what has not left yet."""
         self._waiting.clear()
+        self._engine.give_up(list(self._out))
+        self._out, self._doubtful = {}, []
 
     def receive(self, timeout: float | None = None) -> list[Delivery]:
-        """What has arrived, in the order of numbers; nothing only if time is up or nothing is in hand."""
-        delivered: list[Delivery] = []
-        if self._down is not None:
+        """What has arrived, in the order of numbers; nothing if time is up, or when a slot has become free."""
+        if self._is_over:
+            assert self._down is not None
             raise self._down
-        while not delivered and self.in_hand:
-            broken = self._fill()
-            done = self._wait(timeout) if self._out else set()
-            if not done and broken is None:
-                break
-            faults = self._faults
-            for future in sorted(done, key=lambda future: self._out[future].number):
-                parcel = self._out.pop(future)
-                if future.cancelled():  # the engine was restarted: no fault of the point's
-                    self._lose(parcel, CancelledError("the engine has cancelled it"), blame=False)
-                elif (error := future.exception()) is None:
-                    delivered += self._accept(parcel, future.result())
-                elif isinstance(error, BrokenExecutor):
-                    broken = error
-                    self._break(parcel, error)
-                else:
-                    self._lose(parcel, error)
-            if broken is not None:
-                self._replace(broken, counted=self._faults > faults)
-            delivered += self._verdicts(bool(delivered))
-        return delivered
+        if self._doubtful and not self.in_hand and self._down is None:
+            if self._good is None:
+                return self._verdicts()
+            self._waiting.append(Parcel(-1, self._good, is_probe=True))
+        broken = self._fill()
+        done = self._wait(timeout) if self._out else set()
+        delivered: list[Delivery] = []
+        faults = self._faults
+        known = done & self._out.keys()  # an interrupt may have come before we knew of one
+        for future in sorted(known, key=lambda future: self._out[future].number):
+            parcel = self._out.pop(future)
+            if future.cancelled():  # the engine was restarted: no fault of the point's
+                self._lose(parcel, CancelledError("the engine has cancelled it"), blame=False)
+            elif (error := future.exception()) is None:
+                delivered += self._accept(parcel, future.result())
+            elif isinstance(error, BrokenExecutor):
+                broken = error
+                self._break(parcel, error)
+            else:
+                self._lose(parcel, error)
+        if broken is not None:
+            self._replace(broken, counted=self._faults > faults)
+        self._look_at_faults()
+        if self._is_over and not delivered:
+            assert self._down is not None
+            raise self._down
+        return delivered + self._verdicts() if self._faults == 0 else delivered
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more can come: of an engine that only takes no more work, what has begun will."""
+        return self._down is not None and (self._takes_work or not self._out)
 
     def _wait(self, timeout: float | None) -> set[Future[Any]]:
         """What is done; people are told when nothing is for a long time: some engines wait for ever in silence."""
@@ -127,7 +150,7 @@ class Dispatcher:
     def _fill(self) -> BrokenExecutor | None:
         """Send what waits, as far as there is room; suspects go alone."""
         slots = self._engine.slots
-        while self._waiting:
+        while self._waiting and self._takes_work:
             parcel = self._waiting[0]
             room = 1 if parcel.alone or any(out.alone for out in self._out.values()) else slots
             if room is not None and len(self._out) >= max(1, room):
@@ -136,6 +159,9 @@ class Dispatcher:
                 future = self._engine.submit(parcel.x, with_function=parcel.with_function)
             except BrokenExecutor as error:
                 return error
+            except EngineDown as down:  # what has begun is waited for
+                self._down, self._takes_work = down, False
+                break
             self._out[future] = self._waiting.popleft()
         return None
 
@@ -152,16 +178,11 @@ class Dispatcher:
             return []
         assert isinstance(answer, Answered)
         self._faults = 0
-        return [Delivery(parcel.number, answer.answers, answer.seconds)]
+        self._good = parcel.x[:1]
+        return [] if parcel.is_probe else [Delivery(parcel.number, answer.answers, answer.seconds)]
 
-    def _verdicts(self, answered: bool) -> list[Delivery]:
-        """Points that are given up, once an answer has shown that the engine works; or the end of it."""
-        if self._down is not None:
-            if not answered:
-                raise self._down
-            return []  # first what was answered
-        if not answered and self.in_hand:
-            return []
+    def _verdicts(self) -> list[Delivery]:
+        """Points that are given up, once an answer has shown that the engine works."""
         verdicts, self._doubtful = self._doubtful, []
         return verdicts
 
@@ -174,7 +195,10 @@ class Dispatcher:
 
     def _take_apart(self, parcel: Parcel, breaks: int = 0) -> None:
         """Send the points one by one: the guilty one is not known."""
-        parts = [Parcel(parcel.number + i, row[None], breaks=breaks) for i, row in enumerate(parcel.x)]
+        parts = [
+            Parcel(parcel.number + i, row[None], breaks=breaks, is_probe=parcel.is_probe)
+            for i, row in enumerate(parcel.x)
+        ]
         self._waiting.extendleft(reversed(parts))
 
     def _lose(self, parcel: Parcel, error: BaseException, blame: bool = True) -> None:
@@ -189,7 +213,7 @@ class Dispatcher:
             self._take_apart(parcel)
             return
         parcel.losses += blame
-        if parcel.losses <= self._retries:
+        if parcel.losses <= self._retries or parcel.is_probe:
             self._waiting.appendleft(parcel)
         else:
             self._doubtful.append(Delivery(parcel.number, [killed(reason, parcel.losses)], 0.0))
@@ -202,7 +226,12 @@ class Dispatcher:
                 self._break(parcel, broken)
         if not counted:
             self._fault(str(broken))
-        if not self._engine.restart():
+        try:
+            restarted = self._engine.restart()
+        except Exception as error:
+            self._down = EngineDown(f"a worker process died, and a new executor could not be made: {error!r}")
+            return
+        if not restarted:
             self._down = EngineDown(
                 f"a worker process died and took the executor with it ({broken}); give workers a function that makes "
                 "a new one, for example workers=lambda: ProcessPoolExecutor(4), and the run survives"
@@ -210,11 +239,15 @@ class Dispatcher:
 
     def _fault(self, reason: str) -> None:
         self._faults += 1
+        self._reason = reason
+
+    def _look_at_faults(self) -> None:
+        """Whether they are too many without an answer in between; each point may cost as many as it has attempts."""
         points = max(_POINTS_IN_A_ROW, 2 * (self._engine.slots or 1))
-        if self._faults >= points * (self._retries + 2):  # each point may cost so many
+        if self._faults >= points * (self._retries + 2):
             self._down = EngineDown(
                 f"{self._faults} times in a row points were lost with their workers and nothing came back; the last "
-                f"time: {reason}"
+                f"time: {self._reason}"
             )
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -36,7 +37,8 @@ from paoswarm.evaluation.calls import (
     sort_out,
 )
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.engines import Here, open_engine
+from paoswarm.evaluation.engines import EngineDown, Here
+from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.stream import Stream
 from paoswarm.evaluation.worker import Patience
 from paoswarm.storage.journal import Journal
@@ -44,6 +46,9 @@ from paoswarm.storage.journal import Journal
 _REMEMBERED = 10  # failures kept with their message
 _TASK = 0.05  # seconds of work that are worth the journey: cheap points travel together
 _WASTED = 5.0  # seconds lost by sending points that would have been evaluated sooner here, and somebody should know
+
+
+End = KeyboardInterrupt | EngineDown | None  # what has ended evaluation before its time
 
 
 class Failure(NamedTuple):
@@ -75,6 +80,7 @@ class Calling(NamedTuple):
     def patience(self) -> Patience:
         """What is done for a point, checked."""
         limit = None if self.timeout is None else real_number("timeout", self.timeout, 0.0, may_equal=False)
+        limit = None if limit == math.inf else limit
         return Patience(limit, whole_number("retries", self.retries, 0))
 
 
@@ -136,13 +142,13 @@ class Evaluator:
 
     def __call__(self, x: Floats) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""
-        values, interrupted = self.until(None, x)
-        if interrupted:
-            raise KeyboardInterrupt
+        values, end = self.until(None, x)
+        if end is not None:
+            raise end
         return values
 
-    def until(self, deadline: float | None, x: Floats) -> tuple[Floats, bool]:
-        """Values of as many rows as time allows, and whether an interrupt came; what was evaluated is kept.
+    def until(self, deadline: float | None, x: Floats) -> tuple[Floats, End]:
+        """Values of as many rows as time allows, and what has ended it: an interrupt, or workers that are gone.
 
         Points that are being evaluated, those of one vectorised call and those given to a map-like cannot be cut short.
         """
@@ -153,13 +159,14 @@ class Evaluator:
         m, d = x.shape
         cuts = [] if self._called else [1, 2] if m - 1 == d else [1]
         self._called = True
-        parts, values, interrupted = [part for part in np.split(x, cuts) if len(part)], [], False
+        parts, values = [part for part in np.split(x, cuts) if len(part)], []
+        end: End = None
         for part in parts:
-            some, interrupted = self._values(part, deadline)
+            some, end = self._values(part, deadline)
             values.append(some)
-            if interrupted:
+            if end is not None:
                 break
-        return np.concatenate(values), interrupted
+        return np.concatenate(values), end
 
     def stream(self, journal: Journal | None) -> Stream:
         """Points one at a time instead of batches."""
@@ -170,15 +177,18 @@ class Evaluator:
         return Stream(self, self._dispatcher, journal)
 
     def note(self, x: Floats, answer: float | Failed) -> float:
-        """The value of one answer: the very first must be of the right form, and failures are counted."""
+        """The value of one answer; failures are counted."""
         if self.count is not None:
             self.count(1)
-        self._check_form(x, answer)
-        self._checked = True
         if not isinstance(answer, Failed) and not math.isnan(answer):
             return answer
         self._fail(x, answer if isinstance(answer, Failed) else Failed(NAN))
         return math.nan
+
+    def check_form(self, x: Floats, answer: float | Failed) -> None:
+        """The very first answer of a stream must be a number."""
+        self._check_form(x, answer)
+        self._checked = True
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
@@ -212,17 +222,17 @@ class Evaluator:
                 stacklevel=3,
             )
 
-    def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, bool]:
-        answers, interrupted = self._answers(x, deadline)
+    def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, End]:
+        answers, end = self._answers(x, deadline)
         values, failed = sort_out(answers)
         self._count(x, failed)
         self._trust(x)
-        return values, interrupted
+        return values, end
 
     def _answers(
         self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
-    ) -> tuple[Answers, bool]:
-        """What the function says of as many rows as time allows, and whether an interrupt came.
+    ) -> tuple[Answers, End]:
+        """What the function says of as many rows as time allows, and what has ended it.
 
         ``finished(first, answers)`` is told of consecutive rows as soon as they are known: of one row at a time, of
         what a worker has done, or of what a map-like gives out.
@@ -230,7 +240,7 @@ class Evaluator:
         if self.count is not None:
             finished = self._counting(self.count, finished)
         if self._dispatcher is not None:
-            return self._answers_of_workers(self._dispatcher, x, deadline, finished), False
+            return self._answers_of_workers(self._dispatcher, x, deadline, finished)
         if self._map is not None:
             answers: Any = []
             for answer in self._map(Row(self._fun, self._vectorized).evaluate, list(x.copy())):
@@ -239,13 +249,14 @@ class Evaluator:
                     finished(len(answers) - 1, [answer])
             if len(answers) != len(x):
                 raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one each")
-            return answers, False
+            return answers, None
         if not self._vectorized:
-            return call_rows(self._fun, x, deadline, finished)
+            answers, interrupted = call_rows(self._fun, x, deadline, finished)
+            return answers, KeyboardInterrupt() if interrupted else None
         answers = call_vectorized(self._fun, x)
         if finished is not None:
             finished(0, answers)
-        return answers, False
+        return answers, None
 
     @staticmethod
     def _counting(
@@ -264,18 +275,16 @@ class Evaluator:
         x: Floats,
         deadline: float | None,
         finished: Callable[[int, Answers], None] | None,
-    ) -> Answers:
+    ) -> tuple[Answers, End]:
         size = self._task_size(len(x), workers.slots)
         for first in range(0, len(x), size):
             workers.send(first, x[first : first + size])
         answers: list[Any] = [None] * len(x)
+        end: End = None
         is_warm, began, before = self._n_sent > 0, time.monotonic(), self._seconds
-        while workers.in_hand:
-            late = deadline is not None and time.monotonic() >= deadline and answers[0] is not None
-            if late:
-                workers.withdraw()  # what is being evaluated is waited for
-            left = None if deadline is None or late else max(0.0, deadline - time.monotonic())
-            for first, some, seconds in workers.receive(left):
+
+        def collect(timeout: float | None) -> None:
+            for first, some, seconds in workers.receive(timeout):
                 self._seconds += seconds
                 self._n_sent += len(some)
                 answers[first : first + len(some)] = some
@@ -283,11 +292,27 @@ class Evaluator:
                     self._check_form(x[0], some[0])
                 if finished is not None:
                     finished(first, some)
+
+        try:
+            while workers.is_busy:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    left = None  # what is being evaluated is waited for
+                    if answers[0] is not None:
+                        workers.withdraw()
+                        if not workers.is_busy:
+                            break
+                collect(left)
+        except (KeyboardInterrupt, EngineDown) as error:
+            end = error
+            with suppress(KeyboardInterrupt, EngineDown):  # what has come in meanwhile
+                collect(0.0)
+            workers.give_up()
         if is_warm:
             self._waited += time.monotonic() - began
             self._worked += self._seconds - before
         known = [answer is not None for answer in answers]
-        return answers if all(known) else answers[: known.index(False)]
+        return (answers if all(known) else answers[: known.index(False)]), end
 
     def _task_size(self, m: int, slots: int | None) -> int:
         """Points that travel together: as many as are worth the journey, but so that every worker has something."""

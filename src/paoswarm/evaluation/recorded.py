@@ -6,7 +6,7 @@ import numpy as np
 
 from paoswarm.core.walled import Floats
 from paoswarm.evaluation.calls import Answers, Failed, Objective, sort_out
-from paoswarm.evaluation.evaluator import Calling, Evaluator
+from paoswarm.evaluation.evaluator import Calling, End, Evaluator
 from paoswarm.storage.journal import Journal
 
 
@@ -35,14 +35,14 @@ class RecordedEvaluator(Evaluator):
         again.__cause__ = error.__cause__
         return again
 
-    def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, bool]:
+    def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, End]:
         values, known, reasons = self._journal.recall(x)
         failed = {row: Failed(why) for row, why in reasons.items()}
         missing = np.flatnonzero(~known)
         if self.count is not None:
             self.count(len(x) - len(missing))
         self.replayed = len(missing) == 0
-        interrupted = False
+        end: End = None
         doubtful: list[tuple[int, Answers]] = []
 
         def keep(first: int, answers: Answers) -> None:
@@ -61,7 +61,7 @@ class RecordedEvaluator(Evaluator):
             failed.update({int(rows[row]): why for row, why in wrong.items()})
 
         if len(missing):
-            interrupted = self._answers(x[missing], deadline, keep)[1]
+            end = self._answers(x[missing], deadline, keep)[1]
             for first, answers in doubtful:
                 if not known[missing].any() and (len(missing) > 1 or not self._journal.resumed):
                     self._count(x[missing[first:]], sort_out(answers)[1])  # raises
@@ -69,4 +69,4 @@ class RecordedEvaluator(Evaluator):
             self._trust(x[missing])
         done = len(x) if known.all() else int(np.argmin(known))  # what comes after a gap is recorded, but not used yet
         self._count(x, {row: why for row, why in failed.items() if row < done})
-        return values[:done], interrupted
+        return values[:done], end

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from paoswarm.core.walled import Floats
 from paoswarm.evaluation.calls import NAN, Failed
-from paoswarm.evaluation.dispatch import Dispatcher
+from paoswarm.evaluation.dispatch import Delivery, Dispatcher
+from paoswarm.evaluation.engines import EngineDown
 from paoswarm.storage.journal import Journal
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ class Stream:
         self._x: dict[int, Floats] = {}  # what was sent and has not arrived
         self._sent = 0
         self._recorded = [] if journal is None else journal.completions()[::-1]  # the next one last
+        self._delivered: list[Delivery] = []  # not recorded yet
+        self._arrived: deque[tuple[int, float | Failed]] = deque()  # recorded, and not given out yet
         self._held: list[int] = []  # sent while recorded values were given out: they leave when these are used up
 
     @property
@@ -61,6 +66,8 @@ class Stream:
         """How many more points may be sent: as many as workers are idle, or as were sent at this moment before."""
         if self._recorded:
             return self._recorded[-1].asked - self._sent
+        if self._arrived:  # first things first: the record says that they came before
+            return 0
         slots = self._dispatcher.slots
         return math.inf if slots is None else slots - self._dispatcher.in_hand - len(self._held)
 
@@ -70,7 +77,11 @@ class Stream:
         return len(self._x)
 
     def close(self) -> None:
-        """Points come in batches again; what is still being evaluated is given up."""
+        """Points come in batches again; what has arrived is recorded, what is still being evaluated is given up."""
+        with suppress(KeyboardInterrupt, EngineDown):
+            if not self._recorded and not self._held and self._dispatcher.is_busy:
+                self._delivered += self._dispatcher.receive(0.0)
+        self._record()
         self._dispatcher.give_up()
         if self._journal is not None:
             self._journal.go_on_after(self._sent)
@@ -86,24 +97,33 @@ class Stream:
         else:
             self._dispatcher.send(number, x[None])
 
-    def receive(self, deadline: float | None) -> list[Arrived]:
-        """What has arrived, one at least unless it is late or nothing is in hand."""
+    def receive(self, deadline: float | None) -> Arrived | None:
+        """The next value to arrive; None if it is late, or if there is room for another point."""
         self._evaluator.replayed = bool(self._recorded)
         if self._recorded:
             known = self._recorded.pop()
             self._held.remove(known.number)
-            answer = known.value if known.why is None else Failed(known.why)
-            return [Arrived(known.number, self._evaluator.note(self._x.pop(known.number), answer))]
-        for number in self._held:
-            self._dispatcher.send(number, self._x[number][None])
-        self._held = []
-        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-        arrived = []
-        for number, answers, _ in self._dispatcher.receive(timeout):
-            x = self._x.pop(number)
-            value = self._evaluator.note(x, answers[0])  # raises where the form is wrong, before that is recorded
+            return self._give_out(known.number, known.value if known.why is None else Failed(known.why))
+        if not self._arrived:
+            for number in self._held:
+                self._dispatcher.send(number, self._x[number][None])
+            self._held = []
+            left = None if deadline is None else deadline - time.monotonic()
+            self._delivered += self._dispatcher.receive(None if left is not None and left <= 0 else left)
+            self._record()
+        return self._give_out(*self._arrived.popleft()) if self._arrived else None
+
+    def _record(self) -> None:
+        """Everything is recorded at once, though it is given out one by one; an interrupt may come in between."""
+        while self._delivered:
+            number, answers, _ = self._delivered.pop(0)
+            answer, x = answers[0], self._x[number]
+            self._evaluator.check_form(x, answer)
             if self._journal is not None:
-                why = answers[0].reason if isinstance(answers[0], Failed) else NAN
-                self._journal.complete(number, self._sent, x, value, why if math.isnan(value) else None)
-            arrived.append(Arrived(number, value))
-        return arrived
+                why = answer.reason if isinstance(answer, Failed) else NAN if math.isnan(answer) else None
+                value = math.nan if isinstance(answer, Failed) else answer
+                self._journal.complete(number, self._sent, x, value, why)
+            self._arrived.append((number, answer))
+
+    def _give_out(self, number: int, answer: float | Failed) -> Arrived:
+        return Arrived(number, self._evaluator.note(self._x.pop(number), answer))

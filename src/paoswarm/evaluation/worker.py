@@ -68,10 +68,14 @@ class _Kept:
         assert self.blob is not None
         me = os.getpid(), threading.get_ident()
         child = self._children.get(me)
+        if self.is_closed:
+            raise Lost("the run has ended")
         if child is None or not child.is_fresh:
             if child is not None:
                 child.kill()
             child = self._children[me] = Child.of_new_interpreter(self.blob, vectorized)
+            if self.is_closed:  # meanwhile
+                child.kill()
         return child
 
     def close(self) -> None:
@@ -83,6 +87,8 @@ class _Kept:
 
 _kept: OrderedDict[str, _Kept] = OrderedDict()
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):  # another thread may hold it at that moment
+    os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
 
 
 def keep(key: str, fun: Objective | None, blob: bytes | None) -> None:
@@ -94,8 +100,9 @@ def keep(key: str, fun: Objective | None, blob: bytes | None) -> None:
             _kept[key].blob = blob
         _kept.move_to_end(key)
         idle = [other for other, kept in _kept.items() if not (kept.is_ours or kept.users or other == key)]
-        for other in idle[: max(0, len(_kept) - _REMEMBERED)]:
-            _kept.pop(other).close()
+        old = [_kept.pop(other) for other in idle[: max(0, len(_kept) - _REMEMBERED)]]
+    for kept in old:
+        kept.close()
 
 
 def forget(key: str) -> None:

@@ -40,39 +40,44 @@ def solve_asynchronously(
             RuntimeWarning,
             stacklevel=3,
         )
+    stale, last = 0, optimizer.swarm
+    status = None if last is None else _reached(optimizer, limits, stale)  # a run that is continued
     swarm = SteadySwarm(optimizer)
-    status: Status | None = None
     why = ""
-    stale, last = 0, None
     try:
         while status is None:
             late = limits.deadline is not None and optimizer.nfev > 0 and time.monotonic() >= limits.deadline
-            while not late and stream.room > 0 and (budget is None or swarm.n_asked < budget):
+            spent = budget is not None and swarm.n_asked >= budget
+            while stream.room > 0 and (stream.is_replaying or not (late or spent)):
                 job = swarm.ask(limits.progress(swarm.generations, optimizer.nfev))
                 if job is None:
                     break
                 stream.send(*job)
+                spent = budget is not None and swarm.n_asked >= budget
             if stream.in_hand == 0:
-                after_generation(optimizer, None)  # an incomplete one
-                status = Status.TIME if late else Status.MAXFEV
-            for number, value in stream.receive(None if late else limits.deadline):
-                swarm.tell(number, value)
-                if stream.is_replaying:  # what was recorded earlier takes no time of this call
-                    limits = limits.restarted()
-                if limits.is_hit(_of(optimizer)):
-                    status = Status.TARGET
-                if optimizer.nfev == boundary:
-                    boundary += size
-                    now = _of(optimizer)
-                    if now.global_value == np.inf:
-                        raise explain_failure()
-                    stale, last = (0 if improved(now, last) else stale + 1), now
-                    spread = optimizer.spread
-                    wish = after_generation(optimizer, spread)
-                    reached = limits.reached(now, spread, optimizer.nit, optimizer.nfev, np.asarray(stale))
-                    status = wish if reached is None else Status(int(reached))
-                if status is not None:
-                    break
+                status = Status.TIME
+                break
+            arrived = stream.receive(limits.deadline)
+            if arrived is None:
+                continue
+            swarm.tell(*arrived)
+            if stream.is_replaying:  # what was recorded earlier takes no time of this call
+                limits = limits.restarted()
+            if optimizer.nfev == boundary:
+                boundary += size
+                now = _of(optimizer)
+                if now.global_value == np.inf:
+                    raise explain_failure()
+                stale, last = (0 if improved(now, last) else stale + 1), now
+                wish = after_generation(optimizer, optimizer.spread)
+                status = _reached(optimizer, limits, stale) or wish
+            elif limits.is_hit(_of(optimizer)):
+                status = Status.TARGET
+            elif budget is not None and optimizer.nfev >= budget:
+                status = Status.MAXFEV
+        if status in (Status.TIME, Status.MAXFEV) and optimizer.nfev not in (0, boundary - size):
+            optimizer.nit += 1  # a generation that is not complete
+            after_generation(optimizer, None)
     except (KeyboardInterrupt, EngineDown) as error:
         if _of(optimizer).global_value == np.inf:
             raise
@@ -80,6 +85,13 @@ def solve_asynchronously(
     if _of(optimizer).global_value == np.inf:
         raise explain_failure()
     return Ends(np.asarray(status), np.asarray(optimizer.nit), np.asarray(optimizer.nfev), limits.deadline, why)
+
+
+def _reached(optimizer: Optimizer, limits: Limits, stale: int) -> Status | None:
+    """The limit that holds now, if any but the clock: what is being evaluated when time is up is waited for."""
+    timeless = limits._replace(deadline=None)
+    reached = timeless.reached(_of(optimizer), optimizer.spread, optimizer.nit, optimizer.nfev, np.asarray(stale))
+    return None if reached is None else Status(int(reached))
 
 
 def _of(optimizer: Optimizer) -> Swarm:

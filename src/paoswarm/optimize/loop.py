@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.log import logger
@@ -39,6 +39,7 @@ def solve(
     """
     status, nit, nfev = (np.zeros(optimizer.batch, dtype=np.int64) for _ in range(3))
     stale: Any = np.zeros(optimizer.batch, dtype=np.int64)
+    why = ""
     active: NDArray[np.bool_] | None = None  # a mask only once some runs have ended
     last: Swarm | None = None  # the generation before
     started = optimizer.swarm is not None  # a run that is continued may have reached its limits already
@@ -57,7 +58,8 @@ def solve(
             spread = optimizer.spread if limits.tol > 0 else None
             reached = limits.reached(swarm, spread, done - outcome.is_late, optimizer.nfev, stale)
             wish = after_generation(optimizer, spread) if outcome.moved else None
-            wish = Status.INTERRUPTED if outcome.interrupted else wish
+            if outcome.end is not None:
+                wish, why = crashed(outcome.end)
             if reached is None and wish is None:
                 continue
             going = status == 0
@@ -66,7 +68,7 @@ def solve(
                     status = np.where(status == 0, reason, status)
             nit, nfev = np.where(going, done, nit), np.where(going, optimizer.nfev, nfev)
             if status.all():
-                return Ends(status, nit, nfev, limits.deadline)
+                return Ends(status, nit, nfev, limits.deadline, why)
             active = status == 0
     except (KeyboardInterrupt, EngineDown) as error:
         if optimizer.swarm is None:
@@ -95,10 +97,10 @@ def improved(swarm: Swarm, last: Swarm | None) -> Any:
 
 
 class _Outcome(NamedTuple):
-    """Whether a generation was told, whether an interrupt came, and whether time was up before it was complete."""
+    """Whether a generation was told, what has ended it, and whether time was up before it was complete."""
 
     moved: bool
-    interrupted: bool = False
+    end: End = None
     is_late: bool = False
 
 
@@ -110,17 +112,18 @@ def _generation(
     m, d = x.shape[-2:]
     k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
-    interrupted = is_late = False
+    end: End = None
+    is_late = False
     if optimizer.batch:
         values = evaluate(rows.reshape(-1, d)).reshape(rows.shape[:-1])
     else:  # a single run may stop between two points
-        values, interrupted = evaluate.until(limits.deadline, rows)
-        is_late, k = len(values) < k and not interrupted, len(values)
+        values, end = evaluate.until(limits.deadline, rows)
+        is_late, k = len(values) < k and end is None, len(values)
         if k == 0 and optimizer.swarm is not None:
-            return _Outcome(moved=False, interrupted=interrupted)
+            return _Outcome(moved=False, end=end)
     if optimizer.swarm is None and not optimizer.knows_a_value and not (values < np.inf).any():
-        if interrupted:  # nothing is known yet
-            raise KeyboardInterrupt
+        if end is not None:  # nothing is known yet
+            raise end
         raise evaluate.explain_total_failure()
     if k == m and active is None:
         optimizer.take(values)
@@ -128,4 +131,4 @@ def _generation(
         f = np.full((*optimizer.batch, m), np.nan)
         f[(..., slice(k)) if active is None else (active, slice(k))] = values
         optimizer.take(f, k, active)
-    return _Outcome(moved=True, interrupted=interrupted, is_late=is_late)
+    return _Outcome(moved=True, end=end, is_late=is_late)

@@ -175,6 +175,8 @@ def minimize(
         reevaluate=reevaluate,
         rng=rng,
     )
+    if not isinstance(asynchronous, bool | np.bool_):
+        raise TypeError(f"asynchronous must be True or False, got {asynchronous!r}")
     if asynchronous and not optimizer.method.moves_singly:
         raise ValueError(f"{type(method).__name__} learns by generations: it cannot be asynchronous")
     wanted = limits = limits.starting_with(optimizer.n_to_start)

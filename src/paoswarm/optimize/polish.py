@@ -9,6 +9,7 @@ from scipy.optimize import Bounds
 from scipy.optimize import minimize as scipy_minimize
 
 from paoswarm.core.walled import Floats
+from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.problem import Box
 
@@ -41,6 +42,6 @@ def polish(
     try:
         with np.errstate(all="ignore"):  # a failed point makes its finite differences infinite
             scipy_minimize(counted, x, method="L-BFGS-B", bounds=Bounds(*box))
-    except (_BudgetSpent, KeyboardInterrupt):
+    except (_BudgetSpent, KeyboardInterrupt, EngineDown):
         pass  # the best so far is what is wanted
     return best_x, best_fun, spent, failed

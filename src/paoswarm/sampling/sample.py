@@ -136,9 +136,9 @@ def sample(
         evaluate.count = bar.count if progress else None
 
         def measure(x: Floats) -> Floats:
-            values, interrupted = evaluate.until(None, x)
-            if interrupted:
-                raise Interrupted(len(values))
+            values, end = evaluate.until(None, x)
+            if end is not None:
+                raise Interrupted(len(values), str(end))
             return values
 
         target = Target(measure, law, budget)
@@ -163,10 +163,11 @@ def sample(
         except NothingFound as error:
             why = f"; the first failed {evaluate.first_failure()}" if evaluate.failures else ""
             raise ValueError(f"{error}{why}") from evaluate.explain_total_failure().__cause__
-        except (KeyboardInterrupt, EngineDown) as error:
+        except KeyboardInterrupt as error:
+            why = getattr(error, "why", "")  # the workers do not answer any more
             if not np.isfinite(pool.log_weight(1.0)).any():
-                raise
-            posterior = _from_pool(target, pool, str(error) or "interrupted")
+                raise (EngineDown(why) if why else error) from None
+            posterior = _from_pool(target, pool, why or "interrupted")
         if journal is not None:
             message = posterior.message or "the posterior is complete"
             journal.end(posterior.method, message, final=posterior.method != "interrupted")

@@ -18,11 +18,11 @@ class BudgetSpent(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt came after ``n_done`` of the points were evaluated."""
+    """An interrupt came after ``n_done`` of the points were evaluated; or the workers failed, and ``why``."""
 
-    def __init__(self, n_done: int) -> None:
+    def __init__(self, n_done: int, why: str = "") -> None:
         super().__init__()
-        self.n_done = n_done
+        self.n_done, self.why = n_done, why
 
 
 class Target:

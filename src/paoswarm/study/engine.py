@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from typing import Any
 
-from paoswarm.evaluation.engines import end, is_client, is_executor
+from paoswarm.evaluation.executors import end, is_client, is_executor, make_one
 from paoswarm.optimize.progress import load_tqdm
 from paoswarm.study.cells import Cell, Runs
 from paoswarm.study.results import Key
@@ -81,7 +81,7 @@ def _open(workers: Any, cells: list[Cell]) -> tuple[Any, bool]:
         return ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker), True
     if is_client(workers):
         return workers.get_executor(pure=False), False
-    return (workers, False) if is_executor(workers) else (workers(), True)
+    return (workers, False) if is_executor(workers) else (make_one(workers), True)
 
 
 def _check_portable(cells: list[Cell]) -> None:

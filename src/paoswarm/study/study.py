@@ -12,7 +12,7 @@ import numpy as np
 
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import whole_number
-from paoswarm.evaluation.engines import is_client, is_executor, makes_executor
+from paoswarm.evaluation.executors import is_client, is_executor, makes_executor
 from paoswarm.optimize.initial import DESIGNS, design_name
 from paoswarm.study import engine
 from paoswarm.study.adapters import Adapter
