@@ -62,7 +62,8 @@ def test_workers_that_die_later_end_the_run_with_the_best_so_far(tmp_path, worke
     assert not result.success
     assert result.message.startswith("The workers do not answer any more")
     assert "times in a row" in result.message
-    assert (result.nit, result.nfev) == (2, 83)  # what was answered counts
+    assert result.nit == 2
+    assert 80 < result.nfev <= 83  # what was answered counts, up to the first point that was not
     assert result.fun == float(value(result.x)) <= serial(**MANY).history.best[1]
     assert result.n_failed == 0
 

@@ -147,8 +147,9 @@ def test_loky_gives_the_same_result(vectorized, timeout):
         return value(x) + shift
 
     settings = {"vectorized": vectorized, "timeout": timeout}
-    for workers in (partial(loky.get_reusable_executor, 2), loky.get_reusable_executor(2)):
-        assert_same(run(fun, workers=workers, **settings), serial())
+    reusable = partial(loky.get_reusable_executor, 2)
+    assert_same(run(fun, workers=reusable, **settings), serial())
+    assert_same(run(fun, workers=reusable(), **settings), serial())
     loky.get_reusable_executor(2).shutdown(kill_workers=True)
 
 
