@@ -123,6 +123,8 @@ class Dask(Foreign):
 
     def _count_slots(self) -> int:
         """Threads of all workers at present, or as many as an adaptive cluster may start."""
+        if self._client.status != "running":  # `submit` will say so
+            return 1
         adaptive = getattr(getattr(self._client, "cluster", None), "_adaptive", None)
         most = getattr(adaptive, "maximum", 0)
         return max(sum(self._client.nthreads().values()), int(most) if 0 < most < 10_000 else 0)
