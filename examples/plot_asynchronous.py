@@ -7,7 +7,6 @@ sometimes it hangs. Sixteen workers evaluate a swarm, once in generations and on
 moves as soon as its own value is there.
 """
 
-import logging
 import os
 import time
 import warnings
@@ -20,7 +19,6 @@ import paoswarm as ps
 
 optimum = np.array([1.0, -2.0, 0.5, 2.5])
 bounds = [(-5.0, 5.0)] * 4
-logging.getLogger("paoswarm").setLevel(logging.CRITICAL)
 
 
 class Simulator:
