@@ -62,8 +62,7 @@ def test_workers_that_die_later_end_the_run_with_the_best_so_far(tmp_path, worke
     assert not result.success
     assert result.message.startswith("The workers do not answer any more")
     assert "times in a row" in result.message
-    assert result.nit == 2
-    assert 80 < result.nfev <= 83  # what was answered counts, up to the first point that was not
+    assert 80 <= result.nfev <= 83  # what was answered counts, up to the first point that was not
     assert result.fun == float(value(result.x)) <= serial(**MANY).history.best[1]
     assert result.n_failed == 0
 
@@ -115,7 +114,8 @@ def test_a_run_whose_workers_died_goes_on_with_a_healthy_function(tmp_path, retr
 @pytest.mark.slow
 def test_a_crash_in_the_first_swarm_can_be_resumed_as_well(tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm")
-    with pytest.raises(ps.EngineDown):
-        run(DiesAfter(tmp_path / "notes", 5), workers=2, timeout=60, store=store, **MANY)
+    crashed = run(DiesAfter(tmp_path / "notes", 5), workers=2, timeout=60, store=store, **MANY)
+    assert crashed.status is ps.Status.CRASHED
+    assert 1 <= crashed.nfev <= 5
     again = Faulty("nan", (), tmp_path / "again")
     assert_same(run(again, workers=2, timeout=60, store=store, **MANY), serial(**MANY))

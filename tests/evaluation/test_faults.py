@@ -250,6 +250,8 @@ def test_a_pool_that_is_broken_from_outside_is_replaced(tmp_path):
 def test_executors_lose_nothing_when_workers_are_killed_from_outside(tmp_path, kind, timeout, whom):
     if kind == "threads" and (timeout, whom) != (60, "me"):
         pytest.skip("that would kill the tests")
+    if kind == "fork" and any("Dask" in thread.name for thread in threading.enumerate()):
+        pytest.skip("Dask has left threads in this process, and a pool that forks among threads may hang")
     seen = _points_of_the_undisturbed_run()
     innocent = Innocent(tmp_path, [seen[0], seen[3], seen[20]], whom)
     with Killer(innocent) as killer:

@@ -87,7 +87,7 @@ class Foreign(Engine):
         """A new executor, where we were told how to make one."""
         if self._make is None:
             return False
-        end(self._executor)
+        end(self._executor, wait=True)  # its threads must be gone before a new one may fork
         self._executor = make_one(self._make)
         return True
 
@@ -191,10 +191,13 @@ def makes_executor(workers: Any) -> bool:
     return all(p.default is not p.empty or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def end(executor: Any) -> None:
+def end(executor: Any, wait: bool = False) -> None:
     """End an executor at once: evaluations that may take hours are not waited for."""
     processes = list((getattr(executor, "_processes", None) or {}).values())
+    thread = getattr(executor, "_executor_manager_thread", None)
     known = inspect.signature(executor.shutdown).parameters
     executor.shutdown(wait=False, **{name: True for name in ("cancel_futures", "kill_workers") if name in known})
     for process in processes:
         process.terminate()
+    if wait and thread is not None:
+        thread.join(10.0)
