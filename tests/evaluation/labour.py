@@ -1,5 +1,6 @@
 """What the workers are given to do here, whom they leave behind, and the comparison of runs."""
 
+import contextlib
 import faulthandler
 import os
 import resource
@@ -186,7 +187,8 @@ class Killer(threading.Thread):
             for path in Path(self.innocent.folder).glob("*0x*"):
                 whom = notes_in(path)[done.get(path, 0) : self.innocent.times]
                 for pid in whom:
-                    os.kill(int(pid), signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # gone with the pool that another has broken
+                        os.kill(int(pid), signal.SIGKILL)
                     self.killed += 1
                 done[path] = done.get(path, 0) + len(whom)
 

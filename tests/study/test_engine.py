@@ -226,7 +226,7 @@ problems = ["sphere", "ackley", "rastrigin"]
 dims = [2, 5]
 runs = 5
 population = 40
-generations = 100
+generations = 400
 [methods.PAO]
 [methods.SADE]
 [methods.DE]

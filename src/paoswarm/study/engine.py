@@ -59,10 +59,12 @@ def _run(cells: list[Cell], store: Store, descriptions: dict[Key, Any], workers:
     executor, is_ours = _open(workers, cells)
     tasks: dict[Any, Cell] = {}
     try:
-        tasks |= {executor.submit(_attempt, cell): cell for cell in cells}
+        tasks |= {executor.submit(_attempt_elsewhere, cell): cell for cell in cells}
         for task in as_completed(tasks):
-            key = tasks[task].key
-            store.write(key, descriptions[key], task.result())
+            key, found = tasks[task].key, task.result()
+            if isinstance(found, str):
+                raise CellFailed(found)
+            store.write(key, descriptions[key], found)
             yield key
     except BrokenExecutor as error:
         raise CellFailed("a worker process died; what is finished is kept: start the study again to go on") from error
@@ -109,6 +111,14 @@ def _attempt(cell: Cell) -> Runs:
             f"{method} on {problem} in {dim} dimensions failed: {type(error).__name__}: {error}; "
             "what is finished is kept"
         ) from error
+
+
+def _attempt_elsewhere(cell: Cell) -> Runs | str:
+    """The runs, or what went wrong: not all exceptions survive the journey between processes, causes even less."""
+    try:
+        return _attempt(cell)
+    except CellFailed as error:
+        return str(error)
 
 
 def _prepare_worker() -> None:
