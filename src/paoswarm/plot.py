@@ -15,7 +15,8 @@ from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.core.dynamics import transition
 from paoswarm.core.swarm import Swarm
-from paoswarm.evaluation.evaluator import Calling, Evaluator
+from paoswarm.evaluation.calling import Calling
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.many import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.corner import corner

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.checks import real_number, whole_number
 from paoswarm.core.walled import Floats
+from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import (
     DIED,
     NAN,
@@ -40,7 +40,6 @@ from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.engines import EngineDown, Here
 from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.stream import Stream
-from paoswarm.evaluation.worker import Patience
 from paoswarm.storage.journal import Journal
 
 _REMEMBERED = 10  # failures kept with their message
@@ -56,32 +55,6 @@ class Failure(NamedTuple):
 
     x: Floats
     reason: str
-
-
-class Calling(NamedTuple):
-    """How the function is called; the arguments of `minimize` and `sample` of these names."""
-
-    vectorized: bool = False
-    workers: Any = 1
-    timeout: float | None = None
-    retries: int = 1
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """As JSON; an executor or a map-like has to be given again."""
-        counted = isinstance(self.workers, int | np.integer)
-        if counted and self.workers != -1:
-            whole_number("workers", self.workers, 1)
-        limit, retries = self.patience
-        workers = int(self.workers) if counted else None
-        return {"vectorized": bool(self.vectorized), "workers": workers, "timeout": limit, "retries": retries}
-
-    @property
-    def patience(self) -> Patience:
-        """What is done for a point, checked."""
-        limit = None if self.timeout is None else real_number("timeout", self.timeout, 0.0, may_equal=False)
-        limit = None if limit == math.inf else limit
-        return Patience(limit, whole_number("retries", self.retries, 0))
 
 
 class Evaluator:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from paoswarm.core.walled import Floats
+from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import Answers, Failed, Objective, sort_out
-from paoswarm.evaluation.evaluator import Calling, End, Evaluator
+from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.storage.journal import Journal
 
 

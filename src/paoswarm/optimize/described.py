@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from paoswarm.core.swarm import Swarm
-from paoswarm.evaluation.evaluator import Calling
+from paoswarm.evaluation.calling import Calling
 from paoswarm.optimize.initial import design_name
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits

@@ -13,9 +13,10 @@ from paoswarm.checks import whole_number
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.core.walled import Floats
+from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import Calling, Evaluator, Failure
+from paoswarm.evaluation.evaluator import Evaluator, Failure
 from paoswarm.optimize import problem
 from paoswarm.optimize.loop import Ends, solve
 from paoswarm.optimize.optimizer import Optimizer

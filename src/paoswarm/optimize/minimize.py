@@ -14,8 +14,9 @@ from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import Objective
-from paoswarm.evaluation.evaluator import Calling, Evaluator
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.optimize import problem
 from paoswarm.optimize.asynchronous import solve_asynchronously

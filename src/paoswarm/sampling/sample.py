@@ -13,9 +13,9 @@ from paoswarm.checks import whole_number
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
+from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import Calling
 from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt

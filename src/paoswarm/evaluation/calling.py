@@ -1,0 +1,37 @@
+"""How the user's function is called: arguments that `minimize`, `minimize_many` and `sample` have in common."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paoswarm.checks import real_number, whole_number
+from paoswarm.evaluation.worker import Patience
+
+
+class Calling(NamedTuple):
+    """How the function is called; the arguments of `minimize` and `sample` of these names."""
+
+    vectorized: bool = False
+    workers: Any = 1
+    timeout: float | None = None
+    retries: int = 1
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """As JSON; an executor or a map-like has to be given again."""
+        counted = isinstance(self.workers, int | np.integer)
+        if counted and self.workers != -1:
+            whole_number("workers", self.workers, 1)
+        limit, retries = self.patience
+        workers = int(self.workers) if counted else None
+        return {"vectorized": bool(self.vectorized), "workers": workers, "timeout": limit, "retries": retries}
+
+    @property
+    def patience(self) -> Patience:
+        """What is done for a point, checked."""
+        limit = None if self.timeout is None else real_number("timeout", self.timeout, 0.0, may_equal=False)
+        limit = None if limit == math.inf else limit
+        return Patience(limit, whole_number("retries", self.retries, 0))
