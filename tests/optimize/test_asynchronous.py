@@ -337,6 +337,14 @@ class TestStore:
         longer = ps.resume(file, sphere, workers=engine, maxiter=20)
         assert (longer.nfev, len(engine.points)) == (16 * 21, 160)
 
+    @pytest.mark.parametrize(("limit", "nfev", "status"), [("maxfev", 53, "MAXFEV"), ("maxiter", 64, "MAXITER")])
+    def test_lower_limits_end_the_repetition_earlier(self, limit, nfev, status, file):
+        live = run(Clocked(sphere, 4), store=file)
+        lowered = {"maxfev": {"maxfev": 53}, "maxiter": {"maxiter": 3}}[limit]
+        short = ps.resume(file, self.forbidden, workers=1, **lowered)
+        assert (short.nfev, short.status.name) == (nfev, status)
+        assert_array_equal(short.history.best[:3], live.history.best[:3])
+
     def test_the_callback_is_not_called_for_what_is_repeated(self, file):
         run(Clocked(sphere, 4), store=file)
         seen = []

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -427,6 +428,19 @@ def test_an_objective_that_fails_at_some_points_is_survived_as_everywhere(tmp_pa
     with pytest.warns(RuntimeWarning, match="fun raised an exception at .* points"):
         results = study.run(tmp_path)
     assert np.isfinite(results.final("left", 2, "PAO")).all()
+
+
+def test_any_executor_gives_the_same_study(tmp_path):
+    study = small()
+    alone = study.run(tmp_path / "alone")
+    with ThreadPoolExecutor(2) as threads:
+        assert_same_results(study.run(tmp_path / "given", workers=threads), alone)
+        assert threads.submit(int).result() == 0  # it is left open
+    assert_same_results(study.run(tmp_path / "made", workers=lambda: ThreadPoolExecutor(2)), alone)
+    with pytest.raises(TypeError, match="workers is a function that makes 4: it must make an executor"):
+        study.run(tmp_path / "wrong", workers=lambda: 4)
+    with pytest.raises(ValueError, match="workers must be a whole number"):
+        study.run(tmp_path / "wrong", workers=map)
 
 
 def test_what_cannot_be_sent_to_workers_is_named(tmp_path):

@@ -47,6 +47,13 @@ class Answered(NamedTuple):
     seconds: float
 
 
+def answered(fun: Objective, x: Floats, vectorized: bool) -> Answered:
+    """Answers of a function that is called here, with the time they took."""
+    started = time.perf_counter()
+    answers = call_portably(fun, x, vectorized)
+    return Answered(answers, time.perf_counter() - started)
+
+
 class Unloadable(NamedTuple):
     """The function could not be loaded where it was to be called, and why."""
 
@@ -143,10 +150,10 @@ class Child:
                 self._used = time.monotonic()
                 if isinstance(message, Unloadable):
                     return message
-                number, answered = message
+                number, answer = message
                 if number != self._request:  # an answer to something else must never pass for this one
                     raise EOFError
-                return answered
+                return answer
         except (OSError, EOFError):
             raise Lost(self._end()) from None
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -266,9 +273,7 @@ def _serve(
         connection.send(_READY)
         while connection.poll(idle):
             number, x = connection.recv()
-            started = time.perf_counter()
-            answers = call_portably(fun, x, vectorized)
-            connection.send((number, Answered(answers, time.perf_counter() - started)))
+            connection.send((number, answered(fun, x, vectorized)))
 
 
 def _end_with_parent(parent: int) -> None:

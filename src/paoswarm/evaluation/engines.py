@@ -11,8 +11,8 @@ from multiprocessing import connection, get_start_method
 from typing import Any
 
 from paoswarm.core.walled import Floats
-from paoswarm.evaluation.calls import Objective, call_portably
-from paoswarm.evaluation.child import Answered, Child, Lost, uninterrupted
+from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.child import Child, Lost, answered, uninterrupted
 from paoswarm.evaluation.portable import dump
 
 _LOOK = 2.0  # seconds between two looks for cancelled tasks
@@ -72,9 +72,7 @@ class Here(Engine):
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
         """Evaluated at once."""
         future: Future[Any] = Future()
-        started = time.perf_counter()
-        answers = call_portably(self._fun, x, self._vectorized)
-        future.set_result(Answered(answers, time.perf_counter() - started))
+        future.set_result(answered(self._fun, x, self._vectorized))
         return future
 
 
@@ -126,15 +124,15 @@ class Processes(Engine):
 
     def _collect(self, child: Child) -> Future[Any] | None:
         try:
-            answered = child.collect()
+            answer = child.collect()
         except Lost as loss:
             future = self._busy.pop(child)
             future.set_exception(loss)
             return future
-        if answered is None:
+        if answer is None:
             return None
         future = self._busy.pop(child)
-        future.set_result(answered)
+        future.set_result(answer)
         if child.is_open:
             self._idle.append(child)
         return future

@@ -192,7 +192,10 @@ def makes_executor(workers: Any) -> bool:
 
 
 def end(executor: Any, wait: bool = False) -> None:
-    """End an executor at once: evaluations that may take hours are not waited for."""
+    """End an executor or a client at once: evaluations that may take hours are not waited for."""
+    if is_client(executor):
+        executor.close()
+        return
     processes = list((getattr(executor, "_processes", None) or {}).values())
     thread = getattr(executor, "_executor_manager_thread", None)
     known = inspect.signature(executor.shutdown).parameters

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import OrderedDict
 from typing import NamedTuple
 
 from paoswarm.core.walled import Floats
-from paoswarm.evaluation.calls import Failed, Objective, call_portably
-from paoswarm.evaluation.child import Answered, Child, Lost, Unloadable, killed
+from paoswarm.evaluation.calls import Failed, Objective
+from paoswarm.evaluation.child import Answered, Child, Lost, Unloadable, answered, killed
 from paoswarm.evaluation.portable import load
 
 _REMEMBERED = 4  # objectives that a worker keeps; the one used longest ago goes first
@@ -134,9 +133,7 @@ def _evaluate_here(kept: _Kept, task: Task) -> Answered | Unloadable:
         fun = kept.fun
     except Exception as error:
         return Unloadable(f"{type(error).__name__}: {error}")
-    started = time.perf_counter()
-    answers = call_portably(fun, task.x, task.vectorized)
-    return Answered(answers, time.perf_counter() - started)
+    return answered(fun, task.x, task.vectorized)
 
 
 def _evaluate_in_child(kept: _Kept, task: Task) -> Answered | Unloadable:
@@ -144,17 +141,17 @@ def _evaluate_in_child(kept: _Kept, task: Task) -> Answered | Unloadable:
     answers: list[float | Failed] = []
     seconds = 0.0
     for row in task.x:
-        answered: Answered | Unloadable = Answered([killed("the run has ended", 1)], 0.0)
+        answer: Answered | Unloadable = Answered([killed("the run has ended", 1)], 0.0)
         for tried in range(1, task.patience.retries + 2):
             try:
-                answered = kept.child(task.vectorized).call(row[None], task.patience.limit)
+                answer = kept.child(task.vectorized).call(row[None], task.patience.limit)
                 break
             except Lost as loss:
-                answered = Answered([killed(str(loss), tried)], 0.0)
+                answer = Answered([killed(str(loss), tried)], 0.0)
                 if kept.is_closed:  # the run has ended: nobody wants to know
                     break
-        if isinstance(answered, Unloadable):
-            return answered
-        answers += answered.answers
-        seconds += answered.seconds
+        if isinstance(answer, Unloadable):
+            return answer
+        answers += answer.answers
+        seconds += answer.seconds
     return Answered(answers, seconds)

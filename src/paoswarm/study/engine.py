@@ -59,7 +59,8 @@ def _run(cells: list[Cell], store: Store, descriptions: dict[Key, Any], workers:
     executor, is_ours = _open(workers, cells)
     tasks: dict[Any, Cell] = {}
     try:
-        tasks |= {executor.submit(_attempt_elsewhere, cell): cell for cell in cells}
+        takes = executor.get_executor(pure=False) if is_client(executor) else executor
+        tasks |= {takes.submit(_attempt_elsewhere, cell): cell for cell in cells}
         for task in as_completed(tasks):
             key, found = tasks[task].key, task.result()
             if isinstance(found, str):
@@ -81,8 +82,6 @@ def _open(workers: Any, cells: list[Cell]) -> tuple[Any, bool]:
     if isinstance(workers, int):
         _check_portable(cells)
         return ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker), True
-    if is_client(workers):
-        return workers.get_executor(pure=False), False
     return (workers, False) if is_executor(workers) else (make_one(workers), True)
 
 

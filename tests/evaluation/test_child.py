@@ -1,0 +1,72 @@
+"""The process that evaluates, and what must never be mixed up there."""
+
+import multiprocessing
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from labour import run, serial, value
+
+from paoswarm.evaluation.child import Child, Lost
+from paoswarm.evaluation.evaluator import Evaluator
+
+needs_fork = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
+
+
+@needs_fork
+def test_an_answer_to_another_question_is_never_taken_for_this_one():
+    child = Child.of_multiprocessing(value, None, False)
+    try:
+        first = child.call(np.array([[1.0, 2.0]]), None)
+        assert first.answers == [float(value(np.array([1.0, 2.0])))]
+        child.send(np.array([[3.0, 4.0]]), None)  # nobody waits for that
+        with pytest.raises(Lost):
+            child.call(np.array([[5.0, 6.0]]), None)
+        assert not child.is_alive
+    finally:
+        child.kill()
+
+
+@needs_fork
+def test_workers_do_not_share_their_random_numbers():
+    result = run(lambda x: float(np.random.rand()), workers=4, n_particles=12, maxiter=0)  # noqa: NPY002
+    assert len(set(result.swarm.value.tolist())) == 12
+
+
+def test_a_warning_says_when_sending_costs_more_than_evaluating():
+    with Evaluator(value) as evaluate:
+        evaluate._waited, evaluate._worked = 6.0, 0.5
+        with pytest.warns(RuntimeWarning, match=r"busy for 0.5 s .* took 6 s: workers=1 would be faster"):
+            evaluate.warn()
+        evaluate._worked = 2.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            evaluate.warn()
+
+
+SCRIPT = """
+import multiprocessing, sys
+import numpy as np
+import paoswarm as ps
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    centre = np.array([1.0, -2.0])
+    settings = {"n_particles": 8, "maxiter": 3, "workers": int(sys.argv[2]), "rng": 1}
+    result = ps.minimize(lambda x: float(((x - centre) ** 2).sum()), [(-4, 5)] * 2, **settings)
+    print(result.fun.hex(), result.nfev)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_processes_that_are_not_forked_from_us(tmp_path, method):
+    pytest.importorskip("cloudpickle")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    said = [
+        subprocess.run([sys.executable, tmp_path / "script.py", method, n], capture_output=True, text=True, check=True)
+        for n in ("1", "2")
+    ]
+    assert said[0].stdout == said[1].stdout != ""
+    assert serial().nfev == int(said[0].stdout.split()[1])
