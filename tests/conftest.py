@@ -1,3 +1,4 @@
+import logging
 import signal
 import threading
 
@@ -13,3 +14,12 @@ if threading.current_thread() is threading.main_thread():
 def swarm():
     """Four particles in the box (-1, 3) x (-2, 4), written out in `by_hand`."""
     return by_hand.swarm()
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was():
+    """Libraries that other tests import may have changed the logging of the whole process."""
+    logger = logging.getLogger("paoswarm")
+    logger.disabled, logger.propagate = False, True
+    logger.setLevel(logging.NOTSET)
+    logging.disable(logging.NOTSET)
