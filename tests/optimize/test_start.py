@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from objectives import NoisyByVisit, Recording, assert_same_run, assert_same_swarm, sphere
+from scipy.stats import qmc
 
 import paoswarm as ps
 
@@ -23,6 +24,11 @@ def in_unit_box(points):
 def test_latin_hypercube_puts_one_point_into_every_slice():
     strata = np.floor(in_unit_box(first_points(n_particles=17)) * 17)
     assert_array_equal(np.sort(strata, axis=0), np.tile(np.arange(17.0)[:, None], 2))
+
+
+def test_latin_hypercube_is_the_one_of_scipy():
+    expected = qmc.LatinHypercube(2, rng=np.random.default_rng(1)).random(17)
+    np.testing.assert_allclose(in_unit_box(first_points(n_particles=17)), expected, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("init", ["sobol", "Sobol", "halton", "HALTON"])

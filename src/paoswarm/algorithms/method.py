@@ -20,8 +20,8 @@ import numpy as np
 
 from paoswarm.algorithms.schedules import Adaptive, Hyperparameter
 from paoswarm.core import bounds, swarm
+from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
-from paoswarm.core.dynamics import Array
 from paoswarm.core.swarm import Proposal, Swarm
 
 

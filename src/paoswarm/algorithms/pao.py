@@ -22,9 +22,10 @@ import numpy as np
 from paoswarm.algorithms import character, schedules
 from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
+from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
 from paoswarm.core.density import StepLaw
-from paoswarm.core.dynamics import Array, exact_transition
+from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.noise import Dense, correlate, spread, square_root
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
@@ -333,7 +334,7 @@ class PAO(Method):
         name = character.name_of(source)
         try:
             if not isinstance(state.position, np.ndarray):
-                array = state.position.__array_namespace__().broadcast_to(array, shape)
+                array = namespace(state.position).broadcast_to(array, shape)
             elif getattr(array, "shape", None) != shape or (isinstance(array, np.ndarray) and array.dtype != float):
                 array = np.broadcast_to(np.asarray(array, dtype=float), shape)
         except (TypeError, ValueError):
@@ -341,14 +342,14 @@ class PAO(Method):
                 f"{name} returned {character.describe(array)}; it must return numbers that "
                 f"broadcast to the swarm's {shape}"
             ) from None
-        xp = array.__array_namespace__()
+        xp = namespace(array)
         if not self._trusted and not bool(xp.all(xp.isfinite(array) & (array >= least))):
             raise ValueError(f"{name} returned NaN, infinite or (for a noise scale) negative numbers")
         return array
 
     def _noise(self, state: Swarm) -> tuple[Array, Array | None]:
         """The square root of nu, or of dense noise a factor ``(..., n or 1, d, d)``."""
-        xp = state.position.__array_namespace__()
+        xp = namespace(state.position)
         if self.noise_scale is spread:  # the square root of a square
             return xp.abs(state.best_position - state.global_best), None
         nu = self.noise_scale(state)

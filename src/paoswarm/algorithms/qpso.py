@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.method import Method, check_parameter, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
+from paoswarm.core.arrays import namespace
 from paoswarm.core.attractors import RandomSource, average_local_best
 from paoswarm.core.swarm import Proposal, Swarm
 
@@ -52,7 +53,7 @@ class QPSO(Method):
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """One jump of every particle."""
         near = self.unrolled(state)
-        xp = near.position.__array_namespace__()
+        xp = namespace(near.position)
         beta = schedules.evaluate(self.contraction, progress, None)
         chance = 1.0 - draw.uniform(4, *near.position.shape[-2:])  # on (0, 1]: neither 0/0 nor the logarithm of zero
         phi1, phi2, u, side = (chance[..., i, :, :] for i in range(4))

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from paoswarm.algorithms.de import check_enough, check_strategies
 from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
-from paoswarm.core.dynamics import Array
 from paoswarm.core.swarm import Proposal, Swarm
 
 _TRIES = 6  # normal deviates per factor; with the defaults, all lie outside (0, 2] once in 1e7
@@ -121,7 +121,7 @@ class SADE(Method):
 
     def begin(self, state: Swarm) -> Swarm:
         """The swarm with nothing learnt yet, unless it has learnt with these strategies before."""
-        xp = state.position.__array_namespace__()
+        xp = namespace(state.position)
         known = state.memory
         s, code = len(self.strategies), float(zlib.crc32(" ".join(self.strategies).encode()))
         if isinstance(known, Learning) and bool(xp.all(known.strategies == code)):
@@ -146,7 +146,7 @@ class SADE(Method):
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """One trial for every individual."""
         near = self.unrolled(state)
-        xp = near.position.__array_namespace__()
+        xp = namespace(near.position)
         n, d = near.position.shape[-2:]
         memory: Learning = near.memory
         population = near.best_position
@@ -165,7 +165,7 @@ class SADE(Method):
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """Selection, and what is learnt from it."""
-        xp = value.__array_namespace__()
+        xp = namespace(value)
         after = super().tell(state, proposal, value, evaluated)
         tried = xp.ones_like(state.best_value) if evaluated is None else xp.astype(evaluated, state.best_value.dtype)
         won = tried * xp.astype(after.age == 0, tried.dtype)  # a best that was replaced is new

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.core.dynamics import Array
+from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.swarm import Swarm
 
 Schedule = Callable[[float], float]
@@ -42,7 +42,7 @@ class _Stretched:
     oldest: float  # the age at which the longest step is reached
 
     def __call__(self, swarm: Swarm) -> Array:
-        xp = swarm.age.__array_namespace__()
+        xp = namespace(swarm.age)
         return self.dt * self.growth ** xp.clip(swarm.age, 0.0, self.oldest)
 
 

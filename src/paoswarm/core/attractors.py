@@ -23,8 +23,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
-from paoswarm.core.dynamics import Array
 from paoswarm.core.swarm import Swarm
 
 
@@ -70,13 +70,13 @@ def local_best(swarm: Swarm) -> Array:
 
 def average_local_best(swarm: Swarm) -> Array:
     """The mean of the local bests that have a finite value."""
-    xp = swarm.position.__array_namespace__()
+    xp = namespace(swarm.position)
     return _average(swarm.best_position, xp.astype(xp.isfinite(swarm.best_value), swarm.position.dtype))
 
 
 def average_particle(swarm: Swarm) -> Array:
     """The mean of the particles' present positions."""
-    xp = swarm.position.__array_namespace__()
+    xp = namespace(swarm.position)
     return xp.mean(swarm.position, axis=-2, keepdims=True)
 
 
@@ -85,7 +85,7 @@ def weighted_average_particle(swarm: Swarm) -> Array:
 
     Ranks do not change when a constant is added to the objective, or under any monotone transformation.
     """
-    xp = swarm.position.__array_namespace__()
+    xp = namespace(swarm.position)
     rank = xp.argsort(xp.argsort(swarm.value, axis=-1), axis=-1)
     weight = xp.astype(swarm.n_particles - rank, swarm.position.dtype)
     return _average(swarm.position, xp.where(xp.isfinite(swarm.value), weight, 0.0))
@@ -127,7 +127,7 @@ class GaussianPoint:
 
     def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
         """The points of this generation."""
-        xp = swarm.position.__array_namespace__()
+        xp = namespace(swarm.position)
         n, d = swarm.n_particles, swarm.n_dimensions
         phi = draw.uniform(n, d)
         centre = phi * swarm.best_position + (1 - phi) * swarm.global_best
@@ -159,7 +159,7 @@ class NeighbourhoodBest:
 
     def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
         """The best neighbour of each particle."""
-        xp = swarm.position.__array_namespace__()
+        xp = namespace(swarm.position)
         n = swarm.n_particles
         itself = xp.arange(n)[:, None]
         if self.topology == "random":
@@ -190,7 +190,7 @@ def von_neumann(n: int) -> Any:
 
 
 def _average(position: Array, weight: Array) -> Array:
-    xp = position.__array_namespace__()
+    xp = namespace(position)
     total = xp.sum(weight, axis=-1, keepdims=True)
     share = xp.where(total > 0, weight / xp.where(total > 0, total, 1.0), 1 / weight.shape[-1])  # none: all alike
     return xp.sum(share[..., None] * position, axis=-2, keepdims=True)

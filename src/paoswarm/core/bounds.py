@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm.core.dynamics import Array
+from paoswarm.core.arrays import Array, namespace
 
 # The clipping wall is inelastic: of a velocity into it this share comes back. Not zero, because a swarm whose bests
 # all lie on a wall has no noise there, and only a surviving velocity can leave (8-D sphere with its optimum 1 %
@@ -59,14 +59,14 @@ class Wall(NamedTuple):
 
 
 def _clip(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     inside = xp.minimum(xp.maximum(x, lower), upper)  # faster than clip on small arrays
     return inside, _where_rare(inside != x, _bounced, v, x, inside)
 
 
 def _bounced(v: Array, x: Array, inside: Array) -> Array:
     """A velocity into the wall comes back, but for its larger part; one away from it is kept."""
-    xp = v.__array_namespace__()
+    xp = namespace(v)
     return xp.where((x - inside) * v > 0, -RESTITUTION * v, v)
 
 
@@ -76,17 +76,17 @@ def _where_rare(mask: Array, function: Callable[..., Array], first: Array, *othe
     NumPy then looks at the few elements alone; array libraries that trace cannot, and look at all.
     """
     if not isinstance(mask, np.ndarray):
-        return mask.__array_namespace__().where(mask, function(first, *others), first)
-    rare = np.flatnonzero(mask)
+        return namespace(mask).where(mask, function(first, *others), first)
+    rare = mask.reshape(-1).nonzero()[0]
     if rare.size == 0:
         return first
     result = first.copy()
-    result.reshape(-1)[rare] = function(*(array.reshape(-1)[rare] for array in (first, *others)))
+    result.put(rare, function(*(array.take(rare) for array in (first, *others))))
     return result
 
 
 def _reflect(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     width = upper - lower
     unrolled = xp.remainder(x - lower, 2 * width)
     mirrored = unrolled > width
@@ -96,13 +96,13 @@ def _reflect(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Arr
 
 
 def _periodic(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     wrapped = xp.clip(lower + xp.remainder(x - lower, upper - lower), lower, upper)
     return xp.where((x < lower) | (x > upper), wrapped, x), v
 
 
 def _nearest_image(x: Array, around: Array, lower: Array, upper: Array) -> Array:
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     width = upper - lower
     return x - width * xp.round((x - around) / width)
 

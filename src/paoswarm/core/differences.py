@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from paoswarm.core.dynamics import Array
+from paoswarm.core.arrays import Array, namespace
 
 
 class Strategy(NamedTuple):
@@ -36,7 +36,7 @@ def partners(uniform: Array) -> list[Array]:
     The k-th is drawn among the n - k that are left and shifted past those already taken, in ascending order: every
     combination is equally likely.
     """
-    xp = uniform.__array_namespace__()
+    xp = namespace(uniform)
     n, k = uniform.shape[-2:]
     taken = [xp.broadcast_to(xp.arange(n), uniform.shape[:-1])]  # ascending
     drawn = []
@@ -60,7 +60,7 @@ def _insert(ascending: list[Array], new: Array, xp: Any) -> list[Array]:
 
 def rows(points: Array, index: Array) -> Array:
     """The rows ``index`` (*batch, n) of ``points`` (*batch, n, d), run by run; faster than take_along_axis."""
-    xp = points.__array_namespace__()
+    xp = namespace(points)
     *batch, n, d = points.shape
     if not batch:
         return xp.take(points, index, axis=0)
@@ -73,7 +73,7 @@ def crossover(donor: Array, parent: Array, rate: Any, chance: Array, forced: Arr
 
     ``chance`` (*batch, n, d) and ``forced`` (*batch, n, 1) are uniform deviates.
     """
-    xp = donor.__array_namespace__()
+    xp = namespace(donor)
     d = donor.shape[-1]
     certain = xp.astype(forced * d, xp.int64) == xp.arange(d)
     return xp.where((chance < rate) | certain, donor, parent)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-Array = Any  # an array of any namespace that follows the array API standard
+from paoswarm.core.arrays import Array, namespace
 
 _NODES, _WEIGHTS = (0.5 * a for a in np.polynomial.legendre.leggauss(16))
 _NODES = _NODES + 0.5  # on (0, 1)
@@ -99,7 +99,7 @@ def transition(mass: ArrayLike, damping: ArrayLike, stiffness: ArrayLike, dt: Ar
 
 def exact_transition(zeta: Array, omega: Array, dt: Array) -> Transition:
     """`transition` from the damping ratio and the natural frequency, arguments trusted."""
-    xp = zeta.__array_namespace__()
+    xp = namespace(zeta)
     a11, a12, a21, a22 = _propagator(zeta, omega * dt)
     s11, s12, s22 = _covariance(zeta, omega * dt)
     # Back from tau to time: y scales with omega^(-3/2) per unit of noise, v with omega^(-1/2).
@@ -114,14 +114,14 @@ def exact_transition(zeta: Array, omega: Array, dt: Array) -> Transition:
 
 def slow_rate(zeta: Array) -> Array:
     r"""Decay rate of the envelope in units of :math:`\omega`: zeta below one, the slower root above."""
-    xp = zeta.__array_namespace__()
+    xp = namespace(zeta)
     above = xp.where(zeta > 1, zeta, 1.0)
     return xp.where(zeta > 1, 1 / (above + xp.sqrt((above - 1) * (above + 1))), zeta)
 
 
 def _propagator(zeta: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
     r"""The entries of :math:`\exp(F\tau)` for omega = 1, equation (8)."""
-    xp = tau.__array_namespace__()
+    xp = namespace(tau)
     square = (1 - zeta) * (1 + zeta)  # delta^2 without the cancellation of 1 - zeta^2
     delta = xp.sqrt(xp.abs(square))
     x = delta * tau
@@ -138,7 +138,7 @@ def _propagator(zeta: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
 
 def _covariance(zeta: Array, tau: Array) -> tuple[Array, Array, Array]:
     r"""The entries of :math:`\Sigma(\tau)` for omega = 1, equation (7): quadrature, then doubling."""
-    xp = tau.__array_namespace__()
+    xp = namespace(tau)
     rate = slow_rate(zeta)
     tau = xp.where(rate * tau > _SETTLED, _SETTLED / xp.where(rate > 0, rate, 1.0), tau)
     fastest = xp.where(zeta > 1, 2 * zeta, 1.0)  # an upper bound is enough

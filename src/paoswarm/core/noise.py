@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from paoswarm.core.dynamics import Array
+from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.swarm import Swarm
 
 
@@ -40,7 +40,7 @@ def spread(swarm: Swarm) -> Array:
 
 def mean_to_best(swarm: Swarm) -> Array:
     r"""Squared distance of the average particle and the global best, one number per swarm (the paper's text)."""
-    xp = swarm.position.__array_namespace__()
+    xp = namespace(swarm.position)
     apart = xp.mean(swarm.position, axis=-2, keepdims=True) - swarm.global_best[..., :1, :]
     return xp.sum(apart * apart, axis=-1, keepdims=True)
 
@@ -55,7 +55,7 @@ def covariance(swarm: Swarm) -> Dense:
     keeps the estimated shape from collapsing; more than six particles per unknown are advisable. On separable
     many-peaked problems `spread` is better.
     """
-    xp = swarm.position.__array_namespace__()
+    xp = namespace(swarm.position)
     n, d = swarm.n_particles, swarm.n_dimensions
     apart = swarm.best_position - swarm.global_best
     shape = apart.mT @ apart / n
@@ -71,7 +71,7 @@ def square_root(matrix: Array) -> Array:
 
     It does not depend on the signs of the eigenvectors, which rounding decides.
     """
-    xp = matrix.__array_namespace__()
+    xp = namespace(matrix)
     size, vectors, values = _principal(matrix)
     root = (vectors * xp.sqrt(values)[..., None, :]) @ xp.matrix_transpose(vectors)
     return size[..., None] * root
@@ -79,7 +79,7 @@ def square_root(matrix: Array) -> Array:
 
 def _principal(matrix: Array) -> tuple[Array, Array, Array]:
     """Scales, eigenvectors and eigenvalues of the correlation matrix: a badly scaled covariance loses no digits."""
-    xp = matrix.__array_namespace__()
+    xp = namespace(matrix)
     size = xp.sqrt(xp.linalg.diagonal(matrix))
     safe = xp.where(size > 0, size, 1.0)
     values, vectors = xp.linalg.eigh(matrix / safe[..., None, :] / safe[..., None])

@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from paoswarm.core.dynamics import Array
+import numpy as np
+
+from paoswarm.core.arrays import Array, namespace
 
 # Standard errors added to a mean before bests are compared. With fewer the leader is often a newcomer on a lucky
 # streak, whose value is far too good to be true; benchmarks/quality.py compares with none.
@@ -31,7 +33,7 @@ class Repeats(NamedTuple):
     @property
     def sd(self) -> Array:
         """Standard deviation of one measurement, ``(*batch,)``; zero while nothing was measured twice."""
-        xp = self.squares.__array_namespace__()
+        xp = namespace(self.squares)
         return xp.sqrt(self.squares / xp.where(self.freedom > 0, self.freedom, 1.0))
 
 
@@ -101,7 +103,7 @@ def start(
 
     NaN counts as +inf.
     """
-    xp = position.__array_namespace__()
+    xp = namespace(position)
     value = _nan_to_inf(value)
     leader, leader_value = _best_of(position, value, None)
     n = position.shape[-2]
@@ -122,7 +124,7 @@ def start(
 
 def measured_once(value: Array) -> Repeats:
     """Nothing is known of the noise yet."""
-    xp = value.__array_namespace__()
+    xp = namespace(value)
     nothing = xp.zeros_like(value[..., 0])
     return Repeats(xp.zeros_like(value), nothing, nothing)
 
@@ -134,7 +136,7 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
     known, a new point must win by its `score`, so that a lucky draw does not. Particles that are not ``evaluated``
     (the budget ended inside this generation) stay where they were.
     """
-    xp = value.__array_namespace__()
+    xp = namespace(value)
     repeats = swarm.repeats
     if repeats is None:
         better = value < swarm.best_value
@@ -177,7 +179,7 @@ def score(best_value: Array, repeats: Repeats | None) -> Array:
     """
     if repeats is None:
         return best_value
-    xp = best_value.__array_namespace__()
+    xp = namespace(best_value)
     return best_value + CAUTION * repeats.sd[..., None] / xp.sqrt(xp.clip(repeats.count, 1.0, xp.inf))
 
 
@@ -188,7 +190,7 @@ def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
     The draw for which a point was chosen is no fair sample: it is not counted in the estimate of the noise, and when
     the second draw shows it to be a fluke, more than `FLUKE` standard deviations too good, it is forgotten.
     """
-    xp = value.__array_namespace__()
+    xp = namespace(value)
     repeats = swarm.repeats
     assert repeats is not None
     before = xp.take_along_axis(swarm.best_value, index, axis=-1)
@@ -218,7 +220,7 @@ def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
 
 def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
     """The swarm after points ``(m, d)`` from elsewhere, best first, were offered to its worst particles."""
-    xp = swarm.value.__array_namespace__()
+    xp = namespace(swarm.value)
     m = value.shape[0]
     from_worst = swarm.n_particles - 1 - xp.argsort(xp.argsort(swarm.best_value, axis=-1), axis=-1)
     offered = xp.clip(from_worst, 0, m - 1)
@@ -244,7 +246,7 @@ def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
 
     ``unroll`` of periodic walls makes it the distance the short way round.
     """
-    xp = swarm.position.__array_namespace__()
+    xp = namespace(swarm.position)
     *batch, n, d = swarm.position.shape
     position = swarm.position
     if unroll is not None:
@@ -257,7 +259,7 @@ def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
 
 def select(keep_new: Array, new: Swarm, old: Swarm) -> Swarm:
     """Run by run, ``new`` where the mask ``(*batch,)`` is true and ``old`` elsewhere."""
-    xp = new.value.__array_namespace__()
+    xp = namespace(new.value)
 
     def choose(a: Array, b: Array) -> Array:
         return xp.where(xp.reshape(keep_new, keep_new.shape + (1,) * (a.ndim - keep_new.ndim)), a, b)
@@ -278,7 +280,7 @@ def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Sw
 
 
 def _nan_to_inf(value: Array) -> Array:
-    xp = value.__array_namespace__()
+    xp = namespace(value)
     return xp.where(xp.isnan(value), xp.inf, value)
 
 
@@ -289,12 +291,13 @@ def _with_leader(swarm: Swarm) -> Swarm:
 
 def _best_of(position: Array, value: Array, repeats: Repeats | None) -> tuple[Array, Array]:
     """The point with the smallest score, repeated for every particle, and its value."""
-    xp = value.__array_namespace__()
+    xp = namespace(value)
     *batch, n, d = position.shape
-    leader = xp.argmin(score(value, repeats), axis=-1)
-    if not batch:
-        index = leader + xp.zeros((n,), dtype=xp.int64)
-        return xp.take(position, index, axis=0), value[index[:1]][0]
+    measure = score(value, repeats)
+    if not batch and xp is np:  # the same with fewer calls
+        first = measure.argmin()
+        return position[first : first + 1].repeat(n, axis=0), value[first]
+    leader = xp.argmin(measure, axis=-1)
     # One flat index per run: several times faster than take_along_axis.
     flat = xp.reshape(leader, (-1,)) + n * xp.arange(math.prod(batch))
     leading = xp.take(xp.reshape(position, (-1, d)), flat, axis=0)

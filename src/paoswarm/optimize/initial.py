@@ -42,7 +42,8 @@ class FirstSwarm:
         self._design: str | None = None
         if isinstance(init, str):
             self._design = design_name(init)
-            load()  # before any clock starts
+            if self._design in ("halton", "sobol"):
+                load()  # before any clock starts
             self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
             self._given = problem.read_points("init", init, box)
@@ -110,25 +111,32 @@ def design_name(init: str) -> str:
 
 
 def load() -> None:
-    """Import what designs need, which takes half a second."""
+    """Import what some designs need, which takes half a second."""
     import scipy.stats.qmc  # noqa: F401
 
 
 def design(name: str, n: int, box: Box, rng: np.random.Generator) -> Floats:
     """``n`` points of a design, ``(n, d)``."""
-    from scipy.stats import qmc  # not at the top: importing it takes half a second
-
     d = len(box[0])
     unit: Any
     if name == "random":
         unit = rng.random((n, d))
     elif name == "latinhypercube":
-        unit = qmc.LatinHypercube(d, rng=rng).random(n)
-    elif name == "halton":
-        unit = qmc.Halton(d, rng=rng).random(n)
+        unit = _latin_hypercube(n, d, rng)
     else:
+        from scipy.stats import qmc  # see load
+
         with warnings.catch_warnings():  # the balance of Sobol points is of no concern to a swarm
             warnings.filterwarnings("ignore", message=".*balance properties of Sobol.*")
-            unit = qmc.Sobol(d, rng=rng).random(n)
+            unit = (qmc.Halton if name == "halton" else qmc.Sobol)(d, rng=rng).random(n)
     points: Floats = np.clip(box[0] + unit * (box[1] - box[0]), box[0], box[1])
     return points
+
+
+def _latin_hypercube(n: int, d: int, rng: np.random.Generator) -> Floats:
+    """One point in each of the ``n`` slices of every axis; the same points as ``scipy.stats.qmc.LatinHypercube``."""
+    own = rng.spawn(1)[0]
+    inside = own.random((n, d))
+    slices = np.stack([own.permutation(n) for _ in range(d)], axis=1)
+    filled: Floats = (slices + 1 - inside) / n
+    return filled

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from paoswarm.core.dynamics import Array
+from paoswarm.core.arrays import Array, namespace
 
 # The peak of x sin(sqrt(x)) on [0, 500]: with s = sqrt(x), the root of sin(s) + (s / 2) cos(s) = 0 next to s = 20.5.
 SCHWEFEL_OPTIMUM = 420.96874635998202731
@@ -22,7 +22,7 @@ def sphere(x: Array) -> Array:
 
 def ellipsoid(x: Array) -> Array:
     """Hyper-ellipsoid: the sum of i x_i^2 with i from 1."""
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     return xp.vecdot(x * x, _indices(x))
 
 
@@ -32,13 +32,13 @@ def rotated_ellipsoid(x: Array) -> Array:
     In spite of its name it is not rotated but separable: x_j^2 is counted d - j + 1 times, so this is `ellipsoid` with
     its unknowns in reverse order.
     """
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     return xp.vecdot(x * x, xp.flip(_indices(x)))
 
 
 def power_sum(x: Array) -> Array:
     """Sum of different powers: the sum of abs(x_i)^(i + 1) with i from 1, so that the exponents are 2, ..., d + 1."""
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     return xp.sum(xp.abs(x) ** (_indices(x) + 1.0), axis=-1)
 
 
@@ -50,14 +50,14 @@ def rosenbrock(x: Array) -> Array:
 
 def griewank(x: Array) -> Array:
     """Griewank's function: the sum of x_i^2 / 4000, less the product of cos(x_i / sqrt(i)), plus 1."""
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     waves = xp.prod(xp.cos(x / xp.sqrt(_indices(x))), axis=-1)
     return _squares(x) / 4000.0 - waves + 1.0
 
 
 def rastrigin(x: Array) -> Array:
     """Rastrigin's function: the sum of x_i^2 - 10 cos(2 pi x_i) + 10."""
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     terms = xp.cos(2 * math.pi * x)
     terms *= -10.0
     terms += x * x
@@ -70,7 +70,7 @@ def ackley(x: Array) -> Array:
 
     Rounding leaves 4e-16 at the optimum.
     """
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     bowl = xp.exp(-0.2 * xp.sqrt(_squares(x) / x.shape[-1]))
     waves = xp.exp(xp.mean(xp.cos(2 * math.pi * x), axis=-1))
     return -20.0 * bowl - waves + 20.0 + math.e
@@ -82,7 +82,7 @@ def schwefel(x: Array) -> Array:
     The constant, the largest value that x sin(sqrt(abs(x))) has in the box, makes the minimum 0; rounding leaves
     about 1e-13 for every unknown. Outside [-500, 500] the formula falls without end.
     """
-    xp = x.__array_namespace__()
+    xp = namespace(x)
     terms = xp.sin(xp.sqrt(xp.abs(x)))
     terms *= x
     return xp.sum(SCHWEFEL_PEAK - terms, axis=-1)  # term by term, so that large sums do not cancel at the optimum
@@ -90,9 +90,9 @@ def schwefel(x: Array) -> Array:
 
 def _squares(x: Array) -> Array:
     """Sum of squares; `vecdot` is quicker than a sum over a short last axis."""
-    return x.__array_namespace__().vecdot(x, x)
+    return namespace(x).vecdot(x, x)
 
 
 def _indices(x: Array) -> Array:
     """The numbers 1, ..., d."""
-    return x.__array_namespace__().arange(1, x.shape[-1] + 1, dtype=x.dtype, device=x.device)
+    return namespace(x).arange(1, x.shape[-1] + 1, dtype=x.dtype, device=x.device)
