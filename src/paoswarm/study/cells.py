@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import sysconfig
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -214,7 +215,9 @@ def _code(thing: Any, inner: Callable[[Any], str]) -> str:
 def _in_library(function: Any) -> bool:
     file = function.__code__.co_filename
     generated = file.startswith("<")  # by dataclasses, say
-    return generated or (function.__module__ or "").startswith("paoswarm.") or "site-packages" in file
+    of_python = file.startswith(sysconfig.get_path("stdlib"))
+    ours = (function.__module__ or "").startswith("paoswarm.")
+    return generated or of_python or ours or "site-packages" in file
 
 
 def _bytecode(code: Any) -> str:
