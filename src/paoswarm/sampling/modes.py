@@ -19,6 +19,7 @@ from paoswarm.sampling.target import Target
 _DAMPING = np.array([0.0, 0.3, 3.0, 30.0, 300.0])  # Levenberg's, tried together
 _PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
 _ROUNDS = 25  # that a climb may need
+_AWAY = 1e6  # standard deviations of the prior beyond which nothing that can be normalised leads
 _NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode beyond which one is not worth a draw
 
 
@@ -28,6 +29,7 @@ class Mode(NamedTuple):
     z: Floats
     factor: Floats  # lower Cholesky factor of the inverse curvature
     log_mass: float  # Laplace: log height + d/2 log(2 pi) + log det factor
+    is_settled: bool = False  # whether the climb has arrived, and was not given up on the way
 
 
 class Climbs(NamedTuple):
@@ -125,6 +127,7 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
         part = _climb(target, climbs.part(active))
         for whole, new in zip(climbs, part, strict=True):
             whole[active] = new
+        _check_bounded(target, part)
         rounds[active] += 1
         settled[active] = climbs.done[active]
         _stop_followers(climbs, settled, target.circle)
@@ -132,6 +135,17 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
         behind = due[np.argsort(climbs.value[due], kind="stable")][: len(due) // 2]
         climbs.done[behind] = True
     return _distinct(climbs, settled, target.circle)
+
+
+def _check_bounded(target: Target, climbs: Climbs) -> None:
+    """Raise where a climb has gone so far that it will never end."""
+    lost = np.flatnonzero(np.abs(climbs.z).max(axis=1) > _AWAY)
+    if len(lost):
+        where = target.parameters(climbs.z[lost])[0]
+        raise ValueError(
+            f"the log likelihood grows faster than the prior falls: it leads to x = {where} and beyond, and such a "
+            "posterior cannot be normalised; is its sign right?"
+        )
 
 
 def climb_cost(dim: int) -> int:
@@ -222,7 +236,7 @@ def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None)
     top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
     counted = np.minimum(log_mass, top).tolist()
     order = np.argsort(~settled, kind="stable").tolist()
-    return merge([Mode(climbs.z[i], climbs.factor[i], counted[i]) for i in order], circle)
+    return merge([Mode(climbs.z[i], climbs.factor[i], counted[i], bool(settled[i])) for i in order], circle)
 
 
 def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:

@@ -15,6 +15,8 @@ from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp
 from paoswarm.sampling.mixture import Density
 
+_BEYOND = 30.0  # a logarithm of efficiency that only a useless pool shows
+
 
 class Pool:
     """Every point drawn from a known density, with its values."""
@@ -79,4 +81,5 @@ class Pool:
         if not np.isfinite(log_w).any():
             return 0.0
         log_ratio = self.log_prior[first:] + self.log_likelihood[first:] - proposal.log_density(self.z[first:])
-        return math.exp(float(log_sum_exp(whole) + log_sum_exp(log_w) - log_sum_exp(log_w + log_ratio)))
+        log_efficiency = float(log_sum_exp(whole) + log_sum_exp(log_w) - log_sum_exp(log_w + log_ratio))
+        return math.exp(min(log_efficiency, _BEYOND))

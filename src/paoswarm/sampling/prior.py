@@ -133,6 +133,11 @@ class Prior(ABC):
         """Whether points lie so far in a tail that the prior's quantiles have hardly any digits left there."""
         return np.asarray(((np.abs(z) > 0.95 * self._reach) & (self._reach > 1)).any(axis=1))
 
+    def pressed(self, z: Floats, weights: Floats) -> list[str]:
+        """The names of parameters of which nearly all the weight lies in the last percent before a wall."""
+        at_wall = np.maximum(weights @ (z < -0.98), weights @ (z > 0.98)) > 0.95
+        return [name for name, is_pressed in zip(self.names, at_wall & self.walled, strict=True) if is_pressed]
+
     def inside(self, z: Floats) -> Floats:
         """The nearest points of positive density; on a circle the same points."""
         return np.clip(z if self.circle is None else self.circle.nearest(z), -self._reach, self._reach)

@@ -166,7 +166,9 @@ def sample(
         except KeyboardInterrupt as error:
             why = getattr(error, "why", "")  # the workers do not answer any more
             if not np.isfinite(pool.log_weight(1.0)).any():
-                raise (EngineDown(why) if why else error) from None
+                where = f"; they are in {journal.path}, and the same call goes on" if journal else ""
+                early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
+                raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
             posterior = _from_pool(target, pool, why or "interrupted")
         if journal is not None:
             message = posterior.message or "the posterior is complete"
@@ -225,8 +227,15 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         made.error,
         "importance",
         diagnostics,
-        _with_caveat(made.message, frozen),
+        _with_caveat(made.message or _shortfall(target, made.effective_size, n_effective), frozen),
     )
+
+
+def _shortfall(target: Target, found: float, wanted: int) -> str:
+    """That the budget was too small for what was asked for, if it was."""
+    if target.maxfev is None or found > 0.9 * wanted:
+        return ""
+    return f"maxfev={target.maxfev} was enough for {found:.0f} of {wanted} effective draws"
 
 
 def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
@@ -276,7 +285,7 @@ def _with_caveat(message: str, frozen: Frozen) -> str:
 
 def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
     """What the adaptation knows."""
-    modes = np.array([mode.z for mode in frozen.modes]).reshape(-1, target.dim)
+    modes = np.array([mode.z for mode in frozen.modes if mode.is_settled]).reshape(-1, target.dim)
     return {
         "predicted_efficiency": frozen.predicted_efficiency,
         "modes": target.parameters(modes),
@@ -317,6 +326,12 @@ def _posterior(
             "the posterior lies so far in a tail of the prior that the prior's quantiles end there, so no error is "
             f"stated; choose a wider prior{'; ' + message if message else ''}"
         )
+    if names := target.prior.pressed(z[kept], weights):
+        hint = (
+            f"the posterior of {', '.join(names)} is pressed against a wall of the prior: is the wall meant, and is "
+            "the sign of the log likelihood right?"
+        )
+        message = f"{message}; {hint}" if message else hint
     return Posterior(
         names=target.prior.names,
         draws=target.prior.gathered(x, weights),
