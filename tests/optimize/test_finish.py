@@ -1,5 +1,6 @@
 import pickle
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -27,8 +28,29 @@ def test_polishing_is_counted(vectorized):
     spent = result.nfev - 110
     assert len(fun.points) == result.nfev
     assert spent > 0
-    assert result.message.endswith(f"Polished with {spent} evaluations.")
+    assert f"Polished with {spent} evaluations, from {result.history.best[-1]:.6g} to" in result.message
     assert result.fun == rosenbrock(result.x) == min(fun.values)
+
+
+def test_polishing_does_not_depend_on_units():
+    def small(x):
+        return 2.0**-40 * (rosenbrock(x * 2.0**30) - 1.0)
+
+    options = {"n_particles": 10, "maxiter": 10, "polish": True, "rng": 1}
+    usual = ps.minimize(lambda x: rosenbrock(x) - 1.0, BOX, **options)
+    other = ps.minimize(small, [(low * 2.0**-30, high * 2.0**-30) for low, high in BOX], **options)
+    assert other.nfev == usual.nfev
+    assert_array_equal(other.x * 2.0**30, usual.x)
+
+
+def test_some_of_the_time_is_left_for_polishing():
+    def slow(x):
+        time.sleep(1e-3)
+        return rosenbrock(x)
+
+    result = ps.minimize(slow, BOX, n_particles=10, maxiter=None, time_limit=0.4, polish=True, rng=1)
+    assert result.status is ps.Status.TIME
+    assert "Polished with 0 evaluations" not in result.message
 
 
 @pytest.mark.parametrize("left", [0, 1, 2, 5, 11])

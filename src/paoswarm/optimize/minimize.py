@@ -23,6 +23,7 @@ from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.described import described
 from paoswarm.optimize.loop import solve
 from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.polish import ASIDE, ASIDE_TIME
 from paoswarm.optimize.polish import polish as polish_best
 from paoswarm.optimize.progress import open_bar
 from paoswarm.optimize.result import Recorder, Result, current_result, describe
@@ -120,8 +121,9 @@ def minimize(
     progress : bool
         Show a progress bar (needs tqdm).
     polish : bool
-        Finish with a local search (L-BFGS-B) from the best point. Of ``maxfev`` up to ``20 (d + 1)`` evaluations are
-        set aside for it. Not for noisy functions.
+        Finish with a local search (L-BFGS-B) from the best point: worth it wherever the function is smooth. Of
+        ``maxfev`` up to ``50 (d + 1)`` evaluations are set aside for it, of ``time_limit`` a tenth. Not for noisy
+        functions.
     store_swarms : bool
         Keep every generation's swarm in ``history.swarms``. Off by default: it takes memory.
     rng : int, Generator, SeedSequence or None
@@ -182,8 +184,10 @@ def minimize(
         raise ValueError(f"{type(method).__name__} learns by generations: it cannot be asynchronous")
     wanted = limits = limits.starting_with(optimizer.n_to_start)
     if polish and limits.maxfev is not None:  # set some evaluations aside
-        aside = min(20 * (len(optimizer.lower) + 1), max(0, limits.maxfev - optimizer.n_to_start) // 4)
+        aside = min(ASIDE * (len(optimizer.lower) + 1), max(0, limits.maxfev - optimizer.n_to_start) // 4)
         limits = limits._replace(maxfev=limits.maxfev - aside)
+    if polish and limits.time_limit is not None:
+        limits = limits._replace(time_limit=(1 - ASIDE_TIME) * limits.time_limit).restarted()
     notify = _reader_of(callback)
     recorder = Recorder(store_swarms)
     if optimizer.swarm is not None:  # a run that is continued
@@ -229,7 +233,8 @@ def minimize(
         result.message += f" {ends.why}" if ends.why else ""
         stopped = (Status.INTERRUPTED, Status.CRASHED, *((Status.CALLBACK,) if journal else ()))
         if polish and ended not in stopped:  # a recorded run that was told to stop can go on: it is not finished yet
-            _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, ends.deadline)
+            deadline = None if ends.deadline is None else ends.deadline + ASIDE_TIME * (wanted.time_limit or 0.0)
+            _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, deadline)
         if journal is not None:
             journal.end(ended.name, result.message, final=ended > 0 and ended is not Status.TIME)
     evaluate.warn()
@@ -238,11 +243,15 @@ def minimize(
 
 def _polish(result: Result, evaluate: Evaluator, box: problem.Box, maxfev: int | None, deadline: float | None) -> None:
     budget = None if maxfev is None else maxfev - result.nfev
-    result.x, result.fun, spent, failed = polish_best(evaluate, result.x, result.fun, box, budget, deadline)
+    before, bests = result.fun, result.swarm.best_value
+    scale = float(np.median(bests[np.isfinite(bests)])) - before if np.isfinite(before) else 0.0
+    scale = scale if scale > 0 else abs(before) or 1.0  # all bests are the same
+    found = polish_best(evaluate, result.x, before, scale, box, budget, deadline)
+    result.x, result.fun, spent, failed = found
     result.nfev += spent
     result.n_failed += failed
     message = describe(result.status, result.n_failed, result.nfev, result.failure_kinds)
-    result.message = f"{message} Polished with {spent} evaluations."
+    result.message = f"{message} Polished with {spent} evaluations, from {before:.6g} to {result.fun:.6g}."
 
 
 def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Status | None]:

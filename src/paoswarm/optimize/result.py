@@ -108,6 +108,7 @@ class Result(OptimizeResult):
         How far the run was, in [0, 1]: where its schedules stand.
     optimum : OptimumLaw or None
         Where the optimum may be, as a distribution; None for methods other than `PAO`, whose steps have no closed form.
+        It is the swarm's, as is ``history``: what ``polish`` adds is not in them.
     """
 
     x: Floats
