@@ -15,6 +15,7 @@ from paoswarm.core.density import StepLaw
 from paoswarm.core.mixture import OptimumLaw
 from paoswarm.core.swarm import Swarm, score
 from paoswarm.core.walled import Floats
+from paoswarm.optimize.advice import advice
 from paoswarm.optimize.stopping import Status
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class Result(OptimizeResult):
     optimum : OptimumLaw or None
         Where the optimum may be, as a distribution; None for methods other than `PAO`, whose steps have no closed form.
         It is the swarm's, as is ``history``: what ``polish`` adds is not in them.
+    hint : str
+        What the swarm suggests to try next; mostly empty.
     """
 
     x: Floats
@@ -131,6 +134,11 @@ class Result(OptimizeResult):
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
 
+    @property
+    def hint(self) -> str:
+        """What the swarm suggests to try next; mostly empty."""
+        return advice(self) if {"method", "swarm", "history"} <= self.keys() else ""
+
     def step_law(self) -> StepLaw:
         """Closed-form law of the swarm's next step; only `PAO` has one."""
         if not self.method.has_law:
@@ -146,6 +154,8 @@ class Result(OptimizeResult):
         if self.get("optimum") is not None:
             lower, upper = self.optimum.interval(0.95)
             lines.append(f"{'optimum':>9}: 95 % between {lower}\n{'':>11}         and {upper}")
+        if self.hint:
+            lines.append(f"{'hint':>9}: {self.hint}")
         return "\n".join(lines)
 
     __str__ = __repr__
