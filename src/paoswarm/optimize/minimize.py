@@ -197,7 +197,7 @@ def minimize(
     if store is not None:
         given = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
         given |= {"asynchronous": bool(asynchronous)}
-        journal = Journal(store, described(optimizer, wanted, given, calling, polish, seed))
+        journal = Journal(store, described(optimizer, wanted, given, calling, polish, seed), fun)
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, calling) as evaluate,

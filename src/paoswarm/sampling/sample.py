@@ -126,7 +126,7 @@ def sample(
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(_known_points(start)), "rng": seed}
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
-        journal = Journal(store, Run("sample", problem, limits, calling.described))
+        journal = Journal(store, Run("sample", problem, limits, calling.described), log_likelihood)
     source = generator(rng)
     with (
         journal or nullcontext(),

@@ -17,6 +17,7 @@ import math
 import os
 import platform
 import time
+import warnings
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.walled import Floats
+from paoswarm.storage.code import objective_checksum
 from paoswarm.storage.log import Log, Record, StoreError, logger
 from paoswarm.storage.store import Contents, Run, Store, latest
 
@@ -62,9 +64,12 @@ class Journal:
     run : Run
         What is to be run. A file that holds another problem is an error; other limits are not, as long as they lead to
         the points that were recorded.
+    fun : callable, optional
+        The objective. If its code has changed since values were recorded, that is a warning: it may be the same.
     """
 
-    def __init__(self, store: Store, run: Run) -> None:
+    def __init__(self, store: Store, run: Run, fun: Any = None) -> None:
+        self._code = objective_checksum(fun)
         self._log = Log(store.path, fsync=store.fsync == "always")
         try:
             self._load(run)
@@ -93,6 +98,8 @@ class Journal:
             logger.info("%s: %s goes on after %d evaluations", log.path, run.function, kept.known.sum())
         self._made_with: dict[str, str] = header["versions"]
         self._limits = latest(Run(**header["run"]), kept.events).limits
+        if self.resumed:
+            self._compare_code()
         if not (kept.events and kept.events[-1].get("end", {}).get("final")):
             self._announce()
 
@@ -195,10 +202,22 @@ class Journal:
             self._log.append({"end": {**how, "t": round(time.time(), 3)}})
             self._announced = False
 
+    def _compare_code(self) -> None:
+        """Warn where the objective was edited; the same source is other code to another Python."""
+        codes = [event["open"].get("code", "") for event in self._kept.events if "open" in event]
+        was, now = codes[-1] if codes else "", self._code
+        if was and now and was != now and was.partition(":")[0] == now.partition(":")[0]:
+            warnings.warn(
+                f"the code of the function has changed since its values in {self.path} were recorded; they are used "
+                "as they are: choose another store, or delete this one, to evaluate the new function from the start",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+
     def _announce(self) -> None:
         """Say who is writing, for others to see."""
         if not self._announced:
-            who = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3)}
+            who = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3), "code": self._code}
             self._log.append({"open": who})
             self._announced = True
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-import sysconfig
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +19,7 @@ from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.stopping import Status
 from paoswarm.problems import Problem, get
+from paoswarm.storage.code import checksum
 from paoswarm.study.adapters import Adapter, CountedObjective
 from paoswarm.study.results import Floats, Key
 
@@ -199,27 +199,5 @@ def describe(thing: Any, depth: int = 0) -> str:
 
 
 def _code(thing: Any, inner: Callable[[Any], str]) -> str:
-    """A checksum of the code of a function or class that is not part of a library."""
-    functions = [thing]
-    if inspect.isclass(thing):
-        functions = [part for one in thing.__mro__ for part in vars(one).values()]
-    text = []
-    for function in functions:
-        function = getattr(function, "__func__", function)  # of static and class methods
-        if inspect.isfunction(function) and not _in_library(function):
-            bound = [cell.cell_contents for cell in function.__closure__ or ()]
-            text.append(_bytecode(function.__code__) + inner([list(function.__defaults__ or ()), bound]))
-    return f"#{zlib.crc32(' '.join(text).encode()):08x}" if text else ""
-
-
-def _in_library(function: Any) -> bool:
-    file = function.__code__.co_filename
-    generated = file.startswith("<")  # by dataclasses, say
-    of_python = file.startswith(sysconfig.get_path("stdlib"))
-    ours = (function.__module__ or "").startswith("paoswarm.")
-    return generated or of_python or ours or "site-packages" in file
-
-
-def _bytecode(code: Any) -> str:
-    constants = [_bytecode(c) if inspect.iscode(c) else repr(c) for c in code.co_consts]
-    return f"{code.co_code.hex()} {constants} {code.co_names}"
+    of_code = checksum(thing, inner)
+    return f"#{of_code}" if of_code else ""
