@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.method import Method, check_parameter, check_walls
@@ -41,6 +42,8 @@ class DE(Method):
     >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.DE(), rng=1).fun < 1e-9
     True
     """
+
+    minds_walls: ClassVar[bool] = True
 
     factor: Hyperparameter = 0.5
     crossover: Hyperparameter = 0.9

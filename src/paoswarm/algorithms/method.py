@@ -9,6 +9,10 @@ A method of your own is a class with one function; the drivers do the rest:
 ...         return ps.Proposal(state.lower + box * draw.uniform(*box.shape), state.velocity)
 >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, method=RandomSearch(), rng=1).nfev
 10100
+
+``state`` is a `Swarm`. ``draw.uniform(n, d)`` and ``draw.normal(n, d)`` are the source of chance: with them a run
+depends on its seed alone, and is the same in a batch. Particles may leave the box: what ``walls`` says is done with
+them.
 """
 
 from __future__ import annotations
@@ -38,12 +42,15 @@ class Method(ABC):
         Whether the density of its next step is known in closed form (``step_law``), and so the law of the optimum.
     moves_singly : bool
         Whether ``tell`` may be called for one particle at a time, as in asynchronous runs.
+    minds_walls : bool
+        Whether ``ask`` applies the walls itself; otherwise it is done for it.
     """
 
     walls: str = "clip"
     smallest_swarm: ClassVar[int] = 2
     has_law: ClassVar[bool] = False
     moves_singly: ClassVar[bool] = True
+    minds_walls: ClassVar[bool] = False
 
     @property
     def wall(self) -> bounds.Wall:
@@ -62,7 +69,26 @@ class Method(ABC):
 
     @abstractmethod
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-        """Where the particles want to go next, inside the box; ``progress`` of the run in [0, 1]."""
+        """Where the particles want to go next; ``progress`` of the run in [0, 1]."""
+
+    def propose(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """`ask`, with the walls applied where it has not done so; an error where it returned nonsense."""
+        proposal = self.ask(state, draw, progress)
+        if self.minds_walls:
+            return proposal
+        name = type(self).__name__
+        if not isinstance(proposal, Proposal):
+            raise TypeError(f"{name}.ask must return a Proposal(position, velocity), got {proposal!r}")
+        parts = {}
+        for part in ("position", "velocity"):
+            array = np.asarray(getattr(proposal, part), dtype=float)
+            if array.shape != state.position.shape:
+                raise ValueError(f"{name}.ask returned a {part} of shape {array.shape}, not {state.position.shape}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name}.ask returned a {part} with NaN or infinite numbers")
+            parts[part] = array
+        position, velocity = self.wall.apply(parts["position"], parts["velocity"], state.lower, state.upper)
+        return proposal._replace(position=position, velocity=velocity)
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The swarm after the objective was measured at a proposal."""

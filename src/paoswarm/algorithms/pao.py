@@ -95,6 +95,8 @@ class PAO(Method):
     True
     """
 
+    minds_walls: ClassVar[bool] = True
+
     mass: Hyperparameter = 1.0
     damping: Hyperparameter = 0.2
     stiffness: Any = (1.0, 1.0)

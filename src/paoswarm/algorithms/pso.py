@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.method import Method, check_parameter, check_walls
@@ -42,6 +43,8 @@ class PSO(Method):
     >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.PSO(), rng=1).fun < 1e-6
     True
     """
+
+    minds_walls: ClassVar[bool] = True
 
     inertia: Hyperparameter = 0.7298
     local: Hyperparameter = 1.49618

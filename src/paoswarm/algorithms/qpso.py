@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.method import Method, check_parameter, check_walls
@@ -37,6 +38,8 @@ class QPSO(Method):
     >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.QPSO(), rng=1).fun < 1e-9
     True
     """
+
+    minds_walls: ClassVar[bool] = True
 
     contraction: Hyperparameter = field(default_factory=lambda: schedules.linear(1.0, 0.5))
     walls: str = "clip"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from paoswarm.algorithms.method import Method
 from paoswarm.core.attractors import RandomSource
@@ -19,6 +20,8 @@ class RandomSearch(Method):
     >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, method=ps.RandomSearch(), rng=1).fun < 0.1
     True
     """
+
+    minds_walls: ClassVar[bool] = True
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """New points."""

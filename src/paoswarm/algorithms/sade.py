@@ -75,6 +75,8 @@ class SADE(Method):
     True
     """
 
+    minds_walls: ClassVar[bool] = True
+
     strategies: tuple[str, ...] = ("rand/1", "current-to-best/1")
     factor: tuple[float, float] = (0.5, 0.3)
     crossover: tuple[float, float] = (0.5, 0.1)

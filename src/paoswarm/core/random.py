@@ -84,6 +84,7 @@ class Draw:
         """
         stock = self._stock.get(shape)
         if not stock:
+            _check_shape(shape)
             if shape not in self._streams:
                 self._streams[shape] = [np.random.SFC64([*words, *shape]) for words in self._entropy]
             size = math.prod(shape)
@@ -98,7 +99,13 @@ class Draw:
 
     def uniform(self, *shape: int) -> Deviates:
         """Uniform deviates on [0, 1) of shape ``(*batch, *shape)``."""
+        _check_shape(shape)
         return np.stack([g.random(shape) for g in self.generators]).reshape((*self.batch, *shape))
+
+
+def _check_shape(shape: tuple[Any, ...]) -> None:
+    if not all(isinstance(length, int | np.integer) for length in shape):
+        raise TypeError(f"deviates are drawn by lengths, draw.normal(n, d) for example, not by {shape!r}")
 
 
 def _box_muller(sources: Sequence[np.random.BitGenerator], ahead: int, size: int) -> Deviates:

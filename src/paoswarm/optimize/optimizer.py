@@ -215,7 +215,7 @@ class Optimizer:
         """Where all particles would go now; for drivers that move them one at a time."""
         assert self.swarm is not None
         self._progress = progress
-        return self.method.ask(self.swarm, self._draw, progress)
+        return self.method.propose(self.swarm, self._draw, progress)
 
     def adopt(self, swarm: Swarm, failed: bool) -> None:
         """The swarm after one more evaluation, of such drivers."""
@@ -265,7 +265,7 @@ class Optimizer:
 
     def _next_points(self, progress: float) -> Floats:
         assert self.swarm is not None
-        self._proposal = self.method.ask(self.swarm, self._draw, progress)
+        self._proposal = self.method.propose(self.swarm, self._draw, progress)
         if not self.n_again:
             return self._proposal.position
         order = np.argsort(self.swarm.best_value, axis=-1, kind="stable")
