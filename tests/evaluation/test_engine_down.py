@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -119,3 +121,28 @@ def test_a_crash_in_the_first_swarm_can_be_resumed_as_well(tmp_path):
     assert 1 <= crashed.nfev <= 5
     again = Faulty("nan", (), tmp_path / "again")
     assert_same(run(again, workers=2, timeout=60, store=store, **MANY), serial(**MANY))
+
+
+UNGUARDED = """
+import multiprocessing
+import paoswarm as ps
+
+if multiprocessing.current_process().name == "MainProcess":
+    multiprocessing.set_start_method("spawn")
+
+def sphere(x):
+    return float((x**2).sum())
+
+ps.minimize(sphere, [(-1, 1)] * 2, workers=2, n_particles=10, maxiter=2, rng=1)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    last = ended.stderr.strip().splitlines()[-1]
+    assert last.startswith("paoswarm.evaluation.engines.EngineDown: worker processes end before they can begin")
+    assert last.endswith('needs its main part under if __name__ == "__main__":')

@@ -180,6 +180,11 @@ class Child:
             raise
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it has begun to serve."""
+        return self._is_ready
+
+    @property
     def is_fresh(self) -> bool:
         """Whether it may be given work: it runs, and has not been idle for long."""
         return self.is_alive and time.monotonic() - self._used < IDLE / 2

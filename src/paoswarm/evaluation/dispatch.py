@@ -207,6 +207,9 @@ class Dispatcher:
         if isinstance(error, ImportError):
             self._down = EngineDown(f"the workers cannot import what they need ({error}): install paoswarm there")
             return
+        if isinstance(error, EngineDown):
+            self._down = error
+            return
         self._fault(reason)
         logger.warning("%d points from number %d were lost with their worker: %s", len(parcel.x), parcel.number, reason)
         if blame and len(parcel.x) > 1:

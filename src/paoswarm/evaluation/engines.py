@@ -16,6 +16,7 @@ from paoswarm.evaluation.child import Child, Lost, answered, uninterrupted
 from paoswarm.evaluation.portable import dump
 
 _LOOK = 2.0  # seconds between two looks for cancelled tasks
+_STILLBORN = 2  # processes that may end before they serve, if none has ever served
 
 
 class EngineDown(RuntimeError):
@@ -89,6 +90,7 @@ class Processes(Engine):
         self._count = count
         self._idle: list[Child] = []
         self._busy: dict[Child, Future[Any]] = {}
+        self._stillborn, self._has_served = 0, False
 
     @property
     def slots(self) -> int:
@@ -127,15 +129,28 @@ class Processes(Engine):
             answer = child.collect()
         except Lost as loss:
             future = self._busy.pop(child)
-            future.set_exception(loss)
+            future.set_exception(self._diagnosis(child, loss))
             return future
         if answer is None:
             return None
+        self._has_served = True
         future = self._busy.pop(child)
         future.set_result(answer)
         if child.is_open:
             self._idle.append(child)
         return future
+
+    def _diagnosis(self, child: Child, loss: Lost) -> Exception:
+        """Where new interpreters end before they have begun, no point is to blame."""
+        if self._blob is None or self._has_served or child.is_ready:
+            return loss
+        self._stillborn += 1
+        if self._stillborn <= _STILLBORN:
+            return loss
+        return EngineDown(
+            f"worker processes end before they can begin ({loss}; what they printed says why): a script that starts "
+            'processes needs its main part under if __name__ == "__main__":'
+        )
 
     def give_up(self, pending: Collection[Future[Any]]) -> None:
         """End those that are busy."""
