@@ -132,7 +132,7 @@ def test_the_number_of_runs_must_be_whole_and_positive(runs):
         ({"x0": [0, 0, 1.5]}, r"x0 must lie inside the bounds: element 2 of point 0 is 1.5, bounds \(0.0, 1.0\)"),
         ({"x0": [[0, 0, 0], [0, -7, 0]]}, r"element 1 of point 1 is -7.0, bounds \(-6.0, 3.0\)"),
         ({"x0": [0, nan, 0]}, "x0 must lie inside the bounds: element 1 of point 0 is nan"),
-        ({"x0": np.zeros((7, 3)), "n_particles": 6}, "x0 has 7 points but there are only n_particles=6"),
+        ({"x0": np.zeros((7, 3)), "n_particles": 6}, "x0 has 7 points to evaluate but there are only n_particles=6"),
         ({"f0": [1.0]}, "f0 holds the values of x0, which is missing"),
         ({"x0": [0, 0, 0], "f0": [1.0, 2.0]}, r"f0 must hold one value for each of the 1 points, got shape \(2,\)"),
         ({"x0": np.zeros((2, 3)), "f0": 1.0}, r"f0 must hold one value for each of the 2 points, got shape \(\)"),

@@ -95,8 +95,18 @@ def test_of_more_known_points_than_particles_the_best_are_taken():
 
 
 def test_known_failures_are_worst():
-    result = ps.minimize(sphere, BOX, n_particles=4, maxiter=2, x0=[[1.0, 1.0], [2.0, 2.0]], f0=[np.nan, np.inf], rng=1)
+    result = ps.minimize(sphere, BOX, n_particles=4, maxiter=2, x0=[[1.0, 1.0], [2.0, 2.0]], f0=[np.inf, np.inf], rng=1)
     assert np.isfinite(result.fun)
+
+
+def test_points_whose_value_is_given_as_nan_are_evaluated():
+    fun = Recording(sphere)
+    x0 = [[1.0, 1.0], [0.5, 0.25], [2.0, 2.0], [3.0, 1.0]]
+    result = ps.minimize(fun, BOX, n_particles=3, maxiter=0, x0=x0, f0=[2.0, np.nan, 8.0, 10.0], rng=1)
+    assert_array_equal(fun.points, [[0.5, 0.25]])  # and of the others the best two are taken
+    assert_array_equal(np.sort(result.swarm.best_value), [2.0, sphere(np.array([0.5, 0.25])), 8.0])
+    with pytest.raises(ValueError, match="x0 has 4 points to evaluate but there are only n_particles=3"):
+        ps.minimize(sphere, BOX, n_particles=3, x0=x0, f0=[np.nan] * 4)
 
 
 def test_true_known_values_give_the_same_run_as_measuring_them():

@@ -21,9 +21,6 @@ import paoswarm as ps
 from paoswarm.storage.journal import OtherRun
 from paoswarm.storage.log import Reader, StoreError, decode, encode
 
-# Many tests take one function for another that would do the same.
-pytestmark = pytest.mark.filterwarnings("ignore:the code of the function has changed")
-
 BOUNDS = [(-5, 5)] * 3
 SMALL = {"n_particles": 12, "maxiter": 8, "rng": 3}
 

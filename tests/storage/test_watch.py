@@ -10,9 +10,6 @@ import paoswarm as ps
 from paoswarm import cli
 from paoswarm.storage.watch import Progress, watch
 
-# Many tests take one function for another that would do the same.
-pytestmark = pytest.mark.filterwarnings("ignore:the code of the function has changed")
-
 BOUNDS = [(-5, 5)] * 2
 OBJECTIVE = """
 import time

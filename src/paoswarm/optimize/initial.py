@@ -38,6 +38,7 @@ class FirstSwarm:
         self._box = box
         self._known: tuple[Floats, Floats] = nowhere, np.empty(0)
         self._given = nowhere  # values unknown
+        self._n_due = 0  # how many of these are evaluated even if more values are known than there are particles
         self._asked: Floats = nowhere
         self._design: str | None = None
         if isinstance(init, str):
@@ -54,12 +55,14 @@ class FirstSwarm:
             raise ValueError("f0 holds the values of x0, which is missing")
         if x0 is not None:
             points = problem.read_points("x0", x0, box)
-            if f0 is not None:
-                self.add(points, problem.read_values("f0", f0, len(points)))
-            elif len(points) > self.n_particles:
-                raise ValueError(f"x0 has {len(points)} points but there are only n_particles={self.n_particles}")
-            else:
-                self._given = points
+            values = np.full(len(points), np.nan) if f0 is None else problem.read_values("f0", f0, len(points))
+            unknown = np.isnan(values)
+            if unknown.sum() > self.n_particles:
+                raise ValueError(
+                    f"x0 has {unknown.sum()} points to evaluate but there are only n_particles={self.n_particles}"
+                )
+            self._given, self._n_due = points[unknown], int(unknown.sum())
+            self.add(points[~unknown], values[~unknown])
 
     def add(self, points: Floats, values: Floats) -> None:
         """More points with known values."""
@@ -68,7 +71,7 @@ class FirstSwarm:
     @property
     def n_unknown(self) -> int:
         """How many points have to be evaluated."""
-        return max(0, self.n_particles - len(self._known[1]))
+        return max(self._n_due, self.n_particles - len(self._known[1]))
 
     @property
     def has_value(self) -> bool:
@@ -77,7 +80,7 @@ class FirstSwarm:
 
     def points(self, generators: list[np.random.Generator], batch: tuple[int, ...]) -> Floats:
         """The points whose values are unknown, ``(*batch, m, d)``; of too many known ones the best are kept."""
-        best = np.argsort(self._known[1], kind="stable")[: self.n_particles]
+        best = np.argsort(self._known[1], kind="stable")[: self.n_particles - self._n_due]
         self._known = self._known[0][best], self._known[1][best]
         given = self._given[: self.n_unknown]
         runs = [given] * len(generators)

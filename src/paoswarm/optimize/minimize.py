@@ -90,7 +90,7 @@ def minimize(
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
     f0 : array (m,), optional
-        Their values where known (a warm start): these points are not evaluated again.
+        Their values (a warm start): these points are not evaluated again, but for those whose value is NaN.
     init : str, array (n, d) or Swarm
         ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or ``result.swarm`` of an earlier run,
         which is then continued without evaluating its points again.

@@ -39,8 +39,8 @@ class Optimizer:
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
     f0 : array (m,), optional
-        Their values, where known: these points are not evaluated again. Of more points than particles the best are
-        taken.
+        Their values: these points are not evaluated again. Of more points than particles the best are taken. Points
+        whose value is given as NaN are evaluated.
     init : str, array (n, d) or Swarm
         How the first swarm fills the box: ``latinhypercube``, ``sobol``, ``halton``, ``random``, your own points,
         or a swarm to go on with (``result.swarm``).
