@@ -133,6 +133,17 @@ def test_a_posterior_that_only_leans_on_a_wall_is_no_cause_for_a_message():
     assert posterior.log_evidence == pytest.approx(math.log((1 - math.exp(-20)) / 20), abs=5 * 0.05)
 
 
+@pytest.mark.parametrize("there", [9.0, 8.3])
+def test_a_prior_by_transform_has_no_digits_left_in_its_upper_tail_and_says_so(there):
+    prior = (1, stats.norm.ppf)
+    posterior = ps.sample(lambda x: stats.norm.logpdf(x[:, 0], there, 0.1), prior, vectorized=True, rng=1)
+    assert math.isinf(posterior.log_evidence_error)
+    assert "so far in a tail of the prior" in posterior.message
+    below = ps.sample(lambda x: stats.norm.logpdf(x[:, 0], -there, 0.1), prior, vectorized=True, rng=1)
+    exact = stats.norm.logpdf(there, 0, math.hypot(1, 0.1))
+    assert abs(below.log_evidence - exact) < 4 * below.log_evidence_error < 0.1
+
+
 def test_only_places_at_which_a_climb_has_arrived_are_called_modes():
     def two_peaks(x):
         return np.logaddexp(-50 * ((x - 0.5) ** 2).sum(axis=1), -50 * ((x + 0.5) ** 2).sum(axis=1))
@@ -554,6 +565,20 @@ def test_a_peak_across_the_seam_of_a_circle_is_one_peak(other, moves, monkeypatc
     assert posterior.std()[0] == pytest.approx(0.428, abs=0.08)
 
 
+@pytest.mark.parametrize(("dim", "seed"), [(3, 11), (4, 24)])
+def test_of_many_equal_modes_none_is_lost(dim, seed):
+    """Signs do not matter, so there are 2^d peaks; the seeds are those of unlucky starts."""
+
+    def log_likelihood(x):
+        return stats.norm.logpdf(x**2, 1, 0.05).sum(axis=1)
+
+    one_axis = np.linspace(-3, 3, 200_001)
+    exact = dim * math.log(np.exp(stats.norm.logpdf(one_axis**2, 1, 0.05)).mean())
+    posterior = ps.sample(log_likelihood, [(-3, 3)] * dim, vectorized=True, n_effective=1000, rng=seed)
+    assert len(posterior.diagnostics["modes"]) == 2**dim
+    assert abs(posterior.log_evidence - exact) < 4 * posterior.log_evidence_error < 0.1
+
+
 def test_a_search_that_still_finds_modes_says_so():
     """A lattice of 400 equal peaks: no search of this size sees them all."""
 
@@ -562,7 +587,7 @@ def test_a_search_that_still_finds_modes_says_so():
 
     posterior = ps.sample(log_likelihood, [(-1, 1)] * 2, vectorized=True, n_effective=200, maxfev=6000, rng=6)
     assert not posterior.diagnostics["search_settled"]
-    assert "still came upon new ones" in posterior.message
+    assert "the search for modes made too few climbs" in posterior.message
     settled = ps.sample(narrow, [(-1, 1)] * 2, vectorized=True, n_effective=200, rng=6)
     assert settled.diagnostics["search_settled"]
     assert settled.message == ""

@@ -14,14 +14,27 @@ from numpy.typing import ArrayLike
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise
 from paoswarm.sampling.mixture import Blend, Density
-from paoswarm.sampling.modes import Mode, choose_starts, climb_cost, find_modes, merge, near
+from paoswarm.sampling.modes import (
+    Mode,
+    beyond_valleys,
+    choose_starts,
+    climb_cost,
+    find_modes,
+    merge,
+    near,
+    screening_cost,
+)
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.target import Target
 
 _STARTS = 16  # of climbs, in a round
-_ROUNDS = 6  # of climbs, at most
-_RICH = 4  # new modes in a round that promise more in another
+_ROUNDS = 12  # of climbs, at most
+_RICH = 4  # new places in a round, along a ridge, that promise more in another
+_ROUNDS_ON_A_RIDGE = 6
+_ENOUGH = 4.6  # climbs per mode, known or not: one more of their size is then missed in one search of a hundred
+_CLIMBING = 16_000  # evaluations for climbs, and for each peak so many more:
+_CLIMBING_EACH = 1000
 _STAGES = 60  # at most
 _RESERVE = 0.35  # of the budget, kept for production
 _RESERVE_AGAIN = 0.6  # of what is left after a production that went badly
@@ -96,7 +109,7 @@ def adapt(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior; try more of them (n_particles=), "
             "or give points with more as start="
         )
-    modes, settled = _search(target, starts, min(16_000, allowed // 4))
+    modes, settled = _search(target, starts, allowed // 4)
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
     diagnostics = {"stages": [], "unseen": 3 / n_prior, "search_settled": settled}
@@ -105,21 +118,34 @@ def adapt(
 
 
 def _search(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], bool]:
-    """Climb in rounds, for as long as a round finds so many new modes that others must have been missed.
+    r"""Climb in rounds until there were enough climbs for the peaks that were found; also whether it came so far.
 
-    Also whether it ended because a round did not.
+    With :math:`k` peaks known, one more of their size is missed by :math:`n` climbs with the probability
+    :math:`(1 - 1/(k+1))^n < e^{-n/(k+1)}`. After the first round starts that a valley separates from what is known come
+    first. On a ridge every climb may end in another place: there a few rounds have to do.
     """
-    end = target.n_evaluations + n_max
+    begun = target.n_evaluations
     modes: list[Mode] = []
-    settled = True
-    for first in range(0, len(starts), _STARTS):
-        found = find_modes(target, starts[first : first + _STARTS], end - target.n_evaluations)
+    peaks: list[Mode] = []  # that matter
+    for climbed in range(_ROUNDS):
+        end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
+        if len(starts) == 0 or end - target.n_evaluations < climb_cost(target.dim) + screening_cost(len(starts)):
+            return modes, False
+        if climbed == 1:
+            apart = beyond_valleys(target, starts, modes)
+            starts = np.concatenate([starts[apart], starts[~apart]])
+        climbing, starts = starts[:_STARTS], starts[_STARTS:]
+        found = find_modes(target, climbing, end - target.n_evaluations)
         new = [mode for mode in found if not near(mode.z, modes, 2.0, target.circle)]
         modes = merge(modes + found, target.circle)
-        settled = sum(_matters(mode, modes) for mode in new) <= 1
-        if len(new) < _RICH or end - target.n_evaluations < climb_cost(target.dim):
-            return modes, settled or (first == 0 and len(new) < _RICH)
-    return modes, settled
+        peaks = [mode for mode in modes if mode.is_peak and _matters(mode, modes)]
+        n_news = sum(_matters(mode, modes) for mode in new)
+        if 2 * len(peaks) > sum(_matters(mode, modes) for mode in modes):  # no ridge
+            if (climbed + 1) * _STARTS >= _ENOUGH * (len(peaks) + 1) and (climbed == 0 or n_news == 0):
+                return modes, True
+        elif len(new) < _RICH or climbed + 1 == _ROUNDS_ON_A_RIDGE:
+            return modes, n_news <= 1 or (climbed == 0 and len(new) < _RICH)
+    return modes, False
 
 
 def _matters(mode: Mode, modes: list[Mode]) -> bool:

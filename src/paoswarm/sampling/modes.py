@@ -20,6 +20,7 @@ _DAMPING = np.array([0.0, 0.3, 3.0, 30.0, 300.0])  # Levenberg's, tried together
 _PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
 _ROUNDS = 25  # that a climb may need
 _AWAY = 1e6  # standard deviations of the prior beyond which nothing that can be normalised leads
+_LOOKS = np.array([0.1, 0.3, 0.6])  # on the way from a start to a mode
 _NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode beyond which one is not worth a draw
 
 
@@ -30,6 +31,7 @@ class Mode(NamedTuple):
     factor: Floats  # lower Cholesky factor of the inverse curvature
     log_mass: float  # Laplace: log height + d/2 log(2 pi) + log det factor
     is_settled: bool = False  # whether the climb has arrived, and was not given up on the way
+    is_peak: bool = False  # whether it has arrived on a round top, not on a ridge or a plateau
 
 
 class Climbs(NamedTuple):
@@ -40,10 +42,11 @@ class Climbs(NamedTuple):
     factor: Floats  # (s, d, d), step sizes: z + factor @ y with y of order 1
     done: NDArray[np.bool_]  # (s,)
     stalled: NDArray[np.intp]  # (s,) rounds without a gain that matters
+    on_top: NDArray[np.bool_]  # (s,) where the posterior bends down alike in all directions
 
     def part(self, index: NDArray[np.intp]) -> Climbs:
         """Some of them."""
-        return Climbs(self.z[index], self.value[index], self.factor[index], self.done[index], self.stalled[index])
+        return Climbs._make(array[index] for array in self)
 
 
 def choose_starts(z: Floats, value: Floats, n: int) -> NDArray[np.intp]:
@@ -72,11 +75,11 @@ def _spread_out(points: Floats, score: Floats, n: int, chosen: list[int]) -> lis
     scaled = points / np.where(sd > 0, sd, 1.0)
     spacing = 0.5 * math.sqrt(scaled.shape[1]) * len(points) ** (-1 / scaled.shape[1])
     chosen = list(chosen)
-    for i in np.argsort(-score, kind="stable")[:2000]:
+    for i in np.argsort(-score, kind="stable")[:2000].tolist():
         if n == 0:
             break
-        if all(((scaled[i] - scaled[j]) ** 2).sum() > spacing**2 for j in chosen):
-            chosen.append(int(i))
+        if (((scaled[chosen] - scaled[i]) ** 2).sum(axis=1) > spacing**2).all():
+            chosen.append(i)
             n -= 1
     return chosen
 
@@ -95,6 +98,26 @@ def _trend(points: Floats, height: Floats) -> Floats:
         root = np.sqrt(weight)[:, None]
         trend = design @ np.linalg.lstsq(design * root, height * root[:, 0], rcond=None)[0]
     return trend
+
+
+def beyond_valleys(target: Target, starts: Floats, modes: list[Mode]) -> NDArray[np.bool_]:
+    """Which starts are separated from the nearest mode by lower ground, at a few places on the straight way.
+
+    They are likely to lead elsewhere. Of the others nobody knows: from afar a valley may not be seen.
+    """
+    if len(starts) == 0:
+        return np.zeros(0, dtype=bool)
+    ways = np.stack([mode.z for mode in modes]) - starts[:, None]
+    ways = ways if target.circle is None else target.circle.nearest(ways)
+    way = ways[np.arange(len(starts)), np.argmin((ways**2).sum(axis=2), axis=1)]
+    looks = starts[:, None] + _LOOKS[:, None] * way[:, None]
+    heights = _height(target, looks.reshape(-1, target.dim)).reshape(len(starts), -1)
+    return heights.min(axis=1) < _height(target, starts)
+
+
+def screening_cost(n: int) -> int:
+    """Likelihood evaluations that `beyond_valleys` takes for ``n`` starts."""
+    return n * (len(_LOOKS) + 1)
 
 
 def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
@@ -116,6 +139,7 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
         np.broadcast_to(0.05 * np.eye(d), (s, d, d)).copy(),
         np.zeros(s, dtype=bool),
         np.zeros(s, dtype=int),
+        np.zeros(s, dtype=bool),
     )
     per_round = _round_cost(d)
     abreast = max(2, n_max // (_ROUNDS * per_round))
@@ -169,7 +193,8 @@ def _climb(target: Target, climbs: Climbs) -> Climbs:
     bend, axes = np.linalg.eigh(curvature)
     stiff = np.clip(np.abs(bend), 1e-2, 1e4)
     along = np.einsum("sij,si->sj", axes, gradient)
-    gain = 0.5 * (along**2 / stiff).sum(axis=1)
+    with np.errstate(over="ignore"):  # some return -1e300 where others return -inf
+        gain = 0.5 * (along**2 / stiff).sum(axis=1)
     steps = along[:, None] / (stiff[:, None] + _DAMPING[:, None] * np.median(stiff, axis=1)[:, None, None])
     trials = target.inside(climbs.z[:, None] + np.einsum("sij,sjk,smk->smi", climbs.factor, axes, steps))
     tried = _height(target, trials.reshape(-1, d)).reshape(s, -1)
@@ -183,7 +208,7 @@ def _climb(target: Target, climbs: Climbs) -> Climbs:
     round_enough = (stiff.max(axis=1) < 2) & (bend.min(axis=1) > 0.5)
     on_a_ridge = climbs.stalled >= 2  # a curved or flat top never looks round
     done = still & (gain < 0.5) & (round_enough | on_a_ridge)
-    return Climbs(z, value, factor, done, np.where(still, climbs.stalled + 1, 0))
+    return Climbs(z, value, factor, done, np.where(still, climbs.stalled + 1, 0), round_enough)
 
 
 def _differences(target: Target, climbs: Climbs) -> tuple[Floats, Floats, Floats, Floats]:
@@ -236,7 +261,9 @@ def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None)
     top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
     counted = np.minimum(log_mass, top).tolist()
     order = np.argsort(~settled, kind="stable").tolist()
-    return merge([Mode(climbs.z[i], climbs.factor[i], counted[i], bool(settled[i])) for i in order], circle)
+    peak = (settled & climbs.on_top).tolist()
+    made = [Mode(climbs.z[i], climbs.factor[i], counted[i], bool(settled[i]), peak[i]) for i in order]
+    return merge(made, circle)
 
 
 def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:

@@ -23,6 +23,7 @@ from paoswarm.sampling.circle import Circle
 
 _LOG_2PI = math.log(2 * math.pi)
 _BEYOND = 37  # where Phi is zero to the last bit
+_UPPER = 7.9  # where it is so near to one that few digits are left
 _MOST_CIRCLES = 6  # each triples the images that densities are summed over
 
 
@@ -275,6 +276,10 @@ class Transformed(Prior):
             raise ValueError(f"the prior's transform must map {z.shape} to the same shape, it returned {x.shape}")
         return x
 
+    def strained(self, z: Floats) -> NDArray[np.bool_]:
+        """Near one, uniform deviates have fewer digits than near zero."""
+        return super().strained(z) | (z > _UPPER).any(axis=1)
+
     def coordinates(self, x: Floats) -> Floats:
         """Not known: the transform is given in one direction only."""
         raise ValueError("start= needs a prior of distributions: a transform cannot be turned round")
@@ -343,6 +348,11 @@ def _read_law(name: str, entry: Any) -> Any:
     try:
         low, high = map(float, entry)
     except (TypeError, ValueError):
+        if hasattr(entry, "cov"):
+            raise TypeError(
+                f"prior {name!r} is a multivariate distribution, which stands for all parameters at once; where others "
+                "are independent of it, give (number of parameters, transform)"
+            ) from None
         raise TypeError(f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high)") from None
     return _Uniform(*_finite_ends(f"prior {name!r} is ", low, high))
 

@@ -232,10 +232,13 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
 
 
 def _shortfall(target: Target, found: float, wanted: int) -> str:
-    """That the budget was too small for what was asked for, if it was."""
-    if target.maxfev is None or found > 0.9 * wanted:
+    """That there are fewer effective draws than were asked for, where that matters."""
+    if found > 0.9 * wanted or (target.maxfev is None and found > 0.75 * wanted):
         return ""
-    return f"maxfev={target.maxfev} was enough for {found:.0f} of {wanted} effective draws"
+    few = f"{found:.0f} of {wanted} effective draws"
+    if target.maxfev is None:
+        return f"the weights are less even than was predicted, so these are {few}; ask for more (n_effective=)"
+    return f"maxfev={target.maxfev} was enough for {few}"
 
 
 def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
@@ -277,15 +280,16 @@ def _with_caveat(message: str, frozen: Frozen) -> str:
     if frozen.diagnostics["search_settled"]:
         return message
     caveat = (
-        f"the search for modes ended while it still came upon new ones ({len(frozen.modes)} that matter; a thin ridge "
-        "looks the same): others may be missing; raise n_particles or maxfev, or give points near the modes as start="
+        f"the search for modes made too few climbs for the {len(frozen.modes)} places it has found (a thin ridge looks "
+        "like many): others may be missing; raise n_particles or maxfev, or give points near the modes as start="
     )
     return f"{message}; {caveat}" if message else caveat
 
 
 def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
     """What the adaptation knows."""
-    modes = np.array([mode.z for mode in frozen.modes if mode.is_settled]).reshape(-1, target.dim)
+    arrived = [mode for mode in frozen.modes if mode.is_peak] or [mode for mode in frozen.modes if mode.is_settled]
+    modes = np.array([mode.z for mode in arrived]).reshape(-1, target.dim)
     return {
         "predicted_efficiency": frozen.predicted_efficiency,
         "modes": target.parameters(modes),
