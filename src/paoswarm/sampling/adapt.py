@@ -36,6 +36,7 @@ _ENOUGH = 4.6  # climbs per mode, known or not: one more of their size is then m
 _CLIMBING = 16_000  # evaluations for climbs, and for each peak so many more:
 _CLIMBING_EACH = 1000
 _STAGES = 60  # at most
+_WINDOW, _PROGRESS = 8, 1.2  # so many stages have to bring so much, or more of them are not worth their cost
 _RESERVE = 0.35  # of the budget, kept for production
 _RESERVE_AGAIN = 0.6  # of what is left after a production that went badly
 _HEAVY = 0.1  # share of what is not covered that makes a point worth a climb
@@ -186,6 +187,7 @@ def _refine(
     prior = _Prior(target)
     n_stage = max(800, 80 * d)
     good = climbed = 0
+    reached: list[float] = []  # efficiencies at the posterior's own temperature
     for _ in range(_STAGES):
         if climbed < _CLIMBS_AGAIN and (starts := _unexplained(target, pool, best, plan.modes)) is not None:
             climbed += 1
@@ -198,7 +200,9 @@ def _refine(
         expected = pool.efficiency(best)
         production = n_effective / max(expected, 0.02)
         n = n_stage if beta < 1 else int(np.clip(0.3 * production, n_stage, 4 * n_stage))
-        if good == 2 or target.n_left - n < min(production, reserve):
+        reached += [expected] if beta == 1 else []
+        stagnates = len(reached) > _WINDOW and expected < _PROGRESS * reached[-1 - _WINDOW]
+        if good == 2 or stagnates or target.n_left - n < min(production, reserve):
             break
         wide = blend(laws, (0.4, 0.24, 0.18, 0.14), ladder, prior)
         first = len(pool.z)
