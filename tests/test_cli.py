@@ -306,3 +306,9 @@ def test_an_audit_of_an_unknown_method_is_told_the_known_ones(capsys):
     assert "did you mean QPSO?" in said
     assert "got 'best' of PAO" in refused(capsys, "audit", "PAO:best")
     assert "runs must be" in refused(capsys, "audit", "PAO", "--runs", "0")
+
+
+def test_the_version_is_shown(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.strip() == f"paoswarm {ps.__version__}"

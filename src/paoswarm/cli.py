@@ -18,6 +18,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="paoswarm", description="Studies and stored runs of particle swarms.")
+    parser.add_argument("--version", action="version", version=f"paoswarm {version('paoswarm')}")
     commands = parser.add_subparsers(required=True, metavar="command")
     study = commands.add_parser("study", help="run a benchmark study and write its report")
     study.add_argument("study", help="'paper', 'bbob' or a TOML file")

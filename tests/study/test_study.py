@@ -195,6 +195,15 @@ def test_a_stated_minimum_that_is_too_high_is_an_error(tmp_path):
         study.run(tmp_path)
 
 
+def objective(x):
+    return (x**2).sum()
+
+
+def test_an_objective_in_place_of_a_problem_is_named():
+    with pytest.raises(TypeError, match=r"objective\(2\) failed .*function of the dimension.* not an objective"):
+        small(problems=[objective], dims=[2])
+
+
 class Leaving(ps.Method):
     """Looks outside the box, where the optimum of this problem is."""
 

@@ -130,7 +130,7 @@ def watch(
             shown = text
         if once or progress.ended is not None or progress.is_alive is False:
             return
-        time.sleep(every)
+        time.sleep(max(every, 0.05))
 
 
 def _duration(seconds: float) -> str:

@@ -143,9 +143,15 @@ def make_problem(source: ProblemSource, dim: int) -> Any:
         return get(source, dim)
     if not callable(source) or isinstance(source, Problem):
         raise TypeError(f"problems: must be names or functions of the dimension that return a Problem, got {source!r}")
-    made = source(dim)
+    name = getattr(source, "__qualname__", repr(source))
+    try:
+        made = source(dim)
+    except Exception as error:
+        raise TypeError(
+            f"problems: {name}({dim}) failed ({type(error).__name__}: {error}); it must be a function of the dimension "
+            "that returns a paoswarm.problems.Problem, not an objective"
+        ) from error
     if not all(hasattr(made, needed) for needed in ("name", "title", "bounds", "minimum", "instance", "instanced")):
-        name = getattr(source, "__qualname__", repr(source))
         raise TypeError(f"problems: {name}({dim}) must return a paoswarm.problems.Problem, got {made!r}")
     return made
 
