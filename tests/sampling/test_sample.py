@@ -565,6 +565,11 @@ def test_a_peak_across_the_seam_of_a_circle_is_one_peak(other, moves, monkeypatc
     assert posterior.std()[0] == pytest.approx(0.428, abs=0.08)
 
 
+def test_a_small_budget_is_enough_for_a_climb():
+    posterior = ps.sample(narrow, [(-1, 1)] * 2, vectorized=True, maxfev=300, rng=1)
+    assert len(posterior.diagnostics["modes"]) == 1
+
+
 @pytest.mark.parametrize(("dim", "seed"), [(3, 11), (4, 24)])
 def test_of_many_equal_modes_none_is_lost(dim, seed):
     """Signs do not matter, so there are 2^d peaks; the seeds are those of unlucky starts."""

@@ -130,9 +130,10 @@ def _search(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], boo
     peaks: list[Mode] = []  # that matter
     for climbed in range(_ROUNDS):
         end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
-        if len(starts) == 0 or end - target.n_evaluations < climb_cost(target.dim) + screening_cost(len(starts)):
+        left = end - target.n_evaluations
+        if climbed and (len(starts) == 0 or left < climb_cost(target.dim)):
             return modes, False
-        if climbed == 1:
+        if climbed == 1 and left > climb_cost(target.dim) + screening_cost(len(starts)):
             apart = beyond_valleys(target, starts, modes)
             starts = np.concatenate([starts[apart], starts[~apart]])
         climbing, starts = starts[:_STARTS], starts[_STARTS:]

@@ -23,7 +23,7 @@ def checksum(thing: Any, also: Callable[[Any], str] = lambda part: "") -> str:
     for function in functions:
         function = getattr(function, "__func__", function)  # of static and class methods
         if inspect.isfunction(function) and not _in_library(function):
-            bound = [cell.cell_contents for cell in function.__closure__ or ()]
+            bound = [_contents(cell) for cell in function.__closure__ or ()]
             text.append(_bytecode(function.__code__) + also([list(function.__defaults__ or ()), bound]))
     return f"{zlib.crc32(' '.join(text).encode()):08x}" if text else ""
 
@@ -44,6 +44,13 @@ def _in_library(function: Any) -> bool:
     of_python = file.startswith(sysconfig.get_path("stdlib"))
     ours = (function.__module__ or "").startswith("paoswarm.")
     return generated or of_python or ours or "site-packages" in file
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing yet
+        return None
 
 
 def _bytecode(code: Any) -> str:
