@@ -207,7 +207,7 @@ def test_a_damaged_cell_is_run_again_by_a_worker_too(tmp_path):
         Store(tmp_path).path(Key("sphere", 2, method)).write_bytes(b"")
     with pytest.warns(RuntimeWarning, match="its cell is run again") as said:
         assert_same_results(before, study.run(tmp_path, workers=2))
-    assert len(said) == 2
+    assert sum(issubclass(warning.category, RuntimeWarning) for warning in said) == 2  # Python 3.12 warns of forks
 
 
 # Other settings
