@@ -102,7 +102,9 @@ def adapt(
     prior = _Prior(target)
     n_prior = min(min(1000 * d, 10_000) if n_prior is None else n_prior, max(1, allowed // 5))
     _draw(target, pool, prior, n_prior, rng)
-    starts = pool.z[choose_starts(pool.z, pool.log_prior + pool.log_likelihood, _ROUNDS * _STARTS)]
+    height = pool.log_prior + pool.log_likelihood
+    chosen, more = (choose_starts(pool.z, height, rounds * _STARTS) for rounds in (_ROUNDS_ON_A_RIDGE, _ROUNDS))
+    starts = pool.z[list(dict.fromkeys([*chosen, *more]))]  # the usual ones first
     if start_points is not None:
         starts = np.concatenate([target.coordinates(start_points), starts])
     if len(starts) == 0:
@@ -128,12 +130,13 @@ def _search(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], boo
     begun = target.n_evaluations
     modes: list[Mode] = []
     peaks: list[Mode] = []  # that matter
+    on_a_ridge = False
     for climbed in range(_ROUNDS):
         end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
         left = end - target.n_evaluations
         if climbed and (len(starts) == 0 or left < climb_cost(target.dim)):
             return modes, False
-        if climbed == 1 and left > climb_cost(target.dim) + screening_cost(len(starts)):
+        if climbed == 1 and not on_a_ridge and left > climb_cost(target.dim) + screening_cost(len(starts)):
             apart = beyond_valleys(target, starts, modes)
             starts = np.concatenate([starts[apart], starts[~apart]])
         climbing, starts = starts[:_STARTS], starts[_STARTS:]
@@ -142,7 +145,8 @@ def _search(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], boo
         modes = merge(modes + found, target.circle)
         peaks = [mode for mode in modes if mode.is_peak and _matters(mode, modes)]
         n_news = sum(_matters(mode, modes) for mode in new)
-        if 2 * len(peaks) > sum(_matters(mode, modes) for mode in modes):  # no ridge
+        on_a_ridge = 2 * len(peaks) <= sum(_matters(mode, modes) for mode in modes)
+        if not on_a_ridge:
             if (climbed + 1) * _STARTS >= _ENOUGH * (len(peaks) + 1) and (climbed == 0 or n_news == 0):
                 return modes, True
         elif len(new) < _RICH or climbed + 1 == _ROUNDS_ON_A_RIDGE:
