@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from posterior_problems import KIRBY2, KIRBY2_CERTIFIED, rational
 
 import paoswarm as ps
 from paoswarm.core import bounds, swarm
@@ -144,6 +145,27 @@ def noise_table() -> None:
         print(row, flush=True)
 
 
+def polish_table() -> None:
+    """A regression whose valley is narrow and oblique."""
+    limits = [(0, 10), (-1, 0), (0, 0.1), (-0.1, 0), (0, 1e-3)]
+    y, x = np.array(KIRBY2.split(), dtype=float).reshape(2, -1)
+    certified = ((rational(np.array([KIRBY2_CERTIFIED]), x) - y) ** 2).sum()
+
+    def residual(b: np.ndarray) -> np.ndarray:
+        return ((rational(b, x) - y) ** 2).sum(axis=1)
+
+    print("\nKirby2 (NIST StRD): residual in units of the certified one, smallest to largest of 10 runs")
+    for name, options in {
+        "default": {},
+        "polish=True": {"polish": True},
+        "covariance": {"method": ps.PAO(noise_scale=ps.noise.covariance)},
+    }.items():
+        runs = [ps.minimize(residual, limits, vectorized=True, rng=seed, **options) for seed in range(10)]
+        ratios, spent = sorted(run.fun / certified for run in runs), sorted(run.nfev for run in runs)
+        hints = sum(bool(run.hint) for run in runs)
+        print(f"{name:<14}{ratios[0]:.6g} to {ratios[-1]:.6g}, {spent[0]} to {spent[-1]} evaluations, {hints} hints")
+
+
 def main() -> None:
     warnings.simplefilter("ignore", ps.HyperparameterWarning)
     rho = {f"rho = {r}": ps.PAO.from_behaviour(spread=r) for r in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.4, 2.0)}
@@ -171,6 +193,7 @@ def main() -> None:
     table("Walls", problems, walls, 8)
     restitution_table()
     noise_table()
+    polish_table()
 
 
 if __name__ == "__main__":

@@ -148,15 +148,15 @@ def test_each_worker_is_sent_the_function_once(client, tmp_path, timeout):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_cluster_with_a_time_limit_survives(client, fault):
-    _survives(client, fault, timeout=2.0 if KINDS[fault] == "timed out" else 60)
+    assert_survives(client, fault, timeout=2.0 if KINDS[fault] == "timed out" else 60)
 
 
 @pytest.mark.parametrize("fault", ["raises", "type", "sys.exit", "_exit", "segfault"])
 def test_a_cluster_survives(client, fault):
-    _survives(client, fault)
+    assert_survives(client, fault)
 
 
-def _survives(client, fault, **settings):
+def assert_survives(client, fault, **settings):
     with pytest.warns(RuntimeWarning, match="at 2 points") if KINDS[fault] == "raised" else nullcontext():
         result = run(Faulty(fault, marks()), workers=client, **settings)
     assert result.failure_kinds == Counter({KINDS[fault]: 2})

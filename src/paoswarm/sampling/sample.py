@@ -233,10 +233,11 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
 
 def _shortfall(target: Target, found: float, wanted: int) -> str:
     """That there are fewer effective draws than were asked for, where that matters."""
-    if found > 0.9 * wanted or (target.maxfev is None and found > 0.75 * wanted):
+    is_spent = target.maxfev is not None and target.n_left < 0.2 * target.maxfev  # draws outside a box cost nothing
+    if found > (0.9 if is_spent else 0.75) * wanted:
         return ""
     few = f"{found:.0f} of {wanted} effective draws"
-    if target.maxfev is None:
+    if not is_spent:
         return f"the weights are less even than was predicted, so these are {few}; ask for more (n_effective=)"
     return f"maxfev={target.maxfev} was enough for {few}"
 
