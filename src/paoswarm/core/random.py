@@ -20,7 +20,7 @@ Seed = int | np.random.Generator | np.random.SeedSequence | None
 
 _TO_UNIT = np.float32(2.0**-32)
 _HALF_STEP = np.float32(2.0**-33)  # keeps the logarithm away from zero
-_AHEAD = 8192  # small arrays of deviates are drawn several at a time, up to so many
+_AHEAD = 32768  # small arrays of deviates are drawn several at a time, up to so many
 _TO_ANGLE = np.float32(2.0 * math.pi * 2.0**-32)
 
 
