@@ -47,9 +47,9 @@ def test_a_run_that_was_polished_or_has_arrived_needs_no_advice():
 
 
 def test_covariances_of_few_particles_are_advised_against():
-    few = ps.minimize(sphere, [(-1, 1)] * 6, n_particles=35, maxiter=5, method=COVARIANCE, rng=1)
+    few = ps.minimize(sphere, [(-5, 5)] * 6, n_particles=35, maxiter=5, method=COVARIANCE, rng=1)
     assert "n_particles=42" in few.hint
-    assert ps.minimize(sphere, [(-1, 1)] * 6, n_particles=36, maxiter=5, method=COVARIANCE, rng=1).hint == ""
+    assert ps.minimize(sphere, [(-5, 5)] * 6, n_particles=36, maxiter=5, method=COVARIANCE, rng=1).hint == ""
 
 
 def test_other_methods_and_collapsed_or_failed_swarms_get_no_advice():
@@ -57,3 +57,36 @@ def test_other_methods_and_collapsed_or_failed_swarms_get_no_advice():
     swarm = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=1).swarm
     assert not is_in_a_valley(swarm._replace(best_position=np.repeat(swarm.best_position[:1], 40, axis=0)))
     assert not is_in_a_valley(swarm._replace(best_value=np.full(40, np.inf)))
+
+
+@pytest.mark.parametrize("method", [ps.PAO(), ps.PSO(), COVARIANCE])
+def test_unknowns_on_their_bounds_are_named(method):
+    def beyond(x):  # wants x[0] and x[2] outside of the box
+        return (x[0] - 3.0) ** 2 + (x[1] - 0.3) ** 2 + (x[2] + 2.0) ** 2
+
+    result = ps.minimize(beyond, [(-1, 1)] * 3, n_particles=40, maxiter=60, method=method, rng=1)
+    assert result.x[[0, 2]] == pytest.approx([1.0, -1.0], abs=1e-6)
+    assert result.hint.startswith("x[0], x[2] lie on their bounds")
+    assert ps.minimize(beyond, [(-1, 1)] * 3, n_particles=40, maxiter=0, x0=[1, 1, -1], method=method, rng=1).hint == ""
+    assert ps.minimize(beyond, [(-4, 4)] * 3, n_particles=40, maxiter=60, method=method, rng=1).hint == ""
+    alone = ps.minimize(beyond, [(-4, 4), (-4, 4), (-1, 1)], n_particles=40, maxiter=60, method=method, rng=1)
+    assert alone.hint.startswith("x[2] lies on its bound")
+
+
+def test_many_unknowns_on_their_bounds_are_counted():
+    hint = ps.minimize(lambda x: x.sum(), [(0, 1)] * 9, rng=1, polish=True).hint
+    assert hint.startswith("x[0], x[1], x[2], x[3], x[4] and 4 more lie on their bounds")
+
+
+def test_a_circle_has_no_bounds():
+    on_the_seam = ps.minimize(lambda x: abs(x[0]), [(0, 1)], x0=[[0.0]], method=ps.PAO(walls="periodic"), rng=1)
+    assert on_the_seam.x == 0.0
+    assert on_the_seam.hint == ""
+    assert ps.minimize(lambda x: x[0] ** 2, [(1, 2)], method=ps.PAO(walls="none"), rng=1).hint == ""  # it can leave
+
+
+def test_minus_infinity_is_no_minimum_to_be_proud_of():
+    result = ps.minimize(lambda x: -np.inf if x[0] > 0.9 else x[0], [(-1, 1)] * 2, n_particles=30, maxiter=5, rng=1)
+    assert result.fun == -np.inf
+    assert "minimise its negative" in result.hint
+    assert "minimise its negative" in str(result)

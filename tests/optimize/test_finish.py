@@ -136,7 +136,7 @@ def test_without_tqdm_the_error_says_what_to_install(monkeypatch):
 
 
 def test_the_result_is_scipys_and_its_text_is_short():
-    result = ps.minimize(sphere, BOX, maxiter=5, rng=1)
+    result = ps.minimize(sphere, [(-2, 2), (-3, 3)], maxiter=5, rng=1)
     assert isinstance(result, OptimizeResult)
     assert result["x"] is result.x
     text = repr(result)

@@ -355,8 +355,14 @@ def test_another_version_is_named_where_points_differ(store):
     point["x"][0][0] = np.nextafter(point["x"][0][0], 9.0)
     lines[0], lines[7] = encode(header), encode(point)
     store.path.write_bytes(b"".join(lines))
-    with pytest.raises(OtherRun, match=r"evaluation 5 was at x = .* it was made with numpy 1.0, this is "):
+    with pytest.raises(OtherRun, match=r"evaluation 5 was at x = .* it was made with numpy 1.0, this is ") as error:
         ps.minimize(forbidden, BOUNDS, store=store, **SMALL)
+    # What the message recommends: a new run begins with the best of what is known.
+    assert f"x0, f0 = Store({str(store.path)!r}).read()" in str(error.value)
+    x0, f0 = store.read()
+    again = ps.minimize(forbidden, BOUNDS, x0=x0, f0=f0, **(SMALL | {"maxiter": 0}))
+    assert again.nfev == 0
+    assert again.fun == f0.min()
 
 
 def test_a_run_that_stops_with_an_error_says_so_in_its_file(store):

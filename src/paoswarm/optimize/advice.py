@@ -9,6 +9,7 @@ import numpy as np
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core import noise
 from paoswarm.core.swarm import Swarm
+from paoswarm.core.walled import Floats
 
 if TYPE_CHECKING:
     from paoswarm.optimize.result import Result
@@ -18,13 +19,44 @@ if TYPE_CHECKING:
 # Rosenbrock's valley, where `noise.covariance` is better by decades.
 _NARROW = 0.05
 _PER_UNKNOWN = 8  # particles, for correlations that mean something
+_ON, _NEAR = 1e-6, 0.01  # of the box: the best point is on a bound, and the better half of the bests is near it
+_NAMED = 5  # unknowns on their bounds
 _STILL = 1e-9  # of its value: what a run that has arrived may have gained in its last fifth
 
 
 def advice(result: Result) -> str:
-    """One sentence, or nothing."""
+    """What is worth a try, in a sentence or two; mostly nothing."""
+    if result.swarm.position.ndim > 2:
+        return ""
+    if result.fun == -np.inf:
+        return (
+            "nothing is better than -inf, so the search was over there: if fun is a likelihood, minimise its negative"
+        )
+    return "; ".join(filter(None, (_on_the_bounds(result), _of_the_noise(result))))
+
+
+def _on_the_bounds(result: Result) -> str:
+    """A model's parameter that ends on its bound mostly wants to go further."""
+    wall = result.method.wall
+    if wall.unroll is not None or not wall.is_bounded:  # it can go further
+        return ""
+    swarm = result.swarm
+    lower, width = swarm.lower[0], swarm.upper[0] - swarm.lower[0]
+    best, typical = (result.x - lower) / width, (np.median(_better_half(swarm), axis=0) - lower) / width
+    at_lower = (best < _ON) & (typical < _NEAR)  # not a single lucky point of a swarm that is still on its way
+    at_upper = (best > 1 - _ON) & (typical > 1 - _NEAR)
+    on = np.flatnonzero(at_lower | at_upper).tolist()
+    if not on:
+        return ""
+    names = ", ".join(f"x[{i}]" for i in on[:_NAMED]) + (f" and {len(on) - _NAMED} more" if len(on) > _NAMED else "")
+    lies = "lies on its bound" if len(on) == 1 else "lie on their bounds"
+    return f"{names} {lies}: a wider box, if it makes sense, may hold a better point"
+
+
+def _of_the_noise(result: Result) -> str:
+    """Whether dense noise would serve better, or wants more particles."""
     method, swarm = result.method, result.swarm
-    if not isinstance(method, PAO) or swarm.position.ndim > 2:
+    if not isinstance(method, PAO):
         return ""
     n, d = swarm.n_particles, swarm.n_dimensions
     if method.noise_scale is noise.covariance:
@@ -40,12 +72,16 @@ def advice(result: Result) -> str:
 
 def is_in_a_valley(swarm: Swarm) -> bool:
     """Whether the better half of the bests is much thinner in some oblique direction than along the axes."""
-    order = np.argsort(swarm.best_value)[: swarm.n_particles // 2]
-    bests = swarm.best_position[order]
+    bests = _better_half(swarm)
     size = bests.std(axis=0)
-    if not np.isfinite(swarm.best_value[order]).all() or not (size > 1e-12 * np.abs(bests).max(axis=0)).all():
+    if not np.isfinite(np.median(swarm.best_value)) or not (size > 1e-12 * np.abs(bests).max(axis=0)).all():
         return False  # failed points, or a cloud that rounding has collapsed
     return bool(np.linalg.eigvalsh(np.corrcoef(bests.T))[0] < _NARROW)
+
+
+def _better_half(swarm: Swarm) -> Floats:
+    bests: Floats = swarm.best_position[np.argsort(swarm.best_value)[: max(1, swarm.n_particles // 2)]]
+    return bests
 
 
 def _has_arrived(result: Result) -> bool:

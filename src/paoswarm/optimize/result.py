@@ -111,7 +111,8 @@ class Result(OptimizeResult):
         Where the optimum may be, as a distribution; None for methods other than `PAO`, whose steps have no closed form.
         It is the swarm's, as is ``history``: what ``polish`` adds is not in them.
     hint : str
-        What the swarm suggests to try next; mostly empty.
+        What the swarm suggests to try next: noise that follows a narrow valley, a wider box where unknowns lie on their
+        bounds; mostly empty.
     """
 
     x: Floats

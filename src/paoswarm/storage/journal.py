@@ -235,7 +235,8 @@ class Journal:
         reason = "; ".join(changed) or "something that the description of a run does not show has changed"
         raise OtherRun(
             f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x}; "
-            f"{reason}; no evaluation was lost or added, choose another store"
+            f"{reason}; no evaluation was lost or added: choose another store, where a new run can begin with what is "
+            f"known, x0, f0 = Store({str(self.path)!r}).read()"
         )
 
 
