@@ -657,3 +657,49 @@ def test_draws_after_moves_are_worth_a_positive_number_however_narrow_the_peak(m
     posterior = ps.sample(lambda x: narrow(1e8 * (x - 0.85)), [(0, 1)] * 2, vectorized=True, n_effective=200, rng=2)
     assert posterior.message == ""
     assert 100 < posterior.effective_size < len(posterior.draws)
+
+
+class Shaken:
+    """A 2-D normal likelihood, evidence 2 pi 0.04 / 100, with noise that depends on how often it was called."""
+
+    def __init__(self, sd):
+        self.sd, self.rng = sd, np.random.default_rng(3)
+
+    def __call__(self, x):
+        return -0.5 * (((x - [1.0, -2.0]) / 0.2) ** 2).sum(axis=-1) + self.sd * self.rng.normal(size=len(x))
+
+
+WIDE = {"a": (-5, 5), "b": (-5, 5)}
+EVIDENCE = np.log(2 * np.pi * 0.04 / 100)
+
+
+def test_a_noisy_likelihood_is_noticed_and_no_error_is_stated():
+    with pytest.warns(RuntimeWarning, match="log_likelihood is noisy: at x = .* same seed at every point") as caught:
+        posterior = ps.sample(Shaken(1.0), WIDE, vectorized=True, n_effective=2000, maxfev=15_000, rng=1)
+    assert caught[0].filename == __file__
+    assert posterior.log_evidence_error == np.inf
+    assert posterior.message.startswith("log_likelihood is noisy")
+    assert posterior.diagnostics["noise"] > 0.1
+    # The reason: exp of normal noise has the mean exp(1/2), and the evidence takes it for likelihood.
+    assert posterior.log_evidence - EVIDENCE == pytest.approx(0.5, abs=0.15)
+
+
+@pytest.mark.parametrize("sd", [0.0, 1e-3])
+def test_rounding_is_no_noise(sd, recwarn):
+    posterior = ps.sample(Shaken(sd), WIDE, vectorized=True, n_effective=500, rng=1)
+    assert not recwarn.list
+    assert posterior.message == ""
+    assert posterior.diagnostics["noise"] == pytest.approx(0.0, abs=10 * sd)
+    assert abs(posterior.log_evidence - EVIDENCE) < 4 * posterior.log_evidence_error
+
+
+def test_a_point_that_fails_now_and_then_is_not_called_noisy():
+    fails = iter([False] * 2000 + [True] * 3 + [False] * 100_000)
+
+    def flaky(x):
+        return -0.5 * float(((x - [1.0, -2.0]) / 0.2) @ ((x - [1.0, -2.0]) / 0.2)) if not next(fails) else np.nan
+
+    posterior = ps.sample(flaky, WIDE, n_effective=200, rng=1)
+    assert posterior.n_failed == 3  # the second values of the three best of 2000 first draws
+    assert posterior.diagnostics["noise"] == 0.0
+    assert posterior.message == ""

@@ -28,6 +28,7 @@ from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.target import Target
 
+_AGAIN = 3  # points that are evaluated twice, to see whether the likelihood is noisy
 _STARTS = 16  # of climbs, in a round
 _ROUNDS = 12  # of climbs, at most
 _RICH = 4  # new places in a round, along a ridge, that promise more in another
@@ -112,6 +113,8 @@ def adapt(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior; try more of them (n_particles=), "
             "or give points with more as start="
         )
+    highest = np.argsort(-pool.log_likelihood)[: min(_AGAIN, target.n_left // 20)]
+    target.measure_again(pool.z[highest], pool.log_likelihood[highest])
     modes, settled = _search(target, starts, allowed // 4)
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)

@@ -27,7 +27,7 @@ from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import read_prior
 from paoswarm.sampling.produce import produce
-from paoswarm.sampling.target import Interrupted, Target
+from paoswarm.sampling.target import NOISY, Interrupted, Target
 from paoswarm.sampling.tempered import doubt, pass_cost, tempered
 from paoswarm.storage.describe import encode
 from paoswarm.storage.journal import Journal
@@ -293,6 +293,7 @@ def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
     modes = np.array([mode.z for mode in arrived]).reshape(-1, target.dim)
     return {
         "predicted_efficiency": frozen.predicted_efficiency,
+        "noise": target.noise,
         "modes": target.parameters(modes),
         **frozen.diagnostics,
     }
@@ -330,6 +331,12 @@ def _posterior(
         message = (
             "the posterior lies so far in a tail of the prior that the prior's quantiles end there, so no error is "
             f"stated; choose a wider prior{'; ' + message if message else ''}"
+        )
+    if target.noise > NOISY:
+        error = math.inf
+        message = (
+            f"log_likelihood is noisy: at one point it gave values that differ by {target.noise:.2g}, but all are "
+            f"taken for exact, so no error is stated{'; ' + message if message else ''}"
         )
     if names := target.prior.pressed(z[kept], weights):
         hint = (

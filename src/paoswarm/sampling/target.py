@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from numpy.typing import ArrayLike
 
 from paoswarm.core.walled import Floats
 from paoswarm.sampling.prior import read_prior
+
+NOISY = 0.1  # a difference of two log likelihoods at one point that makes the evidence worthless
 
 
 class BudgetSpent(RuntimeError):
@@ -46,6 +49,7 @@ class Target:
         self.maxfev = maxfev
         self.n_evaluations = 0
         self.n_failed = 0
+        self.noise = 0.0  # largest difference of two values at one point
         self._log_likelihood = log_likelihood
         self.parameters = self.prior.parameters
         self.log_prior = self.prior.log_density
@@ -94,3 +98,19 @@ class Target:
         self.n_failed += int(failed.sum())
         values[allowed] = np.where(failed, -np.inf, found)
         return values
+
+    def measure_again(self, z: Floats, before: Floats) -> None:
+        """Evaluate points a second time, and warn at once where the likelihood turns out to be noisy."""
+        again = self.log_likelihood(z)
+        both = np.isfinite(before) & np.isfinite(again)
+        apart = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
+        self.noise = max(self.noise, float(apart.max(initial=0.0)))
+        if self.noise > NOISY:
+            i = int(np.argmax(apart))
+            warnings.warn(
+                f"log_likelihood is noisy: at x = {self.parameters(z[i : i + 1])[0]} it was {before[i]:.6g} and then "
+                f"{again[i]:.6g}; sample takes every value for exact. Give its random numbers the same seed at "
+                "every point, or average until it differs by much less than one",
+                RuntimeWarning,
+                stacklevel=4,
+            )
