@@ -44,6 +44,7 @@ class DE(Method):
     """
 
     minds_walls: ClassVar[bool] = True
+    takes_batches = True
 
     factor: Hyperparameter = 0.5
     crossover: Hyperparameter = 0.9

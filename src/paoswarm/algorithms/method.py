@@ -12,7 +12,8 @@ A method of your own is a class with one function; the drivers do the rest:
 
 ``state`` is a `Swarm`. ``draw.uniform(n, d)`` and ``draw.normal(n, d)`` are the source of chance: with them a run
 depends on its seed alone, and is the same in a batch. Particles may leave the box: what ``walls`` says is done with
-them.
+them. A method is shared by all runs, so it must not change: what a run has to remember is made by ``begin``, renewed
+by ``tell`` and kept in ``state.memory``, a NamedTuple of arrays.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class Method(ABC):
         Whether ``tell`` may be called for one particle at a time, as in asynchronous runs.
     minds_walls : bool
         Whether ``ask`` applies the walls itself; otherwise it is done for it.
+    takes_batches : bool
+        Whether it can move several runs at once, on a leading axis of all arrays; otherwise `minimize_many` and studies
+        call it for each run alone. Every class says so for itself: it is not inherited.
     """
 
     walls: str = "clip"
@@ -51,6 +55,11 @@ class Method(ABC):
     has_law: ClassVar[bool] = False
     moves_singly: ClassVar[bool] = True
     minds_walls: ClassVar[bool] = False
+    takes_batches: Any = False
+
+    def __init_subclass__(cls, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        cls.takes_batches = cls.__dict__.get("takes_batches", False)
 
     @property
     def wall(self) -> bounds.Wall:

@@ -107,6 +107,7 @@ class PAO(Method):
     walls: str = "clip"
     has_law: ClassVar[bool] = True
     _random: tuple[bool, ...] = field(init=False, compare=False)
+    _takes_batches: bool = field(init=False, compare=False)
     _trusted: bool = field(init=False, compare=False)  # only built-in functions, which never return NaN
     _constant: Coefficients | None = field(init=False, compare=False)  # worked out once where nothing changes
 
@@ -134,6 +135,8 @@ class PAO(Method):
         ours = ("paoswarm.core.attractors", "paoswarm.core.noise")
         functions = (*pulls, self.noise_scale)
         object.__setattr__(self, "_trusted", all(getattr(f, "__module__", None) in ours for f in functions))
+        learnt = [h.of_swarm for h in self.hyperparameters if isinstance(h, schedules.Adaptive)]
+        object.__setattr__(self, "_takes_batches", all(map(_takes_batches, (*functions, *learnt))))
         object.__setattr__(self, "_random", tuple(is_random(pull) for pull in pulls))
         for name in ("mass", "damping", "noise", "dt"):
             character.check_number(name, getattr(self, name))
@@ -143,6 +146,11 @@ class PAO(Method):
         character.warn_if_unhealthy(self)
         changing = any(callable(p) or isinstance(p, schedules.Adaptive) for p in self.hyperparameters)
         object.__setattr__(self, "_constant", None if changing else _coefficients(*self.hyperparameters))
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether all its functions of the swarm can have a leading axis of runs: ours, and those that say so."""
+        return self._takes_batches
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
@@ -288,6 +296,8 @@ class PAO(Method):
         Stochastic attractors are drawn with ``rng``, and the law is the one for that draw.
         """
         batch = state.position.shape[:-2]
+        if batch and not self.takes_batches:
+            raise ValueError("functions of your own are for one run: ask for its law, many.run(r).step_law()")
         character.check_shapes(self, state.position.shape[:-1])
         drift = self._drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))
@@ -373,6 +383,11 @@ class PAO(Method):
         if nu.strength is not None:
             factor = xp.sqrt(nu.strength)[..., None, None] * factor
         return xp.zeros_like(state.position), factor
+
+
+def _takes_batches(function: Any) -> bool:
+    ours = str(getattr(function, "__module__", "")).startswith("paoswarm.")
+    return bool(getattr(function, "takes_batches", ours))
 
 
 def _frozen(parameter: Hyperparameter, progress: float) -> Any:

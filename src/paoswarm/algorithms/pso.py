@@ -45,6 +45,7 @@ class PSO(Method):
     """
 
     minds_walls: ClassVar[bool] = True
+    takes_batches = True
 
     inertia: Hyperparameter = 0.7298
     local: Hyperparameter = 1.49618

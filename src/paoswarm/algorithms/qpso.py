@@ -40,6 +40,7 @@ class QPSO(Method):
     """
 
     minds_walls: ClassVar[bool] = True
+    takes_batches = True
 
     contraction: Hyperparameter = field(default_factory=lambda: schedules.linear(1.0, 0.5))
     walls: str = "clip"

@@ -22,6 +22,7 @@ class RandomSearch(Method):
     """
 
     minds_walls: ClassVar[bool] = True
+    takes_batches = True
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """New points."""

@@ -76,6 +76,7 @@ class SADE(Method):
     """
 
     minds_walls: ClassVar[bool] = True
+    takes_batches = True
 
     strategies: tuple[str, ...] = ("rand/1", "current-to-best/1")
     factor: tuple[float, float] = (0.5, 0.3)

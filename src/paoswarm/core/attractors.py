@@ -9,6 +9,8 @@ as a built-in one:
 ...     return 0.5 * (swarm.best_position + swarm.global_best)
 >>> method = ps.PAO(attractors=(ps.attractors.local_best, halfway_home), stiffness=(1.0, 0.5))
 
+In a batch of runs your own is called for each run alone, unless it has the attribute ``takes_batches = True``.
+
 Averages (`average_particle`, `average_local_best`, `weighted_average_particle`) start at the centre of the box and can
 favour an optimum that lies there; judge them on shifted problems.
 """

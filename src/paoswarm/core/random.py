@@ -8,6 +8,7 @@ remain double precision throughout.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -75,6 +76,17 @@ class Draw:
         self._entropy = [g.integers(0, 2**32, size=4, dtype=np.uint32).tolist() for g in generators]
         self._streams: dict[tuple[int, ...], list[np.random.SFC64]] = {}
         self._stock: dict[tuple[int, ...], list[Deviates]] = {}
+        self._alone: list[Draw] = []
+
+    def alone(self, r: int) -> Draw:
+        """The source of run ``r``, which gives what it would give if there were no others."""
+        if not self._alone:
+            for source, words in zip(self.generators, self._entropy, strict=True):
+                one = copy.copy(self)
+                one.generators, one.batch, one._entropy = [source], (), [words]
+                one._streams, one._stock = {}, {}
+                self._alone.append(one)
+        return self._alone[r]
 
     def normal(self, *shape: int, single: bool = False) -> Deviates:
         """Standard normal deviates of shape ``(*batch, *shape)``.

@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
+from paoswarm.algorithms.run_by_run import RunByRun
 from paoswarm.checks import has_nan, real_number
 from paoswarm.core import swarm as swarms
 from paoswarm.core.random import Draw, Seed, generator
@@ -79,6 +80,8 @@ class Optimizer:
         self.lower, self.upper = problem.read_bounds(bounds)
         seeds = [rng] if rng is None or not isinstance(rng, Sequence) else list(rng)
         self.batch: tuple[int, ...] = (len(seeds),) if isinstance(rng, Sequence) else ()
+        is_told_apart = self.batch and not self.method.takes_batches
+        self._moved_by = RunByRun(self.method) if is_told_apart else self.method
         self._draw = Draw([generator(seed) for seed in seeds], self.batch)
         self.nit = 0
         self._progress = 0.0
@@ -109,7 +112,7 @@ class Optimizer:
         if self._first is not None and self._first.n_unknown == 0:  # every value is known already
             self._first.points(self._draw.generators, self.batch)
             first = self._first.swarm(np.empty((*self.batch, 0)), self.batch, noisy=self.n_again > 0)
-            self.swarm = self.method.begin(first)
+            self.swarm = self._moved_by.begin(first)
 
     def _adopt(self, swarm: Swarm, noisy: bool) -> Swarm:
         shape = (*self.batch, swarm.n_particles, len(self.lower))
@@ -123,7 +126,7 @@ class Optimizer:
         if noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
         boxed = swarm._replace(lower=np.tile(self.lower, (n, 1)), upper=np.tile(self.upper, (n, 1)))
-        return self.method.begin(boxed)
+        return self._moved_by.begin(boxed)
 
     def ask(self, progress: float = 0.0) -> Floats:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
@@ -182,7 +185,7 @@ class Optimizer:
         self._pending = None
         if before is None:
             assert first is not None
-            self.swarm = self.method.begin(first)
+            self.swarm = self._moved_by.begin(first)
             return
         assert self._proposal is not None
         evaluated = None if m >= n else np.broadcast_to(np.arange(n) < m, (*self.batch, n))
@@ -194,7 +197,7 @@ class Optimizer:
             same = (now == asked).all(axis=-1)  # a best that was replaced meanwhile (inject) was not measured
             with np.errstate(over="ignore"):  # values beyond 1e150 have infinite squares
                 again = swarms.remeasure(before, index, np.where(same, f[..., n:m], np.nan))
-        after = self.method.tell(again, self._proposal, f[..., :n], evaluated)
+        after = self._moved_by.tell(again, self._proposal, f[..., :n], evaluated)
         self.swarm = after if active is None else swarms.select(active, after, before)
         self.nit += 1
 
@@ -208,14 +211,14 @@ class Optimizer:
             assert self._first is not None
             self._first.points(self._draw.generators, self.batch)
             first = self._first.swarm(np.full(unknown, np.inf), self.batch, noisy=self.n_again > 0, may_fail=True)
-            self.swarm = self.method.begin(first)
+            self.swarm = self._moved_by.begin(first)
         return unknown
 
     def propose(self, progress: float) -> Proposal:
         """Where all particles would go now; for drivers that move them one at a time."""
         assert self.swarm is not None
         self._progress = progress
-        return self.method.propose(self.swarm, self._draw, progress)
+        return self._moved_by.propose(self.swarm, self._draw, progress)
 
     def adopt(self, swarm: Swarm, failed: bool) -> None:
         """The swarm after one more evaluation, of such drivers."""
@@ -265,7 +268,7 @@ class Optimizer:
 
     def _next_points(self, progress: float) -> Floats:
         assert self.swarm is not None
-        self._proposal = self.method.propose(self.swarm, self._draw, progress)
+        self._proposal = self._moved_by.propose(self.swarm, self._draw, progress)
         if not self.n_again:
             return self._proposal.position
         order = np.argsort(self.swarm.best_value, axis=-1, kind="stable")
