@@ -18,7 +18,7 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.storage.journal import OtherRun
+from paoswarm.storage.compare import OtherRun
 from paoswarm.storage.log import Reader, StoreError, decode, encode
 
 BOUNDS = [(-5, 5)] * 3

@@ -234,6 +234,8 @@ def minimize(
         stopped = (Status.INTERRUPTED, Status.CRASHED, *((Status.CALLBACK,) if journal else ()))
         if polish and ended not in stopped:  # a recorded run that was told to stop can go on: it is not finished yet
             deadline = None if ends.deadline is None else ends.deadline + ASIDE_TIME * (wanted.time_limit or 0.0)
+            if journal is not None:
+                journal.polish()
             _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, deadline)
         if journal is not None:
             journal.end(ended.name, result.message, final=ended > 0 and ended is not Status.TIME)

@@ -12,7 +12,6 @@ process begins to write; ``limits`` when they were changed; ``end`` when a call 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
@@ -30,12 +29,9 @@ from numpy.typing import NDArray
 
 from paoswarm.core.walled import Floats
 from paoswarm.storage.code import objective_checksum
-from paoswarm.storage.log import Log, Record, StoreError, logger
+from paoswarm.storage.compare import OtherRun, check_same, same_bits
+from paoswarm.storage.log import Log, Record, logger
 from paoswarm.storage.store import Contents, Run, Store, latest
-
-
-class OtherRun(StoreError):
-    """A file that holds another run; its evaluations are as they were."""
 
 
 class Recalled(NamedTuple):
@@ -82,12 +78,15 @@ class Journal:
         if header is None:
             kept = Contents.empty()
         else:
-            _check_same(log.path, Run(**header["run"]), run)
+            check_same(log.path, Run(**header["run"]), run)
             kept = Contents.of(log.reader)
         log.recover()
         self._kept = kept
         self._first = self._position = 0  # evaluations asked for before the present batch, and with it
         self._missing = 0  # points of the present batch that are not recorded yet
+        marks = [event for event in kept.events if "polish" in event or "aside" in event]
+        self._polished_from: int | None = marks[-1].get("polish") if marks else None  # recorded evaluations of it
+        self._polishing_from: int | None = None  # of this call
         self._announced = False
         self._run, self._versions = run, _versions()
         if header is None:
@@ -132,19 +131,49 @@ class Journal:
         known[: len(kept.known[first:last])] = kept.known[first:last]
         if not known.all() and len(kept.known) > last:
             row = int(np.argmin(known))
+            if self._makes_way(first + row):
+                return self._recall_again(x)
             self._refuse(first + row, x[row], "is missing")
         rows = np.flatnonzero(known)
         self._missing = len(x) - len(rows)
         if len(rows):
             there = kept.x[first + rows]
             if there.tobytes() != x[rows].tobytes():
-                same = _same_bits(there, x[rows])
+                same = same_bits(there, x[rows])
                 if not same.all():
                     row = int(rows[np.argmin(same)])
+                    if self._makes_way(first + row):
+                        return self._recall_again(x)
                     self._refuse(first + row, x[row], f"was at x = {kept.x[first + row]}")
             values[rows] = kept.f[first + rows]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
         return Recalled(values, known, {row: kept.why.get(first + row, "returned NaN") for row in failed})
+
+    def polish(self) -> None:
+        """What is asked for from here on is polishing: it makes way where the run itself goes on."""
+        self._polishing_from = self._position
+
+    def _makes_way(self, number: int) -> bool:
+        """Whether what is recorded under a number is polishing, which is set aside then."""
+        start = self._polished_from
+        if start is None or number < start:
+            return False
+        self._announce()
+        self._log.append({"aside": start})
+        kept = self._kept
+        self._kept = kept._replace(
+            x=kept.x[:start],
+            f=kept.f[:start],
+            known=kept.known[:start],
+            why={i: reason for i, reason in kept.why.items() if i < start},
+            order=kept.order[kept.order < start],
+        )
+        self._polished_from = None
+        return True
+
+    def _recall_again(self, x: Floats) -> Recalled:
+        self._position = self._first
+        return self.recall(x)
 
     def append(self, rows: NDArray[np.int64], x: Floats, values: Floats, why: dict[int, str]) -> None:
         """Record some rows of the batch that was recalled last; they are safe once this returns.
@@ -159,6 +188,9 @@ class Journal:
         if self._limits != self._run.limits:
             self._log.append({"limits": self._run.limits})
             self._limits = self._run.limits
+        if self._polishing_from is not None and self._polishing_from != self._polished_from:
+            self._log.append({"polish": self._polishing_from})
+            self._polished_from = self._polishing_from
         contiguous = index[-1] - index[0] == len(index) - 1
         record: Record = {"i": index[0] if contiguous else index, "t": round(time.time(), 3)}
         record |= {"x": _numbers(x), "f": _numbers(values), **more}
@@ -184,7 +216,8 @@ class Journal:
     def check(self, number: int, x: Floats) -> None:
         """Raise `OtherRun` where another point is recorded under this number."""
         kept = self._kept
-        if number < len(kept.known) and kept.known[number] and not _same_bits(kept.x[number : number + 1], x[None])[0]:
+        is_known = number < len(kept.known) and kept.known[number]
+        if is_known and not same_bits(kept.x[number : number + 1], x[None])[0] and not self._makes_way(number):
             self._refuse(number, x, f"was at x = {kept.x[number]}")
 
     def complete(self, number: int, asked: int, x: Floats, value: float, why: str | None) -> None:
@@ -232,45 +265,14 @@ class Journal:
             for name, was in self._made_with.items()
             if was != self._versions.get(name)
         ]
+        if self._polishing_from is not None:
+            changed = ["the recorded run goes on where this one is polished"]
         reason = "; ".join(changed) or "something that the description of a run does not show has changed"
         raise OtherRun(
             f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x}; "
             f"{reason}; no evaluation was lost or added: choose another store, where a new run can begin with what is "
             f"known, x0, f0 = Store({str(self.path)!r}).read()"
         )
-
-
-def _same_bits(one: Floats, other: Floats) -> NDArray[np.bool_]:
-    """Whether rows are the same to the last bit; of NaN there is only one."""
-    same = np.ascontiguousarray(one).view(np.uint64) == np.ascontiguousarray(other).view(np.uint64)
-    return (same | (np.isnan(one) & np.isnan(other))).all(axis=1)
-
-
-def _check_same(path: Path, recorded: Run, now: Run) -> None:
-    """Raise where the file is of another problem, and say what differs."""
-    if recorded.function != now.function:
-        raise OtherRun(f"{path} holds a run of {recorded.function}, not of {now.function}; choose another store")
-    if recorded.problem != now.problem:
-        name, was, wanted = _difference("", recorded.problem, now.problem)
-        raise OtherRun(
-            f"{path} holds a run with {name} = {_short(was)}, but this one has {name} = {_short(wanted)}; "
-            "it was not touched, choose another store"
-        )
-
-
-def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
-    """The first detail that differs, and its name."""
-    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
-        for key in was:
-            if was[key] != now[key]:
-                inner = name if key in ("with", "paoswarm", "own", "array", "entropy") else f"{name}.{key}"
-                return _difference(inner, was[key], now[key])
-    return name.lstrip("."), was, now
-
-
-def _short(kept: Any) -> str:
-    text = json.dumps(kept)
-    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _numbers(numbers: Floats) -> Any:

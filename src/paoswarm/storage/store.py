@@ -129,6 +129,12 @@ class Contents(NamedTuple):
             for record in reader.records():
                 if "f" not in record:
                     events.append(record)
+                    if "aside" in record:  # a polishing that had to make way: it stays in the file alone
+                        kept = [k for k, i in enumerate(index) if i < record["aside"]]
+                        d = len(x) // max(1, len(f))
+                        x = array("d", chain.from_iterable(x[d * k : d * (k + 1)] for k in kept))
+                        index, f = array("q", (index[k] for k in kept)), array("d", (f[k] for k in kept))
+                        why = {i: reason for i, reason in why.items() if i < record["aside"]}
                     continue
                 values, first = record["f"], record["i"]
                 numbers = first if isinstance(first, list) else range(first, first + len(values))

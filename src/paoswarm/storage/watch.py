@@ -39,7 +39,7 @@ class Progress:
         self._what = ""
         self._writer: dict[str, Any] = {}
         self._since, self._last, self._before = math.nan, math.nan, 0  # of the present call
-        self.evaluations = self.failed = 0
+        self.evaluations = self.failed = self._unpolished = 0
         self.best = math.nan
         self.where: list[float] = []
         self.expected: int | None = None
@@ -72,6 +72,10 @@ class Progress:
         elif "open" in record:
             self._writer, self.ended = record["open"], None
             self._since, self._before = record["open"]["t"], self.evaluations
+        elif "polish" in record:
+            self._unpolished = self.evaluations
+        elif "aside" in record:  # the run went on from before its polishing
+            self.evaluations = self._before = self._unpolished
         elif "end" in record:
             self.ended = record["end"]["message"]
 

@@ -1,0 +1,51 @@
+"""Whether a file holds the run that is asked for, and what differs if it does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core.walled import Floats
+from paoswarm.storage.log import StoreError
+from paoswarm.storage.store import Run
+
+
+class OtherRun(StoreError):
+    """A file that holds another run; its evaluations are as they were."""
+
+
+def same_bits(one: Floats, other: Floats) -> NDArray[np.bool_]:
+    """Whether rows are the same to the last bit; of NaN there is only one."""
+    same = np.ascontiguousarray(one).view(np.uint64) == np.ascontiguousarray(other).view(np.uint64)
+    return (same | (np.isnan(one) & np.isnan(other))).all(axis=1)
+
+
+def check_same(path: Path, recorded: Run, now: Run) -> None:
+    """Raise where the file is of another problem, and say what differs."""
+    if recorded.function != now.function:
+        raise OtherRun(f"{path} holds a run of {recorded.function}, not of {now.function}; choose another store")
+    if recorded.problem != now.problem:
+        name, was, wanted = _difference("", recorded.problem, now.problem)
+        raise OtherRun(
+            f"{path} holds a run with {name} = {_short(was)}, but this one has {name} = {_short(wanted)}; "
+            "it was not touched, choose another store"
+        )
+
+
+def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """The first detail that differs, and its name."""
+    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
+        for key in was:
+            if was[key] != now[key]:
+                inner = name if key in ("with", "paoswarm", "own", "array", "entropy") else f"{name}.{key}"
+                return _difference(inner, was[key], now[key])
+    return name.lstrip("."), was, now
+
+
+def _short(kept: Any) -> str:
+    text = json.dumps(kept)
+    return text if len(text) <= 200 else text[:197] + "..."
