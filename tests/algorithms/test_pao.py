@@ -346,6 +346,52 @@ def test_a_covariance_of_the_wrong_size_is_refused(swarm):
 
 
 @pytest.mark.parametrize(
+    ("covariance", "strength", "message"),
+    [
+        ([[1, 2], [2, 1]], None, "returned a matrix that is no covariance: it has the eigenvalue -1"),
+        ([[1, 0], [0, -1e-3]], None, "returned a matrix that is no covariance: it has the eigenvalue -0.001"),
+        ([[1, 0.9], [0, 1]], None, "returned a covariance that is not symmetric"),
+        ([[1, np.nan], [np.nan, 1]], None, "returned a covariance with NaN"),
+        (np.eye(2), [1.0, 2.0, 3.0], r"returned a strength of \[1.0, 2.0, 3.0\]; it must broadcast to the particles'"),
+        (np.eye(2), -1.0, "returned a strength with NaN, infinite or negative"),
+    ],
+)
+def test_what_is_no_covariance_is_refused(covariance, strength, message):
+    def mine(swarm):
+        return ps.noise.Dense(covariance, strength)
+
+    fun, calls = lambda x: float(x @ x), []
+    with pytest.raises(ValueError, match=f"mine {message}"):
+        ps.minimize(lambda x: calls.append(x) or fun(x), [(-1, 1)] * 2, method=ps.PAO(noise_scale=mine), rng=1)
+    assert np.isfinite(calls).all()
+
+
+@pytest.mark.parametrize(
+    "covariance", [[[1, 1], [1, 1]], np.zeros((2, 2)), [[1e-300, 0], [0, 1]], [[4, 2], [2, 1 - 1e-12]]]
+)
+def test_covariances_may_be_singular_and_lists(covariance):
+    method = ps.PAO(noise_scale=lambda swarm: ps.noise.Dense(covariance, 2.0))
+    assert ps.minimize(lambda x: float(x @ x), [(-1, 1)] * 2, method=method, maxiter=5, rng=1).fun < 1
+
+
+def test_functions_of_ones_own_cannot_write_into_the_swarm():
+    def greedy(swarm):
+        pull = swarm.best_position
+        pull *= 0.5
+        return pull
+
+    class Method(ps.Method):
+        def ask(self, state, draw, progress=0.0):
+            position = state.position
+            position += 0.1
+            return ps.Proposal(position, state.velocity)
+
+    for method in (ps.PAO(attractors=(greedy,), stiffness=1.0), ps.PAO(noise_scale=greedy), Method()):
+        with pytest.raises(ValueError, match="read-only"):
+            ps.minimize(lambda x: float(x @ x), [(-1, 1)] * 2, method=method, rng=1)
+
+
+@pytest.mark.parametrize(
     ("given", "error", "message"),
     [
         ({"attractors": ()}, ValueError, "attractors is empty"),

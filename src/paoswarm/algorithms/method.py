@@ -82,9 +82,9 @@ class Method(ABC):
 
     def propose(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """`ask`, with the walls applied where it has not done so; an error where it returned nonsense."""
-        proposal = self.ask(state, draw, progress)
         if self.minds_walls:
-            return proposal
+            return self.ask(state, draw, progress)
+        proposal = self.ask(swarm.read_only(state), draw, progress)
         name = type(self).__name__
         if not isinstance(proposal, Proposal):
             raise TypeError(f"{name}.ask must return a Proposal(position, velocity), got {proposal!r}")

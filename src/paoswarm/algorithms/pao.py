@@ -21,14 +21,15 @@ import numpy as np
 
 from paoswarm.algorithms import character, schedules
 from paoswarm.algorithms.method import Method, check_walls
+from paoswarm.algorithms.returned import fitting, root_of_noise
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import exact_transition
-from paoswarm.core.noise import Dense, correlate, spread, square_root
+from paoswarm.core.noise import correlate, spread
 from paoswarm.core.random import Draw, Seed, generator
-from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.swarm import Proposal, Swarm, read_only
 
 
 class Coefficients(NamedTuple):
@@ -320,12 +321,14 @@ class PAO(Method):
         What is written to with ``+=`` and ``*=`` was made here: half of the time of a small swarm is memory traffic.
         """
         state = self.unrolled(state)  # springs and distances take the short way round
+        if not self._trusted:
+            state = read_only(state)
         by = self._constant
         if by is None:
             by = _coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
         centre: Any = None
         for weight, pull, random in zip(by.weights, self.attractors, self._random, strict=True):
-            pulled = weight * self._fitting(pull(state, draw) if random else pull(state), state, pull)
+            pulled = weight * fitting(pull(state, draw) if random else pull(state), state, pull, trusted=self._trusted)
             if centre is None:
                 centre = pulled
             else:
@@ -338,51 +341,11 @@ class PAO(Method):
         velocity += by.a22 * state.velocity
         return Drift(position, velocity, *self._noise(state), by)
 
-    def _fitting(self, array: Array, state: Swarm, source: Any, least: float = -math.inf) -> Array:
-        """What a function of the swarm returned, as ``(*batch, n, d)``; or an error that says who returned what."""
-        shape = state.position.shape
-        if self._trusted and getattr(array, "shape", None) == shape:
-            return array
-        name = character.name_of(source)
-        try:
-            if not isinstance(state.position, np.ndarray):
-                array = namespace(state.position).broadcast_to(array, shape)
-            elif getattr(array, "shape", None) != shape or (isinstance(array, np.ndarray) and array.dtype != float):
-                array = np.broadcast_to(np.asarray(array, dtype=float), shape)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"{name} returned {character.describe(array)}; it must return numbers that "
-                f"broadcast to the swarm's {shape}"
-            ) from None
-        xp = namespace(array)
-        if not self._trusted and not bool(xp.all(xp.isfinite(array) & (array >= least))):
-            raise ValueError(f"{name} returned NaN, infinite or (for a noise scale) negative numbers")
-        return array
-
     def _noise(self, state: Swarm) -> tuple[Array, Array | None]:
         """The square root of nu, or of dense noise a factor ``(..., n or 1, d, d)``."""
-        xp = namespace(state.position)
         if self.noise_scale is spread:  # the square root of a square
-            return xp.abs(state.best_position - state.global_best), None
-        nu = self.noise_scale(state)
-        if not isinstance(nu, Dense):
-            return xp.sqrt(self._fitting(nu, state, self.noise_scale, least=0.0)), None
-        *batch, n, d = state.position.shape
-        shape = nu.covariance.shape
-        if shape not in ((d, d), (*batch, d, d), (*batch, n, d, d)):
-            name = character.name_of(self.noise_scale)
-            raise ValueError(f"{name} returned a covariance of shape {shape}; it must be {(*batch, d, d)} or one each")
-        for part in () if self._trusted else (nu.covariance, nu.strength):
-            if part is not None and not bool(xp.all(xp.isfinite(part))):
-                raise ValueError(f"{character.name_of(self.noise_scale)} returned NaN or infinite numbers")
-        if nu.strength is not None and not self._trusted and bool(xp.any(nu.strength < 0)):
-            raise ValueError(f"{character.name_of(self.noise_scale)} returned a negative strength")
-        factor = square_root(nu.covariance)
-        if shape != (*batch, n, d, d):  # one covariance for the whole swarm
-            factor = factor[..., None, :, :]
-        if nu.strength is not None:
-            factor = xp.sqrt(nu.strength)[..., None, None] * factor
-        return xp.zeros_like(state.position), factor
+            return namespace(state.position).abs(state.best_position - state.global_best), None
+        return root_of_noise(self.noise_scale(state), state, self.noise_scale, trusted=self._trusted)
 
 
 def _takes_batches(function: Any) -> bool:

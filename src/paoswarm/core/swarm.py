@@ -281,6 +281,19 @@ def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Sw
     return first._replace(**{name: apply(name) for name in Swarm._fields if name not in ("lower", "upper")})
 
 
+def read_only(swarm: Swarm) -> Swarm:
+    """The same swarm through views that cannot be written to, for code that is not ours."""
+
+    def locked(array: Array) -> Array:
+        if not isinstance(array, np.ndarray):  # a number, or of a library whose arrays never change
+            return array
+        view = array.view()
+        view.flags.writeable = False
+        return view
+
+    return map_runs(locked, swarm)._replace(lower=locked(swarm.lower), upper=locked(swarm.upper))
+
+
 def _nan_to_inf(value: Array) -> Array:
     xp = namespace(value)
     return xp.where(xp.isnan(value), xp.inf, value)

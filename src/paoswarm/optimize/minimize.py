@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core.random import Seed, check_seed
-from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.core.swarm import read_only
 from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.evaluator import Evaluator
@@ -272,6 +272,7 @@ def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Sta
         raise TypeError("callback must take one argument: intermediate_result, or by any other name the best point")
 
     def notify(optimizer: Optimizer) -> Status | None:
+        assert optimizer.swarm is not None
         swarm = read_only(optimizer.swarm)
         try:
             if wants_result:
@@ -292,15 +293,3 @@ def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Sta
         return Status.CALLBACK if wish is True or (isinstance(wish, np.bool_) and bool(wish)) else None
 
     return notify
-
-
-def read_only(swarm: Swarm | None) -> Swarm:
-    """The same swarm through views that cannot be written to."""
-    assert swarm is not None
-
-    def locked(array: Any) -> Any:
-        view = np.asarray(array).view()
-        view.flags.writeable = False
-        return view
-
-    return map_runs(locked, swarm)._replace(lower=locked(swarm.lower), upper=locked(swarm.upper))
