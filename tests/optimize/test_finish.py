@@ -213,6 +213,50 @@ def test_an_interrupt_during_polishing_keeps_the_best_so_far():
     result = ps.minimize(fun, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
     assert result.nfev == 10 * 11 + 4
     assert result.fun == min(rosenbrock(x) for x in calls)
+    assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
+    assert "interrupted" in result.message
+
+
+@pytest.mark.parametrize("edge", [1 / 3, 0.3, 1.0, 0.7])
+def test_polishing_on_the_edge_of_what_works_begins_where_the_swarm_ended(edge):
+    def cliff(x):  # falls towards the edge, behind which there is nothing; NaN would pass for the best of all
+        return np.inf if (x > edge).any() else float(np.maximum(0.0, 3 - x).sum())
+
+    fun = Recording(cliff)
+    result = ps.minimize(fun, [(-2, 4.1)] * 2, rng=0, maxiter=100, tol=0, polish=True)
+    assert np.isfinite(fun.points).all()
+    assert result.fun == cliff(result.x) == min(fun.values)
+    assert result.fun >= 2 * (3 - edge) - 1e-12
+
+
+def test_polishing_lets_the_function_raise_as_before():
+    def sensitive(x):
+        return float(np.nansum(np.sqrt(x - 0.5)))
+
+    with np.errstate(invalid="raise"), pytest.warns(RuntimeWarning, match="fun raised"):
+        result = ps.minimize(sensitive, [(0, 4)] * 2, rng=1, maxiter=10, polish=True)
+    assert (result.x >= 0.5).all()
+    assert result.fun == sensitive(result.x)
+
+
+def test_polishing_asks_for_a_point_and_its_neighbours_at_once():
+    asked = []
+
+    def many(x):
+        asked.append(len(x))
+        return ((x - 0.3) ** 2 * [1, 5, 9]).sum(axis=1)
+
+    result = ps.minimize(many, [(-1, 1)] * 3, n_particles=10, maxiter=3, polish=True, vectorized=True, rng=1)
+    polishing = asked[-asked[::-1].index(10) :]
+    assert polishing[0] == 3  # the value of the swarm's best point is known
+    assert set(polishing[1:]) == {4}
+    assert result.fun < 1e-12
+
+
+def test_a_run_goes_on_from_what_polishing_found():
+    polished = ps.minimize(rosenbrock, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
+    further = ps.minimize(rosenbrock, BOX, init=polished, maxiter=1, rng=2)
+    assert further.fun <= polished.fun < polished.swarm.global_value
 
 
 @pytest.mark.parametrize(

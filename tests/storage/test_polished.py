@@ -1,5 +1,7 @@
 """Polishing ends a run for the time being: with more to spend the swarm goes on from where it was before."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,15 @@ def test_a_shorter_run_cannot_be_polished_in_the_file_of_a_longer_one(store):
         ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxiter=5)
     assert_same(ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxiter=9), longer)
     assert store.path.stat().st_size - size < 500  # who opened it and how that ended; no evaluation
+
+
+def test_a_polished_run_that_had_too_little_time_goes_on(store):
+    def slow(x):
+        time.sleep(1e-3)
+        return Counted()(x)
+
+    results = [ps.minimize(slow, BOUNDS, store=store, **SMALL, maxiter=12, time_limit=0.08) for _ in range(2)]
+    assert [result.status for result in results] == [ps.Status.TIME] * 2
+    assert results[1].nit > results[0].nit
+    last = ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxiter=12)
+    assert_same(last, ps.minimize(Counted(), BOUNDS, **SMALL, maxiter=12))

@@ -21,7 +21,7 @@ from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.optimize import problem
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.described import described
-from paoswarm.optimize.loop import solve
+from paoswarm.optimize.loop import crashed, solve
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import ASIDE, ASIDE_TIME
 from paoswarm.optimize.polish import polish as polish_best
@@ -238,7 +238,8 @@ def minimize(
                 journal.polish()
             _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, deadline)
         if journal is not None:
-            journal.end(ended.name, result.message, final=ended > 0 and ended is not Status.TIME)
+            final = result.success and ended is not Status.TIME
+            journal.end(result.status.name, result.message, final=final)
     evaluate.warn()
     return result
 
@@ -249,11 +250,15 @@ def _polish(result: Result, evaluate: Evaluator, box: problem.Box, maxfev: int |
     scale = float(np.median(bests[np.isfinite(bests)])) - before if np.isfinite(before) else 0.0
     scale = scale if scale > 0 else abs(before) or 1.0  # all bests are the same
     found = polish_best(evaluate, result.x, before, scale, box, budget, deadline)
-    result.x, result.fun, spent, failed = found
-    result.nfev += spent
-    result.n_failed += failed
-    message = describe(result.status, result.n_failed, result.nfev, result.failure_kinds)
-    result.message = f"{message} Polished with {spent} evaluations, from {before:.6g} to {result.fun:.6g}."
+    result.x, result.fun = found.x, found.fun
+    result.nfev += found.spent
+    result.n_failed += found.failed
+    why = ""
+    if found.end is not None:
+        result.status, why = crashed(found.end)
+        result.success = False
+    message = describe(result.status, result.n_failed, result.nfev, result.failure_kinds) + (f" {why}" if why else "")
+    result.message = f"{message} Polished with {found.spent} evaluations, from {before:.6g} to {result.fun:.6g}."
 
 
 def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Status | None]:

@@ -96,13 +96,16 @@ class Optimizer:
         share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
         if share > 1:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
+        polished: Any = None
         if isinstance(init, OptimizeResult) and "swarm" in init:
-            init = init.swarm
+            polished, init = init, init.swarm
         self._first: FirstSwarm | None = None
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
             self.swarm = self._adopt(init, noisy=share > 0)
+            if polished is not None and not self.batch and polished.fun < init.global_value:  # what polishing found
+                self.swarm = swarms.replace_worst(self.swarm, np.asarray([polished.x]), np.asarray([polished.fun]))
             self.n_particles = init.n_particles
         else:
             self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init)

@@ -131,7 +131,7 @@ class Journal:
         known[: len(kept.known[first:last])] = kept.known[first:last]
         if not known.all() and len(kept.known) > last:
             row = int(np.argmin(known))
-            if self._makes_way(first + row):
+            if self._makes_way(last + int(np.argmax(kept.known[last:]))):  # time had run out inside this generation
                 return self._recall_again(x)
             self._refuse(first + row, x[row], "is missing")
         rows = np.flatnonzero(known)
