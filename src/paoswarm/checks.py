@@ -6,6 +6,8 @@ import math
 import numbers
 from typing import Any
 
+import numpy as np
+
 from paoswarm.core.walled import Floats
 
 
@@ -20,9 +22,18 @@ def real_number(name: str, given: Any, least: float, *, may_equal: bool) -> floa
     """``given`` as a float above (or at) ``least``."""
     if isinstance(given, bool) or not isinstance(given, numbers.Real) or given != given:  # NaN
         raise ValueError(f"{name} must be a number, got {given!r}")
-    if given < least or (given == least and not may_equal):
+    try:
+        number = float(given)
+    except OverflowError:  # whole numbers may be too large for a float
+        number = -math.inf if given < least else math.inf
+    if number < least or (number == least and not may_equal):
         raise ValueError(f"{name} must be {'at least' if may_equal else 'greater than'} {least:g}, got {given!r}")
-    return float(given) if given < 1e300 else math.inf  # whole numbers may be too large for a float
+    return number
+
+
+def unmasked(given: Any) -> Any:
+    """A masked element is a value that is not there: NaN."""
+    return np.ma.filled(given.astype(float), np.nan) if isinstance(given, np.ma.MaskedArray) else given
 
 
 def has_nan(values: Floats) -> bool:

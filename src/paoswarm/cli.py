@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has gone
         return 1
     except (ConfigurationError, OtherStudy, CellFailed, ImportError, OSError, ValueError, TypeError) as error:
-        print(f"paoswarm: {error}", file=sys.stderr)
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else error
+        print(f"paoswarm: {reason}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\npaoswarm: interrupted{options.kept}", file=sys.stderr)
@@ -127,7 +128,8 @@ def _study(options: argparse.Namespace) -> None:
 
     path = publish(results, folder, sections=paper_sections(results, study, folder, **how))
     print("\n" + "\n\n".join(findings(results)))
-    print(f"\nThe report: {path}")
+    part = any(given is not None for given in (options.problems, options.methods, options.dims, options.runs))
+    print(f"\nThe report{', of this part of the study alone' if part else ''}: {path}")
 
 
 def _changed(study: Study, changed: dict[str, Any]) -> Study:
@@ -190,6 +192,8 @@ def _watch(options: argparse.Namespace) -> None:
         print(f"{back}{text}", flush=True)
         shown = text.count("\n") + 1
 
+    if not 0 < options.every < float("inf"):
+        raise ConfigurationError(f"--every is a number of seconds, got {options.every}")
     watch(options.store, once=options.once, every=options.every, show=show)
 
 

@@ -99,6 +99,8 @@ def swarm(
     from matplotlib.patches import Ellipse
 
     i, j = dims
+    if not {i, j} <= set(range(state.n_dimensions)):
+        raise ValueError(f"dims must be two of the unknowns 0 to {state.n_dimensions - 1}, got {dims!r}")
     lower, upper = state.lower[0], state.upper[0]
     if fun is not None:
         across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
@@ -106,6 +108,8 @@ def swarm(
         grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
         with Evaluator(fun, Calling(vectorized)) as evaluate:
             values = evaluate(grid).reshape(points, points)
+            if not np.isfinite(values).any():
+                raise ValueError(f"fun gave no finite value at any point of the plot; {evaluate.first_failure()}")
         finite = np.isfinite(values)
         # Levels at equal shares of the area, so that deep and flat landscapes both show; darker is worse.
         levels = np.unique(np.quantile(values[finite], np.linspace(0, 1, 25))) if finite.any() else np.empty(0)
@@ -144,7 +148,7 @@ def element(
     start : float
         Where the element starts, at rest.
     scale : float
-        The noise scale, square root of nu: the distance between local and global best.
+        The root of the noise scale nu: with the default noise the distance between local and global best.
     ax : matplotlib Axes, optional
     """
     method = (method or PAO()).at(0.0)

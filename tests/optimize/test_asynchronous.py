@@ -423,3 +423,11 @@ def test_polishing_afterwards_is_recorded_like_the_rest(tmp_path):
         raise AssertionError("everything is recorded")
 
     assert_same(ps.minimize(forbidden, BOX, store=store, **settings), live)
+
+
+@pytest.mark.parametrize("target", [20.0, 0.5])
+def test_the_history_ends_with_what_reached_the_target(target):
+    result = ps.minimize(lambda x: float(x @ x), [(-5, 5)] * 2, n_particles=10, target=target, asynchronous=True, rng=1)
+    assert result.status is ps.Status.TARGET
+    assert result.history.best[-1] == result.fun <= target
+    assert result.history.nfev[-1] == result.nfev

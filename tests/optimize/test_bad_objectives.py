@@ -469,3 +469,65 @@ def test_one_unlucky_run_does_not_end_the_others():
     assert many.run(int(np.flatnonzero(failed)[0])).message.startswith("Every point of the first swarm failed")
     with pytest.raises(ValueError, match="no finite value"):
         ps.minimize_many(lambda x: np.full(len(x), np.nan), [(-5, 5)] * 2, runs=3, vectorized=True)
+
+
+def test_masked_values_are_failures():
+    def one(x):
+        return np.ma.masked if x[0] > 0 else 5 + x[0] ** 2
+
+    def many(x):
+        return np.ma.masked_where(x[:, 0] > 0, 5 + x[:, 0] ** 2)
+
+    alone = ps.minimize(one, [(-5, 5)] * 2, n_particles=20, maxiter=5, rng=1)
+    together = ps.minimize(many, [(-5, 5)] * 2, n_particles=20, maxiter=5, rng=1, vectorized=True)
+    for result in (alone, together):
+        assert result.fun >= 5
+        assert result.x[0] <= 0
+        assert result.n_failed > 0
+    assert alone.fun == together.fun
+    told = ps.Optimizer([(-5, 5)] * 2, n_particles=20, rng=1)
+    told.tell(np.ma.masked_less(many(told.ask()).filled(1e9), 20))
+    assert told.result.fun >= 20
+    with pytest.raises(ValueError, match="NaN is no bound"):
+        ps.minimize(one, np.ma.masked_equal([[-5.0, 5.0], [-9.0, 5.0]], -9.0))
+    warm = ps.minimize(one, [(-5, 5)] * 2, x0=[[-1, 0], [-2, 0]], f0=np.ma.array([-100.0, 9.0], mask=[1, 0]), maxiter=0)
+    assert warm.fun > 5
+
+
+def test_numbers_of_every_width_are_limits(tmp_path, recwarn):
+    narrow = {
+        "tol": np.float32(1e-6),
+        "target": np.float16(-1),
+        "time_limit": np.float32(60),
+        "reevaluate": np.float32(0.5),
+    }
+    result = ps.minimize(
+        lambda x: float(x @ x), [(-1, 1)] * 2, n_particles=8, maxiter=2, rng=1, store=tmp_path / "a", **narrow
+    )
+    assert ps.resume(tmp_path / "a", lambda x: 0.0, maxiter=2).fun == result.fun
+    assert not [w for w in recwarn.list if "overflow" in str(w.message)]
+    huge = ps.minimize(lambda x: float(x @ x), [(-1, 1)], n_particles=8, maxiter=2, time_limit=10**400, rng=1)
+    assert huge.nit == 2
+
+
+def test_a_user_who_wants_to_hear_of_underflow_does_not_hear_of_ours():
+    with np.errstate(all="raise"):
+        result = ps.minimize(
+            lambda x: float(np.abs(x - 1).sum()), [(-5, 5)] * 2, n_particles=20, maxiter=800, tol=0, rng=1
+        )
+        assert np.isfinite(result.optimum.mean).all()
+        assert np.isfinite(result.optimum.covariance).all()
+        lower, upper = result.optimum.interval(0.9)
+        assert (lower <= upper).all()
+    assert result.fun < 1e-12
+
+
+def test_injected_failures_do_not_lock_an_optimiser():
+    optimizer = ps.Optimizer([(-5, 5)] * 2, n_particles=3, rng=1)
+    optimizer.inject([[0, 0], [1, 1], [2, 2]], [np.inf] * 3)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no finite value"):
+            optimizer.ask()
+    optimizer.inject([[3, 3]], [7.0])
+    assert optimizer.ask().shape == (3, 2)
+    assert optimizer.result.fun == 7.0

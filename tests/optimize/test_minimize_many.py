@@ -186,3 +186,18 @@ def test_the_law_of_one_run_is_taken_where_its_schedules_stood():
         assert 0 < alone.progress < 1
         assert_array_equal(many.run(r).optimum.std, alone.optimum.std)
         assert_array_equal(many.run(r).step_law().scale, alone.step_law().scale)
+
+
+def test_a_limit_that_nobody_means_to_reach_takes_no_memory():
+    many = ps.minimize_many(sphere, BOX, runs=3, n_particles=10, maxiter=10**13, maxfev=105, vectorized=True, rng=1)
+    assert many.history.shape == (3, 11)
+    assert (many.nfev == 105).all()
+
+
+def test_failed_runs_do_not_spoil_the_summary():
+    def often(x):  # the first swarms of most runs fail altogether
+        return np.where(np.abs(x).max(axis=1) < 0.6, 1.0, np.inf)
+
+    many = ps.minimize_many(often, [(-2, 2), (-1, 3)], runs=8, n_particles=3, maxiter=1, vectorized=True, rng=1)
+    assert 0 < np.isinf(many.fun).sum() < 8
+    assert "nan" not in str(many)

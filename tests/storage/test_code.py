@@ -80,7 +80,8 @@ class Model:
 def test_only_code_counts():
     assert checksum(shifted(1)) == checksum(shifted(1)) != checksum(shifted(2))
     assert checksum(Simulator(1)) == checksum(Simulator(2)) != checksum(Simulator(1).run) != ""
-    assert checksum(partial(Simulator(1), 3)) == checksum(Simulator(1))
+    assert checksum(partial(Simulator(1), np.ones(3))) == checksum(Simulator(1))  # objects are not looked into
+    assert checksum(partial(Simulator(1), 3)) != checksum(partial(Simulator(1), 4))
     assert checksum(Model(1.0)) != ""
     for of_others in (rosen, np.sum, stats.norm.logpdf, sum, ps.problems.get("sphere", 2)):
         assert checksum(of_others) == ""
@@ -101,3 +102,10 @@ print(checksum(as_if_in_a_file({source})))
     }
     assert len(found) == 1
     assert found.pop().strip() == checksum(as_if_in_a_file(eval(source)))
+
+
+def test_an_edited_default_counts():
+    one, other = (as_if_in_a_file(f) for f in (lambda x, a=1.0: a * x, lambda x, a=2.0: a * x))
+    assert checksum(one) != checksum(other)
+    one, other = (as_if_in_a_file(f) for f in (lambda x, *, a="b": a, lambda x, *, a="c": a))
+    assert checksum(one) != checksum(other)

@@ -75,22 +75,35 @@ def summary(method: PAO) -> str:
         f"  stiffness: {springs}",
     ]
     try:
-        first, last = method.character(0.0), method.character(1.0)
+        changes = any(callable(p) for p in method.hyperparameters)
+        course = [method.character(step / 20) for step in range(21 if changes else 1)]
     except ValueError as reason:
         return "\n".join([*lines, f"  {reason}"])
-    unit = "the distance of the bests" if method.noise_scale is noise.spread else "the noise scale"
+    unit = "the distance of the bests" if method.noise_scale is noise.spread else "the root of the noise scale"
     rows = [
-        ("regime", first.regime, last.regime, ""),
-        ("natural frequency", first.natural_frequency, last.natural_frequency, "radians per unit of time"),
-        ("phase", first.phase, last.phase, "radians per step"),
-        ("period", first.period, last.period, "steps per swing"),
-        ("half-life", first.half_life, last.half_life, "steps"),
-        ("stationary spread", first.stationary_spread, last.stationary_spread, f"x {unit}"),
+        ("regime", ""),
+        ("natural frequency", "radians per unit of time"),
+        ("phase", "radians per step"),
+        ("period", "steps per swing"),
+        ("half-life", "steps"),
+        ("stationary spread", f"x {unit}"),
     ]
-    for label, start, end, what in rows:
-        both = _show(start) if _show(start) == _show(end) else f"{_show(start)} to {_show(end)}"
-        lines.append(f"  {label:<18} {both} {what}".rstrip())
+    for label, what in rows:
+        values = [getattr(then, label.replace(" ", "_").replace("-", "_")) for then in course]
+        lines.append(f"  {label:<18} {_course(values)} {what}".rstrip())
     return "\n".join(lines)
+
+
+def _course(values: list[Any]) -> str:
+    """From the first to the last, and how far it goes in between where that is further."""
+    shown = [_show(value) for value in values]
+    if len(set(shown)) == 1:
+        return shown[0]
+    ends = f"{shown[0]} to {shown[-1]}"
+    if any(isinstance(value, str) or np.ndim(value) for value in values):
+        return ends
+    low, high = (_show(extreme(values)) for extreme in (min, max))
+    return ends if {low, high} <= {shown[0], shown[-1]} else f"{ends} ({low} to {high} on the way)"
 
 
 def representation(method: PAO) -> str:
@@ -209,7 +222,7 @@ def _show(parameter: Any) -> str:
     if isinstance(parameter, Adaptive):
         return "adaptive"
     if callable(parameter):
-        return f"{_show(parameter(0.0))} to {_show(parameter(1.0))}"
+        return _course([parameter(step / 20) for step in range(21)])
     if np.ndim(parameter) > 0:
         return f"{np.min(parameter):.4g}..{np.max(parameter):.4g}"
     return f"{parameter:.4g}"

@@ -256,7 +256,7 @@ class PAO(Method):
 
     @property
     def half_life(self) -> Any:
-        """Steps after which a displacement has halved (its envelope, when it swings)."""
+        """Steps in which what is left of a displacement halves in the long run (its envelope, when it swings)."""
         return self.character().half_life
 
     @property

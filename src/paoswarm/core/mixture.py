@@ -29,6 +29,9 @@ class OptimumLaw:
     It says how far the swarm still disagrees, not how far the optimum is from the truth: a swarm that has converged
     is sure of itself, rightly or wrongly. With fewer than about twenty particles it has little to go by.
 
+    Behind periodic walls numbers are counted from the best point, half a box to either side: where they leave the box,
+    the place is the one a width away.
+
     Parameters
     ----------
     law : StepLaw
@@ -74,6 +77,7 @@ class OptimumLaw:
         return f"OptimumLaw(mean={self.mean}, std={self.std})"
 
     @cached_property
+    @np.errstate(under="ignore")
     def _moments(self) -> tuple[Floats, Floats]:
         mean, variance = self.components.moments()
         centre: Floats = self.weights @ mean
@@ -102,6 +106,7 @@ class OptimumLaw:
         deviation: Floats = np.sqrt(np.diag(self.covariance))
         return deviation
 
+    @np.errstate(under="ignore")
     def cdf(self, x: ArrayLike) -> Floats:
         """Marginal distribution function of each unknown at ``x``, shape ``(..., d)``."""
         each = self.components.cdf(self._unrolled(x)[..., None, :])
@@ -133,6 +138,7 @@ class OptimumLaw:
             raise ValueError(f"level must be one number that lies strictly between 0 and 1, got {level!r}")
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
+    @np.errstate(under="ignore")
     def log_density(self, x: ArrayLike) -> Floats:
         """Log density at points ``(..., d)``; on a clipping wall, of the atom there."""
         x = self._unrolled(x)

@@ -32,6 +32,7 @@ class WalledNormal(NamedTuple):
     lower: Floats
     upper: Floats
 
+    @np.errstate(under="ignore")
     def log_density(self, x: Floats) -> Floats:
         """Log density at ``x``; at an atom the log probability."""
         x, law = np.asarray(x, dtype=float), self.tame()
@@ -48,6 +49,7 @@ class WalledNormal(NamedTuple):
             total = np.where(x == law.upper, log_ndtr((law.mean - law.upper) / sd), total)
         return np.where(law.sd > 0, total, np.where(x == law._still(), 0.0, -np.inf))
 
+    @np.errstate(under="ignore")
     def cdf(self, x: Floats) -> Floats:
         """Probability of ending at or below ``x``."""
         x, law = np.asarray(x, dtype=float), self.tame()
@@ -63,6 +65,7 @@ class WalledNormal(NamedTuple):
             total = np.where(x < law.lower, 0.0, np.where(x >= law.upper, 1.0, total))
         return np.where(law.sd > 0, total, x >= law._still())
 
+    @np.errstate(under="ignore")
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the position after the wall."""
         if not self.wall.is_bounded:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.checks import has_nan
+from paoswarm.checks import has_nan, unmasked
 from paoswarm.core.walled import Floats
 
 Objective = Callable[..., Any]
@@ -73,7 +73,7 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     if isinstance(answer, float):  # includes numpy.float64
         return float(answer)
     try:
-        number = np.asarray(answer)
+        number = np.asarray(unmasked(answer))
     except Exception:
         number = np.asarray(None)
     if number.size == 1 and number.dtype.kind in "fiub":  # not an int too large for a float
@@ -91,7 +91,7 @@ def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
         # One bad point must not cost the others: find it by asking one at a time.
         return [answer for row in x for answer in call_vectorized(fun, row[None])]
     try:
-        values = np.asarray(answer)
+        values = np.asarray(unmasked(answer))
     except Exception:
         values = np.asarray(None)
     if values.shape == (len(x),) and values.dtype.kind in "fiub":

@@ -75,7 +75,7 @@ def solve_asynchronously(
                 status = Status.TARGET
             elif budget is not None and optimizer.nfev >= budget:
                 status = Status.MAXFEV
-        if status in (Status.TIME, Status.MAXFEV) and optimizer.nfev not in (0, boundary - size):
+        if status in (Status.TIME, Status.MAXFEV, Status.TARGET) and optimizer.nfev not in (0, boundary - size):
             optimizer.nit += 1  # a generation that is not complete
             after_generation(optimizer, None)
     except (KeyboardInterrupt, EngineDown) as error:

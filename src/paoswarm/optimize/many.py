@@ -27,6 +27,7 @@ from paoswarm.optimize.stopping import Limits, Status
 # Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than a
 # core's caches can follow (measured: 100 runs of 800 elements each are fastest in two blocks).
 _BLOCK = 40_000
+_MANY_GENERATIONS = 100_000  # a limit that nobody means to reach: histories end with the longest run then
 
 
 class ManyResult(Result):
@@ -37,7 +38,8 @@ class ManyResult(Result):
     x : array (runs, d)
     fun : array (runs,)
     history : array (runs, maxiter + 1)
-        Best value after every generation; a run that ended early keeps its last one.
+        Best value after every generation; a run that ended early keeps its last one. (As long as the longest run only,
+        where ``maxiter`` is None or 100,000 and more.)
     success, status, nit, nfev, n_failed : arrays (runs,)
     message : list of str
     swarm : Swarm
@@ -52,7 +54,8 @@ class ManyResult(Result):
 
     def __repr__(self) -> str:
         best = int(np.argmin(self.fun))
-        low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9])
+        how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
+        low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
         reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
         lines = [
             f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed",
@@ -113,7 +116,8 @@ def minimize_many(
 ) -> ManyResult:
     """Many independent runs of `minimize` at once.
 
-    All parameters are those of `minimize`; limits hold for each run (``time_limit`` for all together, looked at after
+    Parameters are those of `minimize`, but for ``asynchronous``, ``callback``, ``polish``, ``store_swarms`` and
+    ``store``; limits hold for each run (``time_limit`` for all together, looked at after
     every generation). A run whose whole first swarm fails ends there with ``fun`` infinite; only if all do, it is an
     error. With ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
 
@@ -238,7 +242,7 @@ def _gather(
 ) -> ManyResult:
     """One result from all blocks; histories are continued with their last value to a common length."""
     length = max(len(block.best) for block in blocks)
-    if limits.maxiter is not None:
+    if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
         length = max(length, limits.maxiter + 1)
     histories = []
     for block in blocks:

@@ -195,7 +195,7 @@ def minimize(
     calling = Calling(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
-        given = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
+        given = {"x0": x0, "f0": f0, "init": init, "reevaluate": float(reevaluate)}
         given |= {"asynchronous": bool(asynchronous)}
         journal = Journal(store, described(optimizer, wanted, given, calling, polish, seed), fun)
     with (

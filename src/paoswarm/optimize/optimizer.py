@@ -15,7 +15,7 @@ from scipy.optimize import OptimizeResult
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.run_by_run import RunByRun
-from paoswarm.checks import has_nan, real_number
+from paoswarm.checks import has_nan, real_number, unmasked
 from paoswarm.core import swarm as swarms
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
@@ -146,7 +146,11 @@ class Optimizer:
                 assert self._first is not None
                 self._pending = self._first.points(self._draw.generators, self.batch)
                 if self._pending.shape[-2] == 0:  # known values have filled it
-                    self.take(np.empty((*self.batch, 0)))
+                    try:
+                        self.take(np.empty((*self.batch, 0)))
+                    except ValueError:
+                        self._pending = None  # others may be injected
+                        raise
                     return self.points(progress)
             else:
                 self._pending = self._next_points(progress)
@@ -156,7 +160,7 @@ class Optimizer:
         """The objective at the points of the last `ask`, in its order; NaN where it failed."""
         if self._pending is None:
             raise RuntimeError("tell needs the values of points that were asked for: call ask first")
-        f = np.asarray(values)
+        f = np.asarray(unmasked(values))
         if f.dtype.kind not in "fiub":
             raise TypeError(f"tell needs real numbers, got {f.dtype}")
         asked = self._pending.shape[:-1]
@@ -250,7 +254,8 @@ class Optimizer:
     def spread(self) -> Floats:
         """Root mean square distance of the particles from the best, in widths of the box; of each run."""
         assert self.swarm is not None
-        return swarms.spread(self.swarm, self.method.wall.unroll)
+        with np.errstate(under="ignore"):
+            return swarms.spread(self.swarm, self.method.wall.unroll)
 
     @property
     def n_to_start(self) -> int:
@@ -271,7 +276,8 @@ class Optimizer:
 
     def _next_points(self, progress: float) -> Floats:
         assert self.swarm is not None
-        self._proposal = self._moved_by.propose(self.swarm, self._draw, progress)
+        with np.errstate(under="ignore"):  # a swarm that collapses gets there, whatever the user has set
+            self._proposal = self._moved_by.propose(self.swarm, self._draw, progress)
         if not self.n_again:
             return self._proposal.position
         order = np.argsort(self.swarm.best_value, axis=-1, kind="stable")

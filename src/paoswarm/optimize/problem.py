@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds
 
+from paoswarm.checks import unmasked
 from paoswarm.core.walled import Floats
 
 Box = tuple[Floats, Floats]
@@ -26,7 +27,7 @@ def read_bounds(bounds: Any) -> Box:
     else:
         bounds = list(bounds) if isinstance(bounds, Iterator) else bounds
         try:
-            pairs = np.asarray(bounds)
+            pairs = np.asarray(unmasked(bounds))
         except ValueError:  # pairs of different lengths
             raise ValueError(f"{form}; got {bounds!r}") from None
         if pairs.dtype.kind not in "fiu":
@@ -61,7 +62,7 @@ def read_points(name: str, points: ArrayLike, box: Box) -> Floats:
     """Points ``(m, d)`` inside the box from one point ``(d,)`` or several."""
     d = len(box[0])
     try:
-        array = np.array(points, dtype=float, ndmin=2)
+        array = np.array(unmasked(points), dtype=float, ndmin=2)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers of shape ({d},) or (m, {d}), got {points!r}") from None
     if array.ndim != 2 or array.shape[1] != d or len(array) == 0:
@@ -79,7 +80,7 @@ def read_points(name: str, points: ArrayLike, box: Box) -> Floats:
 def read_values(name: str, values: ArrayLike, count: int) -> Floats:
     """``count`` known values, of which NaN means failed."""
     try:
-        array = np.array(values, dtype=float, ndmin=1)
+        array = np.array(unmasked(values), dtype=float, ndmin=1)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be {count} real numbers, got {values!r}") from None
     if array.shape != (count,):

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+_PLAIN = (int, float, complex, str, bytes)
+
 
 def checksum(thing: Any, also: Callable[[Any], str] = lambda part: "") -> str:
     """Of the code of a function, or of all methods of a class, that is not part of a library; or nothing.
@@ -30,10 +32,15 @@ def checksum(thing: Any, also: Callable[[Any], str] = lambda part: "") -> str:
 
 def objective_checksum(fun: Any) -> str:
     """Of an objective: a function, a method, a partial or an object that can be called. Each Python has its own."""
+    given = []  # constants that are bound to its arguments: what a closure has captured may count calls
     while isinstance(fun, partial):
+        given += [*fun.args, *fun.keywords.values()]
         fun = fun.func
     fun = getattr(fun, "__func__", fun)
+    given += [*(getattr(fun, "__defaults__", None) or ()), *(getattr(fun, "__kwdefaults__", None) or {}).values()]
     of_code = checksum(fun if inspect.isroutine(fun) or inspect.isclass(fun) else type(fun))
+    if of_code:
+        of_code += f"{zlib.crc32(repr([each for each in given if isinstance(each, _PLAIN)]).encode()):08x}"
     return f"{sys.version_info[0]}.{sys.version_info[1]}:{of_code}" if of_code else ""
 
 

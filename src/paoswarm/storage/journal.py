@@ -271,7 +271,7 @@ class Journal:
         raise OtherRun(
             f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x}; "
             f"{reason}; no evaluation was lost or added: choose another store, where a new run can begin with what is "
-            f"known, x0, f0 = Store({str(self.path)!r}).read()"
+            f"known: x, f = Store({str(self.path)!r}).read(), then x0=x[f < inf], f0=f[f < inf]"
         )
 
 

@@ -106,7 +106,8 @@ class Progress:
     def __str__(self) -> str:
         if not self._what:
             return f"{self._reader.path}: no run has begun"
-        share = f" of {self.expected} ({self.evaluations / self.expected:.1%})" if self.expected else ""
+        expected = self.expected or 0  # polishing is not among them
+        share = f" of {expected} ({self.evaluations / expected:.1%})" if self.evaluations <= expected else ""
         lines = [
             f"{self._reader.path}: {self._what}",
             f"evaluations  {self.evaluations}{share}, {self.failed} failed"

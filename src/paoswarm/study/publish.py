@@ -21,6 +21,9 @@ def publish(results: Results, folder: str | os.PathLike[str], *, sections: Seque
     """
     folder = Path(folder)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
+    for kind in ("convergence", "runtimes", "ranks"):
+        for old in (folder / "figures").glob(f"{kind}-*.png"):  # of a part of the study that is not in these results
+            old.unlink()
     for dim in results.dims:
         for number, members in enumerate(results.groups.values()):
             suffix = f"{dim}d" + (f"-{number + 1}" if len(results.groups) > 1 else "")
