@@ -103,3 +103,37 @@ def test_any_hyperparameter_may_be_a_number_a_schedule_or_adaptive(swarm):
 def test_an_adaptive_number_that_goes_astray_is_named(swarm, bad):
     with pytest.raises(ValueError, match=r"^dt .* during the run"):
         ps.PAO(dt=Adaptive(lambda swarm: bad)).step_law(swarm)
+
+
+def test_adaptive_functions_of_the_wrong_shape_are_named():
+    def three(swarm):
+        return np.ones(3)
+
+    with pytest.raises(
+        ValueError, match=r"three returned shape \(3,\); it must return a number or one for each of \(15,\)"
+    ):
+        ps.minimize(
+            lambda x: x @ x, [(-1, 1)] * 3, n_particles=15, method=ps.PAO(dt=ps.schedules.Adaptive(three)), rng=1
+        )
+    with pytest.raises(TypeError, match="Adaptive takes a function of the swarm, got 3"):
+        ps.schedules.Adaptive(3)
+
+
+@pytest.mark.parametrize("progress", [3, -0.1, float("nan")])
+def test_progress_is_a_share(progress):
+    with pytest.raises(ValueError, match="progress is the share of the run that is over"):
+        ps.Optimizer([(-1, 1)], rng=1).ask(progress)
+
+
+def test_what_a_schedule_does_on_the_way_is_printed():
+    dip = ps.PAO(noise=ps.schedules.piecewise((0, 1.0), (0.5, 0.05), (1, 1.0)))
+    assert "noise 1 to 1 (0.05 to 1 on the way)" in str(dip)
+    assert f"0.6648 to 0.6648 ({dip.at(0.5).stationary_spread:.4g} to 0.6648 on the way)" in str(dip)
+    assert "on the way" not in str(ps.PAO(dt=ps.schedules.linear(1, 2)))
+
+
+def test_behaviour_is_given_in_full_or_not_at_all():
+    with pytest.raises(ValueError, match="shares needs one number per attractor: there are 2"):
+        ps.PAO.from_behaviour(shares=(1, 2, 1))
+    with pytest.raises(ValueError, match="leave them out"):
+        ps.PAO.from_behaviour(noise=1.0)

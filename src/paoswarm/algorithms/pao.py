@@ -200,6 +200,11 @@ class PAO(Method):
                 raise ValueError(f"{name} must be a positive number, got {number!r}")
         omega = phase / dt
         total = sum(shares)
+        pulls = others.get("attractors", cls.attractors)
+        if len(shares) != len(pulls):
+            raise ValueError(f"shares needs one number per attractor: there are {len(pulls)}, got {shares!r}")
+        if others.keys() & {"stiffness", "noise"}:
+            raise ValueError("stiffness and noise follow from phase, spread and shares: leave them out")
         if not total > 0:
             raise ValueError(f"shares must be positive numbers, one per attractor, got {shares!r}")
         stiffness = tuple(mass * omega**2 * share / total for share in shares)

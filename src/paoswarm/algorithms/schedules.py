@@ -32,6 +32,10 @@ class Adaptive:
 
     of_swarm: Callable[[Swarm], Array]
 
+    def __post_init__(self) -> None:
+        if not callable(self.of_swarm):
+            raise TypeError(f"Adaptive takes a function of the swarm, got {self.of_swarm!r}")
+
 
 @dataclass(frozen=True)
 class _Stretched:
@@ -107,5 +111,12 @@ def evaluate(parameter: Hyperparameter, progress: float, swarm: Swarm | None) ->
     if isinstance(parameter, Adaptive):
         if swarm is None:
             raise ValueError("an adaptive hyperparameter has a value only for a swarm")
-        return parameter.of_swarm(swarm)
+        value, particles = parameter.of_swarm(swarm), swarm.value.shape
+        shape = np.shape(value) if not hasattr(value, "shape") else value.shape
+        if len(shape) > len(particles) or any(
+            a not in (1, b) for a, b in zip(shape[::-1], particles[::-1], strict=False)
+        ):
+            name = getattr(parameter.of_swarm, "__name__", None) or repr(parameter.of_swarm)
+            raise ValueError(f"{name} returned shape {shape}; it must return a number or one for each of {particles}")
+        return value
     return parameter(progress) if callable(parameter) else parameter

@@ -136,6 +136,8 @@ class Optimizer:
 
         Schedules of hyperparameters need to know how far the run is: pass ``progress`` in [0, 1] if there are any.
         """
+        if not 0 <= progress <= 1:
+            raise ValueError(f"progress is the share of the run that is over, between 0 and 1, got {progress!r}")
         return self.points(progress).copy()
 
     def points(self, progress: float = 0.0) -> Floats:
