@@ -137,3 +137,14 @@ def test_behaviour_is_given_in_full_or_not_at_all():
         ps.PAO.from_behaviour(shares=(1, 2, 1))
     with pytest.raises(ValueError, match="leave them out"):
         ps.PAO.from_behaviour(noise=1.0)
+    alone = ps.PAO.from_behaviour(attractors=ps.attractors.global_best, shares=(1,), phase=1.2)
+    assert alone.phase == pytest.approx(1.2)
+
+
+def test_adaptive_functions_cannot_write_into_the_swarm():
+    def vandal(swarm):
+        swarm.position[:] = 0.0
+        return 1.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        ps.minimize(lambda x: x @ x, [(-1, 1)] * 2, method=ps.PAO(dt=ps.schedules.Adaptive(vandal)), rng=1)

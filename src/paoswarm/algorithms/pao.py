@@ -201,6 +201,7 @@ class PAO(Method):
         omega = phase / dt
         total = sum(shares)
         pulls = others.get("attractors", cls.attractors)
+        pulls = pulls if isinstance(pulls, Sequence) else (pulls,)
         if len(shares) != len(pulls):
             raise ValueError(f"shares needs one number per attractor: there are {len(pulls)}, got {shares!r}")
         if others.keys() & {"stiffness", "noise"}:
@@ -326,7 +327,7 @@ class PAO(Method):
         What is written to with ``+=`` and ``*=`` was made here: half of the time of a small swarm is memory traffic.
         """
         state = self.unrolled(state)  # springs and distances take the short way round
-        if not self._trusted:
+        if not (self._trusted and self._takes_batches):  # functions that are not ours
             state = read_only(state)
         by = self._constant
         if by is None:
