@@ -29,6 +29,7 @@ def assert_refused(error, text, bounds=BOX, solve=ps.minimize, **arguments):
         ([(0, inf)], r"bounds\[0\] is \(0.0, inf\): both ends must be finite"),
         ([(-inf, inf)], r"bounds\[0\] is \(-inf, inf\): both ends must be finite"),
         ([(0, 1), (0, nan)], r"bounds\[1\] is \(0.0, nan\): NaN is no bound"),
+        ([(0, 1), (-1e150, 1e150)], r"bounds\[1\] is .*: too wide"),
         ([(None, 1)], "all of them numbers"),
         ([("0", "5")], "all of them numbers"),
         ((-5, 5), r"for one unknown write"),
@@ -60,7 +61,7 @@ def test_bounds_of_any_wrong_shape_are_refused(shape):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(arrays(float, (3, 2), elements=st.one_of(st.floats(-1e300, 1e300), st.sampled_from([inf, -inf, nan]))))
 def test_any_pairs_are_either_a_box_or_refused(pairs):
-    if np.isfinite(pairs).all() and np.all(pairs[:, 0] < pairs[:, 1]):
+    if np.isfinite(pairs).all() and np.all((pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] - pairs[:, 0] <= 1e150)):
         assert ps.Optimizer(pairs, n_particles=2, rng=1).ask().shape == (2, 3)
     else:
         assert_refused(ValueError, r"bounds\[\d\] is \(", pairs)

@@ -146,7 +146,7 @@ def minimize(
     A point where ``fun`` raises, returns NaN or something that is not a real number, takes longer than ``timeout`` or
     ends its worker counts as +inf; it is counted in ``n_failed`` and the run goes on. If the whole first swarm fails,
     that is an error. An interrupt (Ctrl-C) ends the run and returns the best so far, with every point that was
-    finished.
+    finished; only one that comes in the moment when the swarm itself is moved may cost the generation in progress.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from paoswarm.checks import unmasked
 from paoswarm.core.walled import Floats
 
 Box = tuple[Floats, Floats]
+_WIDEST = 1e150
 
 
 def read_bounds(bounds: Any) -> Box:
@@ -53,8 +53,11 @@ def read_bounds(bounds: Any) -> Box:
             raise ValueError(
                 f"bounds[{i}] is ({low}, {high}): no room to search; fix this unknown inside your function{hint}"
             )
-        if not math.isfinite(float(high) - float(low)):
-            raise ValueError(f"bounds[{i}] is ({low}, {high}): the width is too large for a floating-point number")
+        if float(high) - float(low) > _WIDEST:
+            raise ValueError(
+                f"bounds[{i}] is ({low}, {high}): too wide, since the squares of distances must be finite numbers; "
+                "choose another unit, or search the logarithm"
+            )
     return lower, upper
 
 
