@@ -279,3 +279,9 @@ def test_a_problem_of_ones_own():
     assert moved(moved.optimum) == 0
     with pytest.raises(ValueError, match=r"optimum \(1,\)"):
         Problem("bad", "Bad", [0, 0], [1, 1], [0.5], 0.0, bowl)
+    with pytest.raises(ValueError, match="optimum must lie in the box"):
+        Problem("bad", "Bad", [0, 0], [1, 1], [0.5, 2.0], 0.0, bowl)
+    single = Problem("single", "For one point", [0, -1], [1, 1], [0.5, 0.5], 0.0, lambda x: float(np.sum(x**2)))
+    for problem in (single, single.shifted(), single.rotated()):
+        with pytest.raises(ValueError, match=r"the function of single.* takes many points at once, \(m, 2\)"):
+            problem(np.zeros((5, 2)))

@@ -92,6 +92,8 @@ class Problem:
                 raise ValueError(f"lower, upper and optimum are arrays of shape (d,), got {field} {array.shape}")
             array.flags.writeable = False  # shared by all that is made from this problem
             object.__setattr__(self, field, array)
+        if not ((self.lower <= self.optimum) & (self.optimum <= self.upper) & (self.lower < self.upper)).all():
+            raise ValueError(f"{self.name}: optimum must lie in the box, whose lower ends are below its upper ends")
 
     @property
     def dim(self) -> int:
@@ -109,17 +111,26 @@ class Problem:
         if points.shape[-1:] != self.lower.shape:
             raise ValueError(f"{self.name} takes points of shape (..., {self.dim}), got shape {points.shape}")
         if self.anchor is None:
-            return self.function(points)
+            return self._values(points)
         points = points - self.optimum
         if self.matrix is not None:
             # Row by row: in one product of the whole batch, BLAS may round a row according to how many there are.
             points = (points[..., None, :] @ self.matrix)[..., 0, :]
         points += self.anchor
         if not self.confined:
-            return self.function(points)
+            return self._values(points)
         inside = np.clip(points, self.lower, self.upper)
         points -= inside
-        return self.function(inside) + np.vecdot(points, points)
+        return self._values(inside) + np.vecdot(points, points)
+
+    def _values(self, points: Floats) -> Floats:
+        values: Floats = self.function(points)
+        if np.shape(values) != points.shape[:-1]:  # it is written for one point
+            raise ValueError(
+                f"the function of {self.name} takes many points at once, (m, {self.dim}), and returns their m values; "
+                f"of shape {points.shape} it made shape {np.shape(values)}"
+            )
+        return values
 
     def instance(self, run: int) -> Problem:
         """The problem of a run: always this one. Problems with ``instanced = True`` differ from run to run."""
