@@ -226,3 +226,12 @@ def test_an_objective_that_fails_everywhere_is_an_error(result):
         ps.plot.swarm(result, lambda x: 1 / 0)
     with pytest.raises(ValueError, match="dims must be two of the unknowns 0 to"):
         ps.plot.swarm(result, dims=(0, 7))
+
+
+def test_what_cannot_be_drawn_is_named(result):
+    with pytest.raises(TypeError, match="takes a result, or a dict of results by name"):
+        ps.plot.convergence([result, result])
+    with pytest.raises(TypeError, match="that of a PAO, got PSO"):
+        ps.plot.element(ps.PSO())
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1, got -3"):
+        ps.plot.element(steps=-3)

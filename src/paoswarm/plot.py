@@ -13,6 +13,7 @@ import numpy as np
 
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.schedules import Adaptive
+from paoswarm.checks import whole_number
 from paoswarm.core.dynamics import transition
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.calling import Calling
@@ -41,8 +42,11 @@ def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optim
     >>> result = ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, maxiter=30, rng=1)
     >>> axes = ps.plot.convergence({"PAO": result})
     """
-    ax = _axes(ax)
     named = results if isinstance(results, Mapping) and not isinstance(results, Result) else {"": results}
+    for result in named.values():
+        if not isinstance(result, Result):
+            raise TypeError(f"plot.convergence takes a result, or a dict of results by name, got {result!r}")
+    ax = _axes(ax)
     positive = True
     for name, result in named.items():
         best = np.atleast_2d(result.history if isinstance(result, ManyResult) else result.history.best) - optimum
@@ -151,7 +155,10 @@ def element(
         The root of the noise scale nu: with the default noise the distance between local and global best.
     ax : matplotlib Axes, optional
     """
-    method = (method or PAO()).at(0.0)
+    method = PAO() if method is None else method
+    if not isinstance(method, PAO):
+        raise TypeError(f"plot.element shows a motion with a closed form: that of a PAO, got {method!r}")
+    steps, method = whole_number("steps", steps, 1), method.at(0.0)
     if any(isinstance(p, Adaptive) or np.ndim(p) > 0 for p in method.hyperparameters):
         raise ValueError("plot.element shows one element: its hyperparameters must be numbers or schedules")
     ax = _axes(ax)
