@@ -570,7 +570,7 @@ def test_a_small_budget_is_enough_for_a_climb():
     assert len(posterior.diagnostics["modes"]) == 1
 
 
-@pytest.mark.parametrize(("dim", "seed"), [(3, 11), (4, 24)])
+@pytest.mark.parametrize(("dim", "seed"), [(3, 11), pytest.param(4, 24, marks=pytest.mark.slow)])
 def test_of_many_equal_modes_none_is_lost(dim, seed):
     """Signs do not matter, so there are 2^d peaks; the seeds are those of unlucky starts."""
 

@@ -179,6 +179,8 @@ def pulled(method):
     """The same method with every proposal 2 % nearer to the centre of the box."""
 
     class Pulled(method):
+        takes_batches = True
+
         def ask(self, state, draw, progress=0.0):
             proposal = super().ask(state, draw, progress)
             centre = (state.lower + state.upper) / 2

@@ -415,6 +415,7 @@ class TestHostileNames:
         opened(hostile, hostile.current_url, width=390)
         assert hostile.find_element(By.ID, "picked").text == f"{HOSTILE[2]} in 2 dimensions, mean error"
 
+    @pytest.mark.slow
     def test_long_names_do_not_push_the_page_sideways(self, browser, tmp_path):
         long = tuple(letter * 45 for letter in "ABC")
         first = synthetic(problems=long, dims=(2,), methods=long, runs=2, generations=3)
