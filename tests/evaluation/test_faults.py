@@ -85,6 +85,7 @@ def test_pools_that_can_be_replaced_survive(fault):
     assert_survived(fault, workers=partial(ProcessPoolExecutor, 2))
 
 
+@pytest.mark.slow
 def test_threads_with_a_time_limit_end_what_hangs():
     """A new interpreter each: one for the point that hangs, one for those after it."""
     settings = {"n_particles": 3, "maxiter": 0}

@@ -286,6 +286,7 @@ def assert_ahead_where_it_is_easy(results):
         assert min(GROUPS[PAPER], key=lambda method: mean(results, problem, 8, method)) == "PAO", problem
 
 
+@pytest.mark.slow
 def test_ten_runs_of_the_paper_s_study_reach_its_safe_targets(tmp_path):
     """With the seeds 2 to 21 all of them did, too.
 

@@ -235,7 +235,8 @@ generations = 400
 
 
 @needs_proc
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_ends_promptly_keeps_what_is_finished_and_the_study_goes_on(workers, tmp_path):
     (tmp_path / "it.toml").write_text(TOML)
     folder = tmp_path / "out"

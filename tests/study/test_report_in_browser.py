@@ -265,12 +265,14 @@ class TestAddress:
         assert Select(control(page, "target", "aim")).first_selected_option.text == "1e-3"
         assert page.find_element(By.ID, "picked").text == "Rastrigin in 5 dimensions, median error"
 
+    @pytest.mark.slow
     def test_no_method_at_all_can_be_linked_to(self, page):
         for method in METHODS:
             tick(page, method)
         opened(page, page.current_url)
         assert lines(page) == {}
 
+    @pytest.mark.slow
     def test_a_wrong_address_changes_nothing(self, page, address):
         drawn = lines(page)
         for wrong in ("#tasks", "#problem", "#%%%&=&dim=", "#problem=nothing&dim=3&show=mode&target=7"):
