@@ -312,3 +312,14 @@ def test_the_version_is_shown(capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main(["--version"])
     assert capsys.readouterr().out.strip() == f"paoswarm {ps.__version__}"
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "-1"])
+def test_a_wrong_interval_between_looks_is_named(seconds, capsys):
+    assert cli.main(["watch", "run", "--every", seconds]) == 2
+    assert capsys.readouterr().err.startswith("paoswarm: --every is a number of seconds, got")
+
+
+def test_a_store_that_is_missing_is_named(tmp_path, capsys):
+    assert cli.main(["watch", str(tmp_path / "nothing"), "--once"]) == 2
+    assert capsys.readouterr().err == f"paoswarm: {tmp_path / 'nothing'}: No such file or directory\n"

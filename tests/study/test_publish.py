@@ -139,3 +139,18 @@ def test_runs_that_failed_can_be_published(tmp_path):
     pao, pso = table(tmp_path / "tables" / "summary.csv")
     assert float(pso["median"]) == np.inf
     assert np.isfinite(float(pao["median"]))
+
+
+def test_figures_of_another_part_of_the_study_do_not_stay(tmp_path):
+    one = synthetic(("sphere",), (2,), ("PAO", "PSO"), runs=5, generations=6)
+    figures = tmp_path / "figures"
+    figures.mkdir()
+    for name in ("convergence-9d.png", "runtimes-9d.png", "ranks-7.png", "mine.png"):
+        (figures / name).touch()
+    publish(one, tmp_path)
+    assert {path.name for path in figures.iterdir()} == {
+        "convergence-2d.png",
+        "runtimes-2d.png",
+        "ranks-1.png",
+        "mine.png",
+    }
