@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from paoswarm.sampling.adapt import adapt
 from paoswarm.sampling.mixture import Mixture
-from paoswarm.sampling.modes import choose_starts, find_modes
+from paoswarm.sampling.modes import choose_starts, find_modes, merge
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.produce import produce
 from paoswarm.sampling.target import BudgetSpent, Target
@@ -107,6 +107,18 @@ def test_a_quadratic_peak_is_found_exactly():
     np.testing.assert_allclose(modes[0].factor @ modes[0].factor.T, covariance, rtol=1e-3)
     exact = 0.5 * np.linalg.slogdet(2 * math.pi * covariance)[1] - 2 * math.log(2)
     assert modes[0].log_mass == pytest.approx(exact, abs=1e-3)
+
+
+def test_every_climb_counts_for_the_mode_where_it_ends():
+    """Followers that were stopped on the way too, and those of two searches together."""
+    at = np.array([[-0.5, 0.2], [0.5, -0.1]])
+    target = Target(lambda x: logsumexp(-200 * ((x[:, None] - at) ** 2).sum(axis=2), axis=1), [(-1, 1)] * 2)
+    starts = np.concatenate([at[0] + 0.02 * np.arange(-2, 3)[:, None], at[1] + 0.02 * np.arange(1, 3)[:, None]])
+    found = find_modes(target, starts, 3000)
+    np.testing.assert_allclose(sorted(mode.z.tolist() for mode in found), at, atol=0.02)
+    assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in found) == [(False, 5), (True, 2)]
+    both = merge(found + find_modes(target, starts[3:], 3000), None)
+    assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in both) == [(False, 7), (True, 4)]
 
 
 @pytest.mark.slow

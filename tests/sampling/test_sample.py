@@ -335,6 +335,7 @@ def test_a_mode_that_no_draw_came_near_is_missed_and_the_chance_of_that_is_state
     check_evidence(posterior, -2 * math.log(20))
     assert posterior.diagnostics["unseen"] == 3 / 50
     assert len(posterior.diagnostics["modes"]) == 1
+    assert "one with a basin of less than 6 % of the prior may be missing" in str(posterior)
 
 
 @pytest.mark.parametrize("kind", ["result", "array", "point"])

@@ -32,6 +32,7 @@ class Mode(NamedTuple):
     log_mass: float  # Laplace: log height + d/2 log(2 pi) + log det factor
     is_settled: bool = False  # whether the climb has arrived, and was not given up on the way
     is_peak: bool = False  # whether it has arrived on a round top, not on a ridge or a plateau
+    n_climbs: int = 1  # that have ended there
 
 
 class Climbs(NamedTuple):
@@ -267,11 +268,14 @@ def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None)
 
 
 def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
-    """Modes by falling Laplace mass, none negligible; of those that lie within each other only the first."""
+    """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs."""
     top = max((mode.log_mass for mode in modes), default=-math.inf)
     kept: list[Mode] = []
     for mode in modes:
-        if mode.log_mass > top - _NEGLIGIBLE and not near(mode.z, kept, 2.0, circle):
+        home = next((i for i, other in enumerate(kept) if near(mode.z, [other], 2.0, circle)), None)
+        if home is not None:
+            kept[home] = kept[home]._replace(n_climbs=kept[home].n_climbs + mode.n_climbs)
+        elif mode.log_mass > top - _NEGLIGIBLE:
             kept.append(mode)
     return sorted(kept, key=lambda mode: -mode.log_mass)
 

@@ -16,6 +16,8 @@ from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise, systematic
 
+_FEW_MODES = 8  # whose climbs are printed one by one
+
 
 class BayesFactor(NamedTuple):
     """Two models compared by their evidence, at equal prior odds."""
@@ -55,10 +57,10 @@ class Posterior:
         ``importance``, ``tempered``, or ``interrupted``.
     diagnostics : dict
         ``pareto_k`` of the weights (above 0.7 nothing can be trusted), ``effective_size``, ``halves`` (log evidence
-        from each half of the draws), ``modes`` that were climbed (to a fraction of a standard deviation), ``stages``
-        of the adaptation, ``unseen``: a basin of this share of the prior is missed by the first draws in one run of
-        twenty, ``search_settled``: whether the search for modes ended because it found no more, and ``noise``: the
-        largest difference of two values of the likelihood at one point.
+        from each half of the draws), ``modes`` that were climbed (to a fraction of a standard deviation), how many
+        ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of this share of the prior is missed
+        by the first draws in one run of twenty, ``search_settled``: whether the search for modes ended because it found
+        no more, and ``noise``: the largest difference of two values of the likelihood at one point.
     message : str
         What is wrong, or may be, and what to do; empty if nothing is known to be.
     log_likelihood, log_prior : array (n,), optional
@@ -265,7 +267,18 @@ class Posterior:
             lines.append(
                 f"  {name:<{width}}  {self.mean()[i]:.6g} +- {self.std()[i]:.2g}   95 % {low[i]:.6g} to {high[i]:.6g}"
             )
+        if "climbs" in self.diagnostics:
+            lines.append(self._modes_in_words())
         return "\n".join([*lines, *([self.message] if self.message else [])])
+
+    def _modes_in_words(self) -> str:
+        """What was found, by how many climbs, and what would not have been: no error can tell of that."""
+        climbs, unseen = self.diagnostics["climbs"], self.diagnostics["unseen"]
+        counts = " + ".join(map(str, climbs)) if len(climbs) <= _FEW_MODES else str(sum(climbs))
+        return (
+            f"  {len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {counts} climbs; one with a basin of less "
+            f"than {100 * unseen:.2g} % of the prior may be missing"
+        )
 
 
 def _values(function: Callable[[Floats], ArrayLike], x: Floats, vectorized: bool) -> NDArray[Any]:

@@ -295,6 +295,7 @@ def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
         "predicted_efficiency": frozen.predicted_efficiency,
         "noise": target.noise,
         "modes": target.parameters(modes),
+        "climbs": np.array([mode.n_climbs for mode in arrived], dtype=int),
         **frozen.diagnostics,
     }
 
