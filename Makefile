@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
 .PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence bench-samplers bench-asynchronous bench-engines clean
 
@@ -52,7 +53,7 @@ bench-engines: $(VENV)/.dev
 
 # pygmo and freelunch live in their own environment: peers are no dependency of ours.
 bench: $(VENV)-bench/.bench
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py $(ARGS)
 
 # Against other samplers: hours, but it goes on where it was stopped. ARGS=--table only shows what there is.
 bench-samplers: $(VENV)-samplers/.bench
@@ -61,27 +62,27 @@ bench-samplers: $(VENV)-samplers/.bench
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+$(VENV)/.demo: $(VENV)/bin/python $(BUILT_FROM)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,progress]"
 	touch $@
 
-$(VENV)/.study: $(VENV)/bin/python pyproject.toml
+$(VENV)/.study: $(VENV)/bin/python $(BUILT_FROM)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[study]"
 	touch $@ $(VENV)/.demo
 
-$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+$(VENV)/.dev: $(VENV)/bin/python $(BUILT_FROM)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/.demo $(VENV)/.study
 
-$(VENV)-bench/.bench: pyproject.toml
+$(VENV)-bench/.bench: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
 
-$(VENV)-samplers/.bench: pyproject.toml
+$(VENV)-samplers/.bench: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)-samplers
 	$(VENV)-samplers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[samplers]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers docs/_build docs/gallery docs/api/generated demo study study-*
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so

@@ -2,6 +2,7 @@
 
 Run with ``make bench``, which allows one thread. All engines take turns inside one process, so that the ratios come
 from one stretch of one machine; times are CPU time. Ratios above one mean that the engine is faster than the peer.
+With ``--numpy`` the compiled loops are left out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pygmo
 
 import paoswarm as ps
+from paoswarm.core import fused
 
 N, D, GENERATIONS, RUNS = 100, 8, 100, 100
 BOUNDS = [(-5.12, 5.12)] * D
@@ -70,7 +72,12 @@ ENGINES: dict[str, tuple[Callable[[int], None], int]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--numpy", action="store_true")
+    options = parser.parse_args()
+    rounds = options.rounds
+    if options.numpy:
+        fused.compiled = None
+    print("compiled loops: " + ("no" if fused.compiled is None else "yes"))
     times: dict[str, list[float]] = {name: [] for name in ENGINES}
     for seed in range(-1, rounds):
         for name, (engine, runs) in ENGINES.items():

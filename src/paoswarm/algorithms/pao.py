@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import math
 import numbers
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -23,8 +24,10 @@ from paoswarm.algorithms import character, schedules
 from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.returned import fitting, root_of_noise
 from paoswarm.algorithms.schedules import Hyperparameter
+from paoswarm.core import fused
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
+from paoswarm.core.bounds import RESTITUTION
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.noise import correlate, spread
@@ -111,6 +114,7 @@ class PAO(Method):
     _takes_batches: bool = field(init=False, compare=False)
     _trusted: bool = field(init=False, compare=False)  # only built-in functions, which never return NaN
     _constant: Coefficients | None = field(init=False, compare=False)  # worked out once where nothing changes
+    _fused: Array | None = field(init=False, compare=False)  # its numbers, where `fused.step` moves this swarm
 
     def __post_init__(self) -> None:
         pulls = self.attractors if isinstance(self.attractors, Sequence) else (self.attractors,)
@@ -147,6 +151,7 @@ class PAO(Method):
         character.warn_if_unhealthy(self)
         changing = any(callable(p) or isinstance(p, schedules.Adaptive) for p in self.hyperparameters)
         object.__setattr__(self, "_constant", None if changing else _coefficients(*self.hyperparameters))
+        object.__setattr__(self, "_fused", self._for_one_pass())
 
     @property
     def takes_batches(self) -> bool:
@@ -225,6 +230,7 @@ class PAO(Method):
             object.__setattr__(frozen, name, _frozen(getattr(self, name), progress))
         object.__setattr__(frozen, "stiffness", tuple(_frozen(k, progress) for k in self.stiffness))
         object.__setattr__(frozen, "_constant", None)
+        object.__setattr__(frozen, "_fused", None)
         return frozen
 
     def __eq__(self, other: object) -> bool:
@@ -283,8 +289,10 @@ class PAO(Method):
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
-        position, velocity, scale, factor, by = self._drift(state, draw, progress)
         normal = draw.normal(2, *state.position.shape[-2:], single=True)
+        if self._fused is not None and (moved := fused.step(state, normal, self._fused)) is not None:
+            return Proposal(*moved)
+        position, velocity, scale, factor, by = self._drift(state, draw, progress)
         d1, d2 = normal[..., 0, :, :], normal[..., 1, :, :]
         if factor is None:
             d1, d2 = scale * d1, scale * d2
@@ -296,6 +304,17 @@ class PAO(Method):
         velocity += d1
         velocity += d2
         return Proposal(*self.wall.apply(position, velocity, state.lower, state.upper))
+
+    def _for_one_pass(self) -> Array | None:
+        """The numbers that `fused.step` needs; None for a swarm that it cannot move."""
+        functions = (*self.attractors, self.noise_scale)
+        expected = (local_best, global_best, spread)
+        usual = len(functions) == len(expected) and all(map(operator.is_, functions, expected))
+        if self._constant is None or not usual or self.walls != "clip":
+            return None
+        weights, *entries = self._constant
+        coefficients = (*weights, *entries, RESTITUTION)
+        return np.array(coefficients) if all(isinstance(c, float) for c in coefficients) else None
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next step of a swarm, given its attractors; see `StepLaw`.

@@ -102,9 +102,10 @@ class Draw:
             size = math.prod(shape)
             ahead = max(1, _AHEAD // max(1, size * len(self.generators)))
             many = _box_muller(self._streams[shape], ahead, size)
+            many = many.swapaxes(0, 1)
             if ahead > 1:  # small enough to be converted once; the numbers are the same
-                many = many.astype(np.float64)
-            stock = [many[:, i].reshape((*self.batch, *shape)) for i in reversed(range(ahead))]
+                many = many.astype(np.float64, order="C")
+            stock = [part.reshape((*self.batch, *shape)) for part in many[::-1]]
             self._stock[shape] = stock
         deviates = stock.pop()
         return deviates if single else deviates.astype(np.float64, copy=False)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm.core import fused
 from paoswarm.core.arrays import Array, namespace
 
 # Standard errors added to a mean before bests are compared. With fewer the leader is often a newcomer on a lucky
@@ -136,8 +137,12 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
     known, a new point must win by its `score`, so that a lucky draw does not. Particles that are not ``evaluated``
     (the budget ended inside this generation) stay where they were.
     """
-    xp = namespace(value)
     repeats = swarm.repeats
+    if repeats is None and evaluated is None:
+        kept = fused.keep(swarm, proposal.position, value)
+        if kept is not None:
+            return _recorded(swarm, proposal, value, None, *kept)
+    xp = namespace(value)
     if repeats is None:
         better = value < swarm.best_value
     else:
@@ -156,6 +161,20 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
     grown = swarm.age + (1.0 if evaluated is None else xp.astype(evaluated, swarm.age.dtype))
     age = xp.where(better, 0.0, grown)
     leader, leader_value = _best_of(best_position, best_value, repeats)
+    return _recorded(swarm, proposal, value, repeats, best_position, best_value, age, leader, leader_value)
+
+
+def _recorded(
+    swarm: Swarm,
+    proposal: Proposal,
+    value: Array,
+    repeats: Repeats | None,
+    best_position: Array,
+    best_value: Array,
+    age: Array,
+    leader: Array,
+    leader_value: Array,
+) -> Swarm:
     return Swarm(
         proposal.position,
         proposal.velocity,

@@ -1,0 +1,49 @@
+"""The inner loops of the default swarm, each in one pass over memory.
+
+They are compiled where the package was built with a C compiler. Everywhere else, and for arrays that they are not made
+for, the callers go on with the NumPy code that these functions stand for; the bits are the same. A small swarm spends
+most of its time on the way into and out of NumPy, and these two replace some thirty calls of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.arrays import Array
+
+try:
+    from paoswarm.core import _fused as compiled
+except ImportError:  # built without a compiler
+    compiled = None  # type: ignore[assignment]
+
+
+def step(state: Any, normal: Array, by: Array) -> tuple[Array, Array] | None:
+    """Positions and velocities of a swarm after a step, for springs to the two bests, spread as noise, clipping walls.
+
+    ``by`` holds the weights of the springs, the entries of A, those of sqrt(q) H, and the wall's restitution. None
+    where it was not done.
+    """
+    x = state.position
+    if compiled is None or type(x) is not np.ndarray:
+        return None
+    moved, velocity = np.empty(x.shape), np.empty(x.shape)
+    given = x, state.velocity, state.best_position, state.global_best, normal, state.lower, state.upper, by
+    return (moved, velocity) if compiled.step(*given, moved, velocity) else None
+
+
+def keep(state: Any, x: Array, value: Array) -> tuple[Array, ...] | None:
+    """After values were measured at ``x``: best positions and values, ages, the leader for every particle, its value.
+
+    None where it was not done.
+    """
+    if compiled is None or type(x) is not np.ndarray:
+        return None
+    batch, shape = x.shape[:-2], x.shape
+    bests, leader = np.empty(shape), np.empty(shape)
+    values, age, top = np.empty(shape[:-1]), np.empty(shape[:-1]), np.empty(batch or 1)
+    given = value, state.best_value, state.age, x, state.best_position
+    if not compiled.keep(*given, values, age, bests, leader, top):
+        return None
+    return bests, values, age, leader, top if batch else top[0]
