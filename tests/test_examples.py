@@ -17,6 +17,7 @@ def _draw_nowhere(monkeypatch, tmp_path):
     plt.close("all")
 
 
+@pytest.mark.slow  # the documentation's gallery runs them all, and is part of `make test`
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("plot_*.py")), ids=lambda path: path.stem)
 def test_a_gallery_script_runs_and_draws(script, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: None)

@@ -53,24 +53,22 @@ def test_everything_is_written_and_the_tables_hold_the_numbers_of_the_study(tiny
     assert "Some words." in page
     assert page.rstrip().endswith("</html>")
     assert_summary_of(tiny, table(folder / "tables" / "summary.csv"))
+    assert_tests_ranks_and_successes_of(tiny, folder / "tables")
     rows = table(folder / "tables" / "whats-more.csv")
     assert rows == [{"A, B": 'say "x", y', "Verdict": "holds"}, {"A, B": "ä", "Verdict": "partly"}]
 
 
-def test_comparisons_ranks_and_successes_are_those_of_the_statistics(tiny, tmp_path):
-    publish(tiny, tmp_path)
+def assert_tests_ranks_and_successes_of(tiny, tables):
     expected = statistics.compare(tiny, tiny.groups["All"])
-    rows = table(tmp_path / "tables" / "comparisons.csv")
+    rows = table(tables / "comparisons.csv")
     assert [(r["problem"], int(r["dim"]), r["method"], r["verdict"]) for r in rows] == [
         (c.problem, c.dim, c.method, c.verdict) for c in expected
     ]
     np.testing.assert_allclose([float(r["p_holm"]) for r in rows], [c.p_holm for c in expected], rtol=1e-5)
     ranks = statistics.average_ranks(tiny, tiny.groups["All"]).average
-    found = {
-        r["method"]: float(r["average_rank"]) for r in table(tmp_path / "tables" / "ranks.csv") if r["dim"] == "all"
-    }
+    found = {r["method"]: float(r["average_rank"]) for r in table(tables / "ranks.csv") if r["dim"] == "all"}
     assert found == pytest.approx(ranks, rel=1e-5)
-    for row in table(tmp_path / "tables" / "success.csv"):
+    for row in table(tables / "success.csv"):
         final = tiny.final(row["problem"], int(row["dim"]), row["method"])
         assert float(row["success_rate"]) == pytest.approx(np.mean(final <= float(row["target"])), rel=1e-5)
 
