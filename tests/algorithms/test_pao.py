@@ -319,14 +319,54 @@ def test_a_function_of_the_swarm_is_told_where_it_belongs():
         ps.PAO(dt=lambda swarm: swarm.age)
 
 
-@pytest.mark.parametrize("bad", [None, np.nan, "a", -np.inf])
+@pytest.mark.parametrize("bad", [None, np.nan, "a", -np.inf, 1j])
 def test_what_a_function_of_the_user_returned_is_refused_by_its_name(swarm, bad):
     def crooked(swarm):
         return bad
 
-    for method in (ps.PAO(attractors=(crooked,), stiffness=1.0), ps.PAO(noise_scale=crooked)):
-        with pytest.raises(ValueError, match="crooked returned"):
+    methods = {"attractor": ps.PAO(attractors=(crooked,), stiffness=1.0), "noise scale": ps.PAO(noise_scale=crooked)}
+    for kind, method in methods.items():
+        with pytest.raises(ValueError, match=f"the {kind} crooked returned"):
             method.step_law(swarm)
+
+
+def test_an_error_on_the_way_is_told_with_the_best_so_far():
+    def sometimes(swarm):
+        return swarm.best_position if swarm.age.max() < 3 else np.full_like(swarm.position, np.nan)
+
+    values = []
+
+    def fun(x):
+        values.append(float(x @ x))
+        return values[-1]
+
+    method = ps.PAO(attractors=(sometimes, ps.attractors.global_best))
+    with pytest.raises(
+        ValueError, match="the attractor sometimes returned NaN or infinite numbers, nan for one"
+    ) as info:
+        ps.minimize(fun, [(-1, 1)] * 2, method=method, n_particles=8, rng=1)
+    assert len(values) >= 8 * 4
+    (note,) = info.value.__notes__
+    assert note.startswith(f"The best of the {len(values)} evaluations that were made: {min(values)} at x = [")
+
+
+def test_a_swarm_that_nothing_holds_is_an_error_before_the_function_sees_it():
+    """Without walls, on a slope, with a spread above one: it grows without end."""
+    seen = []
+
+    def slope(x):
+        seen.append(np.abs(x).max())
+        return x.sum(axis=-1)
+
+    with pytest.warns(ps.HyperparameterWarning, match="does not contract"):
+        method = ps.PAO(walls="none", noise=1000.0)
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match="PAO has led the swarm to positions that are NaN or infinite"),
+    ):
+        ps.minimize(slope, [(-1, 1)] * 2, method=method, n_particles=20, maxiter=10_000, vectorized=True, rng=1)
+    assert np.isfinite(seen).all()
+    assert max(seen) > 1e100
 
 
 def test_a_negative_noise_scale_is_refused_by_its_name(swarm):
@@ -397,6 +437,9 @@ def test_functions_of_ones_own_cannot_write_into_the_swarm():
         ({"attractors": ()}, ValueError, "attractors is empty"),
         ({"attractors": (1.0, 2.0)}, TypeError, "attractors must be functions of the swarm, got 1.0"),
         ({"attractors": (lambda: 0, lambda: 0)}, TypeError, "an attractor is a function of the swarm"),
+        ({"attractors": "global_best"}, TypeError, "got 'global_best': write attractors.global_best"),
+        ({"attractors": (ps.attractors.global_best,)}, ValueError, r"stiffness is \(1.0, 1.0\) \(the default\); one"),
+        ({"mass": 1e220}, ValueError, "make a step that is too large for floating-point numbers"),
         ({"noise_scale": 1.0}, TypeError, "noise_scale must be a function of the swarm, got 1.0"),
         ({"walls": "bounce"}, ValueError, "walls must be one of .* got 'bounce'"),
         ({"walls": None}, ValueError, "walls must be one of .* got None"),
@@ -405,6 +448,13 @@ def test_functions_of_ones_own_cannot_write_into_the_swarm():
 def test_other_bad_choices_are_named(given, error, message):
     with pytest.raises(error, match=message):
         ps.PAO(**given)
+
+
+def test_a_swarm_that_is_stuck_in_tar_is_only_warned_of():
+    with pytest.warns(ps.HyperparameterWarning, match="stagnate"):
+        method = ps.PAO(damping=1e200)
+    result = ps.minimize(lambda x: float(x @ x), [(-1, 1)] * 2, method=method, n_particles=9, maxiter=3, rng=1)
+    assert result.n_failed == 0
 
 
 def test_an_array_of_stiffness_is_one_number_per_attractor():

@@ -252,6 +252,23 @@ def test_an_unknown_neighbourhood_is_refused(kind, message):
 # Your own
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: attractors.NeighbourhoodBest("ring", 1.5), "size must be a whole number of at least 1, got 1.5"),
+        (lambda: attractors.NeighbourhoodBest("random", "2"), "size must be a whole number of at least 1, got '2'"),
+        (lambda: attractors.GaussianPoint(np.nan), "width must be a number, got nan"),
+        (lambda: attractors.GaussianPoint("a"), "width must be a number, got 'a'"),
+        (lambda: attractors.GaussianPoint(-1), "width must be at least 0, got -1"),
+        (lambda: attractors.DifferentialEvolution(factor=np.inf), "factor must be finite, got inf"),
+        (lambda: attractors.DifferentialEvolution(crossover=1.1), "crossover must be at most 1, got 1.1"),
+    ],
+)
+def test_a_bad_parameter_of_an_attractor_is_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
 def test_your_own_attractor_takes_the_swarm_or_the_swarm_and_a_source_of_chance(swarm):
     class Method:
         def pull(self, swarm):
@@ -289,7 +306,8 @@ def test_a_wrong_shape_is_an_error_that_names_the_function(swarm):
 
     for wrong in ({"attractors": (crooked,), "stiffness": 1.0}, {"noise_scale": crooked}):
         with pytest.raises(
-            ValueError, match=r"crooked returned shape \(3, 2\); it must return numbers that broadcast to .*\(4, 2\)"
+            ValueError,
+            match=r"crooked returned shape \(3, 2\); it must return real numbers that broadcast to .*\(4, 2\)",
         ):
             ps.PAO(**wrong).step_law(swarm)
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from objectives import Recording, assert_same_run, sphere
@@ -82,15 +82,27 @@ NOT_WHOLE = st.one_of(
     st.complex_numbers(max_magnitude=10),
     st.lists(st.integers(), max_size=2),
 )
-LEAST = {"maxiter": 0, "maxfev": 1, "stagnation": 1, "n_particles": 2, "workers": 1}
+LEAST = {"maxiter": 0, "maxfev": 1, "stagnation": 1, "n_particles": 2}
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(LEAST)), given=NOT_WHOLE, below=st.one_of(st.none(), st.integers(1, 10**6)))
 def test_counts_that_are_not_whole_or_too_small_are_refused(name, given, below):
     given = given if below is None else LEAST[name] - below
-    assume((name, given) != ("workers", -1))  # one process per core
     assert_refused(ValueError, f"{name} must be a whole number of at least {LEAST[name]}, got ", **{name: given})
+
+
+@pytest.mark.parametrize("name", ["vectorized", "progress", "polish", "asynchronous", "store_swarms"])
+@pytest.mark.parametrize("given", ["no", 1, None])
+def test_a_switch_is_true_or_false(name, given):
+    assert_refused(TypeError, f"{name} must be True or False, got ", **{name: given})
+
+
+def test_a_batch_has_the_same_switches():
+    for name in ("vectorized", "progress"):
+        assert_refused(TypeError, f"{name} must be True or False, got 'no'", solve=ps.minimize_many, **{name: "no"})
+    with pytest.raises(TypeError, match="vectorized must be True or False, got 'no'"):
+        ps.sample(sphere, BOX, vectorized="no")
 
 
 @pytest.mark.parametrize("runs", [0, -1, 2.0, "3", None, True])

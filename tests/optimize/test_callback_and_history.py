@@ -123,6 +123,27 @@ def test_what_is_not_callable_is_refused_before_the_first_evaluation():
     assert fun.calls == 0
 
 
+def keyword_only(*, x):
+    pass
+
+
+def two_results(intermediate_result, other):
+    pass
+
+
+@pytest.mark.parametrize("callback", [lambda: None, lambda x, y: None, keyword_only, two_results])
+def test_a_callback_that_cannot_be_called_is_refused_before_the_first_evaluation(callback):
+    fun = Recording(sphere)
+    with pytest.raises(TypeError, match="callback must take one argument: intermediate_result, or by any other name"):
+        ps.minimize(fun, BOX, callback=callback)
+    assert fun.calls == 0
+
+
+@pytest.mark.parametrize("callback", [lambda x, y=1: None, lambda *anything: None, [].append])
+def test_a_callback_may_take_more_than_it_is_given(callback):
+    assert ps.minimize(sphere, BOX, maxiter=2, callback=callback, rng=1).nit == 2
+
+
 def test_an_interrupt_in_a_callback_returns_the_generation_it_saw():
     def interrupt(intermediate_result):
         if intermediate_result.nit == 2:

@@ -155,6 +155,39 @@ def test_a_continued_swarm_may_get_a_wider_box_but_not_one_that_leaves_it_outsid
         ps.minimize(sphere, [*BOX, (0, 1)], init=first.swarm)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"best_value": np.full(9, np.nan)}, "best_value that is NaN: a best that failed is"),
+        ({"position": np.full((9, 2), np.nan)}, "position is NaN or infinite"),
+        ({"velocity": np.full((9, 2), np.inf)}, "velocity is NaN or infinite"),
+        ({"velocity": np.zeros((9, 3))}, r"velocity has shape \(9, 3\), not \(9, 2\)"),
+        ({"age": np.zeros(8)}, r"age has shape \(8,\), not \(9,\)"),
+    ],
+)
+def test_a_swarm_that_was_spoilt_is_not_continued(changes, message):
+    swarm = ps.minimize(sphere, BOX, n_particles=9, maxiter=2, rng=1).swarm
+    fun = Recording(sphere)
+    with pytest.raises(ValueError, match=message):
+        ps.minimize(fun, BOX, init=swarm._replace(**changes))
+    assert fun.calls == 0
+
+
+def test_without_walls_points_outside_the_box_are_welcome():
+    """The optimum of the sphere lies far outside; a first run finds the way, and a second one begins where it ended."""
+    free, far = ps.PAO(walls="none"), [(9, 10)] * 2
+    first = ps.minimize(sphere, far, method=free, maxiter=20, rng=1)
+    assert (first.x < 9).any()
+    again = ps.minimize(sphere, far, method=free, x0=first.x, maxiter=0, rng=1)
+    assert again.fun == first.fun
+    optimizer = ps.Optimizer(far, method=free, n_particles=5, rng=1)
+    optimizer.inject(first.x, [first.fun])
+    with pytest.raises(ValueError, match="x0 must lie inside the bounds"):
+        ps.minimize(sphere, far, x0=first.x)
+    with pytest.raises(ValueError, match="x0 must lie inside the bounds"):
+        ps.minimize(sphere, far, method=free, x0=[np.inf, 0.0])
+
+
 def test_a_continued_run_can_begin_to_measure_again():
     first = ps.minimize(sphere, BOX, n_particles=10, maxiter=5, rng=1)
     second = ps.minimize(NoisyByVisit(sphere, 0.1), BOX, init=first.swarm, reevaluate=0.2, maxiter=5, rng=1)
@@ -167,6 +200,19 @@ def test_a_batch_of_runs_can_be_continued():
     second = ps.minimize_many(sphere, BOX, runs=4, init=first.swarm, maxiter=5, vectorized=True, rng=2)
     assert np.all(second.fun <= first.fun)
     assert_array_equal(second.nfev, 40)
+
+
+def wide_sphere(x):
+    return (x**2).sum(axis=-1)
+
+
+def test_a_batch_in_several_blocks_is_continued_from_its_result_or_its_swarms():
+    wide = [(-5, 5)] * 1000
+    few = {"runs": 9, "n_particles": 5, "maxiter": 1, "vectorized": True, "rng": 1}
+    many = ps.minimize_many(wide_sphere, wide, **few)
+    one, other = (ps.minimize_many(wide_sphere, wide, init=start, **few) for start in (many, many.swarm))
+    np.testing.assert_array_equal(one.x, other.x)
+    assert (one.fun <= many.fun).all()
 
 
 @pytest.mark.parametrize("reevaluate", [0.0, 0.3])

@@ -52,7 +52,7 @@ def of(method: PAO) -> Character:
         raise ValueError("what an adaptive hyperparameter amounts to depends on the swarm")
     m, zeta, q, dt, *k = (np.asarray(p, dtype=float) for p in parameters)
     omega = np.sqrt(sum(k[1:], start=k[0]) / m)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         swing = np.sqrt(np.maximum((1 - zeta) * (1 + zeta), 0.0)) * omega * dt
         return Character(
             natural_frequency=_plain(omega),

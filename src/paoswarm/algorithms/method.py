@@ -18,6 +18,7 @@ by ``tell`` and kept in ``state.memory``, a NamedTuple of arrays.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -82,10 +83,16 @@ class Method(ABC):
 
     def propose(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """`ask`, with the walls applied where it has not done so; an error where it returned nonsense."""
-        if self.minds_walls:
-            return self.ask(state, draw, progress)
-        proposal = self.ask(swarm.read_only(state), draw, progress)
         name = type(self).__name__
+        if self.minds_walls:
+            proposal = self.ask(state, draw, progress)
+            if _may_be_lost(proposal.position) and not np.isfinite(proposal.position).all():
+                raise ValueError(
+                    f"{name} has led the swarm to positions that are NaN or infinite: with these hyperparameters it "
+                    "does not contract, and no wall has held it, or they are too large for floating-point numbers"
+                )
+            return proposal
+        proposal = self.ask(swarm.read_only(state), draw, progress)
         if not isinstance(proposal, Proposal):
             raise TypeError(f"{name}.ask must return a Proposal(position, velocity), got {proposal!r}")
         parts = {}
@@ -111,6 +118,11 @@ class Method(ABC):
         box = state.global_best, state.lower, state.upper
         near, bests = (unroll(x, *box) for x in (state.position, state.best_position))
         return state._replace(position=near, best_position=bests)
+
+
+def _may_be_lost(position: Array) -> bool:
+    """Whether a position may be NaN or infinite: a sum of squares is the fastest way to see that none is."""
+    return type(position) is np.ndarray and not math.isfinite(np.vdot(position, position))
 
 
 def check_walls(walls: Any) -> None:

@@ -120,9 +120,10 @@ class PAO(Method):
         pulls = self.attractors if isinstance(self.attractors, Sequence) else (self.attractors,)
         if not pulls:
             raise ValueError("attractors is empty: a swarm needs at least one")
-        for pull in pulls:
+        for pull in pulls if not isinstance(pulls, str) else (pulls,):
             if not callable(pull):
-                raise TypeError(f"attractors must be functions of the swarm, got {pull!r}")
+                hint = f": write attractors.{pull}" if isinstance(pull, str) else ""
+                raise TypeError(f"attractors must be functions of the swarm, got {pull!r}{hint}")
         springs = self.stiffness
         if isinstance(springs, np.ndarray) and springs.shape == (len(pulls),):
             springs = springs.tolist()  # one number per attractor, not per particle
@@ -130,7 +131,8 @@ class PAO(Method):
         if len(springs) != len(pulls):
             raise ValueError(
                 f"stiffness needs one entry per attractor: there are {len(pulls)} attractors, but stiffness is "
-                f"{self.stiffness!r}; one number would hold for all"
+                f"{self.stiffness!r}{' (the default)' if self.stiffness is PAO.stiffness else ''}; one number would "
+                "hold for all"
             )
         if not callable(self.noise_scale):
             raise TypeError(f"noise_scale must be a function of the swarm, got {self.noise_scale!r}")
@@ -148,9 +150,9 @@ class PAO(Method):
         for number, spring in enumerate(springs):
             character.check_number(f"stiffness[{number}]", spring)
         character.check_total(self)
-        character.warn_if_unhealthy(self)
         changing = any(callable(p) or isinstance(p, schedules.Adaptive) for p in self.hyperparameters)
         object.__setattr__(self, "_constant", None if changing else _coefficients(*self.hyperparameters))
+        character.warn_if_unhealthy(self)
         object.__setattr__(self, "_fused", self._for_one_pass())
 
     @property
@@ -353,7 +355,8 @@ class PAO(Method):
             by = _coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
         centre: Any = None
         for weight, pull, random in zip(by.weights, self.attractors, self._random, strict=True):
-            pulled = weight * fitting(pull(state, draw) if random else pull(state), state, pull, trusted=self._trusted)
+            points = pull(state, draw) if random else pull(state)
+            pulled = weight * fitting(points, state, "the attractor", pull, trusted=self._trusted)
             if centre is None:
                 centre = pulled
             else:
@@ -392,9 +395,16 @@ def _coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
         if not np.all(np.isfinite(number) & ((number > 0) if positive else (number >= 0))):
             must = "positive" if positive else "zero or positive"
             raise ValueError(f"{name} became {np.min(number)} during the run; it must stay {must} and finite")
-    law = exact_transition(zeta, np.sqrt(total / m), dt)
+    with np.errstate(all="ignore"):
+        law = exact_transition(zeta, np.sqrt(total / m), dt)
+        size = np.sqrt(q)[..., None, None] * law.cholesky
+    if not (np.isfinite(law.A).all() and np.isfinite(size).all()):
+        raise ValueError(
+            f"mass={m}, damping={zeta}, noise={q}, dt={dt} and a total stiffness of {total} make a step that is too "
+            "large for floating-point numbers"
+        )
     entries = [law.A[..., i, j] for i in (0, 1) for j in (0, 1)]
-    entries += [np.sqrt(q) * law.cholesky[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]
+    entries += [size[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]
     return Coefficients(tuple(_per_element(spring / total) for spring in springs), *map(_per_element, entries))
 
 

@@ -18,21 +18,24 @@ from paoswarm.core.swarm import Swarm
 _ROUNDING = 1e-8  # of a covariance, against its largest entry
 
 
-def fitting(array: Any, state: Swarm, source: Any, *, trusted: bool, least: float = -math.inf) -> Array:
+def fitting(array: Any, state: Swarm, kind: str, source: Any, *, trusted: bool, least: float = -math.inf) -> Array:
     """Numbers for every element of every particle, ``(*batch, n, d)``."""
     shape = state.position.shape
     if trusted and getattr(array, "shape", None) == shape:
         return array
-    name = character.name_of(source)
+    name = f"{kind} {character.name_of(source)}"
     fits = _broadcast(array, shape, state)
     if fits is None:
         raise ValueError(
-            f"{name} returned {character.describe(array)}; it must return numbers that broadcast to the swarm's {shape}"
+            f"{name} returned {character.describe(array)}; it must return real numbers that broadcast to the swarm's "
+            f"{shape}"
         )
     xp = namespace(fits)
-    if not trusted and not bool(xp.all(xp.isfinite(fits) & (fits >= least))):
+    wrong = None if trusted else ~(xp.isfinite(fits) & (fits >= least))
+    if wrong is not None and bool(xp.any(wrong)):
         what = "NaN or infinite numbers" if least < 0 else "NaN, infinite or negative numbers"
-        raise ValueError(f"{name} returned {what}")
+        first = xp.argmax(xp.astype(xp.reshape(wrong, (-1,)), xp.int8))
+        raise ValueError(f"{name} returned {what}, {float(xp.reshape(fits, (-1,))[first])} for one")
     return fits
 
 
@@ -40,8 +43,8 @@ def root_of_noise(nu: Any, state: Swarm, source: Any, *, trusted: bool) -> tuple
     """The square root of nu, or of dense noise a factor ``(..., n or 1, d, d)``."""
     xp = namespace(state.position)
     if not isinstance(nu, Dense):
-        return xp.sqrt(fitting(nu, state, source, trusted=trusted, least=0.0)), None
-    covariance, strength = nu if trusted else _checked(nu, state, character.name_of(source))
+        return xp.sqrt(fitting(nu, state, "the noise scale", source, trusted=trusted, least=0.0)), None
+    covariance, strength = nu if trusted else _checked(nu, state, f"the noise scale {character.name_of(source)}")
     factor = square_root(covariance)
     *batch, n, d = state.position.shape
     if covariance.shape != (*batch, n, d, d):  # one covariance for the whole swarm
@@ -88,6 +91,7 @@ def _broadcast(array: Any, shape: tuple[int, ...], state: Swarm) -> Array | None
     try:
         if not isinstance(state.position, np.ndarray):
             return namespace(state.position).broadcast_to(array, shape)
-        return np.broadcast_to(np.asarray(array, dtype=float), shape)
+        numbers = np.asarray(array)
+        return np.broadcast_to(numbers.astype(float), shape) if numbers.dtype.kind in "fiub" else None
     except (TypeError, ValueError):
         return None

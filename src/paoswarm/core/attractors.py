@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from paoswarm.checks import number_between, whole_number
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
 from paoswarm.core.swarm import Swarm
@@ -105,6 +106,10 @@ class DifferentialEvolution:
     crossover: float = 0.9
     smallest_swarm: ClassVar[int] = 4
 
+    def __post_init__(self) -> None:
+        number_between("factor", self.factor, 0.0)
+        number_between("crossover", self.crossover, 0.0, 1.0)
+
     def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
         """The points of this generation."""
         n, d = swarm.n_particles, swarm.n_dimensions
@@ -126,6 +131,9 @@ class GaussianPoint:
     """
 
     width: float = 1.0
+
+    def __post_init__(self) -> None:
+        number_between("width", self.width, 0.0)
 
     def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
         """The points of this generation."""
@@ -156,8 +164,7 @@ class NeighbourhoodBest:
     def __post_init__(self) -> None:
         if self.topology not in ("ring", "von neumann", "random"):
             raise ValueError(f"topology must be 'ring', 'von neumann' or 'random', got {self.topology!r}")
-        if self.size < 1:
-            raise ValueError(f"size must be at least 1, got {self.size!r}")
+        whole_number("size", self.size, 1)
 
     def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
         """The best neighbour of each particle."""

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm.checks import flag
 from paoswarm.core.walled import Floats
 from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import (
@@ -81,7 +82,7 @@ class Evaluator:
         self.kinds: Counter[str] = Counter()
         self._first_raised: Failure | None = None
         self._fun = fun
-        self._vectorized = calling.vectorized
+        self._vectorized = flag("vectorized", calling.vectorized)
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import numbers
 import os
 import time
 import uuid
@@ -14,7 +15,6 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any
 
-from paoswarm.checks import whole_number
 from paoswarm.core.walled import Floats
 from paoswarm.evaluation import worker
 from paoswarm.evaluation.calls import Objective
@@ -156,7 +156,12 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, patience: worker
         return Foreign(executor, make, fun, vectorized, patience)
     if callable(workers):
         return None
-    count = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
+    if isinstance(workers, bool) or not isinstance(workers, numbers.Integral) or (workers < 1 and workers != -1):
+        raise ValueError(
+            "workers must be a number of processes (-1: one per core), an executor, a Dask Client, a function that "
+            f"makes one of these, or a map-like, got {workers!r}"
+        )
+    count = os.cpu_count() or 1 if workers == -1 else int(workers)
     if count == 1 and patience.limit is None:
         return None
     return Processes(count, fun, vectorized, patience.limit)

@@ -30,7 +30,8 @@ def advice(result: Result) -> str:
         return ""
     if result.fun == -np.inf:
         return (
-            "nothing is better than -inf, so the search was over there: if fun is a likelihood, minimise its negative"
+            "nothing is better than -inf, so all that came after it was in vain: if fun is a likelihood, minimise its "
+            "negative"
         )
     return "; ".join(filter(None, (_on_the_bounds(result), _of_the_noise(result))))
 

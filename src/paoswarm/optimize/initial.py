@@ -29,10 +29,18 @@ class FirstSwarm:
         Ignored where ``init`` is an array of points.
     x0, f0, init
         As in `Optimizer`.
+    allowed : pair of arrays (d,)
+        Where given points may lie.
     """
 
     def __init__(
-        self, box: Box, n_particles: int, x0: ArrayLike | None, f0: ArrayLike | None, init: str | ArrayLike
+        self,
+        box: Box,
+        n_particles: int,
+        x0: ArrayLike | None,
+        f0: ArrayLike | None,
+        init: str | ArrayLike,
+        allowed: Box,
     ) -> None:
         nowhere = np.empty((0, len(box[0])))
         self._box = box
@@ -47,14 +55,14 @@ class FirstSwarm:
                 load()  # before any clock starts
             self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
-            self._given = problem.read_points("init", init, box)
+            self._given = problem.read_points("init", init, allowed)
             self.n_particles = whole_number("the number of points in init", len(self._given), 2)
             if x0 is not None:
                 raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
         if f0 is not None and x0 is None:
             raise ValueError("f0 holds the values of x0, which is missing")
         if x0 is not None:
-            points = problem.read_points("x0", x0, box)
+            points = problem.read_points("x0", x0, allowed)
             values = np.full(len(points), np.nan) if f0 is None else problem.read_values("f0", f0, len(points))
             unknown = np.isnan(values)
             if unknown.sum() > self.n_particles:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,19 @@ def solve(
         nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
         end, why = crashed(error)
         return Ends(np.where(going, end, status), nit, nfev, limits.deadline, why)
+
+
+@contextmanager
+def telling_the_best(optimizer: Optimizer) -> Iterator[None]:
+    """An error that ends a run for good (in an attractor of the user's, say) is told with the best so far."""
+    try:
+        yield
+    except Exception as error:
+        swarm = optimizer.swarm
+        if swarm is not None and optimizer.nfev and np.isfinite(swarm.global_value):
+            best = f"{swarm.global_value} at x = {swarm.global_best[0].tolist()}"
+            error.add_note(f"The best of the {optimizer.nfev} evaluations that were made: {best}")
+        raise
 
 
 def crashed(error: BaseException) -> tuple[Status, str]:

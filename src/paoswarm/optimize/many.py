@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
-from paoswarm.checks import whole_number
+from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.core.walled import Floats
@@ -151,6 +152,9 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
+    flag("progress", progress)
+    if isinstance(init, OptimizeResult) and "swarm" in init:
+        init = init.swarm
     seeds = spawn(rng, runs)
     blocks: list[_Block] = []
     started = 0
@@ -218,7 +222,8 @@ def _elements(n_particles: int, bounds: Any, init: Any) -> int:
         n_particles = init.n_particles
     elif not isinstance(init, str):
         n_particles = max(1, np.atleast_2d(np.asarray(init, dtype=object)).shape[0])
-    return whole_number("n_particles", n_particles, 1) * len(problem.read_bounds(bounds)[0])
+    least = 2 if isinstance(init, str) else 1
+    return whole_number("n_particles", n_particles, least) * len(problem.read_bounds(bounds)[0])
 
 
 def _part_of(init: Any, runs: int, part: slice) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
+from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import read_only
 from paoswarm.evaluation.calling import Calling
@@ -21,7 +22,7 @@ from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.optimize import problem
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.described import described
-from paoswarm.optimize.loop import crashed, solve
+from paoswarm.optimize.loop import crashed, solve, telling_the_best
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import ASIDE, ASIDE_TIME
 from paoswarm.optimize.polish import polish as polish_best
@@ -91,9 +92,10 @@ def minimize(
         Points to be in the first swarm.
     f0 : array (m,), optional
         Their values (a warm start): these points are not evaluated again, but for those whose value is NaN.
-    init : str, array (n, d) or Swarm
-        ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or ``result.swarm`` of an earlier run,
-        which is then continued without evaluating its points again.
+    init : str, array (n, d), Result or Swarm
+        ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or the ``result`` of an earlier run,
+        which is then continued without evaluating its points again (``result.swarm`` too, but what polishing has found
+        is not in it).
     vectorized : bool
         Whether ``fun`` takes many points at once. Much faster where it can.
     workers : int, Executor, Dask Client, function that makes one, or map-like
@@ -161,6 +163,9 @@ def minimize(
     'The allowed number of generations is used up.'
     """
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
+    switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
+    for name, given in switches.items():
+        flag(name, given)
     if polish and reevaluate:
         raise ValueError("polish=True would trust single noisy values: leave it out where reevaluate is used")
     check_seed(rng)  # a list would make a batch of an Optimizer
@@ -178,8 +183,6 @@ def minimize(
         reevaluate=reevaluate,
         rng=rng,
     )
-    if not isinstance(asynchronous, bool | np.bool_):
-        raise TypeError(f"asynchronous must be True or False, got {asynchronous!r}")
     if asynchronous and not optimizer.method.moves_singly:
         raise ValueError(f"{type(method).__name__} learns by generations: it cannot be asynchronous")
     wanted = limits = limits.starting_with(optimizer.n_to_start)
@@ -195,9 +198,9 @@ def minimize(
     calling = Calling(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
-        given = {"x0": x0, "f0": f0, "init": init, "reevaluate": float(reevaluate)}
-        given |= {"asynchronous": bool(asynchronous)}
-        journal = Journal(store, described(optimizer, wanted, given, calling, polish, seed), fun)
+        start = {"x0": x0, "f0": f0, "init": init, "reevaluate": float(reevaluate)}
+        start |= {"asynchronous": bool(asynchronous)}
+        journal = Journal(store, described(optimizer, wanted, start, calling, polish, seed), fun)
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, calling) as evaluate,
@@ -214,13 +217,14 @@ def minimize(
             bar.say(optimizer)
             return None if evaluate.replayed else notify(optimizer)
 
-        if asynchronous:
-            failure = evaluate.explain_total_failure
-            stream = evaluate.stream(journal)
-            ends = solve_asynchronously(optimizer, stream, limits, after_generation, failure)
-            stream.close()
-        else:
-            ends = solve(optimizer, evaluate, limits, after_generation)
+        with telling_the_best(optimizer):
+            if asynchronous:
+                failure = evaluate.explain_total_failure
+                stream = evaluate.stream(journal)
+                ends = solve_asynchronously(optimizer, stream, limits, after_generation, failure)
+                stream.close()
+            else:
+                ends = solve(optimizer, evaluate, limits, after_generation)
         ended = Status(int(ends.status))
         result = current_result(
             optimizer,
@@ -268,13 +272,15 @@ def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Sta
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
     try:
-        parameters = inspect.signature(callback).parameters
+        signature = inspect.signature(callback)
     except (TypeError, ValueError):  # a builtin without signature
-        parameters = {}  # type: ignore[assignment]
-    wants_result = "intermediate_result" in parameters
-    needed = [p for p in parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-    if len(needed) > 1:
-        raise TypeError("callback must take one argument: intermediate_result, or by any other name the best point")
+        signature = inspect.signature(lambda x: None)
+    wants_result = "intermediate_result" in signature.parameters
+    try:
+        signature.bind(intermediate_result=None) if wants_result else signature.bind(None)
+    except TypeError as error:
+        needed = "callback must take one argument: intermediate_result, or by any other name the best point"
+        raise TypeError(f"{needed}; {callback!r} does not ({error})") from None
 
     def notify(optimizer: Optimizer) -> Status | None:
         assert optimizer.swarm is not None

@@ -25,6 +25,8 @@ from paoswarm.optimize.initial import FirstSwarm
 from paoswarm.optimize.result import Recorder, Result, current_result
 from paoswarm.optimize.stopping import Status
 
+_POINTS = ("position", "velocity", "best_position")  # of a swarm: one row for each particle
+
 
 class Optimizer:
     """Ask for points, tell their values.
@@ -108,7 +110,7 @@ class Optimizer:
                 self.swarm = swarms.replace_worst(self.swarm, np.asarray([polished.x]), np.asarray([polished.fun]))
             self.n_particles = init.n_particles
         else:
-            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init)
+            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self._allowed)
             self.n_particles = self._first.n_particles
         self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
         self.method.check_swarm((*self.batch, self.n_particles))
@@ -121,6 +123,14 @@ class Optimizer:
         shape = (*self.batch, swarm.n_particles, len(self.lower))
         if swarm.position.shape != shape:
             raise ValueError(f"init is a swarm of shape {swarm.position.shape}, but this problem needs {shape}")
+        for name in ("position", "best_position", "velocity", "value", "best_value", "age"):
+            array, expected = getattr(swarm, name), shape if name in _POINTS else shape[:-1]
+            if np.shape(array) != expected:
+                raise ValueError(f"init is a swarm whose {name} has shape {np.shape(array)}, not {expected}")
+            if name == "best_value" and np.isnan(array).any():
+                raise ValueError("init is a swarm with a best_value that is NaN: a best that failed is +inf")
+            if name in _POINTS and not np.isfinite(array).all():
+                raise ValueError(f"init is a swarm whose {name} is NaN or infinite")
         for name in ("position", "best_position"):
             array = getattr(swarm, name)
             if self.method.wall.is_bounded and ((array < self.lower) | (array > self.upper)).any():
@@ -241,7 +251,7 @@ class Optimizer:
         Before the first swarm they are part of it. Later each one takes the place of a worst remembered best, if it
         is better. They are not counted in ``nfev``.
         """
-        points = problem.read_points("x", x, (self.lower, self.upper))
+        points = problem.read_points("x", x, self._allowed)
         values = problem.read_values("f", f, len(points))
         if self.swarm is None:
             if self._pending is not None:
@@ -251,6 +261,14 @@ class Optimizer:
             return
         order = np.argsort(values, kind="stable")[: self.n_particles]
         self.swarm = swarms.replace_worst(self.swarm, points[order], values[order])
+
+    @property
+    def _allowed(self) -> problem.Box:
+        """Where points may lie: without walls the box is only where the search begins."""
+        if self.method.wall.is_bounded:
+            return self.lower, self.upper
+        anywhere = np.full(len(self.lower), np.finfo(float).max)
+        return -anywhere, anywhere
 
     @property
     def spread(self) -> Floats:
