@@ -353,6 +353,90 @@ def test_a_known_mode_is_not_missed(kind):
     assert distance.min() < 1e-3
 
 
+OTHER = np.array([-7.0, 8.0])
+
+
+def two_needles(x):
+    """A third of the mass each: N(0, I), and two needles of standard deviation 0.01."""
+    square = np.stack([(x**2).sum(axis=-1), *(((x - at) ** 2).sum(axis=-1) / 1e-4 for at in (NEEDLE, OTHER))])
+    return logsumexp(-0.5 * square.T - np.log(2 * math.pi) - np.log([1, 1e-4, 1e-4]), axis=-1)
+
+
+def search_from_both():
+    """A result whose swarm remembers both needles, one of them in its worse half."""
+    points = np.concatenate([np.tile(NEEDLE, (20, 1)), np.tile(OTHER, (20, 1)) + 0.003])
+    return ps.minimize(lambda x: -two_needles(x), WIDE_AND_NEEDLE, init=points, maxiter=0, vectorized=True, rng=1)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        [NEEDLE] * 20 + [OTHER],
+        search_from_both,
+        lambda: [search_from_both()],
+        {"x1": [NEEDLE[1], OTHER[1]], "x0": [NEEDLE[0], OTHER[0]]},
+    ],
+    ids=["many points", "result", "list of results", "by name"],
+)
+def test_everything_that_is_known_is_climbed_from(start):
+    start = start() if callable(start) else start
+    posterior = ps.sample(two_needles, WIDE_AND_NEEDLE, n_particles=50, start=start, vectorized=True, rng=15)
+    check_evidence(posterior, math.log(3) - 2 * math.log(20))
+    climbs = dict(
+        zip(map(tuple, np.round(posterior.diagnostics["modes"])), posterior.diagnostics["climbs"], strict=True)
+    )
+    assert climbs[tuple(NEEDLE)] == climbs[tuple(OTHER)] == 0  # nobody found them but those who knew
+    assert climbs[0, 0] >= 9
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_is_known_does_not_end_the_search(many):
+    """Twenty points at the wide one of two modes: the other is found all the same."""
+
+    def log_likelihood(x):
+        wide, slim = stats.norm.logpdf(x, 4, 1).sum(axis=1), stats.norm.logpdf(x, -4, 0.5).sum(axis=1)
+        return np.logaddexp(wide, slim)
+
+    box = [(-10, 10)] * 3
+    start = np.full((20, 3), 4.0)
+    if many:
+        start = ps.minimize_many(lambda x: -log_likelihood(x), [(0, 10)] * 3, runs=20, vectorized=True, rng=1)
+    posterior = ps.sample(log_likelihood, box, start=start, vectorized=True, n_effective=500, rng=1)
+    assert len(posterior.diagnostics["modes"]) == 2
+    check_evidence(posterior, math.log(2) - 3 * math.log(20))
+    assert posterior.message == ""
+
+
+@pytest.mark.parametrize(
+    ("start", "error", "message"),
+    [
+        ({"x0": 1.0}, ValueError, r"start must name every parameter of the prior, \['x0', 'x1'\], got \['x0'\]"),
+        ({"x0": 1.0, "x1": 2.0, "y": 1.0}, ValueError, r"got \['x0', 'x1', 'y'\]"),
+        ("there", TypeError, "start must be a result of minimize or minimize_many, points .* got 'there'"),
+        ([[1.0], [2.0, 3.0]], TypeError, "start must be a result"),
+    ],
+)
+def test_a_start_that_is_none_is_refused(start, error, message):
+    with pytest.raises(error, match=message):
+        ps.sample(lambda x: pytest.fail("called"), WIDE_AND_NEEDLE, start=start)
+
+
+def test_climbs_that_the_budget_cut_short_do_not_count():
+    """Two equal modes, and a budget for a few climbs: that they may not have been enough is said."""
+
+    def log_likelihood(x):
+        return np.logaddexp(stats.norm.logpdf(x, -3, 0.5).sum(axis=1), stats.norm.logpdf(x, 3, 0.5).sum(axis=1))
+
+    posteriors = [
+        ps.sample(log_likelihood, [(-10, 10)] * 6, vectorized=True, maxfev=1500, n_effective=100, rng=seed)
+        for seed in range(5)
+    ]
+    for posterior in posteriors:
+        assert posterior.diagnostics["climbs"].sum() < 9.2
+        assert not posterior.diagnostics["search_settled"]
+        assert "too few climbs" in posterior.message
+
+
 def interrupting(at):
     """The bump until the call number `at`, and the list of calls."""
     calls = []

@@ -106,55 +106,71 @@ def adapt(
     height = pool.log_prior + pool.log_likelihood
     chosen, more = (choose_starts(pool.z, height, rounds * _STARTS) for rounds in (_ROUNDS_ON_A_RIDGE, _ROUNDS))
     starts = pool.z[list(dict.fromkeys([*chosen, *more]))]  # the usual ones first
-    if start_points is not None:
-        starts = np.concatenate([target.coordinates(start_points), starts])
-    if len(starts) == 0:
+    known = np.empty((0, d)) if start_points is None else target.coordinates(start_points)
+    if len(starts) + len(known) == 0:
         raise NothingFound(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior; try more of them (n_particles=), "
             "or give points with more as start="
         )
     highest = np.argsort(-pool.log_likelihood)[: min(_AGAIN, target.n_left // 20)]
     target.measure_again(pool.z[highest], pool.log_likelihood[highest])
-    modes, settled = _search(target, starts, allowed // 4)
+    modes, settled = _search(target, starts, known, allowed // 4)
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
-    diagnostics = {"stages": [], "unseen": 3 / n_prior, "search_settled": settled}
+    diagnostics = {"stages": [], "unseen": min(1.0, 3 / n_prior), "search_settled": settled}
     plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
 
 
-def _search(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], bool]:
+def _search(target: Target, starts: Floats, known: Floats, n_max: int) -> tuple[list[Mode], bool]:
     r"""Climb in rounds until there were enough climbs for the peaks that were found; also whether it came so far.
 
     With :math:`k` peaks known, one more of their size is missed by :math:`n` climbs with the probability
-    :math:`(1 - 1/(k+1))^n < e^{-n/(k+1)}`. After the first round starts that a valley separates from what is known come
-    first. On a ridge every climb may end in another place: there a few rounds have to do.
+    :math:`(1 - 1/(k+1))^n < e^{-n/(k+1)}`. What is ``known`` to lie near modes is climbed from too, but tells nothing
+    of what else there is. After the first round starts that a valley separates from what is known come first. On a
+    ridge every climb may end in another place: there a few rounds have to do.
     """
     begun = target.n_evaluations
-    modes: list[Mode] = []
+    modes = _climb_from_known(target, known, n_max // 2)
+    n_max -= target.n_evaluations - begun
+    begun = target.n_evaluations
     peaks: list[Mode] = []  # that matter
     on_a_ridge = False
+    made = 0
     for climbed in range(_ROUNDS):
         end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
         left = end - target.n_evaluations
-        if climbed and (len(starts) == 0 or left < climb_cost(target.dim)):
+        if len(starts) == 0 or (climbed and left < climb_cost(target.dim)):
             return modes, False
         if climbed == 1 and not on_a_ridge and left > climb_cost(target.dim) + screening_cost(len(starts)):
             apart = beyond_valleys(target, starts, modes)
             starts = np.concatenate([starts[apart], starts[~apart]])
         climbing, starts = starts[:_STARTS], starts[_STARTS:]
-        found = find_modes(target, climbing, end - target.n_evaluations)
+        found, n_ended = find_modes(target, climbing, end - target.n_evaluations)
+        made += n_ended
         new = [mode for mode in found if not near(mode.z, modes, 2.0, target.circle)]
         modes = merge(modes + found, target.circle)
         peaks = [mode for mode in modes if mode.is_peak and _matters(mode, modes)]
         n_news = sum(_matters(mode, modes) for mode in new)
         on_a_ridge = 2 * len(peaks) <= sum(_matters(mode, modes) for mode in modes)
         if not on_a_ridge:
-            if (climbed + 1) * _STARTS >= _ENOUGH * (len(peaks) + 1) and (climbed == 0 or n_news == 0):
+            if made >= _ENOUGH * (len(peaks) + 1) and (climbed == 0 or n_news == 0):
                 return modes, True
         elif len(new) < _RICH or climbed + 1 == _ROUNDS_ON_A_RIDGE:
-            return modes, n_news <= 1 or (climbed == 0 and len(new) < _RICH)
+            return modes, made >= 2 * _ENOUGH and (n_news <= 1 or (climbed == 0 and len(new) < _RICH))
     return modes, False
+
+
+def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
+    """The modes that points lead to which are said to lie near some; all of them, as long as the budget lasts."""
+    end = target.n_evaluations + n_max
+    modes: list[Mode] = []
+    while len(known) and end - target.n_evaluations > climb_cost(target.dim):
+        found, _ = find_modes(target, known[:_STARTS], end - target.n_evaluations)
+        modes = merge(modes + [mode._replace(n_climbs=0) for mode in found], target.circle)
+        there = [mode for mode in modes if mode.is_settled]
+        known = np.array([z for z in known[_STARTS:] if not near(z, there, 2.0, target.circle)])
+    return modes
 
 
 def _matters(mode: Mode, modes: list[Mode]) -> bool:
@@ -238,7 +254,7 @@ def _unexplained(target: Target, pool: Pool, proposal: Density, modes: list[Mode
 
 def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Generator) -> Frozen:
     """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
-    found = find_modes(target, starts, min(4000, target.n_left // 8))
+    found, _ = find_modes(target, starts, min(4000, target.n_left // 8))
     modes = merge(plan.modes + found, target.circle)
     if any(_matters(mode, modes) and not near(mode.z, plan.modes, 2.0, target.circle) for mode in found):
         plan.diagnostics["search_settled"] = False  # one that matters had been missed

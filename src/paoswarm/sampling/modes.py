@@ -6,6 +6,7 @@ Tempering loses a narrow mode, since at middle temperatures it holds next to no 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -61,28 +62,28 @@ def choose_starts(z: Floats, value: Floats, n: int) -> NDArray[np.intp]:
         return finite
     points, height = z[finite], value[finite]
     d = points.shape[1]
-    highest = _spread_out(points, height, (n + 1) // 2, [])
+    highest = spread_out(points, height, (n + 1) // 2)
     if len(finite) <= 2 * (d + 1) * (d + 2):  # too few for a trend
         return finite[highest]
-    both = _spread_out(points, height - _trend(points, height), n // 2, highest)
+    both = spread_out(points, height - _trend(points, height), n // 2, highest)
     surprising = both[len(highest) :]
     turns = [i for pair in zip_longest(highest, surprising) for i in pair if i is not None]
     return finite[turns]
 
 
-def _spread_out(points: Floats, score: Floats, n: int, chosen: list[int]) -> list[int]:
-    """Add up to ``n`` indices in falling order of score, none close to one that is chosen."""
+def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()) -> list[int]:
+    """Up to ``n`` indices in falling order of score after those that are chosen, none close to another."""
     sd = points.std(axis=0)
     scaled = points / np.where(sd > 0, sd, 1.0)
     spacing = 0.5 * math.sqrt(scaled.shape[1]) * len(points) ** (-1 / scaled.shape[1])
-    chosen = list(chosen)
+    found = list(chosen)
     for i in np.argsort(-score, kind="stable")[:2000].tolist():
         if n == 0:
             break
-        if (((scaled[chosen] - scaled[i]) ** 2).sum(axis=1) > spacing**2).all():
-            chosen.append(i)
+        if (((scaled[found] - scaled[i]) ** 2).sum(axis=1) > spacing**2).all():
+            found.append(i)
             n -= 1
-    return chosen
+    return found
 
 
 def _trend(points: Floats, height: Floats) -> Floats:
@@ -121,8 +122,10 @@ def screening_cost(n: int) -> int:
     return n * (len(_LOOKS) + 1)
 
 
-def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
-    """Climb from the starts, spending at most ``n_max`` likelihood evaluations; distinct modes, heaviest first.
+def find_modes(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], int]:
+    """Climb from the starts, spending at most ``n_max`` likelihood evaluations.
+
+    Returns distinct modes, heaviest first, and how many climbs came to an end before the budget did.
 
     Each round measures gradient and curvature by differences in coordinates in which the curvature of the last round
     was one, so that steps fit the scale of the posterior whatever the scale of the box. Only as many climbs are under
@@ -159,7 +162,7 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
         due = active[(rounds[active] % _PATIENCE == 0) & ~climbs.done[active]]
         behind = due[np.argsort(climbs.value[due], kind="stable")][: len(due) // 2]
         climbs.done[behind] = True
-    return _distinct(climbs, settled, target.circle)
+    return _distinct(climbs, settled, target.circle), int(climbs.done.sum())
 
 
 def _check_bounded(target: Target, climbs: Climbs) -> None:
@@ -263,7 +266,8 @@ def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None)
     counted = np.minimum(log_mass, top).tolist()
     order = np.argsort(~settled, kind="stable").tolist()
     peak = (settled & climbs.on_top).tolist()
-    made = [Mode(climbs.z[i], climbs.factor[i], counted[i], bool(settled[i]), peak[i]) for i in order]
+    ended = climbs.done.astype(int).tolist()
+    made = [Mode(climbs.z[i], climbs.factor[i], counted[i], bool(settled[i]), peak[i], ended[i]) for i in order]
     return merge(made, circle)
 
 

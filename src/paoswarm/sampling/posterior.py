@@ -275,9 +275,10 @@ class Posterior:
         """What was found, by how many climbs, and what would not have been: no error can tell of that."""
         climbs, unseen = self.diagnostics["climbs"], self.diagnostics["unseen"]
         counts = " + ".join(map(str, climbs)) if len(climbs) <= _FEW_MODES else str(sum(climbs))
+        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {counts} climbs"
         return (
-            f"  {len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {counts} climbs; one with a basin of less "
-            f"than {100 * unseen:.2g} % of the prior may be missing"
+            f"  {found if len(climbs) else 'no climb came to a mode'}; one with a basin of less than "
+            f"{100 * unseen:.2g} % of the prior may be missing"
         )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
-from paoswarm.checks import whole_number
+from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
@@ -17,12 +18,12 @@ from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.recorded import open_evaluator
-from paoswarm.optimize.result import Result
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.bar import Bar
 from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.cost import metropolis_cost
 from paoswarm.sampling.mixture import fit
+from paoswarm.sampling.modes import spread_out
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import read_prior
@@ -36,6 +37,7 @@ from paoswarm.storage.store import Run, Store
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
 _LEAST = 100  # effective draws; with fewer there is no tail of weights to judge
+_REMEMBERED = 32  # bests of a swarm that may lie near modes, far from each other
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
@@ -74,8 +76,9 @@ def sample(
         the smaller a basin may be and still be seen.
     vectorized, workers, timeout, retries
         As in `minimize`.
-    start : Result or array (m, d), optional
-        What is known already: a result of `minimize`, or points near modes.
+    start : result, array (m, d) or dict, optional
+        What is known already: a result of `minimize` or `minimize_many` (or a list of them), points near modes, or
+        their values by parameter. It is looked at besides what the draws from the prior show, not instead.
     callback : callable, optional
         Called after every stage of the adaptation with a dict of inverse temperature, efficiency and evaluations; what
         it returns is not looked at.
@@ -119,12 +122,14 @@ def sample(
     wanted = max(whole_number("n_effective", n_effective, 1), _LEAST)
     budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
+    flag("progress", progress)
+    points = _known_points(start, law.names)
     calling = Calling(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         store = Store.of(store)
         rng, seed = store.seeded(rng)
-        problem = {"prior": encode(prior), "n_particles": first, "start": encode(_known_points(start)), "rng": seed}
+        problem = {"prior": encode(prior), "n_particles": first, "start": encode(points), "rng": seed}
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
         journal = Journal(store, Run("sample", problem, limits, calling.described), log_likelihood)
     source = generator(rng)
@@ -142,7 +147,6 @@ def sample(
             return values
 
         target = Target(measure, law, budget)
-        points = _known_points(start)
         if points is not None:
             target.coordinates(points)  # raises before the first evaluation
         pool = Pool(target.dim)
@@ -177,15 +181,28 @@ def sample(
     return posterior
 
 
-def _known_points(start: Any) -> Floats | None:
-    """Points near modes from a result of `minimize`: its best point and the best that its particles remember."""
+def _known_points(start: Any, names: list[str]) -> Floats | None:
+    """Points near modes ``(m, d)``; of a result of `minimize` its best points and those that its particles remember."""
     if start is None:
         return None
-    if isinstance(start, Result):
-        order = np.argsort(start.swarm.best_value, axis=None)[:4]
-        bests = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[order]
-        return np.concatenate([np.atleast_2d(start.x), bests])
-    return np.atleast_2d(np.asarray(start, dtype=float))
+    if isinstance(start, list | tuple) and any(isinstance(one, OptimizeResult) for one in start):
+        return np.concatenate([points for one in start if (points := _known_points(one, names)) is not None])
+    if isinstance(start, OptimizeResult) and "swarm" in start:
+        value = start.swarm.best_value.reshape(-1)
+        bests = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[np.isfinite(value)]
+        chosen = spread_out(bests, -value[np.isfinite(value)], _REMEMBERED)
+        return np.concatenate([np.atleast_2d(start.x), bests[chosen]])
+    if isinstance(start, Mapping):
+        if set(start) != set(names):
+            raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
+        start = np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
+    try:
+        return np.atleast_2d(np.asarray(start, dtype=float))
+    except (TypeError, ValueError):
+        raise TypeError(
+            "start must be a result of minimize or minimize_many, points of shape (m, d), or a dict of values by name, "
+            f"got {start!r}"
+        ) from None
 
 
 def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:
