@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from paoswarm.sampling.adapt import adapt
-from paoswarm.sampling.mixture import Mixture
+from paoswarm.core.weights import log_mean_weight_error
+from paoswarm.sampling.adapt import Frozen, adapt
+from paoswarm.sampling.mixture import Blend, Mixture
 from paoswarm.sampling.modes import choose_starts, find_modes, merge
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.produce import produce
@@ -95,6 +96,20 @@ def test_draws_outside_the_prior_count_in_the_pool_without_being_kept():
     z = np.array([[0.0], [0.5]])
     pool.add(law, z, np.array([0.0, -np.inf]), np.array([0.0, -np.inf]))
     np.testing.assert_allclose(pool.log_weight(1.0), -math.log(2) - law.log_density(z[:1]))
+
+
+@pytest.mark.parametrize(("promised", "widened"), [(1.5, 1.0), (3.0, 3.0), (40.0, 5.0)])
+def test_weights_that_are_less_even_than_predicted_widen_the_error(promised, widened):
+    """A proposal that is twice as wide as the posterior, and a prediction that is so many times too good."""
+    target = Target(lambda x: stats.norm.logpdf(x, 0, 0.1).sum(axis=1), [(-1, 1)] * 2)
+    wide = Mixture(np.ones(1), np.zeros((1, 2)), 0.2 * np.eye(2)[None])
+    efficiency = (0.5 * math.sqrt(2 - 0.25)) ** 2  # of each element: E[w]^2 / E[w^2]
+    frozen = Frozen(Blend(np.ones(1), (wide,)), promised * efficiency, Pool(2), wide, [], {})
+    made, _ = produce(target, frozen, round(2000 * promised), np.random.default_rng(1), attempts=1)
+    assert made.effective_size / len(made.draws) == pytest.approx(efficiency, rel=0.1)
+    assert made.widened == pytest.approx(widened, rel=0.1)
+    assert made.error == pytest.approx(made.widened * log_mean_weight_error(made.log_weights))
+    assert abs(made.log_evidence + 2 * math.log(2)) < 4 * made.error
 
 
 def test_a_quadratic_peak_is_found_exactly():

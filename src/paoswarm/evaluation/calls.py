@@ -94,6 +94,8 @@ def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
         values = np.asarray(unmasked(answer))
     except Exception:
         values = np.asarray(None)
+    if values.ndim == 0 and len(x) == 1:  # what SciPy's multivariate densities make of a single row
+        values = values.reshape(1)
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
         return values.astype(float)  # a copy: the function may use its buffer again
     m, d = x.shape

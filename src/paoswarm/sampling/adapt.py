@@ -95,7 +95,8 @@ def adapt(
     pool : Pool, optional
         An empty one, to be filled: what is there when the run is interrupted.
     callback : callable, optional
-        Called after every stage with a dict of its inverse temperature, efficiency and evaluations.
+        Called after every stage with a dict of its inverse temperature, efficiency, evaluations, and of how many
+        effective draws the pool is worth.
     """
     d = target.dim
     allowed = target.n_left
@@ -235,6 +236,7 @@ def _refine(
         found = pool.efficiency(best, first, log_w)
         good = good + 1 if beta == 1 and found > 0.75 * expected else 0
         stage = {"beta": beta, "expected": expected, "efficiency": found, "evaluations": target.n_evaluations}
+        stage["effective"] = effective_size(pool.log_weight(1.0))
         plan.diagnostics["stages"].append(stage)
         if callback is not None:
             callback(stage)

@@ -57,10 +57,12 @@ class Posterior:
         ``importance``, ``tempered``, or ``interrupted``.
     diagnostics : dict
         ``pareto_k`` of the weights (above 0.7 nothing can be trusted), ``effective_size``, ``halves`` (log evidence
-        from each half of the draws), ``modes`` that were climbed (to a fraction of a standard deviation), how many
-        ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of this share of the prior is missed
-        by the first draws in one run of twenty, ``search_settled``: whether the search for modes ended because it found
-        no more, and ``noise``: the largest difference of two values of the likelihood at one point.
+        from each half of the draws), ``widened`` (by which the error is larger than the weights alone would have it,
+        where they are less even than was predicted), ``modes`` that were climbed (to a fraction of a standard
+        deviation), how many ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of this share
+        of the prior is missed by the first draws in one run of twenty, ``search_settled``: whether the search for modes
+        ended because it found no more, and ``noise``: the largest difference of two values of the likelihood at one
+        point.
     message : str
         What is wrong, or may be, and what to do; empty if nothing is known to be.
     log_likelihood, log_prior : array (n,), optional

@@ -135,8 +135,11 @@ class Prior(ABC):
         return np.asarray(((np.abs(z) > 0.95 * self._reach) & (self._reach > 1)).any(axis=1))
 
     def pressed(self, z: Floats, weights: Floats) -> list[str]:
-        """The names of parameters of which nearly all the weight lies in the last percent before a wall."""
-        at_wall = np.maximum(weights @ (z < -0.98), weights @ (z > 0.98)) > 0.95
+        """The names of parameters of which nearly all the weight lies in the last percent before a wall, up to it."""
+        near = np.maximum(weights @ (z < -0.98), weights @ (z > 0.98)) > 0.95
+        mean = weights @ z
+        sd = np.sqrt(weights @ (z - mean) ** 2)
+        at_wall = near & (1 - np.abs(mean) < 3 * sd)  # not a peak that only happens to lie there
         return [name for name, is_pressed in zip(self.names, at_wall & self.walled, strict=True) if is_pressed]
 
     def inside(self, z: Floats) -> Floats:
@@ -262,11 +265,21 @@ class Correlated(Prior):
 
 
 class Transformed(Prior):
-    """Any law, as a transform ``(m, d) -> (m, d)`` of independent uniform deviates on (0, 1)."""
+    """Any law, as a transform ``(m, d) -> (m, d)`` of independent uniform deviates on (0, 1).
 
-    def __init__(self, names: Sequence[str], transform: Callable[[Floats], ArrayLike]) -> None:
+    Its log density ``(m, d) -> (m,)`` is not needed to draw from the posterior, only to tell what it is there.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        transform: Callable[[Floats], ArrayLike],
+        log_density: Callable[[Floats], ArrayLike] | None = None,
+    ) -> None:
         super().__init__(names)
         self._transform = transform
+        self._log_density = log_density
+        self.parameter_log_density(self.parameters(np.zeros((1, self.dim))))  # raises before any work is done
 
     def parameters(self, z: Floats) -> Floats:
         """The transform of ``Phi(z)``."""
@@ -284,26 +297,33 @@ class Transformed(Prior):
         """Not known: the transform is given in one direction only."""
         raise ValueError("start= needs a prior of distributions: a transform cannot be turned round")
 
-    def parameter_log_density(self, x: Floats) -> None:
-        """Not known: it would need the transform's derivative."""
+    def parameter_log_density(self, x: Floats) -> Floats | None:
+        """As it was given; it does not follow from the transform but by its derivative."""
+        if self._log_density is None:
+            return None
+        density = np.asarray(self._log_density(x), dtype=float)
+        if density.shape != (len(x),):
+            raise ValueError(f"the prior's log density must map {x.shape} to ({len(x)},), it returned {density.shape}")
+        return density
 
 
 def read_prior(prior: Any) -> Prior:
     """A prior from what users write.
 
     A dict of names, or a list, of frozen `scipy.stats` distributions, ``(low, high)`` pairs or `Periodic`; a frozen
-    ``scipy.stats.multivariate_normal``; or ``(d, transform)``, where the transform maps uniform deviates ``(m, d)``.
+    ``scipy.stats.multivariate_normal``, or ``(names, law)`` with one; or ``(names, transform)``, where the transform
+    maps uniform deviates ``(m, d)``, or ``(names, transform, log_density)``. A number is as good as so many names.
     """
     if isinstance(prior, Prior):
         return prior
-    if hasattr(prior, "mean") and hasattr(prior, "cov") and hasattr(prior, "logpdf"):
-        mean = np.atleast_1d(np.asarray(prior.mean, dtype=float))
-        return Correlated(_numbered(len(mean)), mean, np.atleast_2d(np.asarray(prior.cov, dtype=float)))
-    if isinstance(prior, tuple) and len(prior) == 2 and callable(prior[1]) and not hasattr(prior[1], "ppf"):
-        dim, transform = prior
-        if isinstance(dim, bool) or not isinstance(dim, Integral) or dim < 1:
-            raise ValueError(f"a prior by transform is (number of parameters, transform), got {prior!r}")
-        return Transformed(_numbered(int(dim)), transform)
+    if _is_multivariate_normal(prior):
+        return _correlated(prior, None)
+    if isinstance(prior, tuple) and len(prior) == 2 and _is_multivariate_normal(prior[1]):
+        return _correlated(prior[1], _read_names(prior))
+    if isinstance(prior, tuple) and len(prior) in (2, 3) and callable(prior[1]) and not hasattr(prior[1], "ppf"):
+        if len(prior) == 3 and not callable(prior[2]):
+            raise TypeError(f"the prior's log density must be a function of parameters (m, d), got {prior[2]!r}")
+        return Transformed(_read_names(prior), *prior[1:])
     if isinstance(prior, Mapping):
         names, entries = [str(name) for name in prior], list(prior.values())
     elif isinstance(prior, Sequence) and not isinstance(prior, str):
@@ -311,16 +331,45 @@ def read_prior(prior: Any) -> Prior:
     else:
         raise TypeError(
             f"prior must be a dict or list of frozen scipy.stats distributions, a frozen multivariate_normal, or "
-            f"(number of parameters, transform), got {prior!r}"
+            f"(names or their number, transform), got {prior!r}"
         )
     if not entries:
         raise ValueError("prior is empty; give one entry per parameter")
-    if len(set(names)) < len(names):
-        raise ValueError(f"prior: names must differ as text, got {names}")
+    _check_names(names)
     laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
     if sum(isinstance(law, Periodic) for law in laws) > _MOST_CIRCLES:
         raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic")
     return Independent(names, laws) if any(_uniform_ends(law) is None for law in laws) else _box(names, laws)
+
+
+def _is_multivariate_normal(law: Any) -> bool:
+    return hasattr(law, "mean") and hasattr(law, "cov") and hasattr(law, "logpdf") and not callable(law.mean)
+
+
+def _correlated(law: Any, names: list[str] | None) -> Correlated:
+    mean = np.atleast_1d(np.asarray(law.mean, dtype=float))
+    if names is not None and len(names) != len(mean):
+        raise ValueError(f"prior: there are {len(names)} names, {names}, for {len(mean)} parameters")
+    return Correlated(names or _numbered(len(mean)), mean, np.atleast_2d(np.asarray(law.cov, dtype=float)))
+
+
+def _read_names(prior: tuple[Any, ...]) -> list[str]:
+    """The names of a prior for all parameters at once, from its first entry."""
+    first = prior[0]
+    if isinstance(first, Integral) and not isinstance(first, bool) and int(first) >= 1:
+        return _numbered(int(first))
+    if not isinstance(first, list | tuple) or not first or not all(isinstance(name, str) for name in first):
+        raise ValueError(
+            f"a prior for all parameters at once begins with their names or their number: (number of parameters, "
+            f"transform) for example, got {prior!r}"
+        )
+    _check_names(list(first))
+    return list(first)
+
+
+def _check_names(names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"prior: names must differ as text, got {names}")
 
 
 def _box(names: Sequence[str], laws: Sequence[Any]) -> Box:
@@ -348,10 +397,10 @@ def _read_law(name: str, entry: Any) -> Any:
     try:
         low, high = map(float, entry)
     except (TypeError, ValueError):
-        if hasattr(entry, "cov"):
+        if hasattr(entry, "cov") or hasattr(entry, "logpdf"):
             raise TypeError(
-                f"prior {name!r} is a multivariate distribution, which stands for all parameters at once; where others "
-                "are independent of it, give (number of parameters, transform)"
+                f"prior {name!r} is a multivariate distribution. A multivariate normal stands for all parameters at "
+                "once; for others, and where some parameters are independent of it, give (names, transform)"
             ) from None
         raise TypeError(f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high)") from None
     return _Uniform(*_finite_ends(f"prior {name!r} is ", low, high))

@@ -27,7 +27,7 @@ from paoswarm.sampling.modes import spread_out
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import read_prior
-from paoswarm.sampling.produce import produce
+from paoswarm.sampling.produce import Production, produce
 from paoswarm.sampling.target import NOISY, Interrupted, Target
 from paoswarm.sampling.tempered import doubt, pass_cost, tempered
 from paoswarm.storage.describe import encode
@@ -65,10 +65,12 @@ def sample(
     log_likelihood : callable
         ``log_likelihood(x) -> float`` with the parameters ``x`` of shape ``(d,)``, in the prior's order; with
         ``vectorized=True``, ``(m, d) -> (m,)``. NaN or an exception counts as likelihood zero, +inf is an error.
-    prior : dict, list, frozen multivariate_normal, or (d, transform)
+    prior : dict, list, frozen multivariate_normal, or tuple
         By parameter, with or without names, a frozen `scipy.stats` distribution or a pair ``(low, high)`` for a
-        uniform one. Correlated priors: a frozen ``scipy.stats.multivariate_normal``, or the number of parameters and a
-        function that maps independent uniform deviates ``(m, d)`` to parameters ``(m, d)``.
+        uniform one. Correlated priors: a frozen ``scipy.stats.multivariate_normal``, or ``(names, law)`` with one; or
+        ``(names, transform)`` with a function that maps independent uniform deviates ``(m, d)`` to parameters
+        ``(m, d)``, or ``(names, transform, log_density)``, where the density ``(m, d) -> (m,)`` of the parameters is
+        only reported. Instead of names their number will do.
     n_effective : int
         How many independent draws the result shall be worth, 100 at least.
     n_particles : int, optional
@@ -80,10 +82,10 @@ def sample(
         What is known already: a result of `minimize` or `minimize_many` (or a list of them), points near modes, or
         their values by parameter. It is looked at besides what the draws from the prior show, not instead.
     callback : callable, optional
-        Called after every stage of the adaptation with a dict of inverse temperature, efficiency and evaluations; what
-        it returns is not looked at.
+        Called after every stage of the adaptation with a dict of inverse temperature, efficiency, effective draws of
+        its pool and evaluations; what it returns is not looked at.
     progress : bool
-        Show evaluations, inverse temperature and efficiency (needs tqdm).
+        Show evaluations, inverse temperature, effective draws and efficiency (needs tqdm).
     maxfev : int, optional
         Likelihood evaluations at most; never exceeded. (A vectorised likelihood that raises is called again for each
         point of its batch; better to return NaN there.)
@@ -143,7 +145,7 @@ def sample(
         def measure(x: Floats) -> Floats:
             values, end = evaluate.until(None, x)
             if end is not None:
-                raise Interrupted(len(values), str(end))
+                raise Interrupted(values, str(end))
             return values
 
         target = Target(measure, law, budget)
@@ -152,7 +154,7 @@ def sample(
         pool = Pool(target.dim)
 
         def after_stage(stage: dict[str, Any]) -> None:
-            bar.say("adaptation", beta=stage["beta"], efficiency=stage["efficiency"])
+            bar.say("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
             if callback is not None and not evaluate.replayed:
                 callback(stage)
 
@@ -225,7 +227,7 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
 def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
     bar.say("production", efficiency=frozen.predicted_efficiency)
     made, frozen = produce(target, frozen, n_effective, rng)
-    if made.message and target.n_left >= _WORTH_MOVING:
+    if made.cut_short is None and made.message and target.n_left >= _WORTH_MOVING:
         moved = _by_moves(target, frozen, rng, n_effective, bar)
         if math.isfinite(moved.log_evidence_error):
             return moved
@@ -233,6 +235,7 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         "pareto_k": made.pareto_k,
         "effective_size": made.effective_size,
         "halves": made.halves,
+        "widened": made.widened,
         **_found(target, frozen),
     }
     return _posterior(
@@ -242,18 +245,26 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         made.log_likelihood,
         made.log_evidence,
         made.error,
-        "importance",
+        "importance" if made.cut_short is None else "interrupted",
         diagnostics,
-        _with_caveat(made.message or _shortfall(target, made.effective_size, n_effective), frozen),
+        _with_caveat(made.message or _shortfall(target, made, n_effective), frozen),
     )
 
 
-def _shortfall(target: Target, found: float, wanted: int) -> str:
-    """That there are fewer effective draws than were asked for, where that matters."""
+def _shortfall(target: Target, made: Production, wanted: int) -> str:
+    """That there are fewer effective draws than were asked for, where that matters, or than were predicted."""
     is_spent = target.maxfev is not None and target.n_left < 0.2 * target.maxfev  # draws outside a box cost nothing
-    if found > (0.9 if is_spent else 0.75) * wanted:
+    few = f"{made.effective_size:.0f} of {wanted} effective draws"
+    if made.cut_short is not None:
+        return f"{made.cut_short.why or 'interrupted'}: these are {few}"
+    if made.widened > 1:
+        return (
+            f"the weights are less even than was predicted, so these are {few}, and the error is widened "
+            f"{made.widened:.1f} times, since some of the posterior may be badly covered; "
+            f"{'raise maxfev' if is_spent else 'ask for more (n_effective=)'}"
+        )
+    if made.effective_size > (0.9 if is_spent else 0.75) * wanted:
         return ""
-    few = f"{found:.0f} of {wanted} effective draws"
     if not is_spent:
         return f"the weights are less even than was predicted, so these are {few}; ask for more (n_effective=)"
     return f"maxfev={target.maxfev} was enough for {few}"

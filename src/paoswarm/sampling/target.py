@@ -15,17 +15,19 @@ from paoswarm.sampling.prior import read_prior
 
 NOISY = 0.1  # a difference of two log likelihoods at one point that makes the evidence worthless
 
+MORE = "raise n_effective, and maxfev if there is one"
+
 
 class BudgetSpent(RuntimeError):
     """More likelihood evaluations were asked for than ``maxfev`` leaves."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt came after ``n_done`` of the points were evaluated; or the workers failed, and ``why``."""
+    """An interrupt came when ``values`` of the first points were known; or the workers failed, and ``why``."""
 
-    def __init__(self, n_done: int, why: str = "") -> None:
+    def __init__(self, values: Floats, why: str = "") -> None:
         super().__init__()
-        self.n_done, self.why = n_done, why
+        self.values, self.why = values, why
 
 
 class Target:
@@ -86,18 +88,23 @@ class Target:
         x = self.parameters(z[allowed])
         try:
             found = np.asarray(self._log_likelihood(x.copy()), dtype=float)
+            if found.shape != (m,):
+                raise ValueError(f"log_likelihood returned shape {found.shape} for {m} points; it must be ({m},)")
         except Interrupted as interrupt:
-            self.n_evaluations += interrupt.n_done
-            raise
-        self.n_evaluations += m
-        if found.shape != (m,):
-            raise ValueError(f"log_likelihood returned shape {found.shape} for {m} points; it must be ({m},)")
+            done = np.flatnonzero(allowed)[: len(interrupt.values)]
+            values[done] = self._counted(x, interrupt.values)
+            raise Interrupted(values[: done[-1] + 1 if len(done) else 0], interrupt.why) from None
+        values[allowed] = self._counted(x, found)
+        return values
+
+    def _counted(self, x: Floats, found: Floats) -> Floats:
+        """What was found at the first rows of ``x``; a failed point has likelihood zero."""
+        self.n_evaluations += len(found)
         if (found == np.inf).any():
             raise ValueError(f"log_likelihood is +inf at {x[np.argmax(found)]}; a likelihood must be finite")
         failed = np.isnan(found)
         self.n_failed += int(failed.sum())
-        values[allowed] = np.where(failed, -np.inf, found)
-        return values
+        return np.where(failed, -np.inf, found)
 
     def measure_again(self, z: Floats, before: Floats) -> None:
         """Evaluate points a second time, and warn at once where the likelihood turns out to be noisy."""

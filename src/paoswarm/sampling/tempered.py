@@ -32,6 +32,7 @@ from paoswarm.core.weights import (
 )
 from paoswarm.sampling.kernels import RHO
 from paoswarm.sampling.stages import Cloud, Path, Plan, Stage, advance, choose, references
+from paoswarm.sampling.target import MORE
 
 _FLOOR = 0.1  # of the moves are made whatever the scores say
 _AGREEMENT = 0.7  # standard deviation of the swarms' log evidence up to which their mean has a normal error
@@ -166,11 +167,11 @@ def doubt(made: TemperedResult) -> str:
     spread = float(np.std(made.diagnostics["swarm_log_evidence"], ddof=1))
     stuck = float(np.min(made.diagnostics["acceptance"]))
     if not spread < _AGREEMENT:
-        return f"independent swarms disagree about the log evidence (standard deviation {spread:.2g}); raise maxfev"
+        return f"independent swarms disagree about the log evidence (standard deviation {spread:.2g}); {MORE}"
     if (size := made.diagnostics["effective_size"]) < FEWEST:
-        return f"the draws are worth only {size:.0f} independent ones, by how far the swarms lie apart; raise maxfev"
+        return f"the draws are worth only {size:.0f} independent ones, by how far the swarms lie apart; {MORE}"
     if stuck < _STUCK:
-        return f"hardly any move was accepted at one of the temperatures ({stuck:.1%}); raise maxfev"
+        return f"hardly any move was accepted at one of the temperatures ({stuck:.1%}); {MORE}"
     return ""
 
 
