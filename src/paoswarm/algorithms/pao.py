@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from paoswarm.algorithms import character, schedules
+from paoswarm.algorithms.coefficients import Coefficients, coefficients
 from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.returned import fitting, root_of_noise
 from paoswarm.algorithms.schedules import Hyperparameter
@@ -29,23 +30,9 @@ from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
 from paoswarm.core.bounds import RESTITUTION
 from paoswarm.core.density import StepLaw
-from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.noise import correlate, spread
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm, read_only
-
-
-class Coefficients(NamedTuple):
-    """What the hyperparameters amount to in one step: numbers, or arrays ``(..., n, 1)`` where particles differ."""
-
-    weights: tuple[Any, ...]  # k_r / k
-    a11: Any
-    a12: Any
-    a21: Any
-    a22: Any
-    h11: Any  # of sqrt(q) H
-    h21: Any
-    h22: Any
 
 
 class Drift(NamedTuple):
@@ -117,10 +104,11 @@ class PAO(Method):
     _fused: Array | None = field(init=False, compare=False)  # its numbers, where `fused.step` moves this swarm
 
     def __post_init__(self) -> None:
-        pulls = self.attractors if isinstance(self.attractors, Sequence) else (self.attractors,)
+        given: Any = self.attractors
+        pulls = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
         if not pulls:
             raise ValueError("attractors is empty: a swarm needs at least one")
-        for pull in pulls if not isinstance(pulls, str) else (pulls,):
+        for pull in pulls:
             if not callable(pull):
                 hint = f": write attractors.{pull}" if isinstance(pull, str) else ""
                 raise TypeError(f"attractors must be functions of the swarm, got {pull!r}{hint}")
@@ -151,7 +139,7 @@ class PAO(Method):
             character.check_number(f"stiffness[{number}]", spring)
         character.check_total(self)
         changing = any(callable(p) or isinstance(p, schedules.Adaptive) for p in self.hyperparameters)
-        object.__setattr__(self, "_constant", None if changing else _coefficients(*self.hyperparameters))
+        object.__setattr__(self, "_constant", None if changing else coefficients(*self.hyperparameters))
         character.warn_if_unhealthy(self)
         object.__setattr__(self, "_fused", self._for_one_pass())
 
@@ -315,8 +303,8 @@ class PAO(Method):
         if self._constant is None or not usual or self.walls != "clip":
             return None
         weights, *entries = self._constant
-        coefficients = (*weights, *entries, RESTITUTION)
-        return np.array(coefficients) if all(isinstance(c, float) for c in coefficients) else None
+        numbers = (*weights, *entries, RESTITUTION)
+        return np.array(numbers) if all(isinstance(number, float) for number in numbers) else None
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next step of a swarm, given its attractors; see `StepLaw`.
@@ -352,7 +340,7 @@ class PAO(Method):
             state = read_only(state)
         by = self._constant
         if by is None:
-            by = _coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
+            by = coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
         centre: Any = None
         for weight, pull, random in zip(by.weights, self.attractors, self._random, strict=True):
             points = pull(state, draw) if random else pull(state)
@@ -384,30 +372,3 @@ def _takes_batches(function: Any) -> bool:
 def _frozen(parameter: Hyperparameter, progress: float) -> Any:
     """The value at ``progress``; an adaptive hyperparameter stays what it is."""
     return parameter if isinstance(parameter, schedules.Adaptive) else schedules.evaluate(parameter, progress, None)
-
-
-def _coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
-    """Equations (2), (3) and (8) for numbers, or for arrays over the particles."""
-    m, zeta, q, dt, *springs = np.broadcast_arrays(*(np.asarray(p, dtype=float) for p in (m, zeta, q, dt, *k)))
-    total = sum(springs[1:], start=springs[0])
-    for name, number in (("mass", m), ("damping", zeta), ("noise", q), ("dt", dt), ("stiffness", total)):
-        positive = name in ("mass", "stiffness")
-        if not np.all(np.isfinite(number) & ((number > 0) if positive else (number >= 0))):
-            must = "positive" if positive else "zero or positive"
-            raise ValueError(f"{name} became {np.min(number)} during the run; it must stay {must} and finite")
-    with np.errstate(all="ignore"):
-        law = exact_transition(zeta, np.sqrt(total / m), dt)
-        size = np.sqrt(q)[..., None, None] * law.cholesky
-    if not (np.isfinite(law.A).all() and np.isfinite(size).all()):
-        raise ValueError(
-            f"mass={m}, damping={zeta}, noise={q}, dt={dt} and a total stiffness of {total} make a step that is too "
-            "large for floating-point numbers"
-        )
-    entries = [law.A[..., i, j] for i in (0, 1) for j in (0, 1)]
-    entries += [size[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]
-    return Coefficients(tuple(_per_element(spring / total) for spring in springs), *map(_per_element, entries))
-
-
-def _per_element(parameter: Any) -> Any:
-    """A number for all particles becomes a plain float; one number per particle gets an axis for its elements."""
-    return float(parameter) if np.ndim(parameter) == 0 else parameter[..., None]

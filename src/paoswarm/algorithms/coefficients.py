@@ -1,0 +1,49 @@
+"""What mass, damping, stiffness, noise and time step amount to in one step of a swarm."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paoswarm.core.dynamics import exact_transition
+
+
+class Coefficients(NamedTuple):
+    """What the hyperparameters amount to in one step: numbers, or arrays ``(..., n, 1)`` where particles differ."""
+
+    weights: tuple[Any, ...]  # k_r / k
+    a11: Any
+    a12: Any
+    a21: Any
+    a22: Any
+    h11: Any  # of sqrt(q) H
+    h21: Any
+    h22: Any
+
+
+def coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
+    """Equations (2), (3) and (8) for numbers, or for arrays over the particles."""
+    m, zeta, q, dt, *springs = np.broadcast_arrays(*(np.asarray(p, dtype=float) for p in (m, zeta, q, dt, *k)))
+    total = sum(springs[1:], start=springs[0])
+    for name, number in (("mass", m), ("damping", zeta), ("noise", q), ("dt", dt), ("stiffness", total)):
+        positive = name in ("mass", "stiffness")
+        if not np.all(np.isfinite(number) & ((number > 0) if positive else (number >= 0))):
+            must = "positive" if positive else "zero or positive"
+            raise ValueError(f"{name} became {np.min(number)} during the run; it must stay {must} and finite")
+    with np.errstate(all="ignore"):
+        law = exact_transition(zeta, np.sqrt(total / m), dt)
+        size = np.sqrt(q)[..., None, None] * law.cholesky
+    if not (np.isfinite(law.A).all() and np.isfinite(size).all()):
+        raise ValueError(
+            f"mass={m}, damping={zeta}, noise={q}, dt={dt} and a total stiffness of {total} make a step that is too "
+            "large for floating-point numbers"
+        )
+    entries = [law.A[..., i, j] for i in (0, 1) for j in (0, 1)]
+    entries += [size[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]
+    return Coefficients(tuple(_per_element(spring / total) for spring in springs), *map(_per_element, entries))
+
+
+def _per_element(parameter: Any) -> Any:
+    """A number for all particles becomes a plain float; one number per particle gets an axis for its elements."""
+    return float(parameter) if np.ndim(parameter) == 0 else parameter[..., None]
