@@ -286,7 +286,7 @@ def test_an_infinite_likelihood_is_an_error_that_names_the_point(vectorized):
     ("fun", "vectorized", "message"),
     [
         (lambda x: -np.sum(x**2), True, "leave out vectorized=True"),
-        (lambda x: -(x[0] ** 2) - x[1] ** 2, True, "must return 1999 real numbers"),
+        (lambda x: -(x[0] ** 2) - x[1] ** 2, True, "must return 99 real numbers"),
         (lambda x: -(np.atleast_2d(x) ** 2), False, "must return one real number"),
         (lambda x: "much", False, "must return one real number"),
     ],
@@ -305,7 +305,7 @@ def test_an_answer_of_the_wrong_form_is_an_error_at_once(fun, vectorized, messag
 
 
 def test_a_likelihood_for_many_points_that_is_not_flagged_is_an_error():
-    with pytest.raises(ValueError, match=r"failed at all 2000 draws.*IndexError.*vectorized=True"):
+    with pytest.raises(ValueError, match=r"all of the first 100 draws.*IndexError.*vectorized=True"):
         ps.sample(lambda x: -(x[:, 0] ** 2), BOX2, rng=12)
 
 
@@ -313,7 +313,7 @@ def test_a_likelihood_that_always_raises_is_an_error_that_says_why():
     def log_likelihood(x):
         raise NameError("name 'sgima' is not defined")
 
-    with pytest.raises(ValueError, match=r"failed at all 2000 draws.*NameError: name 'sgima' is not defined"):
+    with pytest.raises(ValueError, match=r"all of the first 100 draws.*NameError: name 'sgima' is not defined"):
         ps.sample(log_likelihood, BOX2, rng=12)
 
 
@@ -509,6 +509,32 @@ def test_an_interrupted_production_is_worth_its_draws(before_the_end, n_in_all, 
     again = ps.sample(bump, BOX2, n_effective=500, rng=17, store=tmp_path / "kept")  # goes on to the end
     assert again.method == "importance"
     assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-12)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_a_likelihood_that_never_works_is_given_up_soon(vectorized):
+    calls = []
+
+    def broken(x):
+        calls.append(len(x))
+        return undefined_name  # noqa: F821
+
+    with pytest.raises(ValueError, match=r"at all of the first 100 draws; the first failed at (.|\n)*undefined_name"):
+        ps.sample(broken, [(0, 1)] * 8, vectorized=vectorized, rng=1)
+    assert len(calls) <= 101 + vectorized
+
+
+def test_a_likelihood_that_works_once_in_a_hundred_times_is_not_given_up():
+    """It raises but in a ninth of the box, which holds the posterior."""
+
+    def fragile(x):
+        if (x > -1).any():
+            raise ArithmeticError
+        return bump(x[None] + 2)[0]
+
+    with pytest.warns(RuntimeWarning, match="raised an exception"):
+        posterior = ps.sample(fragile, BOX2, n_effective=200, rng=1)
+    assert posterior.n_failed > 100
 
 
 def test_an_exception_that_is_no_interrupt_of_the_run_is_not_taken_for_one():

@@ -15,7 +15,7 @@ from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
 from paoswarm.evaluation.calling import Calling
-from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.recorded import open_evaluator
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
@@ -37,6 +37,7 @@ from paoswarm.storage.store import Run, Store
 _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
 _LEAST = 100  # effective draws; with fewer there is no tail of weights to judge
+_PATIENCE = 100  # exceptions in a row, from the first draw on
 _REMEMBERED = 32  # bests of a swarm that may lie near modes, far from each other
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
@@ -148,7 +149,19 @@ def sample(
                 raise Interrupted(values, str(end))
             return values
 
-        target = Target(measure, law, budget)
+        def measure_first(x: Floats) -> Floats:
+            """Some of the points before the others: a function that never works need not be called often."""
+            if target.n_evaluations or len(x) <= _PATIENCE:
+                return measure(x)
+            known = measure(x[:_PATIENCE])
+            if evaluate.kinds[RAISED] == _PATIENCE:
+                raise NothingFound(f"log_likelihood raised an exception at all of the first {_PATIENCE} draws")
+            try:
+                return np.concatenate([known, measure(x[_PATIENCE:])])
+            except Interrupted as interrupt:
+                raise Interrupted(np.concatenate([known, interrupt.values]), interrupt.why) from None
+
+        target = Target(measure_first, law, budget)
         if points is not None:
             target.coordinates(points)  # raises before the first evaluation
         pool = Pool(target.dim)
