@@ -322,8 +322,9 @@ def _with_caveat(message: str, frozen: Frozen) -> str:
     if frozen.diagnostics["search_settled"]:
         return message
     caveat = (
-        f"the search for modes made too few climbs for the {len(frozen.modes)} places it has found (a thin ridge, "
-        "or the edge of what is allowed, looks like many): others may be missing; raise n_particles or maxfev, or give points near the modes as start="
+        f"the search for modes made too few climbs for the {len(frozen.modes)} places it has found (a thin ridge, or "
+        "the edge of what is allowed, looks like many): others may be missing; raise n_particles or maxfev, or give "
+        "points near the modes as start="
     )
     return f"{message}; {caveat}" if message else caveat
 
