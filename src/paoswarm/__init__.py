@@ -27,8 +27,8 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import History, Result
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
+from paoswarm.sampling.laws import Periodic
 from paoswarm.sampling.posterior import Posterior
-from paoswarm.sampling.prior import Periodic
 from paoswarm.sampling.sample import sample
 from paoswarm.storage.store import Store
 from paoswarm.study.audit import centre_bias

@@ -10,8 +10,8 @@ from scipy.special import ive
 
 from paoswarm.core.weights import log_mean
 from paoswarm.sampling.circle import Circle, Wrapped
+from paoswarm.sampling.laws import Periodic
 from paoswarm.sampling.mixture import Blend, Mixture
-from paoswarm.sampling.prior import Periodic
 from paoswarm.sampling.target import Target
 
 CIRCLE = Circle.of(np.array([2.0, np.inf]))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.sampling.prior import read_prior
+from paoswarm.sampling.read_prior import read_prior
 from paoswarm.storage.describe import OURS, Unknown, decode, decode_seed, encode, encode_seed
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,62 +19,11 @@ from scipy.special import ndtr, ndtri
 
 from paoswarm.core.walled import Floats
 from paoswarm.sampling.circle import Circle
+from paoswarm.sampling.laws import Periodic, is_normal, uniform_ends
 
 _LOG_2PI = math.log(2 * math.pi)
 _BEYOND = 37  # where Phi is zero to the last bit
 _UPPER = 7.9  # where it is so near to one that few digits are left
-_MOST_CIRCLES = 6  # each triples the images that densities are summed over
-
-
-class _Uniform:
-    """Uniform on a finite interval, without the cost of `scipy.stats`."""
-
-    def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = low, high
-
-    def cdf(self, x: Floats) -> Floats:
-        return np.clip((x - self.low) / (self.high - self.low), 0.0, 1.0)
-
-    def sf(self, x: Floats) -> Floats:
-        return np.clip((self.high - x) / (self.high - self.low), 0.0, 1.0)
-
-    def ppf(self, u: Floats) -> Floats:
-        return self.low + (self.high - self.low) * u
-
-    def isf(self, u: Floats) -> Floats:
-        return self.high - (self.high - self.low) * u
-
-    def logpdf(self, x: Floats) -> Floats:
-        return np.where((x >= self.low) & (x <= self.high), -math.log(self.high - self.low), -np.inf)
-
-
-class Periodic(_Uniform):
-    """An angle, a phase, a time of day: a uniform prior on a circle, whose two ends are the same point.
-
-    An entry of the prior in `sample`. The likelihood must be the same at both ends; it is called with values between
-    them. For a prior that is not uniform on the circle add the logarithm of its density to the log likelihood.
-
-    Parameters
-    ----------
-    low, high : float
-        Where the circle is cut open; ``high - low`` is the period.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import paoswarm as ps
-    >>> prior = {"amplitude": (0, 10), "phase": ps.Periodic(0, 2 * np.pi)}
-    """
-
-    def __init__(self, low: float, high: float) -> None:
-        super().__init__(*_finite_ends("Periodic", low, high))
-
-    def logpdf(self, x: Floats) -> Floats:
-        """The same on every turn."""
-        return np.full(np.shape(x), -math.log(self.high - self.low))
-
-    def __repr__(self) -> str:
-        return f"Periodic({self.low:g}, {self.high:g})"
 
 
 class Prior(ABC):
@@ -201,9 +149,9 @@ class Independent(Prior):
         self._laws = laws
         rings = [law for law in laws if isinstance(law, Periodic)]
         self._lines = [(i, law) for i, law in enumerate(laws) if not isinstance(law, Periodic)]
-        self._normal = {i: (float(law.mean()), float(law.std())) for i, law in self._lines if _is_normal(law)}
+        self._normal = {i: (float(law.mean()), float(law.std())) for i, law in self._lines if is_normal(law)}
         self._reach[list(self._normal)] = np.inf
-        self._ring = _box([name for name, is_round in zip(names, self._round, strict=True) if is_round], rings)
+        self._ring = box_of([name for name, is_round in zip(names, self._round, strict=True) if is_round], rings)
         self._period[self._round] = self._ring._period
 
     def parameters(self, z: Floats) -> Floats:
@@ -307,122 +255,7 @@ class Transformed(Prior):
         return density
 
 
-def read_prior(prior: Any) -> Prior:
-    """A prior from what users write.
-
-    A dict of names, or a list, of frozen `scipy.stats` distributions, ``(low, high)`` pairs or `Periodic`; a frozen
-    ``scipy.stats.multivariate_normal``, or ``(names, law)`` with one; or ``(names, transform)``, where the transform
-    maps uniform deviates ``(m, d)``, or ``(names, transform, log_density)``. A number is as good as so many names.
-    """
-    if isinstance(prior, Prior):
-        return prior
-    if _is_multivariate_normal(prior):
-        return _correlated(prior, None)
-    if isinstance(prior, tuple) and len(prior) == 2 and _is_multivariate_normal(prior[1]):
-        return _correlated(prior[1], _read_names(prior))
-    if isinstance(prior, tuple) and len(prior) in (2, 3) and callable(prior[1]) and not hasattr(prior[1], "ppf"):
-        if len(prior) == 3 and not callable(prior[2]):
-            raise TypeError(f"the prior's log density must be a function of parameters (m, d), got {prior[2]!r}")
-        return Transformed(_read_names(prior), *prior[1:])
-    if isinstance(prior, Mapping):
-        names, entries = [str(name) for name in prior], list(prior.values())
-    elif isinstance(prior, Sequence) and not isinstance(prior, str):
-        names, entries = _numbered(len(prior)), list(prior)
-    else:
-        raise TypeError(
-            f"prior must be a dict or list of frozen scipy.stats distributions, a frozen multivariate_normal, or "
-            f"(names or their number, transform), got {prior!r}"
-        )
-    if not entries:
-        raise ValueError("prior is empty; give one entry per parameter")
-    _check_names(names)
-    laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
-    if sum(isinstance(law, Periodic) for law in laws) > _MOST_CIRCLES:
-        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic")
-    return Independent(names, laws) if any(_uniform_ends(law) is None for law in laws) else _box(names, laws)
-
-
-def _is_multivariate_normal(law: Any) -> bool:
-    return hasattr(law, "mean") and hasattr(law, "cov") and hasattr(law, "logpdf") and not callable(law.mean)
-
-
-def _correlated(law: Any, names: list[str] | None) -> Correlated:
-    mean = np.atleast_1d(np.asarray(law.mean, dtype=float))
-    if names is not None and len(names) != len(mean):
-        raise ValueError(f"prior: there are {len(names)} names, {names}, for {len(mean)} parameters")
-    return Correlated(names or _numbered(len(mean)), mean, np.atleast_2d(np.asarray(law.cov, dtype=float)))
-
-
-def _read_names(prior: tuple[Any, ...]) -> list[str]:
-    """The names of a prior for all parameters at once, from its first entry."""
-    first = prior[0]
-    if isinstance(first, Integral) and not isinstance(first, bool) and int(first) >= 1:
-        return _numbered(int(first))
-    if not isinstance(first, list | tuple) or not first or not all(isinstance(name, str) for name in first):
-        raise ValueError(
-            f"a prior for all parameters at once begins with their names or their number: (number of parameters, "
-            f"transform) for example, got {prior!r}"
-        )
-    _check_names(list(first))
-    return list(first)
-
-
-def _check_names(names: list[str]) -> None:
-    if len(set(names)) < len(names):
-        raise ValueError(f"prior: names must differ as text, got {names}")
-
-
-def _box(names: Sequence[str], laws: Sequence[Any]) -> Box:
+def box_of(names: Sequence[str], laws: Sequence[Any]) -> Box:
     """The box of uniform laws."""
-    low, high = np.array([_uniform_ends(law) for law in laws], dtype=float).reshape(-1, 2).T
+    low, high = np.array([uniform_ends(law) for law in laws], dtype=float).reshape(-1, 2).T
     return Box(names, low, high, [isinstance(law, Periodic) for law in laws])
-
-
-def _numbered(dim: int) -> list[str]:
-    return [f"x{i}" for i in range(dim)]
-
-
-def _read_law(name: str, entry: Any) -> Any:
-    """A frozen distribution; a pair becomes a uniform one."""
-    if isinstance(entry, Periodic):
-        return entry
-    if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
-        if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):
-            raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
-        with np.errstate(invalid="ignore"):
-            middle = np.asarray(entry.ppf(0.5), dtype=float)
-        if middle.ndim or not np.isfinite(middle):
-            raise ValueError(f"prior {name!r} must be one proper distribution; its median is {middle}")
-        return entry
-    try:
-        low, high = map(float, entry)
-    except (TypeError, ValueError):
-        if hasattr(entry, "cov") or hasattr(entry, "logpdf"):
-            raise TypeError(
-                f"prior {name!r} is a multivariate distribution. A multivariate normal stands for all parameters at "
-                "once; for others, and where some parameters are independent of it, give (names, transform)"
-            ) from None
-        raise TypeError(f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high)") from None
-    return _Uniform(*_finite_ends(f"prior {name!r} is ", low, high))
-
-
-def _finite_ends(what: str, low: float, high: float) -> tuple[float, float]:
-    low, high = float(low), float(high)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(
-            f"{what}({low}, {high}): a uniform prior needs finite ends (otherwise it is improper), the lower one first"
-        )
-    return low, high
-
-
-def _is_normal(law: Any) -> bool:
-    return getattr(getattr(law, "dist", None), "name", "") == "norm"
-
-
-def _uniform_ends(law: Any) -> tuple[float, float] | None:
-    if isinstance(law, _Uniform):
-        return law.low, law.high
-    if getattr(getattr(law, "dist", None), "name", "") == "uniform":
-        low, high = map(float, law.support())
-        return low, high
-    return None

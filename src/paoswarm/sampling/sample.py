@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult
 
 from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
-from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
+from paoswarm.core.weights import effective_size
 from paoswarm.evaluation.calling import Calling
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
@@ -22,13 +21,14 @@ from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.bar import Bar
 from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.cost import metropolis_cost
+from paoswarm.sampling.known import known_points
 from paoswarm.sampling.mixture import fit
-from paoswarm.sampling.modes import spread_out
+from paoswarm.sampling.outcome import found, from_pool, make_posterior, verdict, with_caveat
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.posterior import Posterior
-from paoswarm.sampling.prior import read_prior
-from paoswarm.sampling.produce import Production, produce
-from paoswarm.sampling.target import NOISY, Interrupted, Target
+from paoswarm.sampling.produce import produce
+from paoswarm.sampling.read_prior import read_prior
+from paoswarm.sampling.target import Interrupted, Target
 from paoswarm.sampling.tempered import doubt, pass_cost, tempered
 from paoswarm.storage.describe import encode
 from paoswarm.storage.journal import Journal
@@ -38,7 +38,6 @@ _INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be 
 _CAUTION = 2.0  # by which the predicted cost of moves is too low
 _LEAST = 100  # effective draws; with fewer there is no tail of weights to judge
 _PATIENCE = 100  # exceptions in a row, from the first draw on
-_REMEMBERED = 32  # bests of a swarm that may lie near modes, far from each other
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
@@ -126,7 +125,7 @@ def sample(
     budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
-    points = _known_points(start, law.names)
+    points = known_points(start, law.names)
     calling = Calling(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
@@ -188,36 +187,12 @@ def sample(
                 where = f"; they are in {journal.path}, and the same call goes on" if journal else ""
                 early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
                 raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
-            posterior = _from_pool(target, pool, why or "interrupted")
+            posterior = from_pool(target, pool, why or "interrupted")
         if journal is not None:
             message = posterior.message or "the posterior is complete"
             journal.end(posterior.method, message, final=posterior.method != "interrupted")
     evaluate.warn(worth="likelihood zero")
     return posterior
-
-
-def _known_points(start: Any, names: list[str]) -> Floats | None:
-    """Points near modes ``(m, d)``; of a result of `minimize` its best points and those that its particles remember."""
-    if start is None:
-        return None
-    if isinstance(start, list | tuple) and any(isinstance(one, OptimizeResult) for one in start):
-        return np.concatenate([points for one in start if (points := _known_points(one, names)) is not None])
-    if isinstance(start, OptimizeResult) and "swarm" in start:
-        value = start.swarm.best_value.reshape(-1)
-        bests = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[np.isfinite(value)]
-        chosen = spread_out(bests, -value[np.isfinite(value)], _REMEMBERED)
-        return np.concatenate([np.atleast_2d(start.x), bests[chosen]])
-    if isinstance(start, Mapping):
-        if set(start) != set(names):
-            raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
-        start = np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
-    try:
-        return np.atleast_2d(np.asarray(start, dtype=float))
-    except (TypeError, ValueError):
-        raise TypeError(
-            "start must be a result of minimize or minimize_many, points of shape (m, d), or a dict of values by name, "
-            f"got {start!r}"
-        ) from None
 
 
 def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:
@@ -249,9 +224,9 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         "effective_size": made.effective_size,
         "halves": made.halves,
         "widened": made.widened,
-        **_found(target, frozen),
+        **found(target, frozen),
     }
-    return _posterior(
+    return make_posterior(
         target,
         made.draws,
         made.log_weights,
@@ -260,27 +235,8 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         made.error,
         "importance" if made.cut_short is None else "interrupted",
         diagnostics,
-        _with_caveat(made.message or _shortfall(target, made, n_effective), frozen),
+        with_caveat(verdict(target, made, n_effective), frozen),
     )
-
-
-def _shortfall(target: Target, made: Production, wanted: int) -> str:
-    """That there are fewer effective draws than were asked for, where that matters, or than were predicted."""
-    is_spent = target.maxfev is not None and target.n_left < 0.2 * target.maxfev  # draws outside a box cost nothing
-    few = f"{made.effective_size:.0f} of {wanted} effective draws"
-    if made.cut_short is not None:
-        return f"{made.cut_short.why or 'interrupted'}: these are {few}"
-    if made.widened > 1:
-        return (
-            f"the weights are less even than was predicted, so these are {few}, and the error is widened "
-            f"{made.widened:.1f} times, since some of the posterior may be badly covered; "
-            f"{'raise maxfev' if is_spent else 'ask for more (n_effective=)'}"
-        )
-    if made.effective_size > (0.9 if is_spent else 0.75) * wanted:
-        return ""
-    if not is_spent:
-        return f"the weights are less even than was predicted, so these are {few}; ask for more (n_effective=)"
-    return f"maxfev={target.maxfev} was enough for {few}"
 
 
 def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
@@ -301,10 +257,10 @@ def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effect
     diagnostics = {
         "pareto_k": math.nan,
         **made.diagnostics,
-        **_found(target, frozen),
+        **found(target, frozen),
     }
     log_likelihood = bridge.true_log_likelihood(made.draws, made.log_likelihood)
-    return _posterior(
+    return make_posterior(
         target,
         made.draws,
         made.log_weights,
@@ -313,91 +269,5 @@ def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effect
         error,
         "tempered",
         diagnostics,
-        _with_caveat(message, frozen),
-    )
-
-
-def _with_caveat(message: str, frozen: Frozen) -> str:
-    """The message, and that the search for modes ended too early, if it did."""
-    if frozen.diagnostics["search_settled"]:
-        return message
-    caveat = (
-        f"the search for modes made too few climbs for the {len(frozen.modes)} places it has found (a thin ridge, or "
-        "the edge of what is allowed, looks like many): others may be missing; raise n_particles or maxfev, or give "
-        "points near the modes as start="
-    )
-    return f"{message}; {caveat}" if message else caveat
-
-
-def _found(target: Target, frozen: Frozen) -> dict[str, Any]:
-    """What the adaptation knows."""
-    arrived = [mode for mode in frozen.modes if mode.is_peak] or [mode for mode in frozen.modes if mode.is_settled]
-    modes = np.array([mode.z for mode in arrived]).reshape(-1, target.dim)
-    return {
-        "predicted_efficiency": frozen.predicted_efficiency,
-        "noise": target.noise,
-        "modes": target.parameters(modes),
-        "climbs": np.array([mode.n_climbs for mode in arrived], dtype=int),
-        **frozen.diagnostics,
-    }
-
-
-def _from_pool(target: Target, pool: Pool, why: str) -> Posterior:
-    """What an interrupted run knows: the adaptation's own draws, whose evidence is biased."""
-    log_w = pool.log_weight(1.0)
-    diagnostics = {"pareto_k": pareto_k(log_w), "effective_size": effective_size(log_w)}
-    message = f"{why}: these draws of the adaptation were also used to fit the proposal, so no error is stated"
-    evidence = float(log_sum_exp(log_w))
-    return _posterior(
-        target, pool.z, log_w, pool.log_likelihood, evidence, math.inf, "interrupted", diagnostics, message
-    )
-
-
-def _posterior(
-    target: Target,
-    z: Floats,
-    log_weights: Floats,
-    log_likelihood: Floats,
-    log_evidence: float,
-    error: float,
-    method: str,
-    diagnostics: dict[str, Any],
-    message: str,
-) -> Posterior:
-    kept = np.isfinite(log_weights)
-    if not kept.any():
-        raise ValueError("no draw has a positive likelihood: raise maxfev, or give points near a mode as start=")
-    x = target.parameters(z[kept])
-    weights = normalise(log_weights[kept])
-    if weights[target.prior.strained(z[kept])].sum() > 1e-3:
-        error = math.inf
-        message = (
-            "the posterior lies so far in a tail of the prior that the prior's quantiles end there, so no error is "
-            f"stated; choose a wider prior{'; ' + message if message else ''}"
-        )
-    if target.noise > NOISY:
-        error = math.inf
-        message = (
-            f"log_likelihood is noisy: at one point it gave values that differ by {target.noise:.2g}, but all are "
-            f"taken for exact, so no error is stated{'; ' + message if message else ''}"
-        )
-    if names := target.prior.pressed(z[kept], weights):
-        hint = (
-            f"the posterior of {', '.join(names)} is pressed against a wall of the prior: is the wall meant, and is "
-            "the sign of the log likelihood right?"
-        )
-        message = f"{message}; {hint}" if message else hint
-    return Posterior(
-        names=target.prior.names,
-        draws=target.prior.gathered(x, weights),
-        log_weights=log_weights[kept],
-        log_likelihood=log_likelihood[kept],
-        log_prior=target.prior.parameter_log_density(x),
-        log_evidence=log_evidence,
-        log_evidence_error=error,
-        n_evaluations=target.n_evaluations,
-        n_failed=target.n_failed,
-        method=method,
-        diagnostics=diagnostics,
-        message=message,
+        with_caveat(message, frozen),
     )

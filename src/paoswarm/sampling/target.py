@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paoswarm.core.walled import Floats
-from paoswarm.sampling.prior import read_prior
+from paoswarm.sampling.read_prior import read_prior
 
 NOISY = 0.1  # a difference of two log likelihoods at one point that makes the evidence worthless
 

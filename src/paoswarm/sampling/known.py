@@ -1,0 +1,38 @@
+"""What users know already, as points near modes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from paoswarm.core.walled import Floats
+from paoswarm.sampling.modes import spread_out
+
+_REMEMBERED = 32  # bests of a swarm that may lie near modes, far from each other
+
+
+def known_points(start: Any, names: list[str]) -> Floats | None:
+    """Points near modes ``(m, d)``; of a result of `minimize` its best points and those that its particles remember."""
+    if start is None:
+        return None
+    if isinstance(start, list | tuple) and any(isinstance(one, OptimizeResult) for one in start):
+        return np.concatenate([points for one in start if (points := known_points(one, names)) is not None])
+    if isinstance(start, OptimizeResult) and "swarm" in start:
+        value = start.swarm.best_value.reshape(-1)
+        bests = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[np.isfinite(value)]
+        chosen = spread_out(bests, -value[np.isfinite(value)], _REMEMBERED)
+        return np.concatenate([np.atleast_2d(start.x), bests[chosen]])
+    if isinstance(start, Mapping):
+        if set(start) != set(names):
+            raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
+        start = np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
+    try:
+        return np.atleast_2d(np.asarray(start, dtype=float))
+    except (TypeError, ValueError):
+        raise TypeError(
+            "start must be a result of minimize or minimize_many, points of shape (m, d), or a dict of values by name, "
+            f"got {start!r}"
+        ) from None

@@ -1,0 +1,91 @@
+"""Laws of single parameters that are ours, and what is known of those of `scipy.stats`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.walled import Floats
+
+
+class Uniform:
+    """Uniform on a finite interval, without the cost of `scipy.stats`."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+    def cdf(self, x: Floats) -> Floats:
+        """Share below."""
+        return np.clip((x - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def sf(self, x: Floats) -> Floats:
+        """Share above."""
+        return np.clip((self.high - x) / (self.high - self.low), 0.0, 1.0)
+
+    def ppf(self, u: Floats) -> Floats:
+        """Where this share lies below."""
+        return self.low + (self.high - self.low) * u
+
+    def isf(self, u: Floats) -> Floats:
+        """Where this share lies above."""
+        return self.high - (self.high - self.low) * u
+
+    def logpdf(self, x: Floats) -> Floats:
+        """Log density."""
+        return np.where((x >= self.low) & (x <= self.high), -math.log(self.high - self.low), -np.inf)
+
+
+class Periodic(Uniform):
+    """An angle, a phase, a time of day: a uniform prior on a circle, whose two ends are the same point.
+
+    An entry of the prior in `sample`. The likelihood must be the same at both ends; it is called with values between
+    them. For a prior that is not uniform on the circle add the logarithm of its density to the log likelihood.
+
+    Parameters
+    ----------
+    low, high : float
+        Where the circle is cut open; ``high - low`` is the period.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import paoswarm as ps
+    >>> prior = {"amplitude": (0, 10), "phase": ps.Periodic(0, 2 * np.pi)}
+    """
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__(*finite_ends("Periodic", low, high))
+
+    def logpdf(self, x: Floats) -> Floats:
+        """The same on every turn."""
+        return np.full(np.shape(x), -math.log(self.high - self.low))
+
+    def __repr__(self) -> str:
+        return f"Periodic({self.low:g}, {self.high:g})"
+
+
+def finite_ends(what: str, low: float, high: float) -> tuple[float, float]:
+    """Both ends of a uniform law, checked."""
+    low, high = float(low), float(high)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(
+            f"{what}({low}, {high}): a uniform prior needs finite ends (otherwise it is improper), the lower one first"
+        )
+    return low, high
+
+
+def is_normal(law: Any) -> bool:
+    """Whether it is SciPy's normal law."""
+    return getattr(getattr(law, "dist", None), "name", "") == "norm"
+
+
+def uniform_ends(law: Any) -> tuple[float, float] | None:
+    """The ends of a uniform law, ours or SciPy's; None for any other."""
+    if isinstance(law, Uniform):
+        return law.low, law.high
+    if getattr(getattr(law, "dist", None), "name", "") == "uniform":
+        low, high = map(float, law.support())
+        return low, high
+    return None

@@ -1,0 +1,107 @@
+"""Priors from what users write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from paoswarm.sampling.laws import Periodic, Uniform, finite_ends, uniform_ends
+from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
+
+_MOST_CIRCLES = 6  # each triples the images that densities are summed over
+
+
+def read_prior(prior: Any) -> Prior:
+    """A prior from what users write.
+
+    A dict of names, or a list, of frozen `scipy.stats` distributions, ``(low, high)`` pairs or `Periodic`; a frozen
+    ``scipy.stats.multivariate_normal``, or ``(names, law)`` with one; or ``(names, transform)``, where the transform
+    maps uniform deviates ``(m, d)``, or ``(names, transform, log_density)``. A number is as good as so many names.
+    """
+    if isinstance(prior, Prior):
+        return prior
+    if _is_multivariate_normal(prior):
+        return _correlated(prior, None)
+    if isinstance(prior, tuple) and len(prior) == 2 and _is_multivariate_normal(prior[1]):
+        return _correlated(prior[1], _read_names(prior))
+    if isinstance(prior, tuple) and len(prior) in (2, 3) and callable(prior[1]) and not hasattr(prior[1], "ppf"):
+        if len(prior) == 3 and not callable(prior[2]):
+            raise TypeError(f"the prior's log density must be a function of parameters (m, d), got {prior[2]!r}")
+        return Transformed(_read_names(prior), *prior[1:])
+    if isinstance(prior, Mapping):
+        names, entries = [str(name) for name in prior], list(prior.values())
+    elif isinstance(prior, Sequence) and not isinstance(prior, str):
+        names, entries = _numbered(len(prior)), list(prior)
+    else:
+        raise TypeError(
+            f"prior must be a dict or list of frozen scipy.stats distributions, a frozen multivariate_normal, or "
+            f"(names or their number, transform), got {prior!r}"
+        )
+    if not entries:
+        raise ValueError("prior is empty; give one entry per parameter")
+    _check_names(names)
+    laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
+    if sum(isinstance(law, Periodic) for law in laws) > _MOST_CIRCLES:
+        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic")
+    return Independent(names, laws) if any(uniform_ends(law) is None for law in laws) else box_of(names, laws)
+
+
+def _is_multivariate_normal(law: Any) -> bool:
+    return hasattr(law, "mean") and hasattr(law, "cov") and hasattr(law, "logpdf") and not callable(law.mean)
+
+
+def _correlated(law: Any, names: list[str] | None) -> Correlated:
+    mean = np.atleast_1d(np.asarray(law.mean, dtype=float))
+    if names is not None and len(names) != len(mean):
+        raise ValueError(f"prior: there are {len(names)} names, {names}, for {len(mean)} parameters")
+    return Correlated(names or _numbered(len(mean)), mean, np.atleast_2d(np.asarray(law.cov, dtype=float)))
+
+
+def _read_names(prior: tuple[Any, ...]) -> list[str]:
+    """The names of a prior for all parameters at once, from its first entry."""
+    first = prior[0]
+    if isinstance(first, Integral) and not isinstance(first, bool) and int(first) >= 1:
+        return _numbered(int(first))
+    if not isinstance(first, list | tuple) or not first or not all(isinstance(name, str) for name in first):
+        raise ValueError(
+            f"a prior for all parameters at once begins with their names or their number: (number of parameters, "
+            f"transform) for example, got {prior!r}"
+        )
+    _check_names(list(first))
+    return list(first)
+
+
+def _check_names(names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"prior: names must differ as text, got {names}")
+
+
+def _numbered(dim: int) -> list[str]:
+    return [f"x{i}" for i in range(dim)]
+
+
+def _read_law(name: str, entry: Any) -> Any:
+    """A frozen distribution; a pair becomes a uniform one."""
+    if isinstance(entry, Periodic):
+        return entry
+    if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
+        if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):
+            raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
+        with np.errstate(invalid="ignore"):
+            middle = np.asarray(entry.ppf(0.5), dtype=float)
+        if middle.ndim or not np.isfinite(middle):
+            raise ValueError(f"prior {name!r} must be one proper distribution; its median is {middle}")
+        return entry
+    try:
+        low, high = map(float, entry)
+    except (TypeError, ValueError):
+        if hasattr(entry, "cov") or hasattr(entry, "logpdf"):
+            raise TypeError(
+                f"prior {name!r} is a multivariate distribution. A multivariate normal stands for all parameters at "
+                "once; for others, and where some parameters are independent of it, give (names, transform)"
+            ) from None
+        raise TypeError(f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high)") from None
+    return Uniform(*finite_ends(f"prior {name!r} is ", low, high))
