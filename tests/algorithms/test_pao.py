@@ -1,11 +1,15 @@
 """The step of the whole swarm against the paper's loop over particles and elements, and what must not change it."""
 
 import pickle
+import re
+import warnings
 
 import by_hand
 import numpy as np
 import pytest
 from by_hand import Given, frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import cholesky, expm
 
@@ -448,6 +452,31 @@ def test_functions_of_ones_own_cannot_write_into_the_swarm():
 def test_other_bad_choices_are_named(given, error, message):
     with pytest.raises(error, match=message):
         ps.PAO(**given)
+
+
+ANY = st.one_of(st.floats(), st.floats(1e-3, 1e3), st.sampled_from([0.0, 1e-300, 1e300]))
+HYPERPARAMETERS = {"mass": ANY, "damping": ANY, "noise": ANY, "dt": ANY, "stiffness": st.tuples(ANY, ANY)}
+REFUSAL = r"(mass|damping|noise|dt|stiffness).* (must (be|pull)|needs)|too large for floating-point numbers"
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(given=st.fixed_dictionaries(HYPERPARAMETERS), walls=st.sampled_from(["clip", "reflect"]))
+def test_any_hyperparameters_are_refused_or_move_a_swarm_within_its_box(given, walls):
+    """What is refused names a hyperparameter, or says that the numbers are too large; NaN is never evaluated."""
+    seen, refused = [], REFUSAL
+
+    def fun(x):
+        seen.append(x)
+        return float(((x - 1) ** 2).sum())
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", ps.HyperparameterWarning)
+        try:
+            ps.minimize(fun, [(-1, 3), (-1, 3)], method=ps.PAO(**given, walls=walls), n_particles=5, maxiter=4, rng=1)
+        except ValueError as error:
+            refused = str(error)
+    assert refused is REFUSAL or re.search(REFUSAL, refused)
+    assert (np.abs(np.array(seen) - 1) <= 2).all()
 
 
 def test_a_swarm_that_is_stuck_in_tar_is_only_warned_of():

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.core.dynamics import exact_transition
+from paoswarm.core.dynamics import checked_transition
 
 
 class Coefficients(NamedTuple):
@@ -31,14 +31,11 @@ def coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
         if not np.all(np.isfinite(number) & ((number > 0) if positive else (number >= 0))):
             must = "positive" if positive else "zero or positive"
             raise ValueError(f"{name} became {np.min(number)} during the run; it must stay {must} and finite")
-    with np.errstate(all="ignore"):
-        law = exact_transition(zeta, np.sqrt(total / m), dt)
+    law = checked_transition(m, zeta, total, dt)
+    with np.errstate(over="ignore"):
         size = np.sqrt(q)[..., None, None] * law.cholesky
-    if not (np.isfinite(law.A).all() and np.isfinite(size).all()):
-        raise ValueError(
-            f"mass={m}, damping={zeta}, noise={q}, dt={dt} and a total stiffness of {total} make a step that is too "
-            "large for floating-point numbers"
-        )
+    if not np.isfinite(size).all():
+        raise ValueError(f"noise={q} makes a step that is too large for floating-point numbers")
     entries = [law.A[..., i, j] for i in (0, 1) for j in (0, 1)]
     entries += [size[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]
     return Coefficients(tuple(_per_element(spring / total) for spring in springs), *map(_per_element, entries))

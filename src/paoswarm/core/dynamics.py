@@ -93,8 +93,23 @@ def transition(mass: ArrayLike, damping: ArrayLike, stiffness: ArrayLike, dt: Ar
             allowed = "zero or positive" if name in ("damping", "dt") else "positive"
             raise ValueError(f"{name} must be {allowed} and finite, got {number!r}")
         arrays[name] = array
-    m, zeta, k, step = np.broadcast_arrays(*arrays.values())
-    return exact_transition(zeta, np.sqrt(k / m), step)
+    return checked_transition(*np.broadcast_arrays(*arrays.values()))
+
+
+def checked_transition(m: Array, zeta: Array, k: Array, dt: Array) -> Transition:
+    """`transition` of NumPy arrays of one shape, whose arguments are legal one by one; an error where it overflows."""
+    try:
+        with np.errstate(all="ignore"):
+            law = exact_transition(zeta, np.sqrt(k / m), dt)
+        is_finite = np.isfinite(law.A).all() and np.isfinite(law.cholesky).all()
+    except (OverflowError, ValueError):  # a number of doublings that is infinite, or none
+        is_finite = False
+    if not is_finite:
+        raise ValueError(
+            f"mass={m}, damping={zeta}, dt={dt} and a stiffness of {k} in all make a step that is too large for "
+            "floating-point numbers"
+        )
+    return law
 
 
 def exact_transition(zeta: Array, omega: Array, dt: Array) -> Transition:
