@@ -13,7 +13,7 @@ from paoswarm.sampling.mixture import Blend, Mixture
 from paoswarm.sampling.modes import choose_starts, find_modes, merge
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.produce import produce
-from paoswarm.sampling.target import BudgetSpent, Target
+from paoswarm.sampling.target import BudgetSpent, Interrupted, Target
 
 
 def normal_mixture(weight, mean, sd):
@@ -110,6 +110,24 @@ def test_weights_that_are_less_even_than_predicted_widen_the_error(promised, wid
     assert made.widened == pytest.approx(widened, rel=0.1)
     assert made.error == pytest.approx(made.widened * log_mean_weight_error(made.log_weights))
     assert abs(made.log_evidence + 2 * math.log(2)) < 4 * made.error
+
+
+@pytest.mark.parametrize("n_known", [0, 5, 200])
+def test_an_interrupt_passes_through_a_production_that_has_hardly_begun(n_known):
+    def log_likelihood(x):
+        raise Interrupted(stats.norm.logpdf(x[:n_known], 0, 0.1).sum(axis=1))
+
+    target = Target(log_likelihood, [(-1, 1)] * 2)
+    wide = Mixture(np.ones(1), np.zeros((1, 2)), 0.2 * np.eye(2)[None])
+    frozen = Frozen(Blend(np.ones(1), (wide,)), 0.4, Pool(2), wide, [], {})
+    if n_known < 20:
+        with pytest.raises(Interrupted):
+            produce(target, frozen, 1000, np.random.default_rng(1))
+    else:
+        made, _ = produce(target, frozen, 1000, np.random.default_rng(1))
+        assert np.isfinite(made.log_likelihood).sum() == n_known  # draws outside the box come free
+        assert abs(made.log_evidence + 2 * math.log(2)) < 4 * made.error < 0.5
+    assert target.n_evaluations == n_known
 
 
 def test_a_quadratic_peak_is_found_exactly():

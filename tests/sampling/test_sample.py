@@ -480,7 +480,7 @@ def test_an_interrupt_before_anything_is_known_is_passed_on_and_says_where_the_v
         ps.sample(interrupting(300)[0], BOX2, rng=17, store=tmp_path / "kept")
 
 
-@pytest.mark.parametrize("at", [2001, 2500, 4000], ids=["first climb", "climbs", "later"])
+@pytest.mark.parametrize("at", [2001, 2500, 4000, -600], ids=["first climb", "climbs", "later", "early production"])
 def test_an_interrupt_keeps_what_is_known_and_states_no_error(at, n_in_all):
     log_likelihood, calls = interrupting(at % (n_in_all + 1))
     posterior = ps.sample(log_likelihood, BOX2, n_effective=500, rng=17)

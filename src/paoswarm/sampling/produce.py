@@ -107,9 +107,9 @@ def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -
     except Interrupted as interrupt:  # its time has nothing to do with the values: what is there is unbiased
         n, log_likelihood, cut_short = len(interrupt.values), interrupt.values, interrupt
         z = z[:n]
-        if n == 0 or not np.isfinite(log_likelihood).any():
-            raise
     log_w = target.log_prior(z) + log_likelihood - frozen.proposal.log_density(z)
+    if cut_short is not None and (n == 0 or effective_size(log_w) < FEWEST):
+        raise cut_short
     middle = n // 2
     return Production(
         z,
