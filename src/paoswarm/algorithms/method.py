@@ -30,6 +30,8 @@ from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm
 
+_SMALL = 4096  # elements of a swarm
+
 
 class Method(ABC):
     """A population that is moved by ``ask`` and remembers by ``tell``.
@@ -121,8 +123,13 @@ class Method(ABC):
 
 
 def _may_be_lost(position: Array) -> bool:
-    """Whether a position may be NaN or infinite: a sum of squares is the fastest way to see that none is."""
-    return type(position) is np.ndarray and not math.isfinite(np.vdot(position, position))
+    """Whether a position may be NaN or infinite: a sum is the fastest way to see that none is.
+
+    Of a small swarm, that of the squares; for large ones BLAS would start threads, which wait for each other.
+    """
+    if type(position) is not np.ndarray:
+        return False
+    return not math.isfinite(np.vdot(position, position) if position.size < _SMALL else position.sum())
 
 
 def check_walls(walls: Any) -> None:
