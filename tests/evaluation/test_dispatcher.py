@@ -15,10 +15,11 @@ class ByHand(Engine):
     """Keeps what it was sent in ``out`` and does, before each wait, the next of the things it was told to do."""
 
     slots = 3
-    tries_again = False
+    tries_again = blames_bystanders = False
 
-    def __init__(self, *acts, slots=3, tries_again=False, can_restart=True):
+    def __init__(self, *acts, slots=3, tries_again=False, blames_bystanders=False, can_restart=True):
         self.slots, self.tries_again, self.can_restart = slots, tries_again, can_restart
+        self.blames_bystanders = blames_bystanders
         self.acts = list(acts)
         self.out = {}  # by future, the numbers of the points
         self.log = []  # what was sent, a list for each stretch between two waits
@@ -235,6 +236,18 @@ def test_an_engine_that_tries_again_by_itself_is_not_asked_again():
     send(dispatcher, 1)
     assert list(failed(receive_all(dispatcher))) == [0]
     assert engine.log == [[0]]
+
+
+def test_what_an_engine_has_given_up_because_of_others_is_tried_again_one_suspect_at_a_time():
+    """0 is guilty; 1 and 2 only waited where it was worked on. The others go on meanwhile."""
+    acts = [lose(0, 1, 2), answer(3, 4), lose(0), answer(1), answer(2)]
+    engine = ByHand(*acts, slots=3, tries_again=True, blames_bystanders=True)
+    dispatcher = Dispatcher(engine, 5)
+    send(dispatcher, 1, 1, 1, 1, 1)
+    got = receive_all(dispatcher)
+    assert list(failed(got)) == [0]
+    assert {n: got[n] for n in range(1, 5)} == {n: float(n) for n in range(1, 5)}
+    assert engine.log == [[0], [1], [2], [3], [4], [0], [1], [2]]
 
 
 def test_a_lost_task_of_many_is_sent_again_one_by_one_and_before_others():

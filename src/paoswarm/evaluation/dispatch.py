@@ -2,7 +2,9 @@
 
 Points that were lost with their worker are tried again, one by one, since it is not known which of them did it. Where a
 dead worker takes a whole executor with it, everything that was out is sent to a new one; what is out when that one
-breaks as well is tried with nothing beside it. A point that ends its worker alone again and again has failed. But a
+breaks as well is tried with nothing beside it. A point that ends its worker alone again and again has failed. Of an
+engine that may blame bystanders, points that it has given up are tried again one at a time, beside those that nothing
+is known against. But a
 fault of the engine is no verdict on a point: points are given up only when others are answered. If there are no others,
 a point that was answered before is evaluated once more to see whether the engine works at all. When nothing but faults
 comes back, that is `EngineDown`. All that was answered is delivered before.
@@ -37,6 +39,7 @@ class Parcel:
     breaks: int = 0  # of executors, with others beside it
     with_function: bool = False
     is_probe: bool = False  # only to see whether the engine works
+    is_suspect: bool = False  # given up once by an engine that may have meant another
 
     @property
     def alone(self) -> bool:
@@ -150,8 +153,8 @@ class Dispatcher:
     def _fill(self) -> BrokenExecutor | None:
         """Send what waits, as far as there is room; suspects go alone."""
         slots = self._engine.slots
-        while self._waiting and self._takes_work:
-            parcel = self._waiting[0]
+        while self._takes_work and (index := self._next()) is not None:
+            parcel = self._waiting[index]
             room = 1 if parcel.alone or any(out.alone for out in self._out.values()) else slots
             if room is not None and len(self._out) >= max(1, room):
                 break
@@ -162,8 +165,14 @@ class Dispatcher:
             except EngineDown as down:  # what has begun is waited for
                 self._down, self._takes_work = down, False
                 break
-            self._out[future] = self._waiting.popleft()
+            del self._waiting[index]
+            self._out[future] = parcel
         return None
+
+    def _next(self) -> int | None:
+        """Which of those that wait is to be sent: the first, but of suspects only one at a time."""
+        watched = any(parcel.is_suspect for parcel in self._out.values())
+        return next((i for i, parcel in enumerate(self._waiting) if not (watched and parcel.is_suspect)), None)
 
     def _accept(self, parcel: Parcel, answer: Any) -> list[Delivery]:
         if isinstance(answer, Unknown):
@@ -214,6 +223,10 @@ class Dispatcher:
         logger.warning("%d points from number %d were lost with their worker: %s", len(parcel.x), parcel.number, reason)
         if blame and len(parcel.x) > 1:
             self._take_apart(parcel)
+            return
+        if blame and self._engine.blames_bystanders and not parcel.is_suspect:
+            parcel.is_suspect = True
+            self._waiting.append(parcel)
             return
         parcel.losses += blame
         if parcel.losses <= self._retries or parcel.is_probe:

@@ -36,6 +36,11 @@ class Engine(ABC):
         """Whether it sends a task that was lost with its worker to another one by itself."""
         return False
 
+    @property
+    def blames_bystanders(self) -> bool:
+        """Whether it may give up a task because of others that have ended the workers on which it waited."""
+        return False
+
     @abstractmethod
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
         """Send points ``(k, d)``, and the function as well to a worker that has asked for it."""

@@ -134,6 +134,11 @@ class Dask(Foreign):
         """Up to ``distributed.scheduler.allowed-failures`` times."""
         return True
 
+    @property
+    def blames_bystanders(self) -> bool:
+        """It counts every worker that has died with the task in its queue."""
+        return True
+
     def close(self, pending: Collection[Future[Any]]) -> None:
         """Give up what is still out; the client stays as it is, unless it was made here."""
         super().close(pending)
