@@ -481,7 +481,7 @@ def test_any_hyperparameters_are_refused_or_move_a_swarm_within_its_box(given, w
 
 def test_a_swarm_that_is_stuck_in_tar_is_only_warned_of():
     with pytest.warns(ps.HyperparameterWarning, match="stagnate"):
-        method = ps.PAO(damping=1e200)
+        method = ps.PAO(damping=1e100)
     result = ps.minimize(lambda x: float(x @ x), [(-1, 1)] * 2, method=method, n_particles=9, maxiter=3, rng=1)
     assert result.n_failed == 0
 

@@ -209,6 +209,17 @@ def test_what_does_not_fit_is_refused_untouched(name):
 
 
 @needs_compiler
+def test_a_box_that_is_given_once_for_all_is_left_to_numpy(by_numpy):
+    swarm = wild((), 20, 3, 4)
+    swarm = swarm._replace(lower=swarm.lower[0], upper=swarm.upper[0])
+
+    def move():
+        return ps.PAO().ask(swarm, Draw([np.random.default_rng(6)], ()))
+
+    assert_same_bits(move(), by_numpy(move))
+
+
+@needs_compiler
 def test_a_swarm_in_another_layout_is_left_to_numpy():
     swarm = wild((), 20, 3, 4)
     draw = [Draw([np.random.default_rng(6)], ()) for _ in range(2)]

@@ -173,6 +173,15 @@ def test_a_swarm_that_was_spoilt_is_not_continued(changes, message):
     assert fun.calls == 0
 
 
+def test_the_leader_of_a_continued_swarm_is_the_best_of_its_bests():
+    swarm = ps.minimize(sphere, BOX, n_particles=9, maxiter=2, rng=1).swarm
+    wrong = swarm._replace(global_best=swarm.global_best + 1, global_value=np.float64(-5.0))
+    one, other = (ps.minimize(sphere, BOX, init=start, maxiter=3, rng=1) for start in (swarm, wrong))
+    assert_same_swarm(one.swarm, other.swarm)
+    with pytest.raises(TypeError, match="position is no array of real numbers"):
+        ps.minimize(sphere, BOX, init=swarm._replace(position=swarm.position + 1j))
+
+
 def test_without_walls_points_outside_the_box_are_welcome():
     """The optimum of the sphere lies far outside; a first run finds the way, and a second one begins where it ended."""
     free, far = ps.PAO(walls="none"), [(9, 10)] * 2

@@ -134,6 +134,20 @@ def test_a_transform_may_come_with_names_and_its_density():
     assert posterior.names == ["a", "b"]
 
 
+def test_a_density_of_scipy_may_go_with_a_transform_and_none_can_write_into_the_draws():
+    def spoil(x):
+        x[:] = 0
+        return np.zeros(len(x))
+
+    for density in (stats.multivariate_normal([0, 0]).logpdf, spoil):
+        law = read_prior((2, stats.norm.ppf, density))
+        x = law.parameters(law.draw(3, np.random.default_rng(1)))
+        before = x.copy()
+        assert law.parameter_log_density(x).shape == (3,)
+        assert law.parameter_log_density(x[:1]).shape == (1,)
+        np.testing.assert_array_equal(x, before)
+
+
 def test_a_correlated_prior_may_have_names():
     law = stats.multivariate_normal(MEAN, COVARIANCE)
     named, plain = read_prior((["u", "v", "w"], law)), read_prior(law)
@@ -235,7 +249,7 @@ def test_names_keep_their_order():
         (([], banana), ValueError, "begins with their names or their number"),
         ((["a"], stats.multivariate_normal([0, 0])), ValueError, r"1 names, \['a'\], for 2 parameters"),
         ((2, banana, 1.0), TypeError, "log density must be a function of parameters"),
-        ((2, banana, lambda x: x), ValueError, r"log density must map \(1, 2\) to \(1,\), it returned \(1, 2\)"),
+        ((2, banana, lambda x: x), ValueError, r"log density must map \(2, 2\) to \(2,\), it returned \(2, 2\)"),
         ([stats.dirichlet([1, 2])], TypeError, "'x0' is a multivariate distribution.*give .names, transform."),
         (stats.dirichlet([1, 2]), TypeError, "prior must be a dict or list"),
     ],
@@ -248,7 +262,7 @@ def test_a_wrong_prior_is_refused_before_any_evaluation(prior, error, message):
 
 
 def test_a_transform_of_the_wrong_shape_is_refused():
-    with pytest.raises(ValueError, match=r"must map \(1, 2\) to the same shape, it returned \(1, 1\)"):
+    with pytest.raises(ValueError, match=r"must map \(2, 2\) to the same shape, it returned \(2, 1\)"):
         ps.sample(lambda x: 0.0, (2, lambda u: u[:, :1]), maxfev=100, rng=8)
 
 

@@ -406,6 +406,31 @@ def test_everything_that_is_known_is_climbed_from(start):
     assert climbs[0, 0] >= 9
 
 
+def test_a_search_may_have_looked_on_walls_and_outside_the_prior():
+    """Its points there are moved inside or left out; those that a user gives must lie in the prior, or on its end."""
+
+    def log_likelihood(x):
+        return stats.norm.logpdf(x, [1, 2], [0.2, 0.3]).sum(axis=-1)
+
+    prior = {"a": (0, 10), "b": stats.truncnorm(-2, 2, 2, 2)}  # b from -2 to 6
+    found = ps.minimize(lambda x: -log_likelihood(x), [(0, 20), (-9, 9)], n_particles=60, maxiter=1, rng=2)
+    bests = found.swarm.best_position
+    assert ((bests < [0, -2]) | (bests > [10, 6])).any()
+    found.swarm.best_position[:3, 0] = 0.0
+    exact = math.log(stats.norm.pdf(2, 2, math.hypot(2, 0.3)) / (2 * stats.norm.cdf(2) - 1) / 10)
+    for start in (found, [0.0, 2.0], [[0.0, 6.0], [10.0, -2.0]]):
+        check_evidence(ps.sample(log_likelihood, prior, start=start, vectorized=True, n_effective=300, rng=1), exact)
+    with pytest.raises(ValueError, match="lies outside the prior"):
+        ps.sample(log_likelihood, prior, start=[11.0, 2.0])
+
+
+def test_many_known_points_cost_no_more_than_a_search():
+    points = np.random.default_rng(1).uniform(-3, 3, (3000, 2))
+    posterior = ps.sample(bump, BOX2, start=points, vectorized=True, n_effective=200, rng=1)
+    alone = ps.sample(bump, BOX2, vectorized=True, n_effective=200, rng=1)
+    assert posterior.n_evaluations < alone.n_evaluations + 16_500
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_what_is_known_does_not_end_the_search(many):
     """Twenty points at the wide one of two modes: the other is found all the same."""
@@ -431,6 +456,9 @@ def test_what_is_known_does_not_end_the_search(many):
         ({"x0": 1.0, "x1": 2.0, "y": 1.0}, ValueError, r"got \['x0', 'x1', 'y'\]"),
         ("there", TypeError, "start must be a result of minimize or minimize_many, points .* got 'there'"),
         ([[1.0], [2.0, 3.0]], TypeError, "start must be a result"),
+        (np.ones((2, 2, 2)), TypeError, "start must be a result"),
+        ([], TypeError, "start must be a result"),
+        ({"x0": [1.0, 2.0, 3.0], "x1": [1.0, 2.0]}, ValueError, "as many values of one parameter as of another"),
     ],
 )
 def test_a_start_that_is_none_is_refused(start, error, message):

@@ -31,6 +31,7 @@ _NODES = _NODES + 0.5  # on (0, 1)
 _PANEL = 4.0
 # exp(-2 * 25) = 2e-22: beyond this many slow time constants the covariance is the stationary one.
 _SETTLED = 25.0
+_SQUARABLE = 1e150  # a damping ratio whose square is a number
 
 
 class Transition(NamedTuple):
@@ -101,7 +102,7 @@ def checked_transition(m: Array, zeta: Array, k: Array, dt: Array) -> Transition
     try:
         with np.errstate(all="ignore"):
             law = exact_transition(zeta, np.sqrt(k / m), dt)
-        is_finite = np.isfinite(law.A).all() and np.isfinite(law.cholesky).all()
+        is_finite = np.isfinite(law.A).all() and np.isfinite(law.cholesky).all() and (zeta < _SQUARABLE).all()
     except (OverflowError, ValueError):  # a number of doublings that is infinite, or none
         is_finite = False
     if not is_finite:

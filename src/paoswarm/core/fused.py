@@ -26,7 +26,7 @@ def step(state: Any, normal: Array, by: Array) -> tuple[Array, Array] | None:
     where it was not done.
     """
     x = state.position
-    if compiled is None or type(x) is not np.ndarray:
+    if compiled is None or type(x) is not np.ndarray or not x.shape[-2:] == state.lower.shape == state.upper.shape:
         return None
     moved, velocity = np.empty(x.shape), np.empty(x.shape)
     given = x, state.velocity, state.best_position, state.global_best, normal, state.lower, state.upper, by

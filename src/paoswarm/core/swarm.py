@@ -234,7 +234,7 @@ def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
         squares=repeats.squares + xp.sum(fair * change * change * (1 - 1 / new_count), axis=-1),
         freedom=repeats.freedom + xp.sum(fair, axis=-1),
     )
-    return _with_leader(swarm._replace(best_value=put(swarm.best_value, mean), repeats=repeats))
+    return with_leader(swarm._replace(best_value=put(swarm.best_value, mean), repeats=repeats))
 
 
 def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
@@ -250,7 +250,7 @@ def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
     repeats = swarm.repeats
     if repeats is not None:
         repeats = repeats._replace(count=xp.where(better, 0.0, repeats.count))
-    return _with_leader(
+    return with_leader(
         swarm._replace(
             best_position=xp.where(better[..., None], new_position, swarm.best_position),
             best_value=xp.where(better, new_value, swarm.best_value),
@@ -318,7 +318,8 @@ def _nan_to_inf(value: Array) -> Array:
     return xp.where(xp.isnan(value), xp.inf, value)
 
 
-def _with_leader(swarm: Swarm) -> Swarm:
+def with_leader(swarm: Swarm) -> Swarm:
+    """The same swarm with the best of its bests as the leader."""
     leader, value = _best_of(swarm.best_position, swarm.best_value, swarm.repeats)
     return swarm._replace(global_best=leader, global_value=value)
 

@@ -125,6 +125,8 @@ class Optimizer:
             raise ValueError(f"init is a swarm of shape {swarm.position.shape}, but this problem needs {shape}")
         for name in ("position", "best_position", "velocity", "value", "best_value", "age"):
             array, expected = getattr(swarm, name), shape if name in _POINTS else shape[:-1]
+            if np.asarray(array).dtype.kind not in "fiu":
+                raise TypeError(f"init is a swarm whose {name} is no array of real numbers, got {array!r}")
             if np.shape(array) != expected:
                 raise ValueError(f"init is a swarm whose {name} has shape {np.shape(array)}, not {expected}")
             if name == "best_value" and np.isnan(array).any():
@@ -139,7 +141,7 @@ class Optimizer:
         if noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
         boxed = swarm._replace(lower=np.tile(self.lower, (n, 1)), upper=np.tile(self.upper, (n, 1)))
-        return self._moved_by.begin(boxed)
+        return self._moved_by.begin(swarms.with_leader(boxed))
 
     def ask(self, progress: float = 0.0) -> Floats:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.

@@ -132,7 +132,7 @@ def _search(target: Target, starts: Floats, known: Floats, n_max: int) -> tuple[
     ridge every climb may end in another place: there a few rounds have to do.
     """
     begun = target.n_evaluations
-    modes = _climb_from_known(target, known, n_max // 2)
+    modes = _climb_from_known(target, known, min(n_max // 2, _CLIMBING))
     n_max -= target.n_evaluations - begun
     begun = target.n_evaluations
     peaks: list[Mode] = []  # that matter

@@ -14,25 +14,37 @@ from paoswarm.sampling.modes import spread_out
 _REMEMBERED = 32  # bests of a swarm that may lie near modes, far from each other
 
 
+def is_search(start: Any) -> bool:
+    """Whether it is what a search has found: a result, or several."""
+    several = isinstance(start, list | tuple) and any(isinstance(one, OptimizeResult) for one in start)
+    return several or isinstance(start, OptimizeResult)
+
+
 def known_points(start: Any, names: list[str]) -> Floats | None:
     """Points near modes ``(m, d)``; of a result of `minimize` its best points and those that its particles remember."""
     if start is None:
         return None
-    if isinstance(start, list | tuple) and any(isinstance(one, OptimizeResult) for one in start):
+    if is_search(start) and not isinstance(start, OptimizeResult):
         return np.concatenate([points for one in start if (points := known_points(one, names)) is not None])
     if isinstance(start, OptimizeResult) and "swarm" in start:
         value = start.swarm.best_value.reshape(-1)
         bests = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[np.isfinite(value)]
         chosen = spread_out(bests, -value[np.isfinite(value)], _REMEMBERED)
         return np.concatenate([np.atleast_2d(start.x), bests[chosen]])
-    if isinstance(start, Mapping):
+    if isinstance(start, Mapping) and not isinstance(start, OptimizeResult):
         if set(start) != set(names):
             raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
-        start = np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
+        try:
+            start = np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
+        except ValueError:
+            raise ValueError(f"start must have as many values of one parameter as of another, got {start}") from None
     try:
-        return np.atleast_2d(np.asarray(start, dtype=float))
+        points = np.atleast_2d(np.asarray(start, dtype=float))
     except (TypeError, ValueError):
+        points = np.empty(())
+    if points.ndim != 2 or points.size == 0:
         raise TypeError(
             "start must be a result of minimize or minimize_many, points of shape (m, d), or a dict of values by name, "
             f"got {start!r}"
-        ) from None
+        )
+    return points

@@ -16,6 +16,10 @@ class Uniform:
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high
 
+    def support(self) -> tuple[float, float]:
+        """Both ends."""
+        return self.low, self.high
+
     def cdf(self, x: Floats) -> Floats:
         """Share below."""
         return np.clip((x - self.low) / (self.high - self.low), 0.0, 1.0)

@@ -22,6 +22,7 @@ from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.laws import Periodic, is_normal, uniform_ends
 
 _LOG_2PI = math.log(2 * math.pi)
+_AT_WALL = 5.0  # where a parameter is looked for that lies on the very end of its law: just inside
 _BEYOND = 37  # where Phi is zero to the last bit
 _UPPER = 7.9  # where it is so near to one that few digits are left
 
@@ -178,6 +179,8 @@ class Independent(Prior):
                 continue
             below, above = law.cdf(x[:, i]), law.sf(x[:, i])
             z[:, i] = np.where(below < above, ndtri(below), -ndtri(above))
+            for end, beside in zip(law.support(), (-_AT_WALL, _AT_WALL), strict=True):
+                z[x[:, i] == end, i] = beside
         return z
 
     def parameter_log_density(self, x: Floats) -> Floats | None:
@@ -227,7 +230,7 @@ class Transformed(Prior):
         super().__init__(names)
         self._transform = transform
         self._log_density = log_density
-        self.parameter_log_density(self.parameters(np.zeros((1, self.dim))))  # raises before any work is done
+        self.parameter_log_density(self.parameters(np.zeros((2, self.dim))))  # raises before any work is done
 
     def parameters(self, z: Floats) -> Floats:
         """The transform of ``Phi(z)``."""
@@ -249,7 +252,9 @@ class Transformed(Prior):
         """As it was given; it does not follow from the transform but by its derivative."""
         if self._log_density is None:
             return None
-        density = np.asarray(self._log_density(x), dtype=float)
+        density = np.asarray(self._log_density(x.copy()), dtype=float)
+        if density.ndim == 0 and len(x) == 1:  # SciPy's of a single row
+            density = density.reshape(1)
         if density.shape != (len(x),):
             raise ValueError(f"the prior's log density must map {x.shape} to ({len(x)},), it returned {density.shape}")
         return density

@@ -21,7 +21,7 @@ from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.bar import Bar
 from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.cost import metropolis_cost
-from paoswarm.sampling.known import known_points
+from paoswarm.sampling.known import is_search, known_points
 from paoswarm.sampling.mixture import fit
 from paoswarm.sampling.outcome import found, from_pool, make_posterior, verdict, with_caveat
 from paoswarm.sampling.pool import Pool
@@ -162,6 +162,8 @@ def sample(
 
         target = Target(measure_first, law, budget)
         if points is not None:
+            if is_search(start):  # which may have looked elsewhere as well
+                points = target.within(points)
             target.coordinates(points)  # raises before the first evaluation
         pool = Pool(target.dim)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.walled import Floats
 from paoswarm.sampling.read_prior import read_prior
@@ -70,11 +70,18 @@ class Target:
             raise ValueError(f"points have {points.shape[1]} parameters, the prior has {self.dim}")
         if not np.isfinite(points).all():
             raise ValueError("points must be finite, got NaN or infinite numbers")
-        z = self.prior.coordinates(points)
-        outside = np.abs(self.inside(z) - z).max(axis=1) > 1e-9
+        z, outside = self._placed(points)
         if outside.any():
             raise ValueError(f"the point {points[np.argmax(outside)]} lies outside the prior, or too far in its tail")
         return z
+
+    def within(self, x: Floats) -> Floats:
+        """Those of the parameters ``x`` that lie where the prior is positive."""
+        return x[~self._placed(x)[1]]
+
+    def _placed(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        z = self.prior.coordinates(x)
+        return z, np.asarray(~(np.abs(self.inside(z) - z).max(axis=1) <= 1e-9))
 
     def log_likelihood(self, z: Floats) -> Floats:
         """Log likelihood of the rows of ``z``, counted; -inf where the prior is zero (not evaluated) or it failed."""
