@@ -235,8 +235,13 @@ def _refine(
         log_w = pool.log_prior[first:] + pool.log_likelihood[first:] - wide.log_density(pool.z[first:])
         found = pool.efficiency(best, first, log_w)
         good = good + 1 if beta == 1 and found > 0.75 * expected else 0
-        stage = {"beta": beta, "expected": expected, "efficiency": found, "evaluations": target.n_evaluations}
-        stage["effective"] = effective_size(pool.log_weight(1.0))
+        stage = {
+            "beta": beta,
+            "expected": expected,
+            "efficiency": found,
+            "effective": effective_size(pool.log_weight(1.0)),
+            "evaluations": target.n_evaluations,
+        }
         plan.diagnostics["stages"].append(stage)
         if callback is not None:
             callback(stage)
