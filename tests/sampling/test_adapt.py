@@ -10,9 +10,10 @@ from scipy.special import logsumexp
 from paoswarm.core.weights import log_mean_weight_error
 from paoswarm.sampling.adapt import Frozen, adapt
 from paoswarm.sampling.mixture import Blend, Mixture
-from paoswarm.sampling.modes import choose_starts, find_modes, merge
+from paoswarm.sampling.modes import find_modes, merge
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.produce import produce
+from paoswarm.sampling.starts import choose_starts
 from paoswarm.sampling.target import BudgetSpent, Interrupted, Target
 
 

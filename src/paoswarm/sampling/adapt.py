@@ -14,28 +14,14 @@ from numpy.typing import ArrayLike
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise
 from paoswarm.sampling.mixture import Blend, Density
-from paoswarm.sampling.modes import (
-    Mode,
-    beyond_valleys,
-    choose_starts,
-    climb_cost,
-    find_modes,
-    merge,
-    near,
-    screening_cost,
-)
+from paoswarm.sampling.modes import Mode, find_modes, merge, near
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
+from paoswarm.sampling.search import matters, search
 from paoswarm.sampling.target import Target
 
 _AGAIN = 3  # points that are evaluated twice, to see whether the likelihood is noisy
-_STARTS = 16  # of climbs, in a round
-_ROUNDS = 12  # of climbs, at most
-_RICH = 4  # new places in a round, along a ridge, that promise more in another
-_ROUNDS_ON_A_RIDGE = 6
-_ENOUGH = 4.6  # climbs per mode, known or not: one more of their size is then missed in one search of a hundred
-_CLIMBING = 16_000  # evaluations for climbs, and for each peak so many more:
-_CLIMBING_EACH = 1000
+_KEPT = 10_000  # draws from the prior; more of them only show where to climb from
 _STAGES = 60  # at most
 _WINDOW, _PROGRESS = 8, 1.2  # so many stages have to bring so much, or more of them are not worth their cost
 _RESERVE = 0.35  # of the budget, kept for production
@@ -103,80 +89,24 @@ def adapt(
     pool = Pool(d) if pool is None else pool
     prior = _Prior(target)
     n_prior = min(min(1000 * d, 10_000) if n_prior is None else n_prior, max(1, allowed // 5))
-    _draw(target, pool, prior, n_prior, rng)
-    height = pool.log_prior + pool.log_likelihood
-    chosen, more = (choose_starts(pool.z, height, rounds * _STARTS) for rounds in (_ROUNDS_ON_A_RIDGE, _ROUNDS))
-    starts = pool.z[list(dict.fromkeys([*chosen, *more]))]  # the usual ones first
+    z = prior.sample(n_prior, rng)
+    log_prior, log_likelihood = target.log_prior(z), target.log_likelihood(z)
+    pool.add(prior, z[:_KEPT], log_prior[:_KEPT], log_likelihood[:_KEPT])
+    height = log_prior + log_likelihood
     known = np.empty((0, d)) if start_points is None else target.coordinates(start_points)
-    if len(starts) + len(known) == 0:
+    if not np.isfinite(height).any() and len(known) == 0:
         raise NothingFound(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior; try more of them (n_particles=), "
             "or give points with more as start="
         )
-    highest = np.argsort(-pool.log_likelihood)[: min(_AGAIN, target.n_left // 20)]
-    target.measure_again(pool.z[highest], pool.log_likelihood[highest])
-    modes, settled = _search(target, starts, known, allowed // 4)
+    highest = np.argsort(-log_likelihood)[: min(_AGAIN, target.n_left // 20)]
+    target.measure_again(z[highest], log_likelihood[highest])
+    modes, settled = search(target, z, height, known, allowed // 4)
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, 3 / n_prior), "search_settled": settled}
     plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
-
-
-def _search(target: Target, starts: Floats, known: Floats, n_max: int) -> tuple[list[Mode], bool]:
-    r"""Climb in rounds until there were enough climbs for the peaks that were found; also whether it came so far.
-
-    With :math:`k` peaks known, one more of their size is missed by :math:`n` climbs with the probability
-    :math:`(1 - 1/(k+1))^n < e^{-n/(k+1)}`. What is ``known`` to lie near modes is climbed from too, but tells nothing
-    of what else there is. After the first round starts that a valley separates from what is known come first. On a
-    ridge every climb may end in another place: there a few rounds have to do.
-    """
-    begun = target.n_evaluations
-    modes = _climb_from_known(target, known, min(n_max // 2, _CLIMBING))
-    n_max -= target.n_evaluations - begun
-    begun = target.n_evaluations
-    peaks: list[Mode] = []  # that matter
-    on_a_ridge = False
-    made = 0
-    for climbed in range(_ROUNDS):
-        end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
-        left = end - target.n_evaluations
-        if len(starts) == 0 or (climbed and left < climb_cost(target.dim)):
-            return modes, False
-        if climbed == 1 and not on_a_ridge and left > climb_cost(target.dim) + screening_cost(len(starts)):
-            apart = beyond_valleys(target, starts, modes)
-            starts = np.concatenate([starts[apart], starts[~apart]])
-        climbing, starts = starts[:_STARTS], starts[_STARTS:]
-        found, n_ended = find_modes(target, climbing, end - target.n_evaluations)
-        made += n_ended
-        new = [mode for mode in found if not near(mode.z, modes, 2.0, target.circle)]
-        modes = merge(modes + found, target.circle)
-        peaks = [mode for mode in modes if mode.is_peak and _matters(mode, modes)]
-        n_news = sum(_matters(mode, modes) for mode in new)
-        on_a_ridge = 2 * len(peaks) <= sum(_matters(mode, modes) for mode in modes)
-        if not on_a_ridge:
-            if made >= _ENOUGH * (len(peaks) + 1) and (climbed == 0 or n_news == 0):
-                return modes, True
-        elif len(new) < _RICH or climbed + 1 == _ROUNDS_ON_A_RIDGE:
-            return modes, made >= 2 * _ENOUGH and (n_news <= 1 or (climbed == 0 and len(new) < _RICH))
-    return modes, False
-
-
-def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
-    """The modes that points lead to which are said to lie near some; all of them, as long as the budget lasts."""
-    end = target.n_evaluations + n_max
-    modes: list[Mode] = []
-    while len(known) and end - target.n_evaluations > climb_cost(target.dim):
-        found, _ = find_modes(target, known[:_STARTS], end - target.n_evaluations)
-        modes = merge(modes + [mode._replace(n_climbs=0) for mode in found], target.circle)
-        there = [mode for mode in modes if mode.is_settled]
-        known = np.array([z for z in known[_STARTS:] if not near(z, there, 2.0, target.circle)])
-    return modes
-
-
-def _matters(mode: Mode, modes: list[Mode]) -> bool:
-    """Whether a mode holds more than a few hundredths of the mass of the heaviest, by Laplace."""
-    return mode.log_mass > modes[0].log_mass - 3
 
 
 def improve(
@@ -263,7 +193,7 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
     found, _ = find_modes(target, starts, min(4000, target.n_left // 8))
     modes = merge(plan.modes + found, target.circle)
-    if any(_matters(mode, modes) and not near(mode.z, plan.modes, 2.0, target.circle) for mode in found):
+    if any(matters(mode, modes) and not near(mode.z, plan.modes, 2.0, target.circle) for mode in found):
         plan.diagnostics["search_settled"] = False  # one that matters had been missed
     ladder = make_ladder(modes, target)
     _draw(target, plan.pool, ladder, min(200 + 40 * target.dim, target.n_left // 10), rng)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from paoswarm.core.walled import Floats
-from paoswarm.sampling.modes import spread_out
+from paoswarm.sampling.starts import spread_out
 
 _REMEMBERED = 32  # bests of a swarm that may lie near modes, far from each other
 

@@ -1,4 +1,4 @@
-"""Where the posterior peaks: starts from a pool, Newton climbs from many at once, Laplace's law at the top.
+"""Where the posterior peaks: Newton climbs from many starts at once, Laplace's law at the top.
 
 Tempering loses a narrow mode, since at middle temperatures it holds next to no mass. A climb does not.
 """
@@ -6,8 +6,6 @@ Tempering loses a narrow mode, since at middle temperatures it holds next to no 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +19,6 @@ _DAMPING = np.array([0.0, 0.3, 3.0, 30.0, 300.0])  # Levenberg's, tried together
 _PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
 _ROUNDS = 25  # that a climb may need
 _AWAY = 1e6  # standard deviations of the prior beyond which nothing that can be normalised leads
-_LOOKS = np.array([0.1, 0.3, 0.6])  # on the way from a start to a mode
 _NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode beyond which one is not worth a draw
 
 
@@ -34,6 +31,11 @@ class Mode(NamedTuple):
     is_settled: bool = False  # whether the climb has arrived, and was not given up on the way
     is_peak: bool = False  # whether it has arrived on a round top, not on a ridge or a plateau
     n_climbs: int = 1  # that have ended there
+
+    @property
+    def height(self) -> float:
+        """Log posterior at the top, but for a constant."""
+        return self.log_mass - float(_log_volume(self.factor))
 
 
 class Climbs(NamedTuple):
@@ -51,77 +53,6 @@ class Climbs(NamedTuple):
         return Climbs._make(array[index] for array in self)
 
 
-def choose_starts(z: Floats, value: Floats, n: int) -> NDArray[np.intp]:
-    """Indices of the most promising points of a pool: in turns the highest, and those that most exceed a global trend.
-
-    The trend is a quadratic in ``z``, fitted robustly. A narrow mode in the skirts of a wide one is low, but higher
-    than the wide one explains. Points closer to a chosen one than half the pool's typical spacing are passed over.
-    """
-    finite = np.flatnonzero(np.isfinite(value))
-    if len(finite) == 0:
-        return finite
-    points, height = z[finite], value[finite]
-    d = points.shape[1]
-    highest = spread_out(points, height, (n + 1) // 2)
-    if len(finite) <= 2 * (d + 1) * (d + 2):  # too few for a trend
-        return finite[highest]
-    both = spread_out(points, height - _trend(points, height), n // 2, highest)
-    surprising = both[len(highest) :]
-    turns = [i for pair in zip_longest(highest, surprising) for i in pair if i is not None]
-    return finite[turns]
-
-
-def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()) -> list[int]:
-    """Up to ``n`` indices in falling order of score after those that are chosen, none close to another."""
-    sd = points.std(axis=0)
-    scaled = points / np.where(sd > 0, sd, 1.0)
-    spacing = 0.5 * math.sqrt(scaled.shape[1]) * len(points) ** (-1 / scaled.shape[1])
-    found = list(chosen)
-    for i in np.argsort(-score, kind="stable")[:2000].tolist():
-        if n == 0:
-            break
-        if (((scaled[found] - scaled[i]) ** 2).sum(axis=1) > spacing**2).all():
-            found.append(i)
-            n -= 1
-    return found
-
-
-def _trend(points: Floats, height: Floats) -> Floats:
-    """Quadratic regression of height on place with Cauchy weights, so that no mode bends it."""
-    n, d = points.shape
-    rows, columns = np.triu_indices(d)
-    design = np.concatenate([np.ones((n, 1)), points, points[:, rows] * points[:, columns]], axis=1)
-    weight = np.ones(n)
-    trend = np.full(n, np.median(height))
-    for _ in range(6):
-        away = height - trend
-        scale = 1.5 * np.median(np.abs(away)) + 1e-12 * np.ptp(height) + 1e-100  # an exact quadratic leaves nothing
-        weight = 1 / (1 + (away / scale) ** 2)
-        root = np.sqrt(weight)[:, None]
-        trend = design @ np.linalg.lstsq(design * root, height * root[:, 0], rcond=None)[0]
-    return trend
-
-
-def beyond_valleys(target: Target, starts: Floats, modes: list[Mode]) -> NDArray[np.bool_]:
-    """Which starts are separated from the nearest mode by lower ground, at a few places on the straight way.
-
-    They are likely to lead elsewhere. Of the others nobody knows: from afar a valley may not be seen.
-    """
-    if len(starts) == 0:
-        return np.zeros(0, dtype=bool)
-    ways = np.stack([mode.z for mode in modes]) - starts[:, None]
-    ways = ways if target.circle is None else target.circle.nearest(ways)
-    way = ways[np.arange(len(starts)), np.argmin((ways**2).sum(axis=2), axis=1)]
-    looks = starts[:, None] + _LOOKS[:, None] * way[:, None]
-    heights = _height(target, looks.reshape(-1, target.dim)).reshape(len(starts), -1)
-    return heights.min(axis=1) < _height(target, starts)
-
-
-def screening_cost(n: int) -> int:
-    """Likelihood evaluations that `beyond_valleys` takes for ``n`` starts."""
-    return n * (len(_LOOKS) + 1)
-
-
 def find_modes(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], int]:
     """Climb from the starts, spending at most ``n_max`` likelihood evaluations.
 
@@ -134,7 +65,7 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], 
     d = target.dim
     end = target.n_evaluations + n_max
     starts = target.inside(starts[:n_max])
-    value = _height(target, starts)
+    value = target.height(starts)
     known = np.isfinite(value)
     s = int(known.sum())
     climbs = Climbs(
@@ -185,11 +116,6 @@ def _round_cost(dim: int) -> int:
     return 2 * dim + dim * (dim - 1) // 2 + len(_DAMPING)
 
 
-def _height(target: Target, z: Floats) -> Floats:
-    z = target.inside(z)
-    return target.log_prior(z) + target.log_likelihood(z)
-
-
 def _climb(target: Target, climbs: Climbs) -> Climbs:
     """One round of every climb: a saddle-free Newton step, damped as far as it needs to be."""
     s, d = climbs.z.shape
@@ -201,7 +127,7 @@ def _climb(target: Target, climbs: Climbs) -> Climbs:
         gain = 0.5 * (along**2 / stiff).sum(axis=1)
     steps = along[:, None] / (stiff[:, None] + _DAMPING[:, None] * np.median(stiff, axis=1)[:, None, None])
     trials = target.inside(climbs.z[:, None] + np.einsum("sij,sjk,smk->smi", climbs.factor, axes, steps))
-    tried = _height(target, trials.reshape(-1, d)).reshape(s, -1)
+    tried = target.height(trials.reshape(-1, d)).reshape(s, -1)
     points = np.concatenate([climbs.z[:, None], around, trials], axis=1)
     values = np.concatenate([climbs.value[:, None], heights, tried], axis=1)
     best = np.argmax(values, axis=1)
@@ -223,7 +149,7 @@ def _differences(target: Target, climbs: Climbs) -> tuple[Floats, Floats, Floats
     eye = np.eye(d)
     stencil = size * np.concatenate([eye, -eye, eye[rows] + eye[columns]])
     around = target.inside(climbs.z[:, None] + np.einsum("mj,sij->smi", stencil, climbs.factor))
-    heights = _height(target, around.reshape(-1, d)).reshape(s, -1)
+    heights = target.height(around.reshape(-1, d)).reshape(s, -1)
     centre = climbs.value[:, None]
     finite = np.isfinite(heights)
     lowest = np.minimum(np.where(finite, heights, centre).min(axis=1, keepdims=True), centre)
@@ -249,7 +175,7 @@ def _bounded(shape: Floats, width: float) -> Floats:
 def _stop_followers(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None) -> None:
     """A climb that has come within one standard deviation of a higher, settled one has nothing left to find."""
     for i in np.flatnonzero(settled):
-        away = _distance(climbs.z, climbs.z[i], climbs.factor[i], circle)
+        away = distance(climbs.z, climbs.z[i], climbs.factor[i], circle)
         climbs.done[:] |= (away < 1) & (climbs.value <= climbs.value[i])
 
 
@@ -259,9 +185,7 @@ def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None)
     Climbs that were given up come after the settled ones, and count for no more: their scale may belong to an earlier,
     lower place.
     """
-    d = climbs.z.shape[1]
-    scale = np.diagonal(climbs.factor, axis1=1, axis2=2)
-    log_mass = climbs.value + 0.5 * d * math.log(2 * math.pi) + np.log(scale).sum(axis=1)
+    log_mass = climbs.value + _log_volume(climbs.factor)
     top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
     counted = np.minimum(log_mass, top).tolist()
     order = np.argsort(~settled, kind="stable").tolist()
@@ -284,12 +208,18 @@ def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
     return sorted(kept, key=lambda mode: -mode.log_mass)
 
 
-def near(z: Floats, modes: list[Mode], distance: float, circle: Circle | None) -> bool:
+def near(z: Floats, modes: list[Mode], reach: float, circle: Circle | None) -> bool:
     """Whether a point lies within so many standard deviations of one of the modes."""
-    return any(_distance(z[None], mode.z, mode.factor, circle)[0] <= distance for mode in modes)
+    return any(distance(z[None], mode.z, mode.factor, circle)[0] <= reach for mode in modes)
 
 
-def _distance(z: Floats, centre: Floats, factor: Floats, circle: Circle | None) -> Floats:
+def distance(z: Floats, centre: Floats, factor: Floats, circle: Circle | None) -> Floats:
     """Mahalanobis distance of the rows of ``z``, the short way round a circle."""
     away = z - centre if circle is None else circle.nearest(z - centre)
     return np.linalg.norm(np.linalg.solve(factor, away.T), axis=0)
+
+
+def _log_volume(factor: Floats) -> Floats:
+    """Integral of a normal law of height one."""
+    scale = np.diagonal(factor, axis1=-2, axis2=-1)
+    return np.asarray(0.5 * factor.shape[-1] * math.log(2 * math.pi) + np.log(scale).sum(axis=-1))

@@ -104,6 +104,11 @@ class Target:
         values[allowed] = self._counted(x, found)
         return values
 
+    def height(self, z: Floats) -> Floats:
+        """Log posterior but for a constant, at the nearest places where the prior is positive."""
+        z = self.inside(z)
+        return self.log_prior(z) + self.log_likelihood(z)
+
     def _counted(self, x: Floats, found: Floats) -> Floats:
         """What was found at the first rows of ``x``; a failed point has likelihood zero."""
         self.n_evaluations += len(found)

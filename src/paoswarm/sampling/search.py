@@ -1,0 +1,104 @@
+"""The search for modes: climbs in rounds, until there were enough and nothing stands out of what they have found."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paoswarm.core.walled import Floats
+from paoswarm.sampling.modes import Mode, climb_cost, find_modes, merge, near
+from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_cost, unexplained
+from paoswarm.sampling.target import Target
+
+_STARTS = 16  # of climbs, in a round
+_CONFIRMING = 6  # climbs, in a round that only looks for what was missed
+_ROUNDS = 20  # at most
+_CANDIDATES = 12 * _STARTS  # draws, the highest and those that exceed the trend
+_RICH = 4  # new places in a round, along a ridge, that promise more in another
+_ROUNDS_ON_A_RIDGE = 6
+_LOOKED_AT = 48  # draws that stand out, and as many as they come, before a later round
+_ENOUGH = 4.6  # climbs per mode, known or not: one more of their size is then missed in one search of a hundred
+_CLIMBING = 16_000  # evaluations for climbs, and for each peak so many more:
+_CLIMBING_EACH = 1000
+
+
+def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) -> tuple[list[Mode], bool]:
+    r"""Climb from draws ``z`` of heights ``value`` until no other mode is to be expected; also whether it came so far.
+
+    With :math:`k` peaks known, one more of their size is missed by :math:`n` climbs with the probability
+    :math:`(1 - 1/(k+1))^n < e^{-n/(k+1)}`. A smaller one shows in draws that are higher than the known peaks explain,
+    or that a valley separates from them: it is climbed from a few of them, as long as that brings something new. What
+    is ``known`` to lie near modes is climbed from too, but tells nothing of what else there is. On a ridge every climb
+    may end in another place: there a few rounds have to do.
+    """
+    begun = target.n_evaluations
+    modes = _climb_from_known(target, known, min(n_max // 2, _CLIMBING))
+    n_max -= target.n_evaluations - begun
+    begun = target.n_evaluations
+    waiting = choose_starts(z, value, _CANDIDATES).tolist()
+    as_they_come = np.flatnonzero(np.isfinite(value)).tolist()
+    peaks: list[Mode] = []  # that matter
+    on_a_ridge = False
+    made, climbed = 0, set[int]()
+    for turn in range(_ROUNDS):
+        end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
+        left = end - target.n_evaluations - climb_cost(target.dim)
+        is_enough = not on_a_ridge and made >= _ENOUGH * (len(peaks) + 1)
+        if turn and left < 0:
+            return modes, is_enough
+        strangers: list[int] = []
+        if turn and not on_a_ridge and left >= screening_cost(2 * _LOOKED_AT):
+            strangers = _strangers(target, z, value, modes, climbed, as_they_come[:_LOOKED_AT])
+            as_they_come = as_they_come[_LOOKED_AT:]
+        if is_enough and not strangers:
+            return modes, True
+        climbing = strangers[:_CONFIRMING] if is_enough else list(dict.fromkeys(strangers + waiting))[:_STARTS]
+        if not climbing:
+            return modes, False
+        climbed.update(climbing)
+        waiting = [i for i in waiting if i not in climbed]
+        most = end - target.n_evaluations
+        if is_enough:
+            most = min(most, 2 * len(climbing) * climb_cost(target.dim))
+        found, n_ended = find_modes(target, z[climbing], most)
+        made += n_ended
+        new = [mode for mode in found if not near(mode.z, modes, 2.0, target.circle)]
+        modes = merge(modes + found, target.circle)
+        peaks = [mode for mode in modes if mode.is_peak and matters(mode, modes)]
+        n_news = sum(matters(mode, modes) for mode in new)
+        on_a_ridge = 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
+        if on_a_ridge and (len(new) < _RICH or turn + 1 >= _ROUNDS_ON_A_RIDGE):
+            return modes, made >= 2 * _ENOUGH and (n_news <= 1 or (turn == 0 and len(new) < _RICH))
+        if is_enough and n_news == 0:
+            return modes, True
+    return modes, False
+
+
+def _strangers(
+    target: Target, z: Floats, value: Floats, modes: list[Mode], climbed: set[int], anywhere: list[int]
+) -> list[int]:
+    """Draws that are likely to lead to other modes than those that are known, the strangest first."""
+    settled = [mode for mode in modes if mode.is_settled]
+    if not settled:
+        return []
+    some, is_strange = unexplained(z, value, settled, _LOOKED_AT, target.circle)
+    both = np.concatenate([some, np.array(anywhere, dtype=np.intp)])
+    is_apart = beyond_valleys(target, z[both], value[both], settled)
+    is_apart[: len(some)] |= is_strange
+    return [i for i in dict.fromkeys(both[is_apart].tolist()) if i not in climbed]
+
+
+def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
+    """The modes that points lead to which are said to lie near some; all of them, as long as the budget lasts."""
+    end = target.n_evaluations + n_max
+    modes: list[Mode] = []
+    while len(known) and end - target.n_evaluations > climb_cost(target.dim):
+        found, _ = find_modes(target, known[:_STARTS], end - target.n_evaluations)
+        modes = merge(modes + [mode._replace(n_climbs=0) for mode in found], target.circle)
+        there = [mode for mode in modes if mode.is_settled]
+        known = np.array([z for z in known[_STARTS:] if not near(z, there, 2.0, target.circle)])
+    return modes
+
+
+def matters(mode: Mode, modes: list[Mode]) -> bool:
+    """Whether a mode holds more than a few hundredths of the mass of the heaviest, by Laplace."""
+    return mode.log_mass > modes[0].log_mass - 3
