@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from paoswarm.core.walled import Floats
@@ -10,7 +12,7 @@ from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_co
 from paoswarm.sampling.target import Target
 
 _STARTS = 16  # of climbs, in a round
-_CONFIRMING = 6  # climbs, in a round that only looks for what was missed
+_STRANGERS = 6  # of these starts at most that stand out of what is known: many may lead to the same mode
 _ROUNDS = 20  # at most
 _CANDIDATES = 12 * _STARTS  # draws, the highest and those that exceed the trend
 _RICH = 4  # new places in a round, along a ridge, that promise more in another
@@ -42,7 +44,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
     for turn in range(_ROUNDS):
         end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
         left = end - target.n_evaluations - climb_cost(target.dim)
-        is_enough = not on_a_ridge and made >= _ENOUGH * (len(peaks) + 1)
+        missing = _STARTS if turn == 0 or on_a_ridge else math.ceil(_ENOUGH * (len(peaks) + 1)) - made
+        is_enough = missing <= 0
         if turn and left < 0:
             return modes, is_enough
         strangers: list[int] = []
@@ -51,7 +54,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
             as_they_come = as_they_come[_LOOKED_AT:]
         if is_enough and not strangers:
             return modes, True
-        climbing = strangers[:_CONFIRMING] if is_enough else list(dict.fromkeys(strangers + waiting))[:_STARTS]
+        climbing = strangers[:_STRANGERS]
+        climbing += [i for i in waiting if i not in climbing][: max(0, min(missing, _STARTS) - len(climbing))]
         if not climbing:
             return modes, False
         climbed.update(climbing)
