@@ -10,10 +10,8 @@ from scipy.special import logsumexp
 from paoswarm.core.weights import log_mean_weight_error
 from paoswarm.sampling.adapt import Frozen, adapt
 from paoswarm.sampling.mixture import Blend, Mixture
-from paoswarm.sampling.modes import find_modes, merge
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.produce import produce
-from paoswarm.sampling.starts import choose_starts
 from paoswarm.sampling.target import BudgetSpent, Interrupted, Target
 
 
@@ -131,32 +129,6 @@ def test_an_interrupt_passes_through_a_production_that_has_hardly_begun(n_known)
     assert target.n_evaluations == n_known
 
 
-def test_a_quadratic_peak_is_found_exactly():
-    covariance = np.array([[1.0, 0.99], [0.99, 1.0]]) * 1e-6
-    precision = np.linalg.inv(covariance)
-    target = Target(lambda x: -0.5 * np.einsum("ni,ij,nj->n", x - 0.3, precision, x - 0.3), [(-1, 1)] * 2)
-    modes, n_ended = find_modes(target, np.array([[-0.9, 0.8], [0.5, -0.5]]), 3000)
-    assert n_ended == 2
-    assert len(modes) == 1
-    np.testing.assert_allclose(modes[0].z, 0.3, atol=1e-4)
-    np.testing.assert_allclose(modes[0].factor @ modes[0].factor.T, covariance, rtol=1e-3)
-    exact = 0.5 * np.linalg.slogdet(2 * math.pi * covariance)[1] - 2 * math.log(2)
-    assert modes[0].log_mass == pytest.approx(exact, abs=1e-3)
-
-
-def test_every_climb_counts_for_the_mode_where_it_ends():
-    """Followers that were stopped on the way too, and those of two searches together."""
-    at = np.array([[-0.5, 0.2], [0.5, -0.1]])
-    target = Target(lambda x: logsumexp(-200 * ((x[:, None] - at) ** 2).sum(axis=2), axis=1), [(-1, 1)] * 2)
-    starts = np.concatenate([at[0] + 0.02 * np.arange(-2, 3)[:, None], at[1] + 0.02 * np.arange(1, 3)[:, None]])
-    found, n_ended = find_modes(target, starts, 3000)
-    assert n_ended == 7
-    np.testing.assert_allclose(sorted(mode.z.tolist() for mode in found), at, atol=0.02)
-    assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in found) == [(False, 5), (True, 2)]
-    both = merge(found + find_modes(target, starts[3:], 3000)[0], None)
-    assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in both) == [(False, 7), (True, 4)]
-
-
 @pytest.mark.slow
 def test_a_peak_that_the_first_climbs_miss_is_climbed_when_a_draw_comes_upon_it():
     """The frequency of a sine in noise: dozens of peaks, the one that matters in a hundredth of the box.
@@ -177,22 +149,6 @@ def test_a_peak_that_the_first_climbs_miss_is_climbed_when_a_draw_comes_upon_it(
     assert abs(first.log_evidence - second.log_evidence) < 4 * math.hypot(first.error, second.error) < 0.3
     frequency = 5 + 5 * np.average(first.draws[:, 1], weights=np.exp(first.log_weights - first.log_weights.max()))
     assert frequency == pytest.approx(3.3, abs=0.02)
-
-
-def test_mode_search_keeps_to_its_budget():
-    target = Target(lambda x: -np.sum((x - 0.2) ** 4, axis=1) * 1e5, [(-1, 1)] * 3)
-    _, n_ended = find_modes(target, np.random.default_rng(7).uniform(-1, 1, (9, 3)), 100)
-    assert target.n_evaluations <= 100
-    assert n_ended < 9
-
-
-def test_a_point_that_exceeds_the_trend_is_chosen():
-    z = np.random.default_rng(8).uniform(-1, 1, (2000, 4))
-    value = -100 * ((z - 0.5) ** 2).sum(axis=1)
-    hidden = int(np.argmin(value))
-    value[hidden] += 60.0
-    assert hidden in choose_starts(z, value, 6)
-    assert hidden not in choose_starts(z, np.where(np.arange(2000) == hidden, value - 60, value), 6)
 
 
 @pytest.mark.parametrize("maxfev", [2, 7, 60, 500, 3000])
@@ -312,9 +268,3 @@ def test_curved_posterior():
     for seed in range(3):
         _, _, made = run(log_likelihood, prior, [20, seed])
         assert abs(made.log_evidence - exact) < 4 * made.error < 0.3
-
-
-def test_an_exactly_quadratic_likelihood_leaves_no_trend_to_exceed():
-    z = np.linspace(-1, 1, 101)[:, None]
-    with np.errstate(all="raise"):
-        assert len(choose_starts(z, -0.5 * z[:, 0] ** 2, 4)) == 4

@@ -17,7 +17,7 @@ from paoswarm.sampling.target import Target
 
 _LOOKS = np.array([0.03, 0.1, 0.3, 0.6])  # on the way from a start to a mode
 _STRANGE = 8.0  # times the usual surprise, from which on a point is strange
-_PIECES = 20  # of the curve along which heights fall
+_PIECES = 20  # of the curve along which heights drop
 _ENOUGH = 10_000  # points to compare others with
 
 
@@ -89,26 +89,33 @@ def _left_over(
 ) -> tuple[NDArray[np.intp], Floats]:
     """To which mode every point belongs, and how far it lies above what the mode explains.
 
-    From its top the height falls with the squared distance, in standard deviations of the mode. How fast, is the median
-    of all points that belong to it, and in the end a curve of such medians: no other mode bends it.
+    From its top the height drops with the squared distance, in standard deviations of the mode. How fast, is the median
+    of all points that belong to it, and in the end a curve of such medians, in logarithms: no other mode bends it.
     """
-    fall = np.stack([distance(points, mode.z, mode.factor, circle) ** 2 for mode in modes]) + 1e-100  # not at the top
+    away = np.stack([distance(points, mode.z, mode.factor, circle) ** 2 for mode in modes]) + 1e-100  # not at the top
     top = np.array([[mode.height] for mode in modes])
+    drop = np.maximum(top - height, 1e-3)
     rate = np.full((len(modes), 1), 0.5)
     for _ in range(4):
-        owner = np.argmax(top - rate * fall, axis=0)
+        owner = np.argmax(top - rate * away, axis=0)
         for k in np.unique(owner):
             own = owner == k
-            rate[k] = np.median((top[k] - height[own]) / fall[k, own])
-    left = height - (top - rate * fall)[owner, np.arange(len(points))]
+            rate[k] = np.median(drop[k, own] / away[k, own])
+    left = height - (top - rate * away)[owner, np.arange(len(points))]
     for k in np.unique(owner):
         own = np.flatnonzero(owner == k)
-        own = own[np.argsort(fall[k, own], kind="stable")]
         if len(own) > 10 * _PIECES:
-            pieces = np.array_split(own, _PIECES)
-            falls, lefts = ([0.0, *(float(np.median(a[piece])) for piece in pieces)] for a in (fall[k], left))
-            left[own] -= np.interp(fall[k, own], falls, lefts)
+            pieces = np.array_split(own[np.argsort(away[k, own], kind="stable")], _PIECES)
+            knots = np.log([[np.median(a[k, piece]) for piece in pieces] for a in (away, drop)])
+            left[own] = height[own] - (top[k] - np.exp(_curve(np.log(away[k, own]), *knots)))
     return owner, left
+
+
+def _curve(x: Floats, knots: Floats, values: Floats) -> Floats:
+    """Straight pieces between the knots, the outer ones continued, but not far."""
+    piece = np.clip(np.searchsorted(knots, x), 1, len(knots) - 1)
+    slope = np.diff(values) / (np.diff(knots) + 1e-100)
+    return np.clip(values[piece] + slope[piece - 1] * (x - knots[piece]), values.min() - 3, values.max() + 3)
 
 
 def _trend(points: Floats, height: Floats) -> Floats:
