@@ -322,14 +322,13 @@ def test_text_names_every_parameter_and_number(four):
 
 
 def test_text_says_what_the_search_for_modes_can_have_missed(four):
-    one, two, ten = (
+    one, two = (
         str(posterior(four.draws, four.weights, diagnostics={"climbs": climbs, "unseen": 3 / 8000}, message="last"))
-        for climbs in ([16], [14, 2], [5] * 10)
+        for climbs in ([16], [14, 2])
     )
     rest = " climbs; one with a basin of less than 0.037 % of the prior may be missing"
     assert one.splitlines()[-2:] == ["  1 mode found by 16" + rest, "last"]
-    assert two.splitlines()[-2] == "  2 modes found by 14 + 2" + rest
-    assert ten.splitlines()[-2] == "  10 modes found by 50" + rest
+    assert two.splitlines()[-2] == "  2 modes found by 16" + rest
 
 
 def test_text_without_an_error_says_so(four):

@@ -16,8 +16,6 @@ from paoswarm.core.random import Seed, generator
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise, systematic
 
-_FEW_MODES = 8  # whose climbs are printed one by one
-
 
 class BayesFactor(NamedTuple):
     """Two models compared by their evidence, at equal prior odds."""
@@ -276,8 +274,7 @@ class Posterior:
     def _modes_in_words(self) -> str:
         """What was found, by how many climbs, and what would not have been: no error can tell of that."""
         climbs, unseen = self.diagnostics["climbs"], self.diagnostics["unseen"]
-        counts = " + ".join(map(str, climbs)) if len(climbs) <= _FEW_MODES else str(sum(climbs))
-        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {counts} climbs"
+        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
         return (
             f"  {found if len(climbs) else 'no climb came to a mode'}; one with a basin of less than "
             f"{100 * unseen:.2g} % of the prior may be missing"
