@@ -42,7 +42,9 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=[*PROBLEMS, *PEAKS], default=[*IN_SAMPLE, *PEAKS])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=500)
+    parser.add_argument("--particles", type=int, help="first draws, of which more than usual lift the limit of 60,000")
     options = parser.parse_args()
+    maxfev = 60_000 if options.particles is None else None
     print(
         f"{'problem':<13}{'evaluations':>12}{'rms error':>11}{'stated':>9}{'ratio':>7}{'draws':>7}{'wrong':>9}"
         f"{'withheld':>12}{'ms each':>9}"
@@ -52,7 +54,14 @@ def main() -> None:
         rows = []
         for seed in range(options.first_seed, options.first_seed + options.seeds):
             start = time.process_time()
-            found = ps.sample(problem.log_likelihood, problem.prior, vectorized=True, maxfev=60_000, rng=seed)
+            found = ps.sample(
+                problem.log_likelihood,
+                problem.prior,
+                n_particles=options.particles,
+                vectorized=True,
+                maxfev=maxfev,
+                rng=seed,
+            )
             error, stated = found.log_evidence - problem.log_evidence, found.log_evidence_error
             spent = time.process_time() - start
             rows.append((found.n_evaluations, error, stated, error / stated, found.effective_size, spent))

@@ -129,7 +129,7 @@ def _generalised_pareto_shape(x: Floats) -> float:
     """
     n = len(x)
     m = 30 + int(math.sqrt(n))
-    quartile = x[int(n / 4 + 0.5) - 1]
+    quartile = max(x[int(n / 4 + 0.5) - 1], 1e-100 * x[-1])  # next to nothing, if few weights have all
     b = 1 / x[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * quartile)
     k = np.mean(np.log1p(-b[:, None] * x), axis=1)
     log_profile = n * (np.log(-b / k) - k - 1)

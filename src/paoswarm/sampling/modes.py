@@ -123,8 +123,7 @@ def _climb(target: Target, climbs: Climbs) -> Climbs:
     bend, axes = np.linalg.eigh(curvature)
     stiff = np.clip(np.abs(bend), 1e-2, 1e4)
     along = np.einsum("sij,si->sj", axes, gradient)
-    with np.errstate(over="ignore"):  # some return -1e300 where others return -inf
-        gain = 0.5 * (along**2 / stiff).sum(axis=1)
+    gain = 0.5 * (along**2 / stiff).sum(axis=1)
     steps = along[:, None] / (stiff[:, None] + _DAMPING[:, None] * np.median(stiff, axis=1)[:, None, None])
     trials = target.inside(climbs.z[:, None] + np.einsum("sij,sjk,smk->smi", climbs.factor, axes, steps))
     tried = target.height(trials.reshape(-1, d)).reshape(s, -1)
@@ -180,32 +179,33 @@ def _stop_followers(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle |
 
 
 def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None) -> list[Mode]:
-    """The modes that were climbed.
-
-    Climbs that were given up come after the settled ones, and count for no more: their scale may belong to an earlier,
-    lower place.
-    """
-    log_mass = climbs.value + _log_volume(climbs.factor)
-    top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
-    counted = np.minimum(log_mass, top).tolist()
-    order = np.argsort(~settled, kind="stable").tolist()
+    """The modes that were climbed."""
+    log_mass = (climbs.value + _log_volume(climbs.factor)).tolist()
     peak = (settled & climbs.on_top).tolist()
-    ended = climbs.done.astype(int).tolist()
-    made = [Mode(climbs.z[i], climbs.factor[i], counted[i], bool(settled[i]), peak[i], ended[i]) for i in order]
+    made = [
+        Mode(climbs.z[i], climbs.factor[i], log_mass[i], bool(settled[i]), peak[i], int(climbs.done[i]))
+        for i in range(len(log_mass))
+    ]
     return merge(made, circle)
 
 
 def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
-    """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs."""
-    top = max((mode.log_mass for mode in modes), default=-math.inf)
+    """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs.
+
+    Climbs that were given up come after the settled ones, and count for no more: their scale may belong to an earlier,
+    lower place.
+    """
+    settled = [mode for mode in modes if mode.is_settled]
+    top = max((mode.log_mass for mode in settled or modes), default=-math.inf)
     kept: list[Mode] = []
-    for mode in modes:
+    for mode in [*settled, *(mode for mode in modes if not mode.is_settled)]:
         home = next((i for i, other in enumerate(kept) if near(mode.z, [other], 2.0, circle)), None)
         if home is not None:
             kept[home] = kept[home]._replace(n_climbs=kept[home].n_climbs + mode.n_climbs)
         elif mode.log_mass > top - _NEGLIGIBLE:
-            kept.append(mode)
-    return sorted(kept, key=lambda mode: -mode.log_mass)
+            most = max((other.log_mass for other in kept if other.is_settled), default=math.inf)
+            kept.append(mode if mode.is_settled else mode._replace(log_mass=min(mode.log_mass, most)))
+    return sorted(kept, key=lambda mode: (-mode.log_mass, not mode.is_settled))
 
 
 def near(z: Floats, modes: list[Mode], reach: float, circle: Circle | None) -> bool:

@@ -65,7 +65,7 @@ class Pool:
             base = self.log_weight(middle)
             with np.errstate(invalid="ignore"):
                 ratio = np.where(np.isfinite(top), 2 * top - base, -np.inf)
-            left = math.exp(float(2 * log_sum_exp(top) - log_sum_exp(ratio) - log_sum_exp(base)))
+            left = math.exp(min(float(2 * log_sum_exp(top) - log_sum_exp(ratio) - log_sum_exp(base)), _BEYOND))
             low, high = (middle, high) if left < keep else (low, middle)
         return 0.5 * (low + high)
 

@@ -64,7 +64,8 @@ def sample(
     ----------
     log_likelihood : callable
         ``log_likelihood(x) -> float`` with the parameters ``x`` of shape ``(d,)``, in the prior's order; with
-        ``vectorized=True``, ``(m, d) -> (m,)``. NaN or an exception counts as likelihood zero, +inf is an error.
+        ``vectorized=True``, ``(m, d) -> (m,)``. NaN or an exception counts as likelihood zero, and
+        so does what is below -1e100; +inf is an error.
     prior : dict, list, frozen multivariate_normal, or tuple
         By parameter, with or without names, a frozen `scipy.stats` distribution or a pair ``(low, high)`` for a
         uniform one. Correlated priors: a frozen ``scipy.stats.multivariate_normal``, or ``(names, law)`` with one; or

@@ -69,7 +69,7 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         modes = merge(modes + found, target.circle)
         peaks = [mode for mode in modes if mode.is_peak and matters(mode, modes)]
         n_news = sum(matters(mode, modes) for mode in new)
-        on_a_ridge = 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
+        on_a_ridge = 2 * len(peaks) <= sum(mode.is_settled and matters(mode, modes) for mode in modes)
         if on_a_ridge and (len(new) < _RICH or turn + 1 >= _ROUNDS_ON_A_RIDGE):
             return modes, made >= 2 * _ENOUGH and (n_news <= 1 or (turn == 0 and len(new) < _RICH))
         if is_enough and n_news == 0:

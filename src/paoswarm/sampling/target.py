@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from paoswarm.core.walled import Floats
 from paoswarm.sampling.read_prior import read_prior
 
+_ZERO = -1e100  # log likelihoods below are meant as zero, and would overflow when squared
 NOISY = 0.1  # a difference of two log likelihoods at one point that makes the evidence worthless
 
 MORE = "raise n_effective, and maxfev if there is one"
@@ -116,7 +117,7 @@ class Target:
             raise ValueError(f"log_likelihood is +inf at {x[np.argmax(found)]}; a likelihood must be finite")
         failed = np.isnan(found)
         self.n_failed += int(failed.sum())
-        return np.where(failed, -np.inf, found)
+        return np.where(failed | (found < _ZERO), -np.inf, found)
 
     def measure_again(self, z: Floats, before: Floats) -> None:
         """Evaluate points a second time, and warn at once where the likelihood turns out to be noisy."""
