@@ -78,10 +78,12 @@ def test_a_climb_that_was_given_up_takes_nothing_from_a_peak():
     peak = Mode(np.zeros(2), narrow, 1.0, True, True)
     far = Mode(np.array([0.9, 0.9]), narrow, 2.0)
     merged = merge([given_up, far, peak, peak._replace(log_mass=1.5)], None)
-    assert [(mode.is_settled, mode.log_mass, mode.n_climbs) for mode in merged] == [(False, 1.5, 1)] * 2 + [
-        (True, 1.0, 2)
+    assert [(mode.log_mass, mode.is_settled, mode.n_climbs) for mode in merged] == [
+        (1.0, True, 2),
+        (1.0, False, 1),
+        (1.0, False, 1),
     ]
-    assert [mode.z[0] for mode in merged] == [0.1, 0.9, 0.0]
+    assert [mode.z[0] for mode in merged] == [0.0, 0.1, 0.9]
 
 
 def test_mode_search_keeps_to_its_budget():
