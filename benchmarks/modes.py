@@ -2,11 +2,11 @@
 
 Run with ``make bench-modes``. Every posterior has two to five modes of random place, width, shape and mass in a box of
 two to ten dimensions: ``normal`` ones, or ``bent`` ones, which are curved and some of which have Student's tails. The
-basin of a mode is where its component has the highest density, measured with a million points. ``n`` draws from the
-prior hit a basin of the share ``b`` with ``n b`` draws on average: the table counts modes that hold 3 % of the mass or
-more by this number, and which of them hold less than a fifth of their mass in the result. `sample` says of each result
-that a basin of less than ``3 / n`` may be missing; the last lines count the runs that have missed a larger one, and say
-how many of them have no message. The search was chosen with ``--first-seed`` 0 and 1000.
+basin of a mode is where its component has the highest density, measured with half a million points. ``n`` draws from
+the prior hit a basin of the share ``b`` with ``n b`` draws on average: the table counts modes that hold 3 % of the mass
+or more by this number, and which of them hold less than a fifth of their mass in the result. `sample` says of each
+result that a basin of less than ``3 / n`` may be missing; the last lines count the runs that have missed a larger one,
+and how many of them have no message. The search was chosen with ``--first-seed`` 0 and 1000.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def shares(posed: Posed, x: np.ndarray) -> np.ndarray:
 def run(family: str, seed: int, n_particles: int | None) -> Run:
     rng = np.random.default_rng([77, seed])
     posed = pose(family, rng)
-    basin = np.mean([shares(posed, rng.uniform(-HALF, HALF, (50_000, posed.dim))) for _ in range(20)], axis=0)
+    basin = np.mean([shares(posed, rng.uniform(-HALF, HALF, (50_000, posed.dim))) for _ in range(10)], axis=0)
     drawn = posed.draw(50_000, rng)
     mass = shares(posed, drawn[(np.abs(drawn) < HALF).all(axis=1)])
     found = ps.sample(
@@ -101,7 +101,7 @@ def run(family: str, seed: int, n_particles: int | None) -> Run:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--families", nargs="+", choices=["normal", "bent"], default=["normal", "bent"])
-    parser.add_argument("--posteriors", type=int, default=200, help="of each family")
+    parser.add_argument("--posteriors", type=int, default=100, help="of each family")
     parser.add_argument("--first-seed", type=int, default=5000)
     parser.add_argument("--particles", type=int, default=None, help="first draws, instead of those that sample chooses")
     options = parser.parse_args()

@@ -71,21 +71,6 @@ def test_every_climb_counts_for_the_mode_where_it_ends():
     assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in both) == [(False, 7), (True, 4)]
 
 
-def test_a_climb_that_was_given_up_takes_nothing_from_a_peak():
-    """Its scale may be that of a lower place: it neither swallows the peak nor stands before it."""
-    wide, narrow = 0.5 * np.eye(2), 0.01 * np.eye(2)
-    given_up = Mode(np.array([0.1, 0.0]), wide, 3.0)
-    peak = Mode(np.zeros(2), narrow, 1.0, True, True)
-    far = Mode(np.array([0.9, 0.9]), narrow, 2.0)
-    merged = merge([given_up, far, peak, peak._replace(log_mass=1.5)], None)
-    assert [(mode.log_mass, mode.is_settled, mode.n_climbs) for mode in merged] == [
-        (1.0, True, 2),
-        (1.0, False, 1),
-        (1.0, False, 1),
-    ]
-    assert [mode.z[0] for mode in merged] == [0.0, 0.1, 0.9]
-
-
 def test_mode_search_keeps_to_its_budget():
     target = Target(lambda x: -np.sum((x - 0.2) ** 4, axis=1) * 1e5, [(-1, 1)] * 3)
     _, n_ended = find_modes(target, np.random.default_rng(7).uniform(-1, 1, (9, 3)), 100)

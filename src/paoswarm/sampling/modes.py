@@ -179,33 +179,32 @@ def _stop_followers(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle |
 
 
 def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None) -> list[Mode]:
-    """The modes that were climbed."""
-    log_mass = (climbs.value + _log_volume(climbs.factor)).tolist()
-    peak = (settled & climbs.on_top).tolist()
-    made = [
-        Mode(climbs.z[i], climbs.factor[i], log_mass[i], bool(settled[i]), peak[i], int(climbs.done[i]))
-        for i in range(len(log_mass))
-    ]
-    return merge(made, circle)
-
-
-def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
-    """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs.
+    """The modes that were climbed.
 
     Climbs that were given up come after the settled ones, and count for no more: their scale may belong to an earlier,
     lower place.
     """
-    settled = [mode for mode in modes if mode.is_settled]
-    top = max((mode.log_mass for mode in settled or modes), default=-math.inf)
+    log_mass = climbs.value + _log_volume(climbs.factor)
+    top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
+    counted = np.minimum(log_mass, top).tolist()
+    order = np.argsort(~settled, kind="stable").tolist()
+    peak = (settled & climbs.on_top).tolist()
+    ended = climbs.done.astype(int).tolist()
+    made = [Mode(climbs.z[i], climbs.factor[i], counted[i], bool(settled[i]), peak[i], ended[i]) for i in order]
+    return merge(made, circle)
+
+
+def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
+    """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs."""
+    top = max((mode.log_mass for mode in modes), default=-math.inf)
     kept: list[Mode] = []
-    for mode in [*settled, *(mode for mode in modes if not mode.is_settled)]:
+    for mode in modes:
         home = next((i for i, other in enumerate(kept) if near(mode.z, [other], 2.0, circle)), None)
         if home is not None:
             kept[home] = kept[home]._replace(n_climbs=kept[home].n_climbs + mode.n_climbs)
         elif mode.log_mass > top - _NEGLIGIBLE:
-            most = max((other.log_mass for other in kept if other.is_settled), default=math.inf)
-            kept.append(mode if mode.is_settled else mode._replace(log_mass=min(mode.log_mass, most)))
-    return sorted(kept, key=lambda mode: (-mode.log_mass, not mode.is_settled))
+            kept.append(mode)
+    return sorted(kept, key=lambda mode: -mode.log_mass)
 
 
 def near(z: Floats, modes: list[Mode], reach: float, circle: Circle | None) -> bool:

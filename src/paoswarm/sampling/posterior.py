@@ -59,8 +59,8 @@ class Posterior:
         where they are less even than was predicted), ``modes`` that were climbed (to a fraction of a standard
         deviation), how many ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of this share
         of the prior is missed by the first draws in one run of twenty, ``search_settled``: whether the search for modes
-        ended because it found no more, and ``noise``: the largest difference of two values of the likelihood at one
-        point.
+        made as many climbs as what it found asks for, and ``noise``: the largest difference of two values of the
+        likelihood at one point.
     message : str
         What is wrong, or may be, and what to do; empty if nothing is known to be.
     log_likelihood, log_prior : array (n,), optional

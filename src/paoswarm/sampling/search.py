@@ -30,7 +30,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
     :math:`(1 - 1/(k+1))^n < e^{-n/(k+1)}`. A smaller one shows in draws that are higher than the known peaks explain,
     or that a valley separates from them: it is climbed from a few of them, as long as that brings something new. What
     is ``known`` to lie near modes is climbed from too, but tells nothing of what else there is. On a ridge every climb
-    may end in another place: there a few rounds have to do.
+    may end in another place: there a few rounds have to do. Where the budget pays for enough climbs, but not for
+    another look at the draws, that has to do, too.
     """
     begun = target.n_evaluations
     modes = _climb_from_known(target, known, min(n_max // 2, _CLIMBING))
@@ -38,7 +39,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
     begun = target.n_evaluations
     waiting = choose_starts(z, value, _CANDIDATES).tolist()
     as_they_come = np.flatnonzero(np.isfinite(value)).tolist()
-    peaks: list[Mode] = []  # that matter
+    tops: list[Mode] = []  # where climbs have arrived
+    peaks: list[Mode] = []  # round ones that matter
     on_a_ridge = False
     made, climbed = 0, set[int]()
     for turn in range(_ROUNDS):
@@ -49,8 +51,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         if turn and left < 0:
             return modes, is_enough
         strangers: list[int] = []
-        if turn and not on_a_ridge and left >= screening_cost(2 * _LOOKED_AT):
-            strangers = _strangers(target, z, value, modes, climbed, as_they_come[:_LOOKED_AT])
+        if tops and not on_a_ridge and left >= screening_cost(2 * _LOOKED_AT):
+            strangers = _strangers(target, z, value, tops, climbed, as_they_come[:_LOOKED_AT])
             as_they_come = as_they_come[_LOOKED_AT:]
         if is_enough and not strangers:
             return modes, True
@@ -67,9 +69,12 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         made += n_ended
         new = [mode for mode in found if not near(mode.z, modes, 2.0, target.circle)]
         modes = merge(modes + found, target.circle)
+        tops = merge(tops + [mode for mode in found if mode.is_settled], target.circle)
         peaks = [mode for mode in modes if mode.is_peak and matters(mode, modes)]
         n_news = sum(matters(mode, modes) for mode in new)
-        on_a_ridge = 2 * len(peaks) <= sum(mode.is_settled and matters(mode, modes) for mode in modes)
+        on_a_ridge = 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
+        if turn == 0 and len(new) < _RICH and any(mode.is_peak for mode in tops):
+            on_a_ridge = False  # a few climbs were given up, but others have arrived
         if on_a_ridge and (len(new) < _RICH or turn + 1 >= _ROUNDS_ON_A_RIDGE):
             return modes, made >= 2 * _ENOUGH and (n_news <= 1 or (turn == 0 and len(new) < _RICH))
         if is_enough and n_news == 0:
@@ -78,15 +83,12 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
 
 
 def _strangers(
-    target: Target, z: Floats, value: Floats, modes: list[Mode], climbed: set[int], anywhere: list[int]
+    target: Target, z: Floats, value: Floats, tops: list[Mode], climbed: set[int], anywhere: list[int]
 ) -> list[int]:
     """Draws that are likely to lead to other modes than those that are known, the strangest first."""
-    settled = [mode for mode in modes if mode.is_settled]
-    if not settled:
-        return []
-    some, is_strange = unexplained(z, value, settled, _LOOKED_AT, target.circle)
+    some, is_strange = unexplained(z, value, tops, _LOOKED_AT, target.circle)
     both = np.concatenate([some, np.array(anywhere, dtype=np.intp)])
-    is_apart = beyond_valleys(target, z[both], value[both], settled)
+    is_apart = beyond_valleys(target, z[both], value[both], tops)
     is_apart[: len(some)] |= is_strange
     return [i for i in dict.fromkeys(both[is_apart].tolist()) if i not in climbed]
 
