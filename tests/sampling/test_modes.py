@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 
 import paoswarm as ps
@@ -69,6 +70,15 @@ def test_every_climb_counts_for_the_mode_where_it_ends():
     assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in found) == [(False, 5), (True, 2)]
     both = merge(found + find_modes(target, starts[3:], 3000)[0], None)
     assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in both) == [(False, 7), (True, 4)]
+
+
+def test_a_climb_that_was_given_up_does_not_swallow_a_peak():
+    """The peak stays in the list; another given-up climb, or one more to the peak, is no new mode."""
+    given_up = Mode(np.zeros(2), 0.3 * np.eye(2), 0.0)
+    peak = Mode(np.full(2, 0.1), 0.01 * np.eye(2), -1.0, True, True)
+    modes = merge([given_up, peak, given_up, peak], None)
+    assert [(mode.is_peak, mode.n_climbs) for mode in modes] == [(False, 2), (True, 2)]
+    assert len(merge([peak._replace(factor=given_up.factor), given_up], None)) == 1
 
 
 def test_mode_search_keeps_to_its_budget():
@@ -153,11 +163,27 @@ def test_a_wide_basin_is_found_though_no_first_climb_starts_in_it():
     assert sorted(OVERSHADOWED.highest(np.array([mode.z for mode in modes]))) == np.flatnonzero(in_basins).tolist()
 
 
+@pytest.mark.parametrize("seed", [3, 9])
+def test_climbs_that_are_given_up_beside_a_peak_are_no_ridge(seed):
+    """Student's tails hold up two climbs to the wide mode, and no first climb starts in the basin of the other.
+
+    That one holds 90 % of the mass, and is found when the draws are looked at again.
+    """
+    narrow = stats.multivariate_t([0, -2, -3, -4, -1, -1], 0.03**2 * np.eye(6), df=3)
+    wide = stats.multivariate_t([0, 0, -2.4, 3.3, 3.7, 3.9], np.diag([0.25, 0.3, 0.33, 0.5, 0.8, 1.0]) ** 2, df=3)
+    target = Target(
+        lambda x: np.logaddexp(math.log(0.9) + narrow.logpdf(x), math.log(0.1) + wide.logpdf(x)), [stats.norm(0, 3)] * 6
+    )
+    frozen = adapt(target, np.random.default_rng(seed), n_effective=300, n_prior=6000)
+    at = np.array([target.parameters(mode.z[None])[0] for mode in frozen.modes if mode.is_peak])
+    np.testing.assert_allclose(at[np.argsort(at[:, 5])], np.stack([narrow.loc, wide.loc]), atol=0.2)
+
+
 def test_more_first_draws_than_are_kept_weigh_what_those_do_that_are():
     """The pool's weights sum to the integral of the prior, one; a standard error is 0.01."""
     target = Target(lambda x: -50 * (x**2).sum(axis=1), [(-1, 1)] * 2)
     frozen = adapt(target, np.random.default_rng(4), n_effective=100, n_prior=40_000)
-    assert frozen.diagnostics["unseen"] == 3 / 40_000
+    assert frozen.diagnostics["unseen"] == 10 / 40_000
     assert len(frozen.pool.z) < 20_000
     assert np.exp(logsumexp(frozen.pool.log_weight(0.0))) == pytest.approx(1, abs=0.04)
 
@@ -177,7 +203,7 @@ def test_a_basin_that_draws_have_hit_is_not_missed():
         )
         posterior = ps.sample(posed, [(-1, 1)] * d, vectorized=True, n_effective=500, rng=seed)
         basin = np.bincount(posed.highest(rng.uniform(-1, 1, (200_000, d))), minlength=k) / 200_000
-        expected = basin * 3 / posterior.diagnostics["unseen"]
+        expected = basin * 10 / posterior.diagnostics["unseen"]
         found = np.bincount(posed.highest(posterior.draws), posterior.weights, minlength=k) > 0.2 * posed.weight
         matters = posed.weight > 0.05
         assert found[matters & (expected > 10)].all(), seed
@@ -194,7 +220,7 @@ def test_more_first_draws_find_narrower_modes():
     box = [(-1, 1)] * 8
     posterior = ps.sample(posed, box, vectorized=True, rng=6)
     assert posterior.log_evidence < -8 * math.log(2) - 0.3
-    assert posterior.diagnostics["unseen"] == 3 / 8000
+    assert posterior.diagnostics["unseen"] == 10 / 8000
     for seed in range(3):
         posterior = ps.sample(posed, box, n_particles=500_000, vectorized=True, rng=seed)
         inside = 1 - 0.4 * 8 * 3.2e-5  # of the widest mode, four standard deviations from the wall

@@ -21,6 +21,7 @@ from paoswarm.sampling.search import matters, search
 from paoswarm.sampling.target import Target
 
 _AGAIN = 3  # points that are evaluated twice, to see whether the likelihood is noisy
+_SEEN = 10  # of the first draws, to be expected in a basin, that do not let it be missed
 _KEPT = 10_000  # draws from the prior; more of them only show where to climb from
 _STAGES = 60  # at most
 _WINDOW, _PROGRESS = 8, 1.2  # so many stages have to bring so much, or more of them are not worth their cost
@@ -104,7 +105,7 @@ def adapt(
     modes, settled = search(target, z, height, known, allowed // 4)
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
-    diagnostics = {"stages": [], "unseen": min(1.0, 3 / n_prior), "search_settled": settled}
+    diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior), "search_settled": settled}
     plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
 

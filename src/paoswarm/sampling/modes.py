@@ -195,11 +195,15 @@ def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None)
 
 
 def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
-    """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs."""
+    """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs.
+
+    Where a climb was given up is no home for one that has arrived.
+    """
     top = max((mode.log_mass for mode in modes), default=-math.inf)
     kept: list[Mode] = []
     for mode in modes:
-        home = next((i for i, other in enumerate(kept) if near(mode.z, [other], 2.0, circle)), None)
+        homes = (i for i, other in enumerate(kept) if other.is_settled or not mode.is_settled)
+        home = next((i for i in homes if near(mode.z, [kept[i]], 2.0, circle)), None)
         if home is not None:
             kept[home] = kept[home]._replace(n_climbs=kept[home].n_climbs + mode.n_climbs)
         elif mode.log_mass > top - _NEGLIGIBLE:

@@ -57,10 +57,10 @@ class Posterior:
         ``pareto_k`` of the weights (above 0.7 nothing can be trusted), ``effective_size``, ``halves`` (log evidence
         from each half of the draws), ``widened`` (by which the error is larger than the weights alone would have it,
         where they are less even than was predicted), ``modes`` that were climbed (to a fraction of a standard
-        deviation), how many ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of this share
-        of the prior is missed by the first draws in one run of twenty, ``search_settled``: whether the search for modes
-        made as many climbs as what it found asks for, and ``noise``: the largest difference of two values of the
-        likelihood at one point.
+        deviation), how many ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of less
+        than this share of the prior, which ten of the first draws hit on average, may be missing, ``search_settled``:
+        whether the search for modes made as many climbs as what it found asks for, and ``noise``: the largest
+        difference of two values of the likelihood at one point.
     message : str
         What is wrong, or may be, and what to do; empty if nothing is known to be.
     log_likelihood, log_prior : array (n,), optional

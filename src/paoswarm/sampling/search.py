@@ -39,7 +39,7 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
     begun = target.n_evaluations
     waiting = choose_starts(z, value, _CANDIDATES).tolist()
     as_they_come = np.flatnonzero(np.isfinite(value)).tolist()
-    tops: list[Mode] = []  # where climbs have arrived
+    tops = [mode for mode in modes if mode.is_settled]  # where climbs have arrived
     peaks: list[Mode] = []  # round ones that matter
     on_a_ridge = False
     made, climbed = 0, set[int]()
@@ -51,7 +51,7 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         if turn and left < 0:
             return modes, is_enough
         strangers: list[int] = []
-        if tops and not on_a_ridge and left >= screening_cost(2 * _LOOKED_AT):
+        if turn and tops and not on_a_ridge and left >= screening_cost(2 * _LOOKED_AT):
             strangers = _strangers(target, z, value, tops, climbed, as_they_come[:_LOOKED_AT])
             as_they_come = as_they_come[_LOOKED_AT:]
         if is_enough and not strangers:
@@ -73,7 +73,7 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         peaks = [mode for mode in modes if mode.is_peak and matters(mode, modes)]
         n_news = sum(matters(mode, modes) for mode in new)
         on_a_ridge = 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
-        if turn == 0 and len(new) < _RICH and any(mode.is_peak for mode in tops):
+        if turn == 0 and len(new) < _RICH and any(mode.is_peak for mode in found):
             on_a_ridge = False  # a few climbs were given up, but others have arrived
         if on_a_ridge and (len(new) < _RICH or turn + 1 >= _ROUNDS_ON_A_RIDGE):
             return modes, made >= 2 * _ENOUGH and (n_news <= 1 or (turn == 0 and len(new) < _RICH))
