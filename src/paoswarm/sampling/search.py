@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -85,12 +86,15 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
 def _strangers(
     target: Target, z: Floats, value: Floats, tops: list[Mode], climbed: set[int], anywhere: list[int]
 ) -> list[int]:
-    """Draws that are likely to lead to other modes than those that are known, the strangest first."""
+    """Draws that are likely to lead to other modes than those that are known: in turns strange ones and separated ones.
+
+    Where a mode explains its own slope badly, because most draws are of another kind, many there are strange.
+    """
     some, is_strange = unexplained(z, value, tops, _LOOKED_AT, target.circle)
     both = np.concatenate([some, np.array(anywhere, dtype=np.intp)])
     is_apart = beyond_valleys(target, z[both], value[both], tops)
-    is_apart[: len(some)] |= is_strange
-    return [i for i in dict.fromkeys(both[is_apart].tolist()) if i not in climbed]
+    in_turns = zip_longest(some[is_strange].tolist(), both[is_apart].tolist())
+    return [i for i in dict.fromkeys(chain.from_iterable(in_turns)) if i is not None and i not in climbed]
 
 
 def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
