@@ -73,12 +73,15 @@ def test_every_climb_counts_for_the_mode_where_it_ends():
 
 
 def test_a_climb_that_was_given_up_does_not_swallow_a_peak():
-    """The peak stays in the list; another given-up climb, or one more to the peak, is no new mode."""
+    """Nor has it more mass. Another given-up climb, or one more to the peak, is no new mode."""
     given_up = Mode(np.zeros(2), 0.3 * np.eye(2), 0.0)
     peak = Mode(np.full(2, 0.1), 0.01 * np.eye(2), -1.0, True, True)
     modes = merge([given_up, peak, given_up, peak], None)
-    assert [(mode.is_peak, mode.n_climbs) for mode in modes] == [(False, 2), (True, 2)]
-    assert len(merge([peak._replace(factor=given_up.factor), given_up], None)) == 1
+    assert [(mode.is_peak, mode.n_climbs, mode.log_mass) for mode in modes] == [(False, 2, -1.0), (True, 2, -1.0)]
+    wide = peak._replace(factor=given_up.factor, log_mass=30.0)
+    assert len(merge([wide, given_up], None)) == 1
+    assert len(merge([wide, wide._replace(z=given_up.z)], None)) == 1
+    assert len(merge([wide, peak._replace(z=given_up.z, log_mass=20.0)], None)) == 2  # a narrow peak on a wide one
 
 
 def test_mode_search_keeps_to_its_budget():
@@ -177,6 +180,26 @@ def test_climbs_that_are_given_up_beside_a_peak_are_no_ridge(seed):
     frozen = adapt(target, np.random.default_rng(seed), n_effective=300, n_prior=6000)
     at = np.array([target.parameters(mode.z[None])[0] for mode in frozen.modes if mode.is_peak])
     np.testing.assert_allclose(at[np.argsort(at[:, 5])], np.stack([narrow.loc, wide.loc]), atol=0.2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_narrow_mode_whose_tails_fill_the_box_is_found(seed):
+    """Nearly all draws are of its tails, but the highest are not, nor those that stand out of what is explained."""
+    at = np.array(
+        [[-0.16, 0.23, -0.53, 0.06, -0.26], [-0.22, 0.15, -0.16, -0.15, -0.12], [0.1, -0.52, -0.62, -0.1, 0.66]]
+    )
+    laws = [stats.multivariate_normal(mean, 0.0055 * np.eye(5)) for mean in at[:2]]
+    laws.append(stats.multivariate_t(at[2], 0.0147**2 * np.eye(5), df=10))
+    weight = [0.66, 0.21, 0.13]
+    target = Target(
+        lambda x: logsumexp([math.log(w) + law.logpdf(x) for w, law in zip(weight, laws, strict=True)], axis=0),
+        [(-1, 1)] * 5,
+    )
+    z = target.prior.draw(5000, np.random.default_rng(seed))
+    modes, is_settled = search(target, z, target.height(z), np.empty((0, 5)), 15_000)
+    assert is_settled
+    tops = target.parameters(np.array([mode.z for mode in modes]))
+    np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at[[1, 0, 2]], atol=0.03)
 
 
 def test_more_first_draws_than_are_kept_weigh_what_those_do_that_are():

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise
 from paoswarm.sampling.mixture import Blend, Density
-from paoswarm.sampling.modes import Mode, find_modes, merge, near
+from paoswarm.sampling.modes import Mode, find_modes, is_new, merge, near
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.search import matters, search
@@ -194,7 +194,7 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
     found, _ = find_modes(target, starts, min(4000, target.n_left // 8))
     modes = merge(plan.modes + found, target.circle)
-    if any(matters(mode, modes) and not near(mode.z, plan.modes, 2.0, target.circle) for mode in found):
+    if any(matters(mode, modes) and is_new(mode, plan.modes, target.circle) for mode in found):
         plan.diagnostics["search_settled"] = False  # one that matters had been missed
     ladder = make_ladder(modes, target)
     _draw(target, plan.pool, ladder, min(200 + 40 * target.dim, target.n_left // 10), rng)

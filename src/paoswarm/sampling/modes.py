@@ -179,36 +179,42 @@ def _stop_followers(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle |
 
 
 def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None) -> list[Mode]:
-    """The modes that were climbed.
-
-    Climbs that were given up come after the settled ones, and count for no more: their scale may belong to an earlier,
-    lower place.
-    """
-    log_mass = climbs.value + _log_volume(climbs.factor)
-    top = log_mass[settled if settled.any() else slice(None)].max(initial=-math.inf)
-    counted = np.minimum(log_mass, top).tolist()
+    """The modes that were climbed; climbs that were given up come after the settled ones."""
+    log_mass = (climbs.value + _log_volume(climbs.factor)).tolist()
     order = np.argsort(~settled, kind="stable").tolist()
     peak = (settled & climbs.on_top).tolist()
     ended = climbs.done.astype(int).tolist()
-    made = [Mode(climbs.z[i], climbs.factor[i], counted[i], bool(settled[i]), peak[i], ended[i]) for i in order]
+    made = [Mode(climbs.z[i], climbs.factor[i], log_mass[i], bool(settled[i]), peak[i], ended[i]) for i in order]
     return merge(made, circle)
 
 
 def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
     """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs.
 
-    Where a climb was given up is no home for one that has arrived.
+    Where a climb was given up counts for no more than the heaviest where one has arrived: its scale may belong to an
+    earlier, lower place.
     """
+    most = max((mode.log_mass for mode in modes if mode.is_settled), default=math.inf)
+    modes = [mode._replace(log_mass=min(mode.log_mass, most)) for mode in modes]
     top = max((mode.log_mass for mode in modes), default=-math.inf)
     kept: list[Mode] = []
     for mode in modes:
-        homes = (i for i, other in enumerate(kept) if other.is_settled or not mode.is_settled)
-        home = next((i for i in homes if near(mode.z, [kept[i]], 2.0, circle)), None)
+        home = next((i for i, other in enumerate(kept) if not is_new(mode, [other], circle)), None)
         if home is not None:
             kept[home] = kept[home]._replace(n_climbs=kept[home].n_climbs + mode.n_climbs)
         elif mode.log_mass > top - _NEGLIGIBLE:
             kept.append(mode)
     return sorted(kept, key=lambda mode: -mode.log_mass)
+
+
+def is_new(mode: Mode, modes: list[Mode], circle: Circle | None) -> bool:
+    """Whether it belongs to none of the others.
+
+    One that has arrived does not belong to a place where a climb was given up, nor a narrow peak to a wide one.
+    """
+    homes = [other for other in modes if other.is_settled or not mode.is_settled]
+    homes = [other for other in homes if not (mode.is_peak and other.is_peak) or near(other.z, [mode], 2.0, circle)]
+    return not near(mode.z, homes, 2.0, circle)
 
 
 def near(z: Floats, modes: list[Mode], reach: float, circle: Circle | None) -> bool:

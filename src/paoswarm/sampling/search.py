@@ -8,12 +8,13 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from paoswarm.core.walled import Floats
-from paoswarm.sampling.modes import Mode, climb_cost, find_modes, merge, near
+from paoswarm.sampling.modes import Mode, climb_cost, find_modes, is_new, merge, near
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_cost, unexplained
 from paoswarm.sampling.target import Target
 
 _STARTS = 16  # of climbs, in a round
-_STRANGERS = 6  # of these starts at most that stand out of what is known: many may lead to the same mode
+_DOUBTS = 6  # of these starts at most that stand out of what is known: many may lead to the same mode
+_AT_RANDOM = 3  # climbs at least that start anywhere, before the search ends
 _ROUNDS = 20  # at most
 _CANDIDATES = 12 * _STARTS  # draws, the highest and those that exceed the trend
 _RICH = 4  # new places in a round, along a ridge, that promise more in another
@@ -31,8 +32,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
     :math:`(1 - 1/(k+1))^n < e^{-n/(k+1)}`. A smaller one shows in draws that are higher than the known peaks explain,
     or that a valley separates from them: it is climbed from a few of them, as long as that brings something new. What
     is ``known`` to lie near modes is climbed from too, but tells nothing of what else there is. On a ridge every climb
-    may end in another place: there a few rounds have to do. Where the budget pays for enough climbs, but not for
-    another look at the draws, that has to do, too.
+    may end in another place: there a few rounds have to do, before the draws are compared with its peaks, if it has
+    any. Where the budget pays for enough climbs, but not for another look at the draws, that has to do, too.
     """
     begun = target.n_evaluations
     modes = _climb_from_known(target, known, min(n_max // 2, _CLIMBING))
@@ -42,7 +43,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
     as_they_come = np.flatnonzero(np.isfinite(value)).tolist()
     tops = [mode for mode in modes if mode.is_settled]  # where climbs have arrived
     peaks: list[Mode] = []  # round ones that matter
-    on_a_ridge = False
+    on_a_ridge = was_on_a_ridge = False
+    is_settled = True
     made, climbed = 0, set[int]()
     for turn in range(_ROUNDS):
         end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
@@ -50,14 +52,13 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         missing = _STARTS if turn == 0 or on_a_ridge else math.ceil(_ENOUGH * (len(peaks) + 1)) - made
         is_enough = missing <= 0
         if turn and left < 0:
-            return modes, is_enough
-        strangers: list[int] = []
-        if turn and tops and not on_a_ridge and left >= screening_cost(2 * _LOOKED_AT):
-            strangers = _strangers(target, z, value, tops, climbed, as_they_come[:_LOOKED_AT])
+            return modes, is_enough and is_settled
+        climbing: list[int] = []
+        if turn and not on_a_ridge and left >= screening_cost(2 * _LOOKED_AT):
+            climbing = _doubtful(target, z, value, tops, climbed, as_they_come[:_LOOKED_AT])
             as_they_come = as_they_come[_LOOKED_AT:]
-        if is_enough and not strangers:
-            return modes, True
-        climbing = strangers[:_STRANGERS]
+        if is_enough and not climbing:
+            return modes, is_settled
         climbing += [i for i in waiting if i not in climbing][: max(0, min(missing, _STARTS) - len(climbing))]
         if not climbing:
             return modes, False
@@ -68,33 +69,38 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
             most = min(most, 2 * len(climbing) * climb_cost(target.dim))
         found, n_ended = find_modes(target, z[climbing], most)
         made += n_ended
-        new = [mode for mode in found if not near(mode.z, modes, 2.0, target.circle)]
+        new = [mode for mode in found if is_new(mode, modes, target.circle)]
         modes = merge(modes + found, target.circle)
         tops = merge(tops + [mode for mode in found if mode.is_settled], target.circle)
         peaks = [mode for mode in modes if mode.is_peak and matters(mode, modes)]
         n_news = sum(matters(mode, modes) for mode in new)
-        on_a_ridge = 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
-        if turn == 0 and len(new) < _RICH and any(mode.is_peak for mode in found):
-            on_a_ridge = False  # a few climbs were given up, but others have arrived
+        if was_on_a_ridge:
+            n_news = sum(mode.is_peak for mode in new)
+        on_a_ridge = not was_on_a_ridge and 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
         if on_a_ridge and (len(new) < _RICH or turn + 1 >= _ROUNDS_ON_A_RIDGE):
-            return modes, made >= 2 * _ENOUGH and (n_news <= 1 or (turn == 0 and len(new) < _RICH))
-        if is_enough and n_news == 0:
-            return modes, True
+            is_settled = made >= 2 * _ENOUGH and (n_news <= 1 or (turn == 0 and len(new) < _RICH))
+            on_a_ridge, was_on_a_ridge = False, True  # other modes show in the draws, as ever
+        elif is_enough and n_news == 0:
+            return modes, is_settled
     return modes, False
 
 
-def _strangers(
+def _doubtful(
     target: Target, z: Floats, value: Floats, tops: list[Mode], climbed: set[int], anywhere: list[int]
 ) -> list[int]:
-    """Draws that are likely to lead to other modes than those that are known: in turns strange ones and separated ones.
+    """A few draws that may lead to other modes than those that are known: in turns strange, separated, and any ones.
 
     Where a mode explains its own slope badly, because most draws are of another kind, many there are strange.
     """
-    some, is_strange = unexplained(z, value, tops, _LOOKED_AT, target.circle)
-    both = np.concatenate([some, np.array(anywhere, dtype=np.intp)])
-    is_apart = beyond_valleys(target, z[both], value[both], tops)
-    in_turns = zip_longest(some[is_strange].tolist(), both[is_apart].tolist())
-    return [i for i in dict.fromkeys(chain.from_iterable(in_turns)) if i is not None and i not in climbed]
+    strange, apart = [], []
+    if any(mode.is_peak for mode in tops):
+        some, is_strange = unexplained(z, value, tops, _LOOKED_AT, target.circle)
+        both = np.concatenate([some, np.array(anywhere, dtype=np.intp)])
+        is_apart = beyond_valleys(target, z[both], value[both], tops)
+        strange, apart = some[is_strange].tolist(), both[is_apart].tolist()
+    in_turns = chain.from_iterable(zip_longest(strange, apart, anywhere))
+    chosen = [i for i in dict.fromkeys(in_turns) if i is not None and i not in climbed]
+    return chosen[: _DOUBTS if strange or apart else _AT_RANDOM]
 
 
 def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
