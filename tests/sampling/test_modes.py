@@ -202,6 +202,29 @@ def test_a_narrow_mode_whose_tails_fill_the_box_is_found(seed):
     np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at[[1, 0, 2]], atol=0.03)
 
 
+def test_a_wide_basin_is_found_though_no_draw_of_it_stands_out():
+    """Of two long modes that cross the box at an angle the first climbs see one; the other has most of the draws."""
+    at = np.array([[-0.4, -0.4, -0.6, -0.1, 0.2, -0.7], [0.2, -0.5, 0.1, -0.4, -0.1, -0.7]])
+    rng = np.random.default_rng([9, 214])
+    rng.uniform(size=13)
+    axes = np.linalg.qr(rng.standard_normal((2, 6, 6)))[0]
+    scale = np.linalg.inv(axes * 0.15 * 10 ** rng.uniform(-0.5, 0.5, (2, 1, 6)))
+
+    def log_parts(x):
+        away = np.einsum("kij,nkj->nki", scale, x[:, None] - at)
+        return np.linalg.slogdet(scale)[1] - 0.5 * (away**2).sum(axis=2)
+
+    target = Target(lambda x: logsumexp(log_parts(x), axis=1), [(-1, 1)] * 6)
+    z = target.prior.draw(6000, np.random.default_rng(1))
+    value = target.height(z)
+    owner = log_parts(target.parameters(z)).argmax(axis=1)
+    assert (owner == 1).mean() > 0.7
+    assert not (owner[choose_starts(z, value, 192)[:16]] == 1).any()
+    modes, _ = search(target, z, value, np.empty((0, 6)), 15_000)
+    tops = target.parameters(np.array([mode.z for mode in modes]))
+    np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at, atol=0.05)
+
+
 def test_more_first_draws_than_are_kept_weigh_what_those_do_that_are():
     """The pool's weights sum to the integral of the prior, one; a standard error is 0.01."""
     target = Target(lambda x: -50 * (x**2).sum(axis=1), [(-1, 1)] * 2)
