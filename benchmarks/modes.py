@@ -1,12 +1,13 @@
 """How small a basin may be for `sample` to find its mode, on random posteriors with several.
 
 Run with ``make bench-modes``. Every posterior has two to five modes of random place, width, shape and mass in a box of
-two to ten dimensions: ``normal`` ones, or ``bent`` ones, which are curved and some of which have Student's tails. The
-basin of a mode is where its component has the highest density, measured with half a million points. ``n`` draws from
-the prior hit a basin of the share ``b`` with ``n b`` draws on average: the table counts modes that hold 3 % of the mass
-or more by this number, and which of them hold less than a fifth of their mass in the result. `sample` says of each
-result that a basin of less than ``10 / n`` may be missing; the last lines count the runs that have missed a larger one,
-and how many of them have no message. The search was chosen with ``--first-seed`` 0, 1000 and 5000.
+two to ten dimensions: ``normal`` ones; ``bent`` ones, which are curved and some of which have Student's tails; or wide
+normal ones and a narrow one with tails that fill much of the box (``tails``). The basin of a mode is where its
+component has the highest density, measured with half a million points. ``n`` draws from the prior hit a basin of the
+share ``b`` with ``n b`` draws on average: the table counts modes that hold 3 % of the mass or more by this number, and
+which of them hold less than a fifth of their mass in the result. `sample` says of each result that a basin of less than
+``10 / n`` may be missing; the last lines count the runs that have missed a larger one, and how many of them have no
+message. The search was chosen with ``--first-seed`` 0, 1000 and 5000.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import paoswarm as ps
 
 HALF = 10.0  # width of the box
 EDGES = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, np.inf)
+FAMILIES = ["normal", "bent", "tails"]
 NORMAL = 1e6  # degrees of freedom
 
 
@@ -42,6 +44,11 @@ def pose(family: str, rng: np.random.Generator) -> Posed:
     size = 10 ** rng.uniform(-1.3, 0.3, k)[:, None] * 10 ** (rng.uniform(-0.5, 0.5, (k, d)) * rng.integers(2))
     axes = np.linalg.qr(rng.standard_normal((k, d, d)))[0]
     freedom = rng.choice([4.0, 10.0, NORMAL], k) if family == "bent" else np.full(k, NORMAL)
+    if family == "tails":
+        freedom[-1] = rng.choice([3.0, 5.0, 10.0])
+        size = np.concatenate(
+            [10 ** rng.uniform(-0.5, 0.3, (k - 1, d)), np.full((1, d), 10 ** rng.uniform(-1.3, -0.3))]
+        )
     bend = rng.uniform(-0.06, 0.06, (k, d)) if family == "bent" else np.zeros((k, d))
     bend[:, 0] = 0.0  # every other coordinate is bent along the first, which keeps volumes
     factor = axes * size[:, None, :]
@@ -100,7 +107,7 @@ def run(family: str, seed: int, n_particles: int | None) -> Run:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--families", nargs="+", choices=["normal", "bent"], default=["normal", "bent"])
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES)
     parser.add_argument("--posteriors", type=int, default=100, help="of each family")
     parser.add_argument("--first-seed", type=int, default=20000)
     parser.add_argument("--particles", type=int, default=None, help="first draws, instead of those that sample chooses")
