@@ -177,8 +177,9 @@ def test_climbs_that_are_given_up_beside_a_peak_are_no_ridge(seed):
     target = Target(
         lambda x: np.logaddexp(math.log(0.9) + narrow.logpdf(x), math.log(0.1) + wide.logpdf(x)), [stats.norm(0, 3)] * 6
     )
-    frozen = adapt(target, np.random.default_rng(seed), n_effective=300, n_prior=6000)
-    at = np.array([target.parameters(mode.z[None])[0] for mode in frozen.modes if mode.is_peak])
+    z = target.prior.draw(6000, np.random.default_rng(seed))
+    modes, _ = search(target, z, target.height(z), np.empty((0, 6)), 15_000)
+    at = target.parameters(np.array([mode.z for mode in modes if mode.is_peak]))
     np.testing.assert_allclose(at[np.argsort(at[:, 5])], np.stack([narrow.loc, wide.loc]), atol=0.2)
 
 

@@ -116,7 +116,7 @@ def sample(
     >>> from scipy import stats
     >>> data = np.array([1.2, 0.8, 1.9, 1.4])
     >>> def log_likelihood(x):
-    ...     return stats.norm(x[0], 0.5).logpdf(data).sum()
+    ...     return stats.norm.logpdf(data, x[0], 0.5).sum()
     >>> posterior = ps.sample(log_likelihood, {"level": stats.norm(0, 10)}, n_effective=500, rng=1)
     >>> bool(abs(posterior.mean()[0] - 1.324) < 0.05)
     True
