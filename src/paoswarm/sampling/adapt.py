@@ -21,7 +21,7 @@ from paoswarm.sampling.search import matters, search
 from paoswarm.sampling.target import Target
 
 _AGAIN = 3  # points that are evaluated twice, to see whether the likelihood is noisy
-_SEEN = 10  # of the first draws, to be expected in a basin, that do not let it be missed
+_SEEN = 10  # first draws to be expected in a basin, from which on it is hardly ever missed
 _KEPT = 10_000  # draws from the prior; more of them only show where to climb from
 _STAGES = 60  # at most
 _WINDOW, _PROGRESS = 8, 1.2  # so many stages have to bring so much, or more of them are not worth their cost

@@ -30,10 +30,11 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
 
     With :math:`k` peaks known, one more of their size is missed by :math:`n` climbs with the probability
     :math:`(1 - 1/(k+1))^n < e^{-n/(k+1)}`. A smaller one shows in draws that are higher than the known peaks explain,
-    or that a valley separates from them: it is climbed from a few of them, as long as that brings something new. What
-    is ``known`` to lie near modes is climbed from too, but tells nothing of what else there is. On a ridge every climb
-    may end in another place: there a few rounds have to do, before the draws are compared with its peaks, if it has
-    any. Where the budget pays for enough climbs, but not for another look at the draws, that has to do, too.
+    or that a valley separates from them: it is climbed from a few of them, and from a few others, as long as that
+    brings something new. What is ``known`` to lie near modes is climbed from too, but tells nothing of what else there
+    is. On a ridge every climb may end in another place: there a few rounds have to do, before the draws are compared
+    with its peaks, if it has any. Where the budget pays for enough climbs, but not for another look at the draws, that
+    has to do, too.
     """
     begun = target.n_evaluations
     modes = _climb_from_known(target, known, min(n_max // 2, _CLIMBING))
@@ -73,9 +74,7 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         modes = merge(modes + found, target.circle)
         tops = merge(tops + [mode for mode in found if mode.is_settled], target.circle)
         peaks = [mode for mode in modes if mode.is_peak and matters(mode, modes)]
-        n_news = sum(matters(mode, modes) for mode in new)
-        if was_on_a_ridge:
-            n_news = sum(mode.is_peak for mode in new)
+        n_news = sum(mode.is_peak if was_on_a_ridge else matters(mode, modes) for mode in new)
         on_a_ridge = not was_on_a_ridge and 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
         if on_a_ridge and (len(new) < _RICH or turn + 1 >= _ROUNDS_ON_A_RIDGE):
             is_settled = made >= 2 * _ENOUGH and (n_news <= 1 or (turn == 0 and len(new) < _RICH))
