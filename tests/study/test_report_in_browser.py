@@ -180,6 +180,14 @@ class TestAtRest:
                                "{ textContent: 'x'.repeat(500) }))")  # fmt: skip
         assert browser.execute_script(wide) > 0
 
+    def test_a_fact_stands_beside_its_name(self, page):
+        texts = (
+            "return [...document.querySelectorAll('.facts ' + arguments[0])].map(e => e.getBoundingClientRect().top)"
+        )
+        names, facts = (page.execute_script(texts, kind) for kind in ("dt", "dd"))
+        assert_allclose(names, facts, atol=1)
+        assert len(names) > 2
+
     def test_charts_follow_the_dark(self, page):
         paper = "return document.getElementById('convergence-chart').layout.paper_bgcolor"
         assert page.execute_script(paper) == "#ffffff"
