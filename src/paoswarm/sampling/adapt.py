@@ -180,19 +180,21 @@ def _refine(
 
 
 def _unexplained(target: Target, pool: Pool, proposal: Density, modes: list[Mode]) -> Floats | None:
-    r"""Points by no known mode that the proposal covers so badly that they make up :math:`E_\pi[\gamma/q]`."""
-    log_w = pool.log_weight(1.0)
-    score = log_w + pool.log_prior + pool.log_likelihood - proposal.log_density(pool.z)
+    r"""Points that the proposal covers so badly that they make up :math:`E_\pi[\gamma/q]`, by no mode as high."""
+    height = pool.log_prior + pool.log_likelihood
+    score = pool.log_weight(1.0) + height - proposal.log_density(pool.z)
     if not np.isfinite(score).any():
         return None
     share = normalise(score)
-    heavy = [i for i in np.argsort(-share)[:8] if share[i] > _HEAVY and not near(pool.z[i], modes, 3.0, target.circle)]
+    heavy = [i for i in np.argsort(-share)[:8] if share[i] > _HEAVY]
+    above = {i: [mode for mode in modes if mode.height > height[i]] for i in heavy}
+    heavy = [i for i in heavy if not near(pool.z[i], above[i], 3.0, target.circle)]
     return pool.z[heavy] if heavy else None
 
 
 def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Generator) -> Frozen:
     """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
-    found, _ = find_modes(target, starts, min(4000, target.n_left // 8))
+    found = find_modes(target, starts, min(4000, target.n_left // 8))
     modes = merge(plan.modes + found, target.circle)
     if any(matters(mode, modes) and is_new(mode, plan.modes, target.circle) for mode in found):
         plan.diagnostics["search_settled"] = False  # one that matters had been missed

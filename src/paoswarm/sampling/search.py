@@ -68,12 +68,12 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         most = end - target.n_evaluations
         if is_enough:
             most = min(most, 2 * len(climbing) * climb_cost(target.dim))
-        found, n_ended = find_modes(target, z[climbing], most)
-        made += n_ended
+        found = find_modes(target, z[climbing], most)
         new = [mode for mode in found if is_new(mode, modes, target.circle)]
         modes = merge(modes + found, target.circle)
         tops = merge(tops + [mode for mode in found if mode.is_settled], target.circle)
         peaks = [mode for mode in modes if mode.is_peak and matters(mode, modes)]
+        made = sum(mode.n_climbs for mode in modes if matters(mode, modes))  # others tell nothing of their like
         n_news = sum(mode.is_peak if was_on_a_ridge else matters(mode, modes) for mode in new)
         on_a_ridge = not was_on_a_ridge and 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
         if on_a_ridge and (len(new) < _RICH or turn + 1 >= _ROUNDS_ON_A_RIDGE):
@@ -107,7 +107,7 @@ def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
     end = target.n_evaluations + n_max
     modes: list[Mode] = []
     while len(known) and end - target.n_evaluations > climb_cost(target.dim):
-        found, _ = find_modes(target, known[:_STARTS], end - target.n_evaluations)
+        found = find_modes(target, known[:_STARTS], end - target.n_evaluations)
         modes = merge(modes + [mode._replace(n_climbs=0) for mode in found], target.circle)
         there = [mode for mode in modes if mode.is_settled]
         known = np.array([z for z in known[_STARTS:] if not near(z, there, 2.0, target.circle)])
