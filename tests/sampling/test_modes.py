@@ -8,8 +8,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import paoswarm as ps
-from paoswarm.sampling.adapt import adapt
+from paoswarm.sampling.adapt import _Prior, _unexplained, adapt
 from paoswarm.sampling.modes import Mode, find_modes, merge
+from paoswarm.sampling.pool import Pool
+from paoswarm.sampling.proposals import make_ladder
 from paoswarm.sampling.search import search
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, unexplained
 from paoswarm.sampling.target import Target
@@ -222,6 +224,44 @@ def test_a_wide_basin_is_found_though_no_draw_of_it_stands_out():
     modes, _ = search(target, z, value, np.empty((0, 6)), 15_000)
     tops = target.parameters(np.array([mode.z for mode in modes]))
     np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at, atol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_climbs_to_light_modes_do_not_end_the_search(seed):
+    """Most climbs end in two modes with a hundredth of the mass each; 4 % of the draws lie in another basin."""
+    at = np.array(
+        [[-0.35, 0.17, 0, -0.15], [0.02, 0.09, -0.03, -0.18], [-0.23, 0.31, 0.27, 0.6], [-0.69, -0.23, -0.36, -0.31]]
+    )
+    sd = np.array(
+        [
+            [0.009, 0.014, 0.012, 0.012],
+            [0.008, 0.016, 0.04, 0.009],
+            [0.07, 0.007, 0.046, 0.017],
+            [0.013, 0.041, 0.018, 0.011],
+        ]
+    )
+    constant = np.log([0.153, 0.011, 0.006, 0.83]) - np.log(sd).sum(axis=1)
+    target = Target(
+        lambda x: logsumexp(constant - 0.5 * (((x[:, None] - at) / sd) ** 2).sum(axis=2), axis=1), [(-1, 1)] * 4
+    )
+    z = target.prior.draw(4000, np.random.default_rng(seed))
+    modes, is_settled = search(target, z, target.height(z), np.empty((0, 4)), 15_000)
+    tops = target.parameters(np.array([mode.z for mode in modes]))
+    assert is_settled
+    assert [np.abs(tops - place).max(axis=1).min() < 0.02 for place in at] == [True] * 4
+
+
+def test_a_draw_above_the_top_of_a_wide_mode_is_climbed_from():
+    """A narrow peak on the slope of a wide one, once a single draw has hit it; not when both are known."""
+    both = Normals([0.5, 0.5], [[0.0] * 4, [0.1] * 4], [0.2, 0.01])
+    target = both.target()
+    pool = Pool(4)
+    z = np.concatenate([target.prior.draw(2000, np.random.default_rng(3)), both.mean[1:] + 0.005])
+    pool.add(_Prior(target), z, target.log_prior(z), target.log_likelihood(z))
+    wide, narrow = both.mode(0), both.mode(1)
+    starts = _unexplained(target, pool, make_ladder([wide], target), [wide])
+    np.testing.assert_array_equal(starts, z[-1:])
+    assert _unexplained(target, pool, make_ladder([wide], target), [wide, narrow]) is None
 
 
 def test_more_first_draws_than_are_kept_weigh_what_those_do_that_are():
