@@ -53,10 +53,10 @@ class Climbs(NamedTuple):
         return Climbs._make(array[index] for array in self)
 
 
-def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
+def find_modes(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], int]:
     """Climb from the starts, spending at most ``n_max`` likelihood evaluations.
 
-    Returns distinct modes, heaviest first, with the number of climbs that came to an end there before the budget did.
+    Returns distinct modes, heaviest first, and how many climbs came to an end before the budget did.
 
     Each round measures gradient and curvature by differences in coordinates in which the curvature of the last round
     was one, so that steps fit the scale of the posterior whatever the scale of the box. Only as many climbs are under
@@ -93,7 +93,7 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> list[Mode]:
         due = active[(rounds[active] % _PATIENCE == 0) & ~climbs.done[active]]
         behind = due[np.argsort(climbs.value[due], kind="stable")][: len(due) // 2]
         climbs.done[behind] = True
-    return _distinct(climbs, settled, target.circle)
+    return _distinct(climbs, settled, target.circle), int(climbs.done.sum())
 
 
 def _check_bounded(target: Target, climbs: Climbs) -> None:

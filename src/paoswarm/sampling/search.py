@@ -46,7 +46,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
     peaks: list[Mode] = []  # round ones that matter
     on_a_ridge = was_on_a_ridge = False
     is_settled = True
-    made, climbed = 0, set[int]()
+    made = n_climbs = 0
+    climbed = set[int]()
     for turn in range(_ROUNDS):
         end = begun + min(n_max, _CLIMBING + _CLIMBING_EACH * len(peaks))
         left = end - target.n_evaluations - climb_cost(target.dim)
@@ -68,12 +69,13 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
         most = end - target.n_evaluations
         if is_enough:
             most = min(most, 2 * len(climbing) * climb_cost(target.dim))
-        found = find_modes(target, z[climbing], most)
+        found, n_ended = find_modes(target, z[climbing], most)
+        n_climbs += n_ended
         new = [mode for mode in found if is_new(mode, modes, target.circle)]
         modes = merge(modes + found, target.circle)
         tops = merge(tops + [mode for mode in found if mode.is_settled], target.circle)
         peaks = [mode for mode in modes if mode.is_peak and matters(mode, modes)]
-        made = sum(mode.n_climbs for mode in modes if matters(mode, modes))  # others tell nothing of their like
+        made = n_climbs - sum(mode.n_climbs for mode in modes if not matters(mode, modes))  # light ones do not count
         n_news = sum(mode.is_peak if was_on_a_ridge else matters(mode, modes) for mode in new)
         on_a_ridge = not was_on_a_ridge and 2 * len(peaks) <= sum(matters(mode, modes) for mode in modes)
         if on_a_ridge and (len(new) < _RICH or turn + 1 >= _ROUNDS_ON_A_RIDGE):
@@ -107,7 +109,7 @@ def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
     end = target.n_evaluations + n_max
     modes: list[Mode] = []
     while len(known) and end - target.n_evaluations > climb_cost(target.dim):
-        found = find_modes(target, known[:_STARTS], end - target.n_evaluations)
+        found, _ = find_modes(target, known[:_STARTS], end - target.n_evaluations)
         modes = merge(modes + [mode._replace(n_climbs=0) for mode in found], target.circle)
         there = [mode for mode in modes if mode.is_settled]
         known = np.array([z for z in known[_STARTS:] if not near(z, there, 2.0, target.circle)])
