@@ -14,7 +14,7 @@ from paoswarm.sampling.target import Target
 
 _STARTS = 16  # of climbs, in a round
 _DOUBTS = 6  # of these starts at most that stand out of what is known: many may lead to the same mode
-_AT_RANDOM = 3  # climbs at least that start anywhere, before the search ends
+_AT_RANDOM = 3  # starts anywhere, where no draw stands out
 _ROUNDS = 20  # at most
 _CANDIDATES = 12 * _STARTS  # draws, the highest and those that exceed the trend
 _RICH = 4  # new places in a round, along a ridge, that promise more in another
