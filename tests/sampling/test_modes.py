@@ -270,7 +270,7 @@ def test_more_first_draws_than_are_kept_weigh_what_those_do_that_are():
     """The pool's weights sum to the integral of the prior, one; a standard error is 0.01."""
     target = Target(lambda x: -50 * (x**2).sum(axis=1), [(-1, 1)] * 2)
     frozen = adapt(target, np.random.default_rng(4), n_effective=100, n_prior=40_000)
-    assert frozen.diagnostics["unseen"] == 10 / 40_000
+    assert frozen.diagnostics["unseen"] == 30 / 40_000
     assert len(frozen.pool.z) < 20_000
     assert np.exp(logsumexp(frozen.pool.log_weight(0.0))) == pytest.approx(1, abs=0.04)
 
@@ -290,7 +290,7 @@ def test_a_basin_that_draws_have_hit_is_not_missed():
         )
         posterior = ps.sample(posed, [(-1, 1)] * d, vectorized=True, n_effective=500, rng=seed)
         basin = np.bincount(posed.highest(rng.uniform(-1, 1, (200_000, d))), minlength=k) / 200_000
-        expected = basin * 10 / posterior.diagnostics["unseen"]
+        expected = basin * 30 / posterior.diagnostics["unseen"]
         found = np.bincount(posed.highest(posterior.draws), posterior.weights, minlength=k) > 0.2 * posed.weight
         matters = posed.weight > 0.05
         assert found[matters & (expected > 10)].all(), seed
@@ -307,7 +307,8 @@ def test_more_first_draws_find_narrower_modes():
     box = [(-1, 1)] * 8
     posterior = ps.sample(posed, box, vectorized=True, rng=6)
     assert posterior.log_evidence < -8 * math.log(2) - 0.3
-    assert posterior.diagnostics["unseen"] == 10 / 8000
+    assert posterior.diagnostics["unseen"] == 30 / 8000
+    assert "a mode with a basin of less than 0.38 % of the prior may be missing" in posterior.message
     for seed in range(3):
         posterior = ps.sample(posed, box, n_particles=500_000, vectorized=True, rng=seed)
         inside = 1 - 0.4 * 8 * 3.2e-5  # of the widest mode, four standard deviations from the wall

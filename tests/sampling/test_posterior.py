@@ -177,7 +177,13 @@ def weighted(n=4000, seed=1, **more):
 def test_datatree(four):
     halves = {"halves": (-12.4, -12.6), "stages": [{"beta": 1.0}], "modes": np.array([[4.0, 0.0], [1.0, 3.0]])}
     named = posterior(
-        four.draws, four.weights, names=["rate", "shift"], n_failed=3, diagnostics=four.diagnostics | halves
+        four.draws,
+        four.weights,
+        names=["rate", "shift"],
+        n_failed=3,
+        diagnostics=four.diagnostics | halves,
+        success=False,
+        message="look",
     )
     tree = named.to_datatree(250, rng=6)
     group = tree["posterior"]
@@ -191,7 +197,8 @@ def test_datatree(four):
         "log_evidence_error": 0.03,
         "n_evaluations": 400,
         "n_failed": 3,
-        "message": "",
+        "success": False,
+        "message": "look",
         "pareto_k": 0.2,
         "halves": [-12.4, -12.6],
     }
@@ -321,14 +328,14 @@ def test_text_names_every_parameter_and_number(four):
     assert lines[3:] == ["look here"]
 
 
-def test_text_says_what_the_search_for_modes_can_have_missed(four):
-    one, two = (
-        str(posterior(four.draws, four.weights, diagnostics={"climbs": climbs, "unseen": 10 / 8000}, message="last"))
-        for climbs in ([16], [14, 2])
+def test_text_says_what_the_search_for_modes_has_found(four):
+    none, one, two = (
+        str(posterior(four.draws, four.weights, diagnostics={"climbs": climbs}, message="last"))
+        for climbs in ([], [16], [14, 2])
     )
-    rest = " climbs; one with a basin of less than 0.12 % of the prior may be missing"
-    assert one.splitlines()[-2:] == ["  1 mode found by 16" + rest, "last"]
-    assert two.splitlines()[-2] == "  2 modes found by 16" + rest
+    assert none.splitlines()[-2:] == ["  no climb came to a mode", "last"]
+    assert one.splitlines()[-2:] == ["  1 mode found by 16 climbs", "last"]
+    assert two.splitlines()[-2:] == ["  2 modes found by 16 climbs", "last"]
 
 
 def test_text_without_an_error_says_so(four):
@@ -339,7 +346,7 @@ def test_text_without_an_error_says_so(four):
 
 
 def test_a_bayes_factor_passes_on_what_is_wrong(four):
-    poor = dataclasses.replace(four, log_evidence_error=math.inf, message="too few draws")
-    verdict = four.compare(poor)
+    poor = dataclasses.replace(four, log_evidence_error=math.inf, success=False, message="too few draws")
+    verdict = dataclasses.replace(four, message="as ever").compare(poor)
     assert verdict.message == "too few draws"
     assert str(verdict) == "log Bayes factor 0.000, error and probability not stated: too few draws"

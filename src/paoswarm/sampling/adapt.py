@@ -21,7 +21,7 @@ from paoswarm.sampling.search import matters, search
 from paoswarm.sampling.target import Target
 
 _AGAIN = 3  # points that are evaluated twice, to see whether the likelihood is noisy
-_SEEN = 10  # first draws to be expected in a basin, from which on it is hardly ever missed
+_SEEN = 30  # first draws to be expected in a basin, from which on it was never missed (benchmarks/modes.py)
 _KEPT = 10_000  # draws from the prior; more of them only show where to climb from
 _STAGES = 60  # at most
 _WINDOW, _PROGRESS = 8, 1.2  # so many stages have to bring so much, or more of them are not worth their cost
@@ -95,7 +95,8 @@ def adapt(
     pool.add(prior, z[:_KEPT], log_prior[:_KEPT], log_likelihood[:_KEPT])
     height = log_prior + log_likelihood
     known = np.empty((0, d)) if start_points is None else target.coordinates(start_points)
-    if not np.isfinite(height).any() and len(known) == 0:
+    is_anywhere = bool(np.isfinite(height).any())
+    if not is_anywhere and len(known) == 0:
         raise NothingFound(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior; try more of them (n_particles=), "
             "or give points with more as start="
@@ -103,6 +104,11 @@ def adapt(
     highest = np.argsort(-log_likelihood)[: min(_AGAIN, target.n_left // 20)]
     target.measure_again(z[highest], log_likelihood[highest])
     modes, settled = search(target, z, height, known, allowed // 4)
+    if not is_anywhere and not modes:
+        raise NothingFound(
+            f"the likelihood is zero or failed at all {n_prior} draws from the prior, and no climb from start= came to "
+            "more; raise maxfev, or give points with more"
+        )
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior), "search_settled": settled}

@@ -38,16 +38,17 @@ def verdict(target: Target, made: Production, wanted: int) -> str:
     return f"maxfev={target.maxfev} was enough for {few}"
 
 
-def with_caveat(message: str, frozen: Frozen) -> str:
-    """The message, and that the search for modes ended too early, if it did."""
+def with_caveat(doubt: str, frozen: Frozen) -> str:
+    """The doubt, and that the search for modes ended too early, if it did."""
     if frozen.diagnostics["search_settled"]:
-        return message
+        return doubt
+    places = f"{len(frozen.modes)} place{'' if len(frozen.modes) == 1 else 's'}"
     caveat = (
-        f"the search for modes made too few climbs for the {len(frozen.modes)} places it has found (a thin ridge, or "
-        "the edge of what is allowed, looks like many): others may be missing; raise n_particles or maxfev, or give "
-        "points near the modes as start="
+        f"the search for modes made too few climbs for the {places} it has found (a thin ridge, or the edge of what is "
+        "allowed, looks like many): others may be missing; raise n_particles or maxfev, or give points near the modes "
+        "as start="
     )
-    return f"{message}; {caveat}" if message else caveat
+    return f"{doubt}; {caveat}" if doubt else caveat
 
 
 def found(target: Target, frozen: Frozen) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def make_posterior(
     error: float,
     method: str,
     diagnostics: dict[str, Any],
-    message: str,
+    doubt: str,
 ) -> Posterior:
     """The posterior of draws ``z``; with what is wrong with the prior or the likelihood, where it shows."""
     kept = np.isfinite(log_weights)
@@ -91,24 +92,26 @@ def make_posterior(
         raise ValueError("no draw has a positive likelihood: raise maxfev, or give points near a mode as start=")
     x = target.parameters(z[kept])
     weights = normalise(log_weights[kept])
+    doubts = [doubt] if doubt else []
     if weights[target.prior.strained(z[kept])].sum() > 1e-3:
         error = math.inf
-        message = (
+        doubts.insert(
+            0,
             "the posterior lies so far in a tail of the prior that the prior's quantiles end there, so no error is "
-            f"stated; choose a wider prior{'; ' + message if message else ''}"
+            "stated; choose a wider prior",
         )
     if target.noise > NOISY:
         error = math.inf
-        message = (
+        doubts.insert(
+            0,
             f"log_likelihood is noisy: at one point it gave values that differ by {target.noise:.2g}, but all are "
-            f"taken for exact, so no error is stated{'; ' + message if message else ''}"
+            "taken for exact, so no error is stated",
         )
     if names := target.prior.pressed(z[kept], weights):
-        hint = (
+        doubts.append(
             f"the posterior of {', '.join(names)} is pressed against a wall of the prior: is the wall meant, and is "
             "the sign of the log likelihood right?"
         )
-        message = f"{message}; {hint}" if message else hint
     return Posterior(
         names=target.prior.names,
         draws=target.prior.gathered(x, weights),
@@ -121,5 +124,16 @@ def make_posterior(
         n_failed=target.n_failed,
         method=method,
         diagnostics=diagnostics,
-        message=message,
+        success=not doubts,
+        message="; ".join([*doubts, *_unseen(diagnostics)]),
     )
+
+
+def _unseen(diagnostics: dict[str, Any]) -> list[str]:
+    """How small a basin no first draw may have hit, where the search was complete but for that."""
+    if not diagnostics.get("search_settled", False):
+        return []
+    share = f"{100 * diagnostics['unseen']:.2g} % of the prior"
+    return [
+        f"a mode with a basin of less than {share} may be missing; more first draws (n_particles=) find smaller ones"
+    ]

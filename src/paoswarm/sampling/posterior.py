@@ -58,11 +58,13 @@ class Posterior:
         from each half of the draws), ``widened`` (by which the error is larger than the weights alone would have it,
         where they are less even than was predicted), ``modes`` that were climbed (to a fraction of a standard
         deviation), how many ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of less
-        than this share of the prior, which ten of the first draws hit on average, may be missing, ``search_settled``:
+        than this share of the prior, which 30 of the first draws hit on average, may be missing, ``search_settled``:
         whether the search for modes made as many climbs as what it found asks for, and ``noise``: the largest
         difference of two values of the likelihood at one point.
+    success : bool
+        Whether nothing is known to be wrong.
     message : str
-        What is wrong, or may be, and what to do; empty if nothing is known to be.
+        What is wrong, and what to do; last, what no diagnostic can see: how small a basin of a mode may be missing.
     log_likelihood, log_prior : array (n,), optional
         At the draws; the prior's density is that of the parameters. None where it is not known.
     """
@@ -76,6 +78,7 @@ class Posterior:
     n_failed: int
     method: str
     diagnostics: dict[str, Any] = field(repr=False)
+    success: bool = True
     message: str = ""
     log_likelihood: Floats | None = field(default=None, repr=False)
     log_prior: Floats | None = field(default=None, repr=False)
@@ -152,7 +155,7 @@ class Posterior:
         """Compare with another model of the same data, by the evidence."""
         difference = self.log_evidence - other.log_evidence
         error = math.hypot(self.log_evidence_error, other.log_evidence_error)
-        message = "; ".join(m for m in (self.message, other.message) if m)
+        message = "; ".join(one.message for one in (self, other) if not one.success)
         return BayesFactor(difference, error, 1 / (1 + math.exp(-min(max(difference, -700.0), 700.0))), message)
 
     def to_datatree(
@@ -237,6 +240,7 @@ class Posterior:
             "log_evidence_error": self.log_evidence_error,
             "n_evaluations": self.n_evaluations,
             "n_failed": self.n_failed,
+            "success": self.success,
             "message": self.message,
             **{name: a.tolist() for name, a in known.items() if a.ndim < 2 and a.dtype.kind in "ifb"},
         }
@@ -268,17 +272,10 @@ class Posterior:
                 f"  {name:<{width}}  {self.mean()[i]:.6g} +- {self.std()[i]:.2g}   95 % {low[i]:.6g} to {high[i]:.6g}"
             )
         if "climbs" in self.diagnostics:
-            lines.append(self._modes_in_words())
+            climbs = self.diagnostics["climbs"]
+            found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
+            lines.append(f"  {found if len(climbs) else 'no climb came to a mode'}")
         return "\n".join([*lines, *([self.message] if self.message else [])])
-
-    def _modes_in_words(self) -> str:
-        """What was found, by how many climbs, and what would not have been: no error can tell of that."""
-        climbs, unseen = self.diagnostics["climbs"], self.diagnostics["unseen"]
-        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
-        return (
-            f"  {found if len(climbs) else 'no climb came to a mode'}; one with a basin of less than "
-            f"{100 * unseen:.2g} % of the prior may be missing"
-        )
 
 
 def _values(function: Callable[[Floats], ArrayLike], x: Floats, vectorized: bool) -> NDArray[Any]:

@@ -76,7 +76,7 @@ def sample(
         How many independent draws the result shall be worth, 100 at least.
     n_particles : int, optional
         Draws from the prior with which the search begins; 1000 per parameter, at most 10,000, unless given. A mode
-        whose basin holds less than ``10 / n_particles`` of the prior may be missed; more draws find smaller ones.
+        whose basin holds less than ``30 / n_particles`` of the prior may be missed; more draws find smaller ones.
     vectorized, workers, timeout, retries
         As in `minimize`.
     start : result, array (m, d) or dict, optional
@@ -192,8 +192,7 @@ def sample(
                 raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
             posterior = from_pool(target, pool, why or "interrupted")
         if journal is not None:
-            message = posterior.message or "the posterior is complete"
-            journal.end(posterior.method, message, final=posterior.method != "interrupted")
+            journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
     evaluate.warn(worth="likelihood zero")
     return posterior
 

@@ -37,7 +37,7 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) 
     has to do, too.
     """
     begun = target.n_evaluations
-    modes = _climb_from_known(target, known, min(n_max // 2, _CLIMBING))
+    modes = _climb_from_known(target, known, min(max(n_max // 2, min(n_max, 2 * climb_cost(target.dim))), _CLIMBING))
     n_max -= target.n_evaluations - begun
     begun = target.n_evaluations
     waiting = choose_starts(z, value, _CANDIDATES).tolist()
