@@ -43,6 +43,7 @@ class Frozen(NamedTuple):
     pool: Pool
     ladder: Density  # the modes at all scales
     modes: list[Mode]
+    doubt: str  # why modes may be missing
     diagnostics: dict[str, Any]  # see `Posterior`
 
 
@@ -103,7 +104,7 @@ def adapt(
         )
     highest = np.argsort(-log_likelihood)[: min(_AGAIN, target.n_left // 20)]
     target.measure_again(z[highest], log_likelihood[highest])
-    modes, settled = search(target, z, height, known, allowed // 4)
+    modes, doubt = search(target, z, height, known, allowed // 4, rng)
     if not is_anywhere and not modes:
         raise NothingFound(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior, and no climb from start= came to "
@@ -111,8 +112,8 @@ def adapt(
         )
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
-    diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior), "search_settled": settled}
-    plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, diagnostics)
+    diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior), "search_settled": not doubt}
+    plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, doubt, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
 
 

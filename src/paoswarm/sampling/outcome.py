@@ -39,16 +39,9 @@ def verdict(target: Target, made: Production, wanted: int) -> str:
 
 
 def with_caveat(doubt: str, frozen: Frozen) -> str:
-    """The doubt, and that the search for modes ended too early, if it did."""
-    if frozen.diagnostics["search_settled"]:
-        return doubt
-    places = f"{len(frozen.modes)} place{'' if len(frozen.modes) == 1 else 's'}"
-    caveat = (
-        f"the search for modes made too few climbs for the {places} it has found (a thin ridge, or the edge of what is "
-        "allowed, looks like many): others may be missing; raise n_particles or maxfev, or give points near the modes "
-        "as start="
-    )
-    return f"{doubt}; {caveat}" if doubt else caveat
+    """The doubt, and why modes may be missing, if that is known."""
+    advice = "raise n_particles or maxfev, or give points near the modes as start="
+    return "; ".join([*([doubt] if doubt else []), *([frozen.doubt, advice] if frozen.doubt else [])])
 
 
 def found(target: Target, frozen: Frozen) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import chain, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
 from paoswarm.core.walled import Floats
 from paoswarm.sampling.modes import Mode, climb_cost, find_modes, is_new, merge, near
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_cost, unexplained
+from paoswarm.sampling.swarms import SWARMS, best_of_swarms, swarms_cost
 from paoswarm.sampling.target import Target
 
 _STARTS = 16  # of climbs, in a round
@@ -23,9 +25,68 @@ _LOOKED_AT = 48  # draws that stand out, and as many as they come, before a late
 _ENOUGH = 4.6  # climbs per mode, known or not: one more of their size is then missed in one search of a hundred
 _CLIMBING = 16_000  # evaluations for climbs, and for each peak so many more:
 _CLIMBING_EACH = 1000
+_ROUNDS_OF_SWARMS = 3  # at most
+_STEPS_AT_LEAST = 10  # of swarms, to be worth anything
+_OFTEN = 2  # times that the heaviest mode is reached: not by chance
+
+_TOO_FEW = (
+    "the search for modes made too few climbs for the places it has found (a thin ridge, or the edge of what is "
+    "allowed, looks like many): others may be missing"
+)
+_HARDLY_FOUND = (
+    "there are many peaks, and climbs and swarms have hardly come back to the heaviest of those they have found: "
+    "heavier ones may be missing"
+)
 
 
-def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) -> tuple[list[Mode], bool]:
+class Search(NamedTuple):
+    """What the search has found, and whether more is to be expected."""
+
+    modes: list[Mode]  # heaviest first
+    doubt: str  # why others may be missing; empty if nothing speaks for it
+
+
+def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int, rng: np.random.Generator) -> Search:
+    """Look for modes from draws ``z`` of heights ``value`` and from points that are ``known`` to lie near some.
+
+    By climbs; and where none of the peaks that matter was reached twice, by swarms. Where climbs end each at another
+    peak, the heaviest is still to be found, and only an optimiser that comes back to it shows that it was. Climbs
+    spend at most ``n_max`` likelihood evaluations, swarms two thirds of that.
+    """
+    modes, is_settled = _climb_in_rounds(target, z, value, known, n_max)
+    if _is_each_reached_once(modes):
+        modes, is_confirmed = _look_by_swarms(target, z, value, modes, 2 * n_max // 3, rng)
+        if not is_confirmed:
+            return Search(modes, _HARDLY_FOUND)
+    return Search(modes, "" if is_settled else _TOO_FEW)
+
+
+def _is_each_reached_once(modes: list[Mode]) -> bool:
+    """Whether what matters are peaks, not places on a ridge, and each was reached by one climb of many."""
+    heavy = [mode for mode in modes if matters(mode, modes)]
+    return 2 * sum(mode.is_peak for mode in heavy) > len(heavy) and all(mode.n_climbs == 1 for mode in heavy)
+
+
+def _look_by_swarms(
+    target: Target, z: Floats, value: Floats, modes: list[Mode], n_max: int, rng: np.random.Generator
+) -> tuple[list[Mode], bool]:
+    """The modes with those that PAO finds, and whether climbs and independent swarms have come back to the heaviest."""
+    each = climb_cost(target.dim)  # evaluations to climb from where a swarm has ended
+    end = target.n_evaluations + n_max
+    is_confirmed = False
+    for _ in range(_ROUNDS_OF_SWARMS):
+        most = end - target.n_evaluations - (SWARMS + 1) * each
+        if is_confirmed or most < swarms_cost(_STEPS_AT_LEAST) or np.isfinite(value).sum() < SWARMS:
+            break
+        best = best_of_swarms(target, z, value, most, rng)
+        apart, _ = find_modes(target, best[:SWARMS], SWARMS * each)
+        together, _ = find_modes(target, best[SWARMS:], each)
+        modes = merge(modes + apart + [mode._replace(n_climbs=0) for mode in together], target.circle)
+        is_confirmed = modes[0].n_climbs >= _OFTEN
+    return modes, is_confirmed
+
+
+def _climb_in_rounds(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) -> tuple[list[Mode], bool]:
     r"""Climb from draws ``z`` of heights ``value`` until no other mode is to be expected; also whether it came so far.
 
     With :math:`k` peaks known, one more of their size is missed by :math:`n` climbs with the probability
