@@ -201,7 +201,7 @@ def _unexplained(target: Target, pool: Pool, proposal: Density, modes: list[Mode
 
 def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Generator) -> Frozen:
     """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
-    found, _ = find_modes(target, starts, min(4000, target.n_left // 8))
+    found = find_modes(target, starts, min(4000, target.n_left // 8)).modes
     modes = merge(plan.modes + found, target.circle)
     if any(matters(mode, modes) and is_new(mode, plan.modes, target.circle) for mode in found):
         plan.diagnostics["search_settled"] = False  # one that matters had been missed

@@ -19,7 +19,7 @@ _DAMPING = np.array([0.0, 0.3, 3.0, 30.0, 300.0])  # Levenberg's, tried together
 _PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
 _ROUNDS = 25  # that a climb may need
 _AWAY = 1e6  # standard deviations of the prior beyond which nothing that can be normalised leads
-_NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode beyond which one is not worth a draw
+_NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode, beyond which one is not worth a draw
 
 
 class Mode(NamedTuple):
@@ -53,10 +53,16 @@ class Climbs(NamedTuple):
         return Climbs._make(array[index] for array in self)
 
 
-def find_modes(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], int]:
-    """Climb from the starts, spending at most ``n_max`` likelihood evaluations.
+class Found(NamedTuple):
+    """What climbs have come to."""
 
-    Returns distinct modes, heaviest first, and how many climbs came to an end before the budget did.
+    modes: list[Mode]  # distinct ones, heaviest first, none negligible
+    n_ended: int  # climbs that came to an end before the budget did
+    ends: list[Mode]  # of all climbs
+
+
+def find_modes(target: Target, starts: Floats, n_max: int) -> Found:
+    """Climb from the starts, spending at most ``n_max`` likelihood evaluations.
 
     Each round measures gradient and curvature by differences in coordinates in which the curvature of the last round
     was one, so that steps fit the scale of the posterior whatever the scale of the box. Only as many climbs are under
@@ -93,7 +99,8 @@ def find_modes(target: Target, starts: Floats, n_max: int) -> tuple[list[Mode], 
         due = active[(rounds[active] % _PATIENCE == 0) & ~climbs.done[active]]
         behind = due[np.argsort(climbs.value[due], kind="stable")][: len(due) // 2]
         climbs.done[behind] = True
-    return _distinct(climbs, settled, target.circle), int(climbs.done.sum())
+    ends = _ends(climbs, settled)
+    return Found(merge(ends, target.circle), int(climbs.done.sum()), ends)
 
 
 def _check_bounded(target: Target, climbs: Climbs) -> None:
@@ -178,17 +185,16 @@ def _stop_followers(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle |
         climbs.done[:] |= (away < 1) & (climbs.value <= climbs.value[i])
 
 
-def _distinct(climbs: Climbs, settled: NDArray[np.bool_], circle: Circle | None) -> list[Mode]:
-    """The modes that were climbed; climbs that were given up come after the settled ones."""
+def _ends(climbs: Climbs, settled: NDArray[np.bool_]) -> list[Mode]:
+    """Where all climbs have come to, the settled ones first."""
     log_mass = (climbs.value + _log_volume(climbs.factor)).tolist()
     order = np.argsort(~settled, kind="stable").tolist()
     peak = (settled & climbs.on_top).tolist()
     ended = climbs.done.astype(int).tolist()
-    made = [Mode(climbs.z[i], climbs.factor[i], log_mass[i], bool(settled[i]), peak[i], ended[i]) for i in order]
-    return merge(made, circle)
+    return [Mode(climbs.z[i], climbs.factor[i], log_mass[i], bool(settled[i]), peak[i], ended[i]) for i in order]
 
 
-def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
+def merge(modes: list[Mode], circle: Circle | None, negligible: float = _NEGLIGIBLE) -> list[Mode]:
     """Modes by falling Laplace mass, none negligible; of those that lie within each other the first, for all climbs.
 
     Where a climb was given up counts for no more than the heaviest where one has arrived: its scale may belong to an
@@ -202,7 +208,7 @@ def merge(modes: list[Mode], circle: Circle | None) -> list[Mode]:
         home = next((i for i, other in enumerate(kept) if not is_new(mode, [other], circle)), None)
         if home is not None:
             kept[home] = kept[home]._replace(n_climbs=kept[home].n_climbs + mode.n_climbs)
-        elif mode.log_mass > top - _NEGLIGIBLE:
+        elif mode.log_mass > top - negligible:
             kept.append(mode)
     return sorted(kept, key=lambda mode: -mode.log_mass)
 

@@ -27,15 +27,16 @@ _CLIMBING = 16_000  # evaluations for climbs, and for each peak so many more:
 _CLIMBING_EACH = 1000
 _ROUNDS_OF_SWARMS = 3  # at most
 _STEPS_AT_LEAST = 10  # of swarms, to be worth anything
-_OFTEN = 2  # times that the heaviest mode is reached: not by chance
+_TELLING = 8  # climbs to peaks that say something of their number
+_OFTEN = 3  # swarms that come to the heaviest of many peaks: not by chance
 
 _TOO_FEW = (
     "the search for modes made too few climbs for the places it has found (a thin ridge, or the edge of what is "
     "allowed, looks like many): others may be missing"
 )
 _HARDLY_FOUND = (
-    "there are many peaks, and climbs and swarms have hardly come back to the heaviest of those they have found: "
-    "heavier ones may be missing"
+    "there are many peaks, and few of the swarms that looked for the heaviest came to the same: heavier ones may be "
+    "missing"
 )
 
 
@@ -49,44 +50,59 @@ class Search(NamedTuple):
 def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int, rng: np.random.Generator) -> Search:
     """Look for modes from draws ``z`` of heights ``value`` and from points that are ``known`` to lie near some.
 
-    By climbs; and where none of the peaks that matter was reached twice, by swarms. Where climbs end each at another
-    peak, the heaviest is still to be found, and only an optimiser that comes back to it shows that it was. Climbs
-    spend at most ``n_max`` likelihood evaluations, swarms two thirds of that.
+    By climbs; and where most of them end each at a peak of its own, by swarms. There the heaviest is still to be found,
+    and only an optimiser that comes back to it shows that it was. Climbs spend at most ``n_max`` likelihood
+    evaluations, swarms two thirds of that.
     """
-    modes, is_settled = _climb_in_rounds(target, z, value, known, n_max)
-    if _is_each_reached_once(modes):
+    climbed = _climb_in_rounds(target, z, value, known, n_max)
+    modes = climbed.modes
+    if _is_rugged(climbed.places):
         modes, is_confirmed = _look_by_swarms(target, z, value, modes, 2 * n_max // 3, rng)
         if not is_confirmed:
             return Search(modes, _HARDLY_FOUND)
-    return Search(modes, "" if is_settled else _TOO_FEW)
+    return Search(modes, "" if climbed.is_settled else _TOO_FEW)
 
 
-def _is_each_reached_once(modes: list[Mode]) -> bool:
-    """Whether what matters are peaks, not places on a ridge, and each was reached by one climb of many."""
-    heavy = [mode for mode in modes if matters(mode, modes)]
-    return 2 * sum(mode.is_peak for mode in heavy) > len(heavy) and all(mode.n_climbs == 1 for mode in heavy)
+def _is_rugged(places: list[Mode]) -> bool:
+    """Whether most climbs that ended on peaks, light ones too, were the only ones to end there.
+
+    The share of those estimates the chance that the next climb ends at a peak that nobody has seen (Good 1953).
+    """
+    n_climbs = [mode.n_climbs for mode in places if mode.is_peak]
+    return sum(n_climbs) >= _TELLING and 2 * n_climbs.count(1) > sum(n_climbs)
 
 
 def _look_by_swarms(
     target: Target, z: Floats, value: Floats, modes: list[Mode], n_max: int, rng: np.random.Generator
 ) -> tuple[list[Mode], bool]:
-    """The modes with those that PAO finds, and whether climbs and independent swarms have come back to the heaviest."""
+    """The modes with those that PAO finds, and whether enough independent swarms have come to the heaviest."""
     each = climb_cost(target.dim)  # evaluations to climb from where a swarm has ended
     end = target.n_evaluations + n_max
+    ends: list[Mode] = []  # of independent swarms
     is_confirmed = False
     for _ in range(_ROUNDS_OF_SWARMS):
         most = end - target.n_evaluations - (SWARMS + 1) * each
         if is_confirmed or most < swarms_cost(_STEPS_AT_LEAST) or np.isfinite(value).sum() < SWARMS:
             break
         best = best_of_swarms(target, z, value, most, rng)
-        apart, _ = find_modes(target, best[:SWARMS], SWARMS * each)
-        together, _ = find_modes(target, best[SWARMS:], each)
+        apart = find_modes(target, best[:SWARMS], SWARMS * each).modes
+        together = find_modes(target, best[SWARMS:], each).modes
+        ends += apart
         modes = merge(modes + apart + [mode._replace(n_climbs=0) for mode in together], target.circle)
-        is_confirmed = modes[0].n_climbs >= _OFTEN
+        there = [end for end in ends if not is_new(end, modes[:1], target.circle)]
+        is_confirmed = sum(end.n_climbs for end in there) >= _OFTEN
     return modes, is_confirmed
 
 
-def _climb_in_rounds(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) -> tuple[list[Mode], bool]:
+class Climbed(NamedTuple):
+    """What the climbs have found."""
+
+    modes: list[Mode]  # heaviest first
+    is_settled: bool  # whether they were enough for what they have found
+    places: list[Mode]  # all where climbs have ended, however light
+
+
+def _climb_in_rounds(target: Target, z: Floats, value: Floats, known: Floats, n_max: int) -> Climbed:
     r"""Climb from draws ``z`` of heights ``value`` until no other mode is to be expected; also whether it came so far.
 
     With :math:`k` peaks known, one more of their size is missed by :math:`n` climbs with the probability
@@ -105,6 +121,7 @@ def _climb_in_rounds(target: Target, z: Floats, value: Floats, known: Floats, n_
     as_they_come = np.flatnonzero(np.isfinite(value)).tolist()
     tops = [mode for mode in modes if mode.is_settled]  # where climbs have arrived
     peaks: list[Mode] = []  # round ones that matter
+    places: list[Mode] = []
     on_a_ridge = was_on_a_ridge = False
     is_settled = True
     made = n_climbs = 0
@@ -115,22 +132,23 @@ def _climb_in_rounds(target: Target, z: Floats, value: Floats, known: Floats, n_
         missing = _STARTS if turn == 0 or on_a_ridge else math.ceil(_ENOUGH * (len(peaks) + 1)) - made
         is_enough = missing <= 0
         if turn and left < 0:
-            return modes, is_enough and is_settled
+            return Climbed(modes, is_enough and is_settled, places)
         climbing: list[int] = []
         if turn and not on_a_ridge and left >= screening_cost(2 * _LOOKED_AT):
             climbing = _doubtful(target, z, value, tops, climbed, as_they_come[:_LOOKED_AT])
             as_they_come = as_they_come[_LOOKED_AT:]
         if is_enough and not climbing:
-            return modes, is_settled
+            return Climbed(modes, is_settled, places)
         climbing += [i for i in waiting if i not in climbing][: max(0, min(missing, _STARTS) - len(climbing))]
         if not climbing:
-            return modes, False
+            return Climbed(modes, False, places)
         climbed.update(climbing)
         waiting = [i for i in waiting if i not in climbed]
         most = end - target.n_evaluations
         if is_enough:
             most = min(most, 2 * len(climbing) * climb_cost(target.dim))
-        found, n_ended = find_modes(target, z[climbing], most)
+        found, n_ended, ends = find_modes(target, z[climbing], most)
+        places = merge(places + ends, target.circle, negligible=math.inf)
         n_climbs += n_ended
         new = [mode for mode in found if is_new(mode, modes, target.circle)]
         modes = merge(modes + found, target.circle)
@@ -143,8 +161,8 @@ def _climb_in_rounds(target: Target, z: Floats, value: Floats, known: Floats, n_
             is_settled = made >= 2 * _ENOUGH and (n_news <= 1 or (turn == 0 and len(new) < _RICH))
             on_a_ridge, was_on_a_ridge = False, True  # other modes show in the draws, as ever
         elif is_enough and n_news == 0:
-            return modes, is_settled
-    return modes, False
+            return Climbed(modes, is_settled, places)
+    return Climbed(modes, False, places)
 
 
 def _doubtful(
@@ -170,7 +188,7 @@ def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
     end = target.n_evaluations + n_max
     modes: list[Mode] = []
     while len(known) and end - target.n_evaluations > climb_cost(target.dim):
-        found, _ = find_modes(target, known[:_STARTS], end - target.n_evaluations)
+        found = find_modes(target, known[:_STARTS], end - target.n_evaluations).modes
         modes = merge(modes + [mode._replace(n_climbs=0) for mode in found], target.circle)
         there = [mode for mode in modes if mode.is_settled]
         known = np.array([z for z in known[_STARTS:] if not near(z, there, 2.0, target.circle)])

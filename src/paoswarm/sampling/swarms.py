@@ -13,12 +13,12 @@ from paoswarm.sampling.target import Target
 SWARMS = 8  # that know nothing of each other
 _PARTICLES = 20
 _STEPS = 50
-_REMEMBERED = 3  # bests of each swarm with which the last one begins
+_REMEMBERED = 5  # bests of each swarm, with which a last one begins
 
 
 def swarms_cost(steps: int) -> int:
     """Likelihood evaluations of so many steps of every swarm."""
-    return steps * (SWARMS + 1) * _PARTICLES
+    return steps * SWARMS * (_PARTICLES + _REMEMBERED)
 
 
 def best_of_swarms(target: Target, z: Floats, value: Floats, n_max: int, rng: np.random.Generator) -> Floats:
@@ -32,18 +32,17 @@ def best_of_swarms(target: Target, z: Floats, value: Floats, n_max: int, rng: np
     *sources, last = rng.spawn(SWARMS + 1)
     known = np.flatnonzero(np.isfinite(value))
     shares = [known[i::SWARMS] for i in range(SWARMS)]
-    apart = [_swarm(box, z[share], -value[share], source) for share, source in zip(shares, sources, strict=True)]
+    firsts = [share[np.argsort(-value[share], kind="stable")[:_PARTICLES]] for share in shares]
+    apart = [
+        Optimizer(box, n_particles=_PARTICLES, x0=z[first], f0=-value[first], rng=source)
+        for first, source in zip(firsts, sources, strict=True)
+    ]
     _move(target, apart, steps)
     points, values = zip(*map(_remembered, apart), strict=True)
-    together = _swarm(box, np.concatenate(points), np.concatenate(values), last)
+    n = SWARMS * _REMEMBERED
+    together = Optimizer(box, n_particles=n, x0=np.concatenate(points), f0=np.concatenate(values), rng=last)
     _move(target, [together], steps)
     return np.stack([swarm.result.x for swarm in (*apart, together)])
-
-
-def _swarm(box: Floats, points: Floats, values: Floats, rng: np.random.Generator) -> Optimizer:
-    """A swarm that begins with the best of the points."""
-    first = np.argsort(values, kind="stable")[:_PARTICLES]
-    return Optimizer(box, n_particles=_PARTICLES, x0=points[first], f0=values[first], rng=rng)
 
 
 def _move(target: Target, swarms: Sequence[Optimizer], steps: int) -> None:
