@@ -103,7 +103,7 @@ def test_weights_that_are_less_even_than_predicted_widen_the_error(promised, wid
     target = Target(lambda x: stats.norm.logpdf(x, 0, 0.1).sum(axis=1), [(-1, 1)] * 2)
     wide = Mixture(np.ones(1), np.zeros((1, 2)), 0.2 * np.eye(2)[None])
     efficiency = (0.5 * math.sqrt(2 - 0.25)) ** 2  # of each element: E[w]^2 / E[w^2]
-    frozen = Frozen(Blend(np.ones(1), (wide,)), promised * efficiency, Pool(2), wide, [], "", {})
+    frozen = Frozen(Blend(np.ones(1), (wide,)), promised * efficiency, Pool(2), wide, [], "", True, {})
     made, _ = produce(target, frozen, round(2000 * promised), np.random.default_rng(1), attempts=1)
     assert made.effective_size / len(made.draws) == pytest.approx(efficiency, rel=0.1)
     assert made.widened == pytest.approx(widened, rel=0.1)
@@ -118,7 +118,7 @@ def test_an_interrupt_passes_through_a_production_that_has_hardly_begun(n_known)
 
     target = Target(log_likelihood, [(-1, 1)] * 2)
     wide = Mixture(np.ones(1), np.zeros((1, 2)), 0.2 * np.eye(2)[None])
-    frozen = Frozen(Blend(np.ones(1), (wide,)), 0.4, Pool(2), wide, [], "", {})
+    frozen = Frozen(Blend(np.ones(1), (wide,)), 0.4, Pool(2), wide, [], "", True, {})
     if n_known < 20:
         with pytest.raises(Interrupted):
             produce(target, frozen, 1000, np.random.default_rng(1))

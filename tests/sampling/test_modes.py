@@ -164,7 +164,7 @@ def test_a_wide_basin_is_found_though_no_first_climb_starts_in_it():
     owner = OVERSHADOWED.highest(z)
     assert (owner == 4).mean() > 0.3
     assert not (owner[choose_starts(z, value, 192)[:16]] == 4).any()
-    modes, doubt = search(OVERSHADOWED.target(), z, value, np.empty((0, 7)), 15_000, RNG)
+    modes, doubt, _ = search(OVERSHADOWED.target(), z, value, np.empty((0, 7)), 15_000, RNG)
     assert doubt == ""
     in_basins = np.bincount(owner, minlength=5)
     assert sorted(OVERSHADOWED.highest(np.array([mode.z for mode in modes]))) == np.flatnonzero(in_basins).tolist()
@@ -182,7 +182,7 @@ def test_climbs_that_are_given_up_beside_a_peak_are_no_ridge(seed):
         lambda x: np.logaddexp(math.log(0.9) + narrow.logpdf(x), math.log(0.1) + wide.logpdf(x)), [stats.norm(0, 3)] * 6
     )
     z = target.prior.draw(6000, np.random.default_rng(seed))
-    modes, _ = search(target, z, target.height(z), np.empty((0, 6)), 15_000, RNG)
+    modes, _, _ = search(target, z, target.height(z), np.empty((0, 6)), 15_000, RNG)
     at = target.parameters(np.array([mode.z for mode in modes if mode.is_peak]))
     np.testing.assert_allclose(at[np.argsort(at[:, 5])], np.stack([narrow.loc, wide.loc]), atol=0.2)
 
@@ -201,7 +201,7 @@ def test_a_narrow_mode_whose_tails_fill_the_box_is_found(seed):
         [(-1, 1)] * 5,
     )
     z = target.prior.draw(5000, np.random.default_rng(seed))
-    modes, doubt = search(target, z, target.height(z), np.empty((0, 5)), 15_000, RNG)
+    modes, doubt, _ = search(target, z, target.height(z), np.empty((0, 5)), 15_000, RNG)
     assert doubt == ""
     tops = target.parameters(np.array([mode.z for mode in modes]))
     np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at[[1, 0, 2]], atol=0.03)
@@ -225,7 +225,7 @@ def test_a_wide_basin_is_found_though_no_draw_of_it_stands_out():
     owner = log_parts(target.parameters(z)).argmax(axis=1)
     assert (owner == 1).mean() > 0.7
     assert not (owner[choose_starts(z, value, 192)[:16]] == 1).any()
-    modes, _ = search(target, z, value, np.empty((0, 6)), 15_000, RNG)
+    modes, _, _ = search(target, z, value, np.empty((0, 6)), 15_000, RNG)
     tops = target.parameters(np.array([mode.z for mode in modes]))
     np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at, atol=0.05)
 
@@ -249,7 +249,7 @@ def test_climbs_to_light_modes_do_not_end_the_search(seed):
         lambda x: logsumexp(constant - 0.5 * (((x[:, None] - at) / sd) ** 2).sum(axis=2), axis=1), [(-1, 1)] * 4
     )
     z = target.prior.draw(4000, np.random.default_rng(seed))
-    modes, doubt = search(target, z, target.height(z), np.empty((0, 4)), 15_000, RNG)
+    modes, doubt, _ = search(target, z, target.height(z), np.empty((0, 4)), 15_000, RNG)
     tops = target.parameters(np.array([mode.z for mode in modes]))
     assert doubt == ""
     assert [np.abs(tops - place).max(axis=1).min() < 0.02 for place in at] == [True] * 4

@@ -44,6 +44,7 @@ class Frozen(NamedTuple):
     ladder: Density  # the modes at all scales
     modes: list[Mode]
     doubt: str  # why modes may be missing
+    is_trusted: bool  # whether an error can be stated for those that were found
     diagnostics: dict[str, Any]  # see `Posterior`
 
 
@@ -104,7 +105,7 @@ def adapt(
         )
     highest = np.argsort(-log_likelihood)[: min(_AGAIN, target.n_left // 20)]
     target.measure_again(z[highest], log_likelihood[highest])
-    modes, doubt = search(target, z, height, known, allowed // 4, rng)
+    modes, doubt, is_trusted = search(target, z, height, known, allowed // 4, rng)
     if not is_anywhere and not modes:
         raise NothingFound(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior, and no climb from start= came to "
@@ -113,7 +114,7 @@ def adapt(
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior), "search_settled": not doubt}
-    plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, doubt, diagnostics)
+    plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, doubt, is_trusted, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
 
 

@@ -217,7 +217,7 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
 def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
     bar.say("production", efficiency=frozen.predicted_efficiency)
     made, frozen = produce(target, frozen, n_effective, rng)
-    if made.cut_short is None and made.message and target.n_left >= _WORTH_MOVING:
+    if made.cut_short is None and made.message and frozen.is_trusted and target.n_left >= _WORTH_MOVING:
         moved = _by_moves(target, frozen, rng, n_effective, bar)
         if math.isfinite(moved.log_evidence_error):
             return moved
@@ -234,7 +234,7 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         made.log_weights,
         made.log_likelihood,
         made.log_evidence,
-        made.error,
+        made.error if frozen.is_trusted else math.inf,
         "importance" if made.cut_short is None else "interrupted",
         diagnostics,
         with_caveat(verdict(target, made, n_effective), frozen),
@@ -255,7 +255,7 @@ def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effect
         message = doubt(made)
     elif not made.complete:
         message = "the budget ended before the posterior was reached; raise maxfev"
-    error = math.inf if message else made.log_evidence_error
+    error = math.inf if message or not frozen.is_trusted else made.log_evidence_error
     diagnostics = {
         "pareto_k": math.nan,
         **made.diagnostics,

@@ -11,7 +11,7 @@ import numpy as np
 from paoswarm.core.walled import Floats
 from paoswarm.sampling.modes import Mode, climb_cost, find_modes, is_new, merge, near
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_cost, unexplained
-from paoswarm.sampling.swarms import SWARMS, best_of_swarms, swarms_cost
+from paoswarm.sampling.swarms import STEPS, SWARMS, best_of_swarms, swarms_cost
 from paoswarm.sampling.target import Target
 
 _STARTS = 16  # of climbs, in a round
@@ -25,7 +25,7 @@ _LOOKED_AT = 48  # draws that stand out, and as many as they come, before a late
 _ENOUGH = 4.6  # climbs per mode, known or not: one more of their size is then missed in one search of a hundred
 _CLIMBING = 16_000  # evaluations for climbs, and for each peak so many more:
 _CLIMBING_EACH = 1000
-_ROUNDS_OF_SWARMS = 3  # at most
+_ROUNDS_OF_SWARMS = 3  # at most, where the budget is not limited
 _STEPS_AT_LEAST = 10  # of swarms, to be worth anything
 _TELLING = 8  # climbs to peaks that say something of their number
 _OFTEN = 3  # swarms that come to the heaviest of many peaks: not by chance
@@ -36,7 +36,7 @@ _TOO_FEW = (
 )
 _HARDLY_FOUND = (
     "there are many peaks, and few of the swarms that looked for the heaviest came to the same: heavier ones may be "
-    "missing"
+    "missing, so no error is stated"
 )
 
 
@@ -45,6 +45,7 @@ class Search(NamedTuple):
 
     modes: list[Mode]  # heaviest first
     doubt: str  # why others may be missing; empty if nothing speaks for it
+    is_trusted: bool = True  # whether what was found is likely to be most of the posterior
 
 
 def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int, rng: np.random.Generator) -> Search:
@@ -52,14 +53,14 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int, 
 
     By climbs; and where most of them end each at a peak of its own, by swarms. There the heaviest is still to be found,
     and only an optimiser that comes back to it shows that it was. Climbs spend at most ``n_max`` likelihood
-    evaluations, swarms two thirds of that.
+    evaluations, swarms a third more.
     """
     climbed = _climb_in_rounds(target, z, value, known, n_max)
     modes = climbed.modes
     if _is_rugged(climbed.places):
-        modes, is_confirmed = _look_by_swarms(target, z, value, modes, 2 * n_max // 3, rng)
+        modes, is_confirmed = _look_by_swarms(target, z, value, modes, 4 * n_max // 3, rng)
         if not is_confirmed:
-            return Search(modes, _HARDLY_FOUND)
+            return Search(modes, _HARDLY_FOUND, is_trusted=False)
     return Search(modes, "" if climbed.is_settled else _TOO_FEW)
 
 
@@ -76,21 +77,23 @@ def _look_by_swarms(
     target: Target, z: Floats, value: Floats, modes: list[Mode], n_max: int, rng: np.random.Generator
 ) -> tuple[list[Mode], bool]:
     """The modes with those that PAO finds, and whether enough independent swarms have come to the heaviest."""
-    each = climb_cost(target.dim)  # evaluations to climb from where a swarm has ended
+    climbing = climb_cost(target.dim)  # from where a swarm has ended
+    if target.maxfev is None:
+        n_max = _ROUNDS_OF_SWARMS * (swarms_cost(STEPS) + (SWARMS + 1) * climbing)
     end = target.n_evaluations + n_max
     ends: list[Mode] = []  # of independent swarms
     is_confirmed = False
-    for _ in range(_ROUNDS_OF_SWARMS):
-        most = end - target.n_evaluations - (SWARMS + 1) * each
-        if is_confirmed or most < swarms_cost(_STEPS_AT_LEAST) or np.isfinite(value).sum() < SWARMS:
+    while not is_confirmed:
+        most = end - target.n_evaluations - (SWARMS + 1) * climbing
+        if most < swarms_cost(_STEPS_AT_LEAST):
             break
         best = best_of_swarms(target, z, value, most, rng)
-        apart = find_modes(target, best[:SWARMS], SWARMS * each).modes
-        together = find_modes(target, best[SWARMS:], each).modes
+        apart = find_modes(target, best[:SWARMS], SWARMS * climbing).modes
+        together = find_modes(target, best[SWARMS:], climbing).modes
         ends += apart
         modes = merge(modes + apart + [mode._replace(n_climbs=0) for mode in together], target.circle)
-        there = [end for end in ends if not is_new(end, modes[:1], target.circle)]
-        is_confirmed = sum(end.n_climbs for end in there) >= _OFTEN
+        there = [mode for mode in ends if not is_new(mode, modes[:1], target.circle)]
+        is_confirmed = sum(mode.n_climbs for mode in there) >= _OFTEN
     return modes, is_confirmed
 
 

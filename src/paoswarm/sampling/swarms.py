@@ -12,7 +12,7 @@ from paoswarm.sampling.target import Target
 
 SWARMS = 8  # that know nothing of each other
 _PARTICLES = 20
-_STEPS = 50
+STEPS = 50
 _REMEMBERED = 5  # bests of each swarm, with which a last one begins
 
 
@@ -27,7 +27,7 @@ def best_of_swarms(target: Target, z: Floats, value: Floats, n_max: int, rng: np
     All but the last are independent: each sets out from the highest of its own share of the draws ``z``, which have
     heights ``value``; as many as there are swarms must be finite. The last begins with the best that the others know.
     """
-    steps = min(_STEPS, n_max // swarms_cost(1))
+    steps = min(STEPS, n_max // swarms_cost(1))
     box = np.stack([z.min(axis=0), z.max(axis=0)], axis=1)
     *sources, last = rng.spawn(SWARMS + 1)
     known = np.flatnonzero(np.isfinite(value))
