@@ -793,10 +793,10 @@ def test_a_search_that_still_finds_modes_says_so():
     def log_likelihood(x):
         return 30 * np.cos(20 * np.pi * x).sum(axis=1)
 
-    posterior = ps.sample(log_likelihood, [(-1, 1)] * 2, vectorized=True, n_effective=200, maxfev=6000, rng=6)
+    posterior = ps.sample(log_likelihood, [(-1, 1)] * 2, vectorized=True, n_effective=200, maxfev=20_000, rng=6)
     assert not posterior.diagnostics["search_settled"]
     assert not posterior.success
-    assert posterior.message.startswith("there are many peaks")
+    assert "the search for modes made too few climbs" in posterior.message
     assert "a mode with a basin" not in posterior.message  # that would promise too much
     settled = ps.sample(narrow, [(-1, 1)] * 2, vectorized=True, n_effective=200, rng=6)
     assert settled.diagnostics["search_settled"]

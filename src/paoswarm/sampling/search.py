@@ -28,15 +28,16 @@ _CLIMBING_EACH = 1000
 _ROUNDS_OF_SWARMS = 3  # at most, where the budget is not limited
 _STEPS_AT_LEAST = 10  # of swarms, to be worth anything
 _TELLING = 8  # climbs to peaks that say something of their number
-_OFTEN = 3  # swarms that come to the heaviest of many peaks: not by chance
+_OFTEN = 3  # swarms that come to the heaviest of many peaks, or one as heavy: not by chance
+_ALIKE = 0.9  # difference of log masses; half a peak at a wall, and half of it in a corner, are as heavy
 
 _TOO_FEW = (
     "the search for modes made too few climbs for the places it has found (a thin ridge, or the edge of what is "
     "allowed, looks like many): others may be missing"
 )
 _HARDLY_FOUND = (
-    "there are many peaks, and few of the swarms that looked for the heaviest came to the same: heavier ones may be "
-    "missing, so no error is stated"
+    "there are many peaks, and few of the swarms that looked for the heaviest came to one as heavy: heavier ones may "
+    "be missing, so no error is stated"
 )
 
 
@@ -52,8 +53,8 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int, 
     """Look for modes from draws ``z`` of heights ``value`` and from points that are ``known`` to lie near some.
 
     By climbs; and where most of them end each at a peak of its own, by swarms. There the heaviest is still to be found,
-    and only an optimiser that comes back to it shows that it was. Climbs spend at most ``n_max`` likelihood
-    evaluations, swarms a third more.
+    and only an optimiser that comes to none that is heavier shows that it was. Climbs spend at most ``n_max``
+    likelihood evaluations, swarms a third more.
     """
     climbed = _climb_in_rounds(target, z, value, known, n_max)
     modes = climbed.modes
@@ -76,7 +77,7 @@ def _is_rugged(places: list[Mode]) -> bool:
 def _look_by_swarms(
     target: Target, z: Floats, value: Floats, modes: list[Mode], n_max: int, rng: np.random.Generator
 ) -> tuple[list[Mode], bool]:
-    """The modes with those that PAO finds, and whether enough independent swarms have come to the heaviest."""
+    """The modes with those that PAO finds, and whether enough independent swarms have come to one as heavy as any."""
     climbing = climb_cost(target.dim)  # from where a swarm has ended
     if target.maxfev is None:
         n_max = _ROUNDS_OF_SWARMS * (swarms_cost(STEPS) + (SWARMS + 1) * climbing)
@@ -92,8 +93,8 @@ def _look_by_swarms(
         together = find_modes(target, best[SWARMS:], climbing).modes
         ends += apart
         modes = merge(modes + apart + [mode._replace(n_climbs=0) for mode in together], target.circle)
-        there = [mode for mode in ends if not is_new(mode, modes[:1], target.circle)]
-        is_confirmed = sum(mode.n_climbs for mode in there) >= _OFTEN
+        as_heavy = [mode for mode in ends if mode.is_settled and mode.log_mass > modes[0].log_mass - _ALIKE]
+        is_confirmed = sum(mode.n_climbs for mode in as_heavy) >= _OFTEN
     return modes, is_confirmed
 
 
