@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 import paoswarm as ps
 from paoswarm.sampling import search as search_module
 from paoswarm.sampling.modes import Mode
-from paoswarm.sampling.search import _is_rugged
+from paoswarm.sampling.search import _is_confirmed, _is_rugged
 from paoswarm.sampling.swarms import SWARMS, best_of_swarms, swarms_cost
 from paoswarm.sampling.target import Target
 
@@ -70,6 +70,19 @@ def test_what_climbs_settle_needs_no_swarms(monkeypatch):
     monkeypatch.setattr(search_module, "best_of_swarms", lambda *_: pytest.fail("called"))
     ps.sample(lambda x: -50 * (x**2).sum(axis=1), [(-1, 1)] * 3, vectorized=True, n_effective=200, rng=1)
     ps.sample(lambda x: -200 * ((x**2 - 0.5) ** 2).sum(axis=1), [(-1, 1)] * 3, vectorized=True, n_effective=200, rng=1)
+
+
+def test_swarms_confirm_a_peak_they_come_back_to_or_many_that_are_as_heavy():
+    def mode(at, log_mass, n):
+        return Mode(np.full(1, float(at)), 0.1 * np.eye(1), log_mass, True, True, n)
+
+    heaviest = mode(0, 0.0, 1)
+    assert not _is_confirmed(heaviest, [mode(0, 0.0, 2), mode(5, -5.0, 6)], 8, None)
+    assert _is_confirmed(heaviest, [mode(0, 0.0, 3), mode(5, -5.0, 5)], 8, None)
+    assert not _is_confirmed(heaviest, [mode(0, 0.0, 1), mode(5, 0.0, 1), mode(6, -0.2, 1)], 8, None)
+    alike = [mode(0, 0.0, 1), mode(5, 0.0, 1), mode(6, -0.2, 1), mode(7, -0.7, 1)]
+    assert _is_confirmed(heaviest, alike, 8, None)
+    assert not _is_confirmed(heaviest, alike, 16, None)
 
 
 @pytest.mark.parametrize(("n_peaks", "rugged"), [(1, False), (8, False), (300, True)])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.walled import Floats
+from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.modes import Mode, climb_cost, find_modes, is_new, merge, near
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_cost, unexplained
 from paoswarm.sampling.swarms import STEPS, SWARMS, best_of_swarms, swarms_cost
@@ -28,7 +29,7 @@ _CLIMBING_EACH = 1000
 _ROUNDS_OF_SWARMS = 3  # at most, where the budget is not limited
 _STEPS_AT_LEAST = 10  # of swarms, to be worth anything
 _TELLING = 8  # climbs to peaks that say something of their number
-_OFTEN = 3  # swarms that come to the heaviest of many peaks, or one as heavy: not by chance
+_OFTEN = 3  # swarms that come to the heaviest of many peaks: not by chance
 _ALIKE = 0.9  # difference of log masses; half a peak at a wall, and half of it in a corner, are as heavy
 
 _TOO_FEW = (
@@ -77,12 +78,12 @@ def _is_rugged(places: list[Mode]) -> bool:
 def _look_by_swarms(
     target: Target, z: Floats, value: Floats, modes: list[Mode], n_max: int, rng: np.random.Generator
 ) -> tuple[list[Mode], bool]:
-    """The modes with those that PAO finds, and whether enough independent swarms have come to one as heavy as any."""
+    """The modes with those that PAO finds, and whether independent swarms confirm the heaviest."""
     climbing = climb_cost(target.dim)  # from where a swarm has ended
     if target.maxfev is None:
         n_max = _ROUNDS_OF_SWARMS * (swarms_cost(STEPS) + (SWARMS + 1) * climbing)
     end = target.n_evaluations + n_max
-    ends: list[Mode] = []  # of independent swarms
+    n_swarms, ends = 0, list[Mode]()  # independent ones
     is_confirmed = False
     while not is_confirmed:
         most = end - target.n_evaluations - (SWARMS + 1) * climbing
@@ -93,9 +94,16 @@ def _look_by_swarms(
         together = find_modes(target, best[SWARMS:], climbing).modes
         ends += apart
         modes = merge(modes + apart + [mode._replace(n_climbs=0) for mode in together], target.circle)
-        as_heavy = [mode for mode in ends if mode.is_settled and mode.log_mass > modes[0].log_mass - _ALIKE]
-        is_confirmed = sum(mode.n_climbs for mode in as_heavy) >= _OFTEN
+        n_swarms += SWARMS
+        is_confirmed = _is_confirmed(modes[0], ends, n_swarms, target.circle)
     return modes, is_confirmed
+
+
+def _is_confirmed(heaviest: Mode, ends: list[Mode], n_swarms: int, circle: Circle | None) -> bool:
+    """Whether some of the swarms have come to the heaviest mode, or half of them to others that are as heavy."""
+    there = sum(end.n_climbs for end in ends if not is_new(end, [heaviest], circle))
+    as_heavy = sum(end.n_climbs for end in ends if end.is_settled and end.log_mass > heaviest.log_mass - _ALIKE)
+    return there >= _OFTEN or 2 * as_heavy >= n_swarms
 
 
 class Climbed(NamedTuple):
