@@ -164,8 +164,8 @@ def test_a_wide_basin_is_found_though_no_first_climb_starts_in_it():
     owner = OVERSHADOWED.highest(z)
     assert (owner == 4).mean() > 0.3
     assert not (owner[choose_starts(z, value, 192)[:16]] == 4).any()
-    modes, doubt, _ = search(OVERSHADOWED.target(), z, value, np.empty((0, 7)), 15_000, RNG)
-    assert doubt == ""
+    modes, incomplete, _ = search(OVERSHADOWED.target(), z, value, np.empty((0, 7)), 15_000, RNG)
+    assert incomplete == ""
     in_basins = np.bincount(owner, minlength=5)
     assert sorted(OVERSHADOWED.highest(np.array([mode.z for mode in modes]))) == np.flatnonzero(in_basins).tolist()
 
@@ -201,8 +201,8 @@ def test_a_narrow_mode_whose_tails_fill_the_box_is_found(seed):
         [(-1, 1)] * 5,
     )
     z = target.prior.draw(5000, np.random.default_rng(seed))
-    modes, doubt, _ = search(target, z, target.height(z), np.empty((0, 5)), 15_000, RNG)
-    assert doubt == ""
+    modes, incomplete, _ = search(target, z, target.height(z), np.empty((0, 5)), 15_000, RNG)
+    assert incomplete == ""
     tops = target.parameters(np.array([mode.z for mode in modes]))
     np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at[[1, 0, 2]], atol=0.03)
 
@@ -249,9 +249,9 @@ def test_climbs_to_light_modes_do_not_end_the_search(seed):
         lambda x: logsumexp(constant - 0.5 * (((x[:, None] - at) / sd) ** 2).sum(axis=2), axis=1), [(-1, 1)] * 4
     )
     z = target.prior.draw(4000, np.random.default_rng(seed))
-    modes, doubt, _ = search(target, z, target.height(z), np.empty((0, 4)), 15_000, RNG)
+    modes, incomplete, _ = search(target, z, target.height(z), np.empty((0, 4)), 15_000, RNG)
     tops = target.parameters(np.array([mode.z for mode in modes]))
-    assert doubt == ""
+    assert incomplete == ""
     assert [np.abs(tops - place).max(axis=1).min() < 0.02 for place in at] == [True] * 4
 
 

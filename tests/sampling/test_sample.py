@@ -397,6 +397,17 @@ def test_a_known_mode_is_climbed_even_with_a_small_budget():
         assert not posterior.success
 
 
+def test_a_known_point_is_looked_at_however_small_the_budget():
+    """No draw has a likelihood, and no climb fits."""
+
+    def log_likelihood(x):
+        inside = np.abs(x - 0.5).max(axis=1) < 0.001
+        return np.where(inside, -((x - 0.5) ** 2).sum(axis=1) / 1e-8, -np.inf)
+
+    posterior = ps.sample(log_likelihood, [(0, 1)] * 2, start=[0.5001, 0.5], vectorized=True, maxfev=200, rng=1)
+    assert posterior.log_evidence == pytest.approx(math.log(math.pi * 1e-8), abs=5 * 0.06)
+
+
 OTHER = np.array([-7.0, 8.0])
 
 
@@ -832,6 +843,20 @@ def test_a_posterior_beyond_the_quantiles_of_its_prior_has_no_error():
 def test_start_points_outside_the_prior_are_an_error_before_the_first_evaluation():
     with pytest.raises(ValueError, match=r"50.*lies outside the prior"):
         ps.sample(lambda x: pytest.fail("called"), [(0, 1)], start=[[50.0]])
+
+
+def test_a_mode_that_is_found_late_is_a_doubt():
+    """A narrow mode with half of the mass, which no first climb starts in; a stage of the adaptation hits it."""
+    centre, sd = np.array([[-0.5] * 3, [0.55] * 3]), np.array([0.15, 0.012])
+
+    def log_likelihood(x):
+        return logsumexp(-0.5 * ((x[:, None] - centre) ** 2).sum(axis=2) / sd**2 - 3 * np.log(sd), axis=1)
+
+    posterior = ps.sample(log_likelihood, [(-1, 1)] * 3, vectorized=True, n_effective=300, n_particles=100, rng=6)
+    assert len(posterior.diagnostics["modes"]) == 2
+    assert not posterior.diagnostics["search_settled"]
+    assert not posterior.success
+    assert posterior.message.startswith("a mode that matters was found by chance")
 
 
 def test_a_budget_that_ends_the_search_is_said_to():

@@ -30,6 +30,8 @@ _RESERVE_AGAIN = 0.6  # of what is left after a production that went badly
 _HEAVY = 0.1  # share of what is not covered that makes a point worth a climb
 _CLIMBS_AGAIN = 6  # times at most
 
+_LATE = "a mode that matters was found by chance, after the search for modes had missed it: others may be missing"
+
 
 class NothingFound(ValueError):
     """No first draw has a positive likelihood."""
@@ -43,7 +45,7 @@ class Frozen(NamedTuple):
     pool: Pool
     ladder: Density  # the modes at all scales
     modes: list[Mode]
-    doubt: str  # why modes may be missing
+    incomplete: str  # why modes may be missing; empty if nothing speaks for it
     is_trusted: bool  # whether an error can be stated for those that were found
     diagnostics: dict[str, Any]  # see `Posterior`
 
@@ -105,7 +107,7 @@ def adapt(
         )
     highest = np.argsort(-log_likelihood)[: min(_AGAIN, target.n_left // 20)]
     target.measure_again(z[highest], log_likelihood[highest])
-    modes, doubt, is_trusted = search(target, z, height, known, allowed // 4, rng)
+    modes, incomplete, is_trusted = search(target, z, height, known, allowed // 4, rng)
     if not is_anywhere and not modes:
         raise NothingFound(
             f"the likelihood is zero or failed at all {n_prior} draws from the prior, and no climb from start= came to "
@@ -113,8 +115,8 @@ def adapt(
         )
     ladder = make_ladder(modes, target)
     _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
-    diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior), "search_settled": not doubt}
-    plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, doubt, is_trusted, diagnostics)
+    diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
+    plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, incomplete, is_trusted, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
 
 
@@ -204,11 +206,11 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
     found = find_modes(target, starts, min(4000, target.n_left // 8)).modes
     modes = merge(plan.modes + found, target.circle)
-    if any(matters(mode, modes) and is_new(mode, plan.modes, target.circle) for mode in found):
-        plan.diagnostics["search_settled"] = False  # one that matters had been missed
+    is_late = any(matters(mode, modes) and is_new(mode, plan.modes, target.circle) for mode in found)
+    incomplete = plan.incomplete or (_LATE if is_late else "")
     ladder = make_ladder(modes, target)
     _draw(target, plan.pool, ladder, min(200 + 40 * target.dim, target.n_left // 10), rng)
-    return plan._replace(modes=modes, ladder=ladder)
+    return plan._replace(modes=modes, ladder=ladder, incomplete=incomplete)
 
 
 def _better(pool: Pool, old: Blend, new: Blend) -> Blend:

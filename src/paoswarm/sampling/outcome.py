@@ -41,7 +41,7 @@ def verdict(target: Target, made: Production, wanted: int) -> str:
 def with_caveat(doubt: str, frozen: Frozen) -> str:
     """The doubt, and why modes may be missing, if that is known."""
     advice = "raise n_particles or maxfev, or give points near the modes as start="
-    return "; ".join([*([doubt] if doubt else []), *([frozen.doubt, advice] if frozen.doubt else [])])
+    return "; ".join([*([doubt] if doubt else []), *([frozen.incomplete, advice] if frozen.incomplete else [])])
 
 
 def found(target: Target, frozen: Frozen) -> dict[str, Any]:
@@ -53,6 +53,7 @@ def found(target: Target, frozen: Frozen) -> dict[str, Any]:
         "noise": target.noise,
         "modes": target.parameters(modes),
         "climbs": np.array([mode.n_climbs for mode in arrived], dtype=int),
+        "search_settled": not frozen.incomplete,
         **frozen.diagnostics,
     }
 

@@ -59,12 +59,12 @@ class Posterior:
         where they are less even than was predicted), ``modes`` that were climbed (to a fraction of a standard
         deviation), how many ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of less
         than this share of the prior, which 30 of the first draws hit on average, may be missing, ``search_settled``:
-        whether the search for modes made as many climbs as what it found asks for, and ``noise``: the largest
-        difference of two values of the likelihood at one point.
+        whether nothing speaks for modes that it has missed, but that, and ``noise``: the largest difference of two
+        values of the likelihood at one point.
     success : bool
         Whether nothing is known to be wrong.
     message : str
-        What is wrong, and what to do; last, what no diagnostic can see: how small a basin of a mode may be missing.
+        What is wrong, and what to do; else what no diagnostic can see: how small a basin of a mode may be missing.
     log_likelihood, log_prior : array (n,), optional
         At the draws; the prior's density is that of the parameters. None where it is not known.
     """

@@ -7,9 +7,9 @@ from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from paoswarm.core.walled import Floats
-from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.modes import Mode, climb_cost, find_modes, is_new, merge, near
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_cost, unexplained
 from paoswarm.sampling.swarms import STEPS, SWARMS, best_of_swarms, swarms_cost
@@ -30,15 +30,19 @@ _ROUNDS_OF_SWARMS = 3  # at most, where the budget is not limited
 _STEPS_AT_LEAST = 10  # of swarms, to be worth anything
 _TELLING = 8  # climbs to peaks that say something of their number
 _OFTEN = 3  # swarms that come to the heaviest of many peaks: not by chance
-_ALIKE = 0.9  # difference of log masses; half a peak at a wall, and half of it in a corner, are as heavy
+_SHARED = 1.5  # log of how many times the mass of the heaviest peak others hold, where none is the one to find
 
 _TOO_FEW = (
     "the search for modes made too few climbs for the places it has found (a thin ridge, or the edge of what is "
     "allowed, looks like many): others may be missing"
 )
+_NOT_LOOKED_FOR = (
+    "there are many peaks, and maxfev leaves no room for swarms to look for the heaviest: heavier ones may be missing, "
+    "so no error is stated"
+)
 _HARDLY_FOUND = (
-    "there are many peaks, and few of the swarms that looked for the heaviest came to one as heavy: heavier ones may "
-    "be missing, so no error is stated"
+    "there are many peaks, and few of the swarms that looked for the heaviest came to the same: heavier ones may be "
+    "missing, so no error is stated"
 )
 
 
@@ -46,7 +50,7 @@ class Search(NamedTuple):
     """What the search has found, and whether more is to be expected."""
 
     modes: list[Mode]  # heaviest first
-    doubt: str  # why others may be missing; empty if nothing speaks for it
+    incomplete: str  # why others may be missing; empty if nothing speaks for it
     is_trusted: bool = True  # whether what was found is likely to be most of the posterior
 
 
@@ -54,15 +58,15 @@ def search(target: Target, z: Floats, value: Floats, known: Floats, n_max: int, 
     """Look for modes from draws ``z`` of heights ``value`` and from points that are ``known`` to lie near some.
 
     By climbs; and where most of them end each at a peak of its own, by swarms. There the heaviest is still to be found,
-    and only an optimiser that comes to none that is heavier shows that it was. Climbs spend at most ``n_max``
-    likelihood evaluations, swarms a third more.
+    and only an optimiser that comes back to it shows that it was. Climbs spend at most ``n_max`` likelihood
+    evaluations, swarms a third more.
     """
     climbed = _climb_in_rounds(target, z, value, known, n_max)
     modes = climbed.modes
-    if _is_rugged(climbed.places):
-        modes, is_confirmed = _look_by_swarms(target, z, value, modes, 4 * n_max // 3, rng)
-        if not is_confirmed:
-            return Search(modes, _HARDLY_FOUND, is_trusted=False)
+    if _is_rugged(climbed.places) and _is_mostly_one(modes):
+        modes, doubt = _look_by_swarms(target, z, value, modes, 4 * n_max // 3, rng)
+        if doubt:
+            return Search(modes, doubt, is_trusted=False)
     return Search(modes, "" if climbed.is_settled else _TOO_FEW)
 
 
@@ -75,17 +79,22 @@ def _is_rugged(places: list[Mode]) -> bool:
     return sum(n_climbs) >= _TELLING and 2 * n_climbs.count(1) > sum(n_climbs)
 
 
+def _is_mostly_one(modes: list[Mode]) -> bool:
+    """Whether the heaviest holds much of the mass found: what many peaks share is not lost with a few of them."""
+    return logsumexp([mode.log_mass for mode in modes]) < modes[0].log_mass + _SHARED
+
+
 def _look_by_swarms(
     target: Target, z: Floats, value: Floats, modes: list[Mode], n_max: int, rng: np.random.Generator
-) -> tuple[list[Mode], bool]:
-    """The modes with those that PAO finds, and whether independent swarms confirm the heaviest."""
+) -> tuple[list[Mode], str]:
+    """The modes with those that PAO finds, and a doubt, unless independent swarms have come back to the heaviest."""
     climbing = climb_cost(target.dim)  # from where a swarm has ended
     if target.maxfev is None:
         n_max = _ROUNDS_OF_SWARMS * (swarms_cost(STEPS) + (SWARMS + 1) * climbing)
     end = target.n_evaluations + n_max
-    n_swarms, ends = 0, list[Mode]()  # independent ones
-    is_confirmed = False
-    while not is_confirmed:
+    doubt = _NOT_LOOKED_FOR
+    ends: list[Mode] = []  # of independent swarms
+    while doubt:
         most = end - target.n_evaluations - (SWARMS + 1) * climbing
         if most < swarms_cost(_STEPS_AT_LEAST):
             break
@@ -94,16 +103,9 @@ def _look_by_swarms(
         together = find_modes(target, best[SWARMS:], climbing).modes
         ends += apart
         modes = merge(modes + apart + [mode._replace(n_climbs=0) for mode in together], target.circle)
-        n_swarms += SWARMS
-        is_confirmed = _is_confirmed(modes[0], ends, n_swarms, target.circle)
-    return modes, is_confirmed
-
-
-def _is_confirmed(heaviest: Mode, ends: list[Mode], n_swarms: int, circle: Circle | None) -> bool:
-    """Whether some of the swarms have come to the heaviest mode, or half of them to others that are as heavy."""
-    there = sum(end.n_climbs for end in ends if not is_new(end, [heaviest], circle))
-    as_heavy = sum(end.n_climbs for end in ends if end.is_settled and end.log_mass > heaviest.log_mass - _ALIKE)
-    return there >= _OFTEN or 2 * as_heavy >= n_swarms
+        there = [mode for mode in ends if not is_new(mode, modes[:1], target.circle)]
+        doubt = "" if sum(mode.n_climbs for mode in there) >= _OFTEN else _HARDLY_FOUND
+    return modes, doubt
 
 
 class Climbed(NamedTuple):
@@ -199,7 +201,7 @@ def _climb_from_known(target: Target, known: Floats, n_max: int) -> list[Mode]:
     """The modes that points lead to which are said to lie near some; all of them, as long as the budget lasts."""
     end = target.n_evaluations + n_max
     modes: list[Mode] = []
-    while len(known) and end - target.n_evaluations > climb_cost(target.dim):
+    while len(known) and (not modes or end - target.n_evaluations > climb_cost(target.dim)):
         found = find_modes(target, known[:_STARTS], end - target.n_evaluations).modes
         modes = merge(modes + [mode._replace(n_climbs=0) for mode in found], target.circle)
         there = [mode for mode in modes if mode.is_settled]
