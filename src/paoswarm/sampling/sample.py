@@ -103,9 +103,10 @@ def sample(
     Notes
     -----
     First everything is adapted: draws from the prior, climbs to modes (and swarms, where there are very many), a
-    tempered pool, mixtures of normal laws fitted to it. Then the proposal :math:`q` is frozen, and new draws are weighted by :math:`w = p L / q`: their mean is an
-    unbiased estimate of the evidence, whatever the quality of the fit. Where that would be too inefficient, a swarm
-    drawn from :math:`q` is tempered towards the posterior, moved by PAO's exact steps with a Metropolis correction.
+    tempered pool, mixtures of normal laws fitted to it. Then the proposal :math:`q` is frozen, and new draws are
+    weighted by :math:`w = p L / q`: their mean is an unbiased estimate of the evidence, whatever the quality of the
+    fit. Where that would be too inefficient, a swarm drawn from :math:`q` is tempered towards the posterior, moved by
+    PAO's exact steps with a Metropolis correction.
 
     **No diagnostic sees a mode that no draw has come near.** The error is conditional on the modes that were found.
 
