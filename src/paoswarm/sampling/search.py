@@ -102,7 +102,7 @@ def _look_by_swarms(
         apart = find_modes(target, best[:SWARMS], SWARMS * climbing).modes
         together = find_modes(target, best[SWARMS:], climbing).modes
         ends += apart
-        modes = merge(modes + apart + [mode._replace(n_climbs=0) for mode in together], target.circle)
+        modes = merge(modes + apart + together, target.circle)
         there = [mode for mode in ends if not is_new(mode, modes[:1], target.circle)]
         doubt = "" if sum(mode.n_climbs for mode in there) >= _OFTEN else _HARDLY_FOUND
     return modes, doubt
