@@ -7,9 +7,9 @@ from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from paoswarm.core.walled import Floats
+from paoswarm.core.weights import log_sum_exp
 from paoswarm.sampling.modes import Mode, climb_cost, find_modes, is_new, merge, near
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_cost, unexplained
 from paoswarm.sampling.swarms import STEPS, SWARMS, best_of_swarms, swarms_cost
@@ -81,7 +81,7 @@ def _is_rugged(places: list[Mode]) -> bool:
 
 def _is_mostly_one(modes: list[Mode]) -> bool:
     """Whether the heaviest holds much of the mass found: what many peaks share is not lost with a few of them."""
-    return logsumexp([mode.log_mass for mode in modes]) < modes[0].log_mass + _SHARED
+    return bool(log_sum_exp(np.array([mode.log_mass for mode in modes])) < modes[0].log_mass + _SHARED)
 
 
 def _look_by_swarms(
