@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 import paoswarm as ps
 from paoswarm.study import figures, statistics
-from paoswarm.study.words import findings
+from paoswarm.study.findings import findings
 
 study = ps.Study(
     title="Three swarms",

@@ -6,7 +6,7 @@ stochastic differential equation that is solved exactly. This page is the whole 
 
 from paoswarm import plot, problems
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.character import HyperparameterWarning
+from paoswarm.algorithms.behaviour import HyperparameterWarning
 from paoswarm.algorithms.de import DE
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
@@ -17,7 +17,7 @@ from paoswarm.algorithms.sade import SADE
 from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Transition, transition
-from paoswarm.core.mixture import OptimumLaw
+from paoswarm.core.optimum_law import OptimumLaw
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.ray import RayExecutor

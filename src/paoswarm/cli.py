@@ -27,9 +27,9 @@ from paoswarm.resume import resume
 from paoswarm.storage.watch import watch
 from paoswarm.study import presets
 from paoswarm.study.audit import audit_study, check_runs, final_errors, judge
+from paoswarm.study.cell_files import OtherStudy
 from paoswarm.study.config import ConfigurationError, method_named, read_study
-from paoswarm.study.engine import CellFailed
-from paoswarm.study.store import OtherStudy
+from paoswarm.study.run_cells import CellFailed
 from paoswarm.study.study import Study
 
 QUICK = 15  # runs: the fewest with which the paper's comparisons can be significant, and some more
@@ -123,8 +123,8 @@ def _study(options: argparse.Namespace) -> None:
     results = study.run(folder, **how)
     # Statistics and figures need libraries that are slow to load: not before the runs are done.
     from paoswarm.study.claims import paper_sections
+    from paoswarm.study.findings import findings
     from paoswarm.study.publish import publish
-    from paoswarm.study.words import findings
 
     path = publish(results, folder, sections=paper_sections(results, study, folder, **how))
     print("\n" + "\n\n".join(findings(results)))

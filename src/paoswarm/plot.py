@@ -16,7 +16,7 @@ from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.checks import whole_number
 from paoswarm.core.dynamics import transition
 from paoswarm.core.swarm import Swarm
-from paoswarm.evaluation.calling import Calling
+from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.many import ManyResult
 from paoswarm.optimize.result import Result
@@ -110,7 +110,7 @@ def swarm(
         across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
         grid = np.tile(state.global_best[0], (points * points, 1))
         grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
-        with Evaluator(fun, Calling(vectorized)) as evaluate:
+        with Evaluator(fun, CallOptions(vectorized)) as evaluate:
             values = evaluate(grid).reshape(points, points)
             if not np.isfinite(values).any():
                 raise ValueError(f"fun gave no finite value at any point of the plot; {evaluate.first_failure()}")

@@ -10,7 +10,7 @@ from paoswarm.optimize.result import Result
 from paoswarm.sampling.laws import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
-from paoswarm.storage.describe import OURS, Unknown, decode, decode_seed
+from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed
 from paoswarm.storage.log import StoreError
 from paoswarm.storage.store import Store
 

@@ -174,7 +174,7 @@ class Diary(Climber):
 class Runaway(Climber):
     """Says that it minds the walls, and leaves the box."""
 
-    minds_walls = True
+    applies_walls = True
 
     def ask(self, state, draw, progress=0.0):
         step = super().ask(state, draw)

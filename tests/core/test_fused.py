@@ -121,7 +121,7 @@ def test_whole_runs_have_the_bits_of_numpy(by_numpy):
     ],
 )
 def test_only_the_swarms_it_is_made_for_are_moved_by_it(method, expected, monkeypatch):
-    calls = {"step": 0, "keep": 0}
+    calls = {"step": 0, "record": 0}
 
     class Counted:
         def __getattr__(self, name):
@@ -131,7 +131,7 @@ def test_only_the_swarms_it_is_made_for_are_moved_by_it(method, expected, monkey
     compiled = fused.compiled
     monkeypatch.setattr(fused, "compiled", Counted())
     ps.minimize(shifted_rastrigin, [(-3, 1)] * 2, method=method, vectorized=True, n_particles=20, maxiter=9, rng=1)
-    assert calls == {"step": 9 if expected else 0, "keep": 9}
+    assert calls == {"step": 9 if expected else 0, "record": 9}
 
 
 def test_without_the_compiled_part_the_package_works_alike():
@@ -185,7 +185,7 @@ WRONG = {
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["step", "keep"])
+@pytest.mark.parametrize("name", ["step", "record"])
 def test_what_does_not_fit_is_refused_untouched(name):
     function = getattr(fused.compiled, name)
     given, written = arrays_of(name)

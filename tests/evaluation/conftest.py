@@ -3,7 +3,7 @@ import time
 import uuid
 from pathlib import Path
 
-import labour
+import fault_functions
 import pytest
 
 
@@ -28,12 +28,12 @@ def nothing_is_left(monkeypatch, tolerated):
         return
     mark = f"PAOSWARM_TEST_{uuid.uuid4().hex}"
     monkeypatch.setenv(mark, "1")  # known by it when its parent is gone
-    began = labour.now()
-    there = set(labour.family(began, mark))  # a pool for the whole module may have started in the same moment
+    began = fault_functions.now()
+    there = set(fault_functions.family(began, mark))  # a pool for the whole module may have started in the same moment
     yield
 
     def left():
-        found = labour.family(began, mark).items()
+        found = fault_functions.family(began, mark).items()
         return {pid: words for pid, words in found if pid not in there and not tolerated(words)}
 
     until = time.monotonic() + 15  # workers look every half second whether their parent still lives

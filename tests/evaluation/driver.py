@@ -26,14 +26,14 @@ class Busy:
     def __call__(self, x):
         import os
 
-        import labour
+        import fault_functions
 
-        labour.note(f"{self.folder}/evaluations", "1")
-        if len(labour.notes_in(f"{self.folder}/evaluations")) > 8:
+        fault_functions.note(f"{self.folder}/evaluations", "1")
+        if len(fault_functions.notes_in(f"{self.folder}/evaluations")) > 8:
             sleeping = subprocess.Popen(["sleep", "1000"])
-            labour.note(f"{self.folder}/pids", f"{os.getpid()}\n{sleeping.pid}")
+            fault_functions.note(f"{self.folder}/pids", f"{os.getpid()}\n{sleeping.pid}")
             sleeping.wait()
-        return float(labour.value(x))
+        return float(fault_functions.value(x))
 
 
 def main(folder, workers, timeout):

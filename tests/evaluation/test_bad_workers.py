@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from labour import BOX, assert_same, run, serial, value
+from fault_functions import BOX, assert_same, run, serial, value
 
 import paoswarm as ps
 

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from labour import run, serial, value
+from fault_functions import run, serial, value
 
 from paoswarm.evaluation.child import Child, Lost
 from paoswarm.evaluation.evaluator import Evaluator

@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import nullcontext
 
 import pytest
-from labour import (
+from fault_functions import (
     FAULTS,
     KINDS,
     Faulty,
@@ -23,7 +23,7 @@ from labour import (
     soon,
     value,
 )
-from labour import serial_with_nan as with_nan
+from fault_functions import serial_with_nan as with_nan
 from test_travel import Noted
 
 import paoswarm as ps

@@ -15,11 +15,11 @@ class ByHand(Engine):
     """Keeps what it was sent in ``out`` and does, before each wait, the next of the things it was told to do."""
 
     slots = 3
-    tries_again = blames_bystanders = False
+    tries_again = may_fail_innocent_tasks = False
 
-    def __init__(self, *acts, slots=3, tries_again=False, blames_bystanders=False, can_restart=True):
+    def __init__(self, *acts, slots=3, tries_again=False, may_fail_innocent_tasks=False, can_restart=True):
         self.slots, self.tries_again, self.can_restart = slots, tries_again, can_restart
-        self.blames_bystanders = blames_bystanders
+        self.may_fail_innocent_tasks = may_fail_innocent_tasks
         self.acts = list(acts)
         self.out = {}  # by future, the numbers of the points
         self.log = []  # what was sent, a list for each stretch between two waits
@@ -241,7 +241,7 @@ def test_an_engine_that_tries_again_by_itself_is_not_asked_again():
 def test_what_an_engine_has_given_up_because_of_others_is_tried_again_one_suspect_at_a_time():
     """0 is guilty; 1 and 2 only waited where it was worked on. The others go on meanwhile."""
     acts = [lose(0, 1, 2), answer(3, 4), lose(0), answer(1), answer(2)]
-    engine = ByHand(*acts, slots=3, tries_again=True, blames_bystanders=True)
+    engine = ByHand(*acts, slots=3, tries_again=True, may_fail_innocent_tasks=True)
     dispatcher = Dispatcher(engine, 5)
     send(dispatcher, 1, 1, 1, 1, 1)
     got = receive_all(dispatcher)

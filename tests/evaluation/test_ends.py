@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from labour import Faulty, assert_same, is_alive, note, notes_in, run, serial, soon, value
+from fault_functions import Faulty, assert_same, is_alive, note, notes_in, run, serial, soon, value
 
 import paoswarm as ps
 

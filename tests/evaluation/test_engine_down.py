@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from labour import Faulty, assert_same, note, notes_in, run, serial, value
+from fault_functions import Faulty, assert_same, note, notes_in, run, serial, value
 
 import paoswarm as ps
 

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from labour import (
+from fault_functions import (
     FAULTS,
     KINDS,
     SMALL,

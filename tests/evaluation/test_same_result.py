@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from labour import BOX, SMALL, assert_same, run, serial, value
+from fault_functions import BOX, SMALL, assert_same, run, serial, value
 from numpy.testing import assert_array_equal
 
 import paoswarm as ps

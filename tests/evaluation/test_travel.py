@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from labour import assert_same, note, notes_in, run, serial, value
+from fault_functions import assert_same, note, notes_in, run, serial, value
 
 from paoswarm.evaluation import worker
 
@@ -87,7 +87,7 @@ def test_threads_with_a_time_limit_have_a_process_each_that_loads_it_once(tmp_pa
 
 
 X = np.array([[1.0, 2.0], [0.0, -1.0]])
-PATIENT = worker.Patience(None, 1)
+PATIENT = worker.RetryPolicy(None, 1)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import json
 import warnings
 
-from labour import Faulty, assert_same, marks, run, serial, serial_with_nan, value
+from fault_functions import Faulty, assert_same, marks, run, serial, serial_with_nan, value
 
 
 def main():

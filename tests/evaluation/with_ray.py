@@ -10,7 +10,19 @@ import warnings
 from pathlib import Path
 
 import pytest
-from labour import FAULTS, KINDS, Faulty, Innocent, Killer, assert_same, marks, run, serial, serial_with_nan, value
+from fault_functions import (
+    FAULTS,
+    KINDS,
+    Faulty,
+    Innocent,
+    Killer,
+    assert_same,
+    marks,
+    run,
+    serial,
+    serial_with_nan,
+    value,
+)
 from test_travel import Noted, notes_in
 
 import paoswarm as ps

@@ -17,8 +17,8 @@ from scipy import stats
 import paoswarm as ps
 from paoswarm.evaluation.child import Answered
 from paoswarm.evaluation.engines import Engine
+from paoswarm.optimize.one_at_a_time import OneAtATime
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.steady import SteadySwarm
 from paoswarm.storage.log import StoreError
 
 BOX = [(-5, 5)] * 3
@@ -120,7 +120,7 @@ class TestSteadySwarm:
 
     def swarm(self, n=10, **settings):
         optimizer = Optimizer(BOX, n_particles=n, rng=1, **settings)
-        return optimizer, SteadySwarm(optimizer)
+        return optimizer, OneAtATime(optimizer)
 
     def test_the_first_points_are_those_of_a_synchronous_run_and_nobody_moves_before_most_are_known(self):
         optimizer, swarm = self.swarm()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import paoswarm as ps
-from paoswarm.storage.compare import OtherRun
+from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.watch import Progress
 
 BOUNDS = [(-5, 5)] * 3

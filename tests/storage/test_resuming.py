@@ -18,8 +18,8 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.storage.compare import OtherRun
 from paoswarm.storage.log import Reader, StoreError, decode, encode
+from paoswarm.storage.same_run import OtherRun
 
 BOUNDS = [(-5, 5)] * 3
 SMALL = {"n_particles": 12, "maxiter": 8, "rng": 3}

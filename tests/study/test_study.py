@@ -23,8 +23,8 @@ from paoswarm.problems import bbob
 from paoswarm.study import presets
 from paoswarm.study.adapters import SciPyDE
 from paoswarm.study.cells import describe
-from paoswarm.study.engine import CellFailed
 from paoswarm.study.results import Key
+from paoswarm.study.run_cells import CellFailed
 from paoswarm.study.study import trace_of
 
 SWARMS = {"PAO": ps.PAO(), "PSO": ps.PSO(), "QPSO": ps.QPSO(), "DE": ps.DE(), "SADE": ps.SADE()}

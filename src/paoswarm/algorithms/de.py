@@ -43,7 +43,7 @@ class DE(Method):
     True
     """
 
-    minds_walls: ClassVar[bool] = True
+    applies_walls: ClassVar[bool] = True
     takes_batches = True
 
     factor: Hyperparameter = 0.5

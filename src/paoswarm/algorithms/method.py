@@ -46,7 +46,7 @@ class Method(ABC):
         Whether the density of its next step is known in closed form (``step_law``), and so the law of the optimum.
     moves_singly : bool
         Whether ``tell`` may be called for one particle at a time, as in asynchronous runs.
-    minds_walls : bool
+    applies_walls : bool
         Whether ``ask`` applies the walls itself; otherwise it is done for it.
     takes_batches : bool
         Whether it can move several runs at once, on a leading axis of all arrays; otherwise `minimize_many` and studies
@@ -57,7 +57,7 @@ class Method(ABC):
     smallest_swarm: ClassVar[int] = 2
     has_law: ClassVar[bool] = False
     moves_singly: ClassVar[bool] = True
-    minds_walls: ClassVar[bool] = False
+    applies_walls: ClassVar[bool] = False
     takes_batches: Any = False
 
     def __init_subclass__(cls, **others: Any) -> None:
@@ -86,7 +86,7 @@ class Method(ABC):
     def propose(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """`ask`, with the walls applied where it has not done so; an error where it returned nonsense."""
         name = type(self).__name__
-        if self.minds_walls:
+        if self.applies_walls:
             proposal = self.ask(state, draw, progress)
             if _may_be_lost(proposal.position) and not np.isfinite(proposal.position).all():
                 raise ValueError(

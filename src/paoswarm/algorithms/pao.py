@@ -20,11 +20,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms import character, schedules
+from paoswarm.algorithms import behaviour, schedules
 from paoswarm.algorithms.coefficients import Coefficients, coefficients
 from paoswarm.algorithms.method import Method, check_walls
-from paoswarm.algorithms.returned import fitting, root_of_noise
 from paoswarm.algorithms.schedules import Hyperparameter
+from paoswarm.algorithms.validate_forces import fitting, root_of_noise
 from paoswarm.core import fused
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
@@ -86,7 +86,7 @@ class PAO(Method):
     True
     """
 
-    minds_walls: ClassVar[bool] = True
+    applies_walls: ClassVar[bool] = True
 
     mass: Hyperparameter = 1.0
     damping: Hyperparameter = 0.2
@@ -134,13 +134,13 @@ class PAO(Method):
         object.__setattr__(self, "_takes_batches", all(map(_takes_batches, (*functions, *learnt))))
         object.__setattr__(self, "_random", tuple(is_random(pull) for pull in pulls))
         for name in ("mass", "damping", "noise", "dt"):
-            character.check_number(name, getattr(self, name))
+            behaviour.check_number(name, getattr(self, name))
         for number, spring in enumerate(springs):
-            character.check_number(f"stiffness[{number}]", spring)
-        character.check_total(self)
+            behaviour.check_number(f"stiffness[{number}]", spring)
+        behaviour.check_total(self)
         changing = any(callable(p) or isinstance(p, schedules.Adaptive) for p in self.hyperparameters)
         object.__setattr__(self, "_constant", None if changing else coefficients(*self.hyperparameters))
-        character.warn_if_unhealthy(self)
+        behaviour.warn_if_unhealthy(self)
         object.__setattr__(self, "_fused", self._for_one_pass())
 
     @property
@@ -164,8 +164,8 @@ class PAO(Method):
         for pull in self.attractors:
             needed = getattr(pull, "smallest_swarm", 1)
             if shape[-1] < needed:
-                raise ValueError(f"PAO with {character.name_of(pull)} needs n_particles >= {needed}, got {shape[-1]}")
-        character.check_shapes(self, shape)
+                raise ValueError(f"PAO with {behaviour.name_of(pull)} needs n_particles >= {needed}, got {shape[-1]}")
+        behaviour.check_shapes(self, shape)
 
     # How it behaves, in words and numbers
 
@@ -207,9 +207,9 @@ class PAO(Method):
         q = spread**2 * 4 * damping * omega**3
         return cls(mass=mass, damping=damping, stiffness=stiffness, noise=q, dt=dt, **others)
 
-    def character(self, progress: float = 0.0) -> character.Character:
+    def behaviour(self, progress: float = 0.0) -> behaviour.Behaviour:
         """What the hyperparameters mean at some progress of the run."""
-        return character.of(self.at(progress))
+        return behaviour.of(self.at(progress))
 
     def at(self, progress: float) -> PAO:
         """The same method with every schedule frozen at its value at ``progress``."""
@@ -239,41 +239,41 @@ class PAO(Method):
     @property
     def natural_frequency(self) -> Any:
         r""":math:`\omega = \sqrt{k/m}`, radians per unit of time."""
-        return self.character().natural_frequency
+        return self.behaviour().natural_frequency
 
     @property
     def phase(self) -> Any:
         r""":math:`\omega\,dt`, radians per step."""
-        return self.character().phase
+        return self.behaviour().phase
 
     @property
     def period(self) -> Any:
         """Steps per swing of the damped spring; infinite when it does not swing."""
-        return self.character().period
+        return self.behaviour().period
 
     @property
     def regime(self) -> str:
         """``undamped``, ``underdamped``, ``critical`` or ``overdamped``."""
-        return self.character().regime
+        return self.behaviour().regime
 
     @property
     def half_life(self) -> Any:
         """Steps in which what is left of a displacement halves in the long run (its envelope, when it swings)."""
-        return self.character().half_life
+        return self.behaviour().half_life
 
     @property
     def stationary_spread(self) -> Any:
         r""":math:`\rho = \sqrt{q / (4 \zeta \omega^3)}`, the size of the cloud in distances between the bests."""
-        return self.character().stationary_spread
+        return self.behaviour().stationary_spread
 
     def summary(self) -> str:
         """The hyperparameters and what they mean, in a few lines."""
-        return character.summary(self)
+        return behaviour.summary(self)
 
     __str__ = summary
 
     def __repr__(self) -> str:
-        return character.representation(self)
+        return behaviour.representation(self)
 
     # The step
 
@@ -314,7 +314,7 @@ class PAO(Method):
         batch = state.position.shape[:-2]
         if batch and not self.takes_batches:
             raise ValueError("functions of your own are for one run: ask for its law, many.run(r).step_law()")
-        character.check_shapes(self, state.position.shape[:-1])
+        behaviour.check_shapes(self, state.position.shape[:-1])
         drift = self._drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))
         h11, h21, h22 = (np.asarray(h)[..., 0] if np.ndim(h) else np.asarray(h) for h in drift.by[-3:])

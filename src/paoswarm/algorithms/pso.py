@@ -44,7 +44,7 @@ class PSO(Method):
     True
     """
 
-    minds_walls: ClassVar[bool] = True
+    applies_walls: ClassVar[bool] = True
     takes_batches = True
 
     inertia: Hyperparameter = 0.7298

@@ -39,7 +39,7 @@ class QPSO(Method):
     True
     """
 
-    minds_walls: ClassVar[bool] = True
+    applies_walls: ClassVar[bool] = True
     takes_batches = True
 
     contraction: Hyperparameter = field(default_factory=lambda: schedules.linear(1.0, 0.5))

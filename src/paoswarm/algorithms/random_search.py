@@ -21,7 +21,7 @@ class RandomSearch(Method):
     True
     """
 
-    minds_walls: ClassVar[bool] = True
+    applies_walls: ClassVar[bool] = True
     takes_batches = True
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:

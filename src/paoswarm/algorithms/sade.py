@@ -75,7 +75,7 @@ class SADE(Method):
     True
     """
 
-    minds_walls: ClassVar[bool] = True
+    applies_walls: ClassVar[bool] = True
     takes_batches = True
 
     strategies: tuple[str, ...] = ("rand/1", "current-to-best/1")

@@ -133,7 +133,7 @@ static PyObject *step(PyObject *self, PyObject *const *given, Py_ssize_t n)
 }
 
 /* Bests after a generation: only strict improvement moves one. */
-static PyObject *keep(PyObject *self, PyObject *const *given, Py_ssize_t n)
+static PyObject *record(PyObject *self, PyObject *const *given, Py_ssize_t n)
 {
     Arrays arrays;
     (void)self;
@@ -174,8 +174,8 @@ static PyObject *keep(PyObject *self, PyObject *const *given, Py_ssize_t n)
 static PyMethodDef functions[] = {
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL,
      "step(x, v, best, leader, normal, lower, upper, by, new_x, new_v) -> whether it was done"},
-    {"keep", (PyCFunction)(void (*)(void))keep, METH_FASTCALL,
-     "keep(value, best_value, age, x, best, new_value, new_age, new_best, leader, leader_value) -> whether it was done"},
+    {"record", (PyCFunction)(void (*)(void))record, METH_FASTCALL,
+     "record(value, best_value, age, x, best, new_value, new_age, new_best, leader, leader_value) -> whether it was done"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-Array = Any
+Array = Any  # of any library that follows the standard
+Floats = NDArray[np.float64]  # NumPy's
 
 
 def namespace(array: Array) -> Any:

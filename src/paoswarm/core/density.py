@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.bounds import RESTITUTION, Wall
 from paoswarm.core.random import Seed, generator
-from paoswarm.core.walled import Floats, WalledNormal
+from paoswarm.core.walled import WalledNormal
 
 
 class StepLaw(NamedTuple):

@@ -33,7 +33,7 @@ def step(state: Any, normal: Array, by: Array) -> tuple[Array, Array] | None:
     return (moved, velocity) if compiled.step(*given, moved, velocity) else None
 
 
-def keep(state: Any, x: Array, value: Array) -> tuple[Array, ...] | None:
+def record(state: Any, x: Array, value: Array) -> tuple[Array, ...] | None:
     """After values were measured at ``x``: best positions and values, ages, the leader for every particle, its value.
 
     None where it was not done.
@@ -44,6 +44,6 @@ def keep(state: Any, x: Array, value: Array) -> tuple[Array, ...] | None:
     bests, leader = np.empty(shape), np.empty(shape)
     values, age, top = np.empty(shape[:-1]), np.empty(shape[:-1]), np.empty(batch or 1)
     given = value, state.best_value, state.age, x, state.best_position
-    if not compiled.keep(*given, values, age, bests, leader, top):
+    if not compiled.record(*given, values, age, bests, leader, top):
         return None
     return bests, values, age, leader, top if batch else top[0]

@@ -139,7 +139,7 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
     """
     repeats = swarm.repeats
     if repeats is None and evaluated is None:
-        kept = fused.keep(swarm, proposal.position, value)
+        kept = fused.record(swarm, proposal.position, value)
         if kept is not None:
             return _recorded(swarm, proposal, value, None, *kept)
     xp = namespace(value)

@@ -10,13 +10,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.bounds import Wall
 from paoswarm.core.random import Seed, generator
-
-Floats = NDArray[np.float64]
 
 _LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 _FAR = 9.0  # standard deviations: a Gaussian has 2e-19 of its mass beyond

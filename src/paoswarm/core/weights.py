@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from paoswarm.core.arrays import Floats
 
 FEWEST = 20  # effective draws below which no error is worth stating
 

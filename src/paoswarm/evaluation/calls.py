@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.checks import has_nan, unmasked
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 
 Objective = Callable[..., Any]
 

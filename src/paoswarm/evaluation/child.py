@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
-from paoswarm.evaluation.portable import load
+from paoswarm.evaluation.pickling import load
 
 _LOOK = 0.5  # seconds between two looks whether the other one still lives
 # A new interpreter without work ends by itself after so many seconds, since its parent may never say goodbye; after

@@ -18,7 +18,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Failed
 from paoswarm.evaluation.child import Answered, Unloadable, killed
 from paoswarm.evaluation.engines import Engine, EngineDown
@@ -224,7 +224,7 @@ class Dispatcher:
         if blame and len(parcel.x) > 1:
             self._take_apart(parcel)
             return
-        if blame and self._engine.blames_bystanders and not parcel.is_suspect:
+        if blame and self._engine.may_fail_innocent_tasks and not parcel.is_suspect:
             parcel.is_suspect = True
             self._waiting.append(parcel)
             return

@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from multiprocessing import connection, get_start_method
 from typing import Any
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.child import Child, Lost, answered, uninterrupted
-from paoswarm.evaluation.portable import dump
+from paoswarm.evaluation.pickling import dump
 
 _LOOK = 2.0  # seconds between two looks for cancelled tasks
 _STILLBORN = 2  # processes that may end before they serve, if none has ever served
@@ -37,7 +37,7 @@ class Engine(ABC):
         return False
 
     @property
-    def blames_bystanders(self) -> bool:
+    def may_fail_innocent_tasks(self) -> bool:
         """Whether it may give up a task because of others that have ended the workers on which it waited."""
         return False
 

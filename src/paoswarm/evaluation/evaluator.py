@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.checks import flag
-from paoswarm.core.walled import Floats
-from paoswarm.evaluation.calling import Calling
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import (
     DIED,
     NAN,
@@ -73,7 +73,7 @@ class Evaluator:
         Whether the latest values were all known from an earlier run; of a run with a store.
     """
 
-    def __init__(self, fun: Objective, calling: Calling = Calling()) -> None:  # noqa: B008 (immutable)
+    def __init__(self, fun: Objective, calling: CallOptions = CallOptions()) -> None:  # noqa: B008 (immutable)
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.replayed = False
@@ -89,13 +89,13 @@ class Evaluator:
         self._cause: BaseException | None = None
         self._seconds, self._n_sent = 0.0, 0  # of work by all workers, for so many points
         self._worked = self._waited = 0.0  # the same after the first batch, by when workers have started; by the clock
-        patience = calling.patience
-        self._one_by_one = patience.limit is not None
-        engine = open_engine(calling.workers, fun, calling.vectorized, patience)
-        self._dispatcher = None if engine is None else Dispatcher(engine, patience.retries)
+        policy = calling.retry_policy
+        self._one_by_one = policy.limit is not None
+        engine = open_engine(calling.workers, fun, calling.vectorized, policy)
+        self._dispatcher = None if engine is None else Dispatcher(engine, policy.retries)
         if engine is None and callable(calling.workers):
             self._map = calling.workers
-            if patience.limit is not None:
+            if policy.limit is not None:
                 raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
 
     is_recorded = False

@@ -15,11 +15,11 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluation import worker
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import Engine, EngineDown, Processes
-from paoswarm.evaluation.portable import dump
+from paoswarm.evaluation.pickling import dump
 
 _COUNT_AGAIN = 1.0  # seconds until the slots of a cluster are counted again
 
@@ -31,10 +31,15 @@ class Foreign(Engine):
     """
 
     def __init__(
-        self, executor: Any, make: Callable[[], Any] | None, fun: Objective, vectorized: bool, patience: worker.Patience
+        self,
+        executor: Any,
+        make: Callable[[], Any] | None,
+        fun: Objective,
+        vectorized: bool,
+        policy: worker.RetryPolicy,
     ) -> None:
         self._make = make
-        self._patience = patience
+        self._patience = policy
         self._vectorized = vectorized
         self._fun = fun
         self._blob: bytes | None = None
@@ -103,7 +108,9 @@ class Foreign(Engine):
 class Dask(Foreign):
     """A Dask cluster through its `Client`."""
 
-    def __init__(self, client: Any, is_ours: bool, fun: Objective, vectorized: bool, patience: worker.Patience) -> None:
+    def __init__(
+        self, client: Any, is_ours: bool, fun: Objective, vectorized: bool, policy: worker.RetryPolicy
+    ) -> None:
         import dask
 
         if client.status != "running":
@@ -114,7 +121,7 @@ class Dask(Foreign):
                 "workers is a Dask Client without workers: scale its cluster, or wait with client.wait_for_workers(1)"
             )
         # pure=False: otherwise a point that is measured twice is evaluated once.
-        super().__init__(client.get_executor(pure=False), None, fun, vectorized, patience)
+        super().__init__(client.get_executor(pure=False), None, fun, vectorized, policy)
         self._settings = ExitStack()
         if type(getattr(client, "cluster", None)).__name__ == "LocalCluster":
             # It drops a worker for good that happens to be restarting so long after it has died. Clusters that start
@@ -135,7 +142,7 @@ class Dask(Foreign):
         return True
 
     @property
-    def blames_bystanders(self) -> bool:
+    def may_fail_innocent_tasks(self) -> bool:
         """It counts every worker that has died with the task in its queue."""
         return True
 
@@ -149,16 +156,16 @@ class Dask(Foreign):
                 self._client.close()
 
 
-def open_engine(workers: Any, fun: Objective, vectorized: bool, patience: worker.Patience) -> Engine | None:
+def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.RetryPolicy) -> Engine | None:
     """The engine for ``workers``; None for one worker without a time limit, and for a map-like."""
     if isinstance(workers, Engine):
         return workers
     make = workers if not is_executor(workers) and callable(workers) and makes_executor(workers) else None
     executor = workers if make is None else make_one(make)
     if is_client(executor):
-        return Dask(executor, make is not None, fun, vectorized, patience)
+        return Dask(executor, make is not None, fun, vectorized, policy)
     if is_executor(executor):
-        return Foreign(executor, make, fun, vectorized, patience)
+        return Foreign(executor, make, fun, vectorized, policy)
     if callable(workers):
         return None
     if isinstance(workers, bool) or not isinstance(workers, numbers.Integral) or (workers < 1 and workers != -1):
@@ -167,9 +174,9 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, patience: worker
             f"makes one of these, or a map-like, got {workers!r}"
         )
     count = os.cpu_count() or 1 if workers == -1 else int(workers)
-    if count == 1 and patience.limit is None:
+    if count == 1 and policy.limit is None:
         return None
-    return Processes(count, fun, vectorized, patience.limit)
+    return Processes(count, fun, vectorized, policy.limit)
 
 
 def make_one(make: Callable[[], Any]) -> Any:

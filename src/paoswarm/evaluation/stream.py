@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import NAN, Failed
 from paoswarm.evaluation.dispatch import Delivery, Dispatcher
 from paoswarm.evaluation.engines import EngineDown

@@ -13,15 +13,15 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Failed, Objective
 from paoswarm.evaluation.child import Answered, Child, Lost, Unloadable, answered, killed
-from paoswarm.evaluation.portable import load
+from paoswarm.evaluation.pickling import load
 
 _REMEMBERED = 4  # objectives that a worker keeps; the one used longest ago goes first
 
 
-class Patience(NamedTuple):
+class RetryPolicy(NamedTuple):
     """What is done for a point."""
 
     limit: float | None  # seconds that it may take
@@ -34,7 +34,7 @@ class Task(NamedTuple):
     key: str  # of the objective
     x: Floats
     vectorized: bool
-    patience: Patience
+    policy: RetryPolicy
     blob: bytes | None  # the objective, for a worker that has said that it does not know it
 
 
@@ -118,11 +118,11 @@ def evaluate(task: Task) -> Answered | Unknown | Unloadable:
         keep(task.key, None, task.blob)
     with _lock:
         kept = _kept.get(task.key)
-        if kept is None or (task.patience.limit is not None and kept.blob is None):
+        if kept is None or (task.policy.limit is not None and kept.blob is None):
             return Unknown()
         kept.users += 1
     try:
-        return _evaluate_in_child(kept, task) if task.patience.limit is not None else _evaluate_here(kept, task)
+        return _evaluate_in_child(kept, task) if task.policy.limit is not None else _evaluate_here(kept, task)
     finally:
         with _lock:
             kept.users -= 1
@@ -142,9 +142,9 @@ def _evaluate_in_child(kept: _Kept, task: Task) -> Answered | Unloadable:
     seconds = 0.0
     for row in task.x:
         answer: Answered | Unloadable = Answered([killed("the run has ended", 1)], 0.0)
-        for tried in range(1, task.patience.retries + 2):
+        for tried in range(1, task.policy.retries + 2):
             try:
-                answer = kept.child(task.vectorized).call(row[None], task.patience.limit)
+                answer = kept.child(task.vectorized).call(row[None], task.policy.limit)
                 break
             except Lost as loss:
                 answer = Answered([killed(str(loss), tried)], 0.0)

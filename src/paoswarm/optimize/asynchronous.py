@@ -13,8 +13,8 @@ from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.stream import Stream
 from paoswarm.optimize.loop import Ends, crashed, improved
+from paoswarm.optimize.one_at_a_time import OneAtATime
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.steady import SteadySwarm
 from paoswarm.optimize.stopping import Limits, Status
 
 
@@ -42,7 +42,7 @@ def solve_asynchronously(
         )
     stale, last = 0, optimizer.swarm
     status = None if last is None else _reached(optimizer, limits, stale)  # a run that is continued
-    swarm = SteadySwarm(optimizer)
+    swarm = OneAtATime(optimizer)
     why = ""
     try:
         while status is None:

@@ -11,14 +11,14 @@ from scipy.optimize import OptimizeResult
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag, whole_number
+from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
-from paoswarm.core.walled import Floats
-from paoswarm.evaluation.calling import Calling
+from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator, Failure
-from paoswarm.optimize import problem
+from paoswarm.optimize import read_input
 from paoswarm.optimize.loop import Ends, solve
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.progress import open_bar
@@ -159,7 +159,7 @@ def minimize_many(
     blocks: list[_Block] = []
     started = 0
     with (
-        Evaluator(fun, Calling(vectorized, workers, timeout, retries)) as evaluate,
+        Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate,
         open_bar(progress) as bar,
     ):
         size = _block_size(_elements(n_particles, bounds, init), evaluate, limits) or runs
@@ -223,7 +223,7 @@ def _elements(n_particles: int, bounds: Any, init: Any) -> int:
     elif not isinstance(init, str):
         n_particles = max(1, np.atleast_2d(np.asarray(init, dtype=object)).shape[0])
     least = 2 if isinstance(init, str) else 1
-    return whole_number("n_particles", n_particles, least) * len(problem.read_bounds(bounds)[0])
+    return whole_number("n_particles", n_particles, least) * len(read_input.read_bounds(bounds)[0])
 
 
 def _part_of(init: Any, runs: int, part: slice) -> Any:

@@ -15,19 +15,19 @@ from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import read_only
-from paoswarm.evaluation.calling import Calling
+from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.evaluator import Evaluator
-from paoswarm.evaluation.recorded import open_evaluator
-from paoswarm.optimize import problem
+from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.optimize import read_input
 from paoswarm.optimize.asynchronous import solve_asynchronously
-from paoswarm.optimize.described import described
 from paoswarm.optimize.loop import crashed, solve, telling_the_best
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import ASIDE, ASIDE_TIME
 from paoswarm.optimize.polish import polish as polish_best
 from paoswarm.optimize.progress import open_bar
 from paoswarm.optimize.result import Recorder, Result, current_result, describe
+from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
@@ -195,12 +195,12 @@ def minimize(
     recorder = Recorder(store_swarms)
     if optimizer.swarm is not None:  # a run that is continued
         recorder.record(optimizer.swarm, float(optimizer.spread), 0)
-    calling = Calling(vectorized, workers, timeout, retries)
+    calling = CallOptions(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         start = {"x0": x0, "f0": f0, "init": init, "reevaluate": float(reevaluate)}
         start |= {"asynchronous": bool(asynchronous)}
-        journal = Journal(store, described(optimizer, wanted, start, calling, polish, seed), fun)
+        journal = Journal(store, describe_run(optimizer, wanted, start, calling, polish, seed), fun)
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, calling) as evaluate,
@@ -248,7 +248,9 @@ def minimize(
     return result
 
 
-def _polish(result: Result, evaluate: Evaluator, box: problem.Box, maxfev: int | None, deadline: float | None) -> None:
+def _polish(
+    result: Result, evaluate: Evaluator, box: read_input.Box, maxfev: int | None, deadline: float | None
+) -> None:
     budget = None if maxfev is None else maxfev - result.nfev
     before, bests = result.fun, result.swarm.best_value
     scale = float(np.median(bests[np.isfinite(bests)])) - before if np.isfinite(before) else 0.0

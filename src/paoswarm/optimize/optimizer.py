@@ -17,11 +17,11 @@ from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.run_by_run import RunByRun
 from paoswarm.checks import has_nan, real_number, unmasked
 from paoswarm.core import swarm as swarms
+from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
-from paoswarm.core.walled import Floats
-from paoswarm.optimize import problem
-from paoswarm.optimize.initial import FirstSwarm
+from paoswarm.optimize import read_input
+from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.result import Recorder, Result, current_result
 from paoswarm.optimize.stopping import Status
 
@@ -79,7 +79,7 @@ class Optimizer:
         self.method = PAO() if method is None else method
         if not isinstance(self.method, Method):
             raise TypeError(f"method must be a paoswarm method such as PAO(), got {method!r}")
-        self.lower, self.upper = problem.read_bounds(bounds)
+        self.lower, self.upper = read_input.read_bounds(bounds)
         seeds = [rng] if rng is None or not isinstance(rng, Sequence) else list(rng)
         self.batch: tuple[int, ...] = (len(seeds),) if isinstance(rng, Sequence) else ()
         is_told_apart = self.batch and not self.method.takes_batches
@@ -253,8 +253,8 @@ class Optimizer:
         Before the first swarm they are part of it. Later each one takes the place of a worst remembered best, if it
         is better. They are not counted in ``nfev``.
         """
-        points = problem.read_points("x", x, self._allowed)
-        values = problem.read_values("f", f, len(points))
+        points = read_input.read_points("x", x, self._allowed)
+        values = read_input.read_values("f", f, len(points))
         if self.swarm is None:
             if self._pending is not None:
                 raise RuntimeError("the first swarm has been asked for: tell its values before injecting points")
@@ -265,7 +265,7 @@ class Optimizer:
         self.swarm = swarms.replace_worst(self.swarm, points[order], values[order])
 
     @property
-    def _allowed(self) -> problem.Box:
+    def _allowed(self) -> read_input.Box:
         """Where points may lie: without walls the box is only where the search begins."""
         if self.method.wall.is_bounded:
             return self.lower, self.upper

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.optimize import Bounds
 from scipy.optimize import minimize as scipy_minimize
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.evaluator import End, Evaluator
-from paoswarm.optimize.problem import Box
+from paoswarm.optimize.read_input import Box
 
 ASIDE = 50  # evaluations per unknown that are set aside for it, and one more unknown's
 _MOST = 200  # the same, where nobody has set a limit

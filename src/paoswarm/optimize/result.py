@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
-from paoswarm.core.mixture import OptimumLaw
+from paoswarm.core.optimum_law import OptimumLaw
 from paoswarm.core.swarm import Swarm, score
-from paoswarm.core.walled import Floats
-from paoswarm.optimize.advice import advice
+from paoswarm.optimize.hints import advice
 from paoswarm.optimize.stopping import Status
 
 if TYPE_CHECKING:

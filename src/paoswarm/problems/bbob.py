@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paoswarm.checks import whole_number
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.problems.problem import Problem
 
 DIMS = (2, 3, 5, 10, 20, 40)

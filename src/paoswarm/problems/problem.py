@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paoswarm.checks import whole_number
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 
 _SUFFIX = r"-(shifted|rotated)(\d*)"
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, normalise
 from paoswarm.sampling.mixture import Blend, Density
 from paoswarm.sampling.modes import Mode, find_modes, is_new, merge, near

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
-from paoswarm.core.walled import Floats
 
 if TYPE_CHECKING:
     from paoswarm.sampling.posterior import Posterior

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from paoswarm.core.weights import Floats, normalise, systematic
+from paoswarm.core.arrays import Floats
+from paoswarm.core.weights import normalise, systematic
 from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.kernels import RHO, State, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import Mixture

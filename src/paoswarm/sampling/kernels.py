@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.dynamics import exact_transition
-from paoswarm.core.weights import Floats, log_sum_exp
+from paoswarm.core.weights import log_sum_exp
 from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.mixture import Mixture
 

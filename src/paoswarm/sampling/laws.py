@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 
 
 class Uniform:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import log_sum_exp, systematic
 
 _CHUNK = 2_000_000  # numbers per block of whitened points: 16 MB

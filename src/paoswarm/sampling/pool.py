@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp
 from paoswarm.sampling.mixture import Density
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.checks import whole_number
+from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
-from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size, normalise, systematic
 
 

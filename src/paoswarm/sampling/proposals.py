@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import normalise, systematic
 from paoswarm.sampling.circle import Wrapped
 from paoswarm.sampling.mixture import SIZES, Blend, Density, Mixture, fit

@@ -10,27 +10,27 @@ from typing import Any
 import numpy as np
 
 from paoswarm.checks import flag, whole_number
+from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
-from paoswarm.core.walled import Floats
 from paoswarm.core.weights import effective_size
-from paoswarm.evaluation.calling import Calling
+from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.recorded import open_evaluator
+from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
+from paoswarm.sampling.assemble_posterior import found, from_pool, make_posterior, verdict, with_caveat
 from paoswarm.sampling.bar import Bar
-from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.cost import metropolis_cost
-from paoswarm.sampling.known import is_search, known_points
+from paoswarm.sampling.importance import produce
 from paoswarm.sampling.mixture import fit
-from paoswarm.sampling.outcome import found, from_pool, make_posterior, verdict, with_caveat
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.posterior import Posterior
-from paoswarm.sampling.produce import produce
+from paoswarm.sampling.proposal_path import Bridge
 from paoswarm.sampling.read_prior import read_prior
+from paoswarm.sampling.read_start import is_search, known_points
 from paoswarm.sampling.target import Interrupted, Target
 from paoswarm.sampling.tempered import doubt, pass_cost, tempered
-from paoswarm.storage.describe import encode
+from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Run, Store
 
@@ -128,7 +128,7 @@ def sample(
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
     points = known_points(start, law.names)
-    calling = Calling(vectorized, workers, timeout, retries)
+    calling = CallOptions(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         store = Store.of(store)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import log_sum_exp
 from paoswarm.sampling.modes import Mode, climb_cost, find_modes, is_new, merge, near
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, screening_cost, unexplained

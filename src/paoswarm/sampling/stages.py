@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from paoswarm.core.weights import Floats, log_sum_exp, next_temperature, normalise, systematic
+from paoswarm.core.arrays import Floats
+from paoswarm.core.weights import log_sum_exp, next_temperature, normalise, systematic
 from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.kernels import RHO, Moved, State, Step, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import SIZES, Mixture, fit

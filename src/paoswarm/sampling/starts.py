@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.modes import Mode, distance
 from paoswarm.sampling.target import Target

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.sampling.target import Target
 

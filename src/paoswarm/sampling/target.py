@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.sampling.read_prior import read_prior
 
 _ZERO = -1e100  # log likelihoods below are meant as zero, and would overflow when squared

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import (
     FEWEST,
-    Floats,
     effective_size,
     log_mean,
     log_mean_weight_error,

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core.walled import Floats
-from paoswarm.storage.code import objective_checksum
-from paoswarm.storage.compare import OtherRun, check_same, same_bits
+from paoswarm.core.arrays import Floats
+from paoswarm.storage.fingerprint import objective_checksum
 from paoswarm.storage.log import Log, Record, logger
+from paoswarm.storage.same_run import OtherRun, check_same, same_bits
 from paoswarm.storage.store import Contents, Run, Store, latest
 
 

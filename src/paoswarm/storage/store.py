@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
-from paoswarm.core.walled import Floats
-from paoswarm.storage import describe
+from paoswarm.storage import encoding
 from paoswarm.storage.log import DamagedStore, Reader, Record, StoreError, decode
 
 
@@ -91,8 +91,8 @@ class Store:
             with suppress(FileNotFoundError):
                 header = Reader(self.path).header()
                 if header is not None:
-                    rng = describe.decode_seed(header["run"]["problem"]["rng"])
-        return rng, describe.encode_seed(rng)
+                    rng = encoding.decode_seed(header["run"]["problem"]["rng"])
+        return rng, encoding.encode_seed(rng)
 
 
 def _header(reader: Reader) -> Record:

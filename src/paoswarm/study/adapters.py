@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.study.results import Floats
+from paoswarm.core.arrays import Floats
 
 Adapter = Callable[..., Any]
 

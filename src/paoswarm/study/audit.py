@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.algorithms.method import Method
+from paoswarm.core.arrays import Floats
 from paoswarm.problems import get
 from paoswarm.study.adapters import Adapter
-from paoswarm.study.results import Floats, Key
+from paoswarm.study.results import Key
 from paoswarm.study.study import Study, trace_of
 
 PROBLEMS = ("sphere", "rastrigin", "ackley", "griewank")

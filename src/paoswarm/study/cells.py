@@ -14,14 +14,15 @@ import numpy as np
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.schedules import Lines
+from paoswarm.core.arrays import Floats
 from paoswarm.core.random import spawn
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.stopping import Status
 from paoswarm.problems import Problem, get
-from paoswarm.storage.code import checksum
+from paoswarm.storage.fingerprint import checksum
 from paoswarm.study.adapters import Adapter, CountedObjective
-from paoswarm.study.results import Floats, Key
+from paoswarm.study.results import Key
 
 ProblemSource = str | Callable[[int], Any]  # a name, or a function of the dimension
 

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.core.arrays import Floats
 from paoswarm.study import statistics
-from paoswarm.study.results import Floats, Results
+from paoswarm.study.results import Results
 
 # Any two of them look different, to normal eyes and to three kinds of colour blindness alike, and all stand out on
 # white and on dark pages.

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from paoswarm.algorithms.character import HyperparameterWarning
+from paoswarm.algorithms.behaviour import HyperparameterWarning
 from paoswarm.algorithms.de import DE
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO

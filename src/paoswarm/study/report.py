@@ -23,10 +23,11 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.core.arrays import Floats
 from paoswarm.study import figures, statistics
-from paoswarm.study.results import Floats, Key, Results, Trace
+from paoswarm.study.findings import LEVEL, count, group_findings, listed, short
+from paoswarm.study.results import Key, Results, Trace
 from paoswarm.study.statistics import Summary, Verdict
-from paoswarm.study.words import LEVEL, count, group_findings, listed, short
 
 TARGETS = ("1e1", "1e-1", "1e-3", "1e-5", "1e-8")  # errors that a reader may ask for, as they are written
 POINTS = 120  # of a line in a chart; more cannot be seen

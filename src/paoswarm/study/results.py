@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.core.arrays import Floats
 from paoswarm.problems.problem import split_name
-
-Floats = NDArray[np.float64]
 
 
 class Key(NamedTuple):

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from paoswarm.study.results import Floats, Results
+from paoswarm.core.arrays import Floats
+from paoswarm.study.results import Results
 
 FLOOR = 1e-50  # errors below it count as equal: it is zero in every practical sense
 CEILING = 1e50  # errors above it count as equal, infinite ones among them: the run has failed

@@ -13,12 +13,12 @@ import numpy as np
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import whole_number
 from paoswarm.evaluation.executors import is_client, is_executor, makes_executor
-from paoswarm.optimize.initial import DESIGNS, design_name
-from paoswarm.study import engine
+from paoswarm.optimize.first_swarm import DESIGNS, design_name
+from paoswarm.study import run_cells
 from paoswarm.study.adapters import Adapter
+from paoswarm.study.cell_files import CellFiles
 from paoswarm.study.cells import Cell, ProblemSource, Runs, describe, make_problem
 from paoswarm.study.results import Key, Results, Trace
-from paoswarm.study.store import Store
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,9 @@ class Study:
         """
         if not (is_client(workers) or is_executor(workers) or (callable(workers) and makes_executor(workers))):
             workers = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
-        done = engine.finish(self.cells(), Store(folder), version("paoswarm"), workers=workers, progress=progress)
+        done = run_cells.finish(
+            self.cells(), CellFiles(folder), version("paoswarm"), workers=workers, progress=progress
+        )
         assert self.reference is not None
         assert self.groups is not None
         return Results(

@@ -34,7 +34,7 @@ class OtherStudy(ValueError):
     """A file that holds runs made with other settings; it is not touched."""
 
 
-class Store:
+class CellFiles:
     """The folder of a study."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

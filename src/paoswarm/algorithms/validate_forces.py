@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.algorithms import character
+from paoswarm.algorithms import behaviour
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.noise import Dense, square_root
 from paoswarm.core.swarm import Swarm
@@ -23,11 +23,11 @@ def fitting(array: Any, state: Swarm, kind: str, source: Any, *, trusted: bool, 
     shape = state.position.shape
     if trusted and getattr(array, "shape", None) == shape:
         return array
-    name = f"{kind} {character.name_of(source)}"
+    name = f"{kind} {behaviour.name_of(source)}"
     fits = _broadcast(array, shape, state)
     if fits is None:
         raise ValueError(
-            f"{name} returned {character.describe(array)}; it must return real numbers that broadcast to the swarm's "
+            f"{name} returned {behaviour.describe(array)}; it must return real numbers that broadcast to the swarm's "
             f"{shape}"
         )
     xp = namespace(fits)
@@ -44,7 +44,7 @@ def root_of_noise(nu: Any, state: Swarm, source: Any, *, trusted: bool) -> tuple
     xp = namespace(state.position)
     if not isinstance(nu, Dense):
         return xp.sqrt(fitting(nu, state, "the noise scale", source, trusted=trusted, least=0.0)), None
-    covariance, strength = nu if trusted else _checked(nu, state, f"the noise scale {character.name_of(source)}")
+    covariance, strength = nu if trusted else _checked(nu, state, f"the noise scale {behaviour.name_of(source)}")
     factor = square_root(covariance)
     *batch, n, d = state.position.shape
     if covariance.shape != (*batch, n, d, d):  # one covariance for the whole swarm
@@ -75,7 +75,7 @@ def _checked(nu: Dense, state: Swarm, name: str) -> Dense:
         return Dense(covariance)
     strength = _broadcast(nu.strength, (*batch, n), state)
     if strength is None:
-        shape = character.describe(nu.strength)
+        shape = behaviour.describe(nu.strength)
         raise ValueError(f"{name} returned a strength of {shape}; it must broadcast to the particles' {(*batch, n)}")
     if not bool(xp.all(xp.isfinite(strength) & (strength >= 0))):
         raise ValueError(f"{name} returned a strength with NaN, infinite or negative numbers")

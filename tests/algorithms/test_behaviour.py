@@ -195,7 +195,7 @@ def test_the_summary_of_a_schedule_tells_both_ends():
 def test_the_character_of_a_schedule_is_that_of_the_moment():
     method = ps.PAO(dt=ps.schedules.linear(1.0, 2.0))
     for progress in (0.0, 0.25, 1.0):
-        assert_allclose(method.character(progress).phase, np.sqrt(2) * (1 + progress), rtol=1e-14)
+        assert_allclose(method.behaviour(progress).phase, np.sqrt(2) * (1 + progress), rtol=1e-14)
     assert ps.PAO().at(0.5) == ps.PAO()
 
 

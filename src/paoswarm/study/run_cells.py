@@ -15,16 +15,16 @@ from typing import Any
 
 from paoswarm.evaluation.executors import end, is_client, is_executor, make_one
 from paoswarm.optimize.progress import load_tqdm
+from paoswarm.study.cell_files import CellFiles, DamagedFile
 from paoswarm.study.cells import Cell, Runs
 from paoswarm.study.results import Key
-from paoswarm.study.store import DamagedFile, Store
 
 
 class CellFailed(RuntimeError):
     """A cell could not be run; the finished ones are kept."""
 
 
-def finish(cells: list[Cell], store: Store, version: str, *, workers: Any, progress: bool) -> dict[Key, Runs]:
+def finish(cells: list[Cell], store: CellFiles, version: str, *, workers: Any, progress: bool) -> dict[Key, Runs]:
     """All cells of a study: from disk where they are there and sound, run and stored otherwise."""
     store.open()
     store.clean()
@@ -41,7 +41,7 @@ def finish(cells: list[Cell], store: Store, version: str, *, workers: Any, progr
     return done
 
 
-def _stored(store: Store, key: Key, description: dict[str, Any]) -> Runs | None:
+def _stored(store: CellFiles, key: Key, description: dict[str, Any]) -> Runs | None:
     try:
         return store.read(key, description)
     except DamagedFile as damage:
@@ -49,7 +49,7 @@ def _stored(store: Store, key: Key, description: dict[str, Any]) -> Runs | None:
         return None
 
 
-def _run(cells: list[Cell], store: Store, descriptions: dict[Key, Any], workers: Any) -> Iterator[Key]:
+def _run(cells: list[Cell], store: CellFiles, descriptions: dict[Key, Any], workers: Any) -> Iterator[Key]:
     """Run cells, keep what they found, and give their keys as they are done."""
     if (isinstance(workers, int) and workers == 1) or len(cells) <= 1:
         for cell in cells:

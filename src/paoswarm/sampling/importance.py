@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import FEWEST, effective_size, log_mean, log_mean_weight_error, pareto_k
 from paoswarm.sampling.adapt import Frozen, improve
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target

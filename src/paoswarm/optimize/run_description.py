@@ -8,16 +8,21 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from paoswarm.core.swarm import Swarm
-from paoswarm.evaluation.calling import Calling
-from paoswarm.optimize.initial import design_name
+from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.optimize.first_swarm import design_name
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits
-from paoswarm.storage.describe import encode
+from paoswarm.storage.encoding import encode
 from paoswarm.storage.store import Run
 
 
-def described(
-    optimizer: Optimizer, limits: Limits, given: dict[str, Any], calling: Calling, polish: bool, seed: dict[str, Any]
+def describe_run(
+    optimizer: Optimizer,
+    limits: Limits,
+    given: dict[str, Any],
+    calling: CallOptions,
+    polish: bool,
+    seed: dict[str, Any],
 ) -> Run:
     """A run of `minimize` as JSON.
 

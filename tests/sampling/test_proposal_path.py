@@ -7,8 +7,8 @@ import pytest
 from scipy.special import logsumexp
 
 import paoswarm as ps
-from paoswarm.sampling.bridge import Bridge
 from paoswarm.sampling.mixture import Mixture
+from paoswarm.sampling.proposal_path import Bridge
 from paoswarm.sampling.target import Target
 from paoswarm.sampling.tempered import doubt, tempered
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.checks import real_number, whole_number
-from paoswarm.evaluation.worker import Patience
+from paoswarm.evaluation.worker import RetryPolicy
 
 
-class Calling(NamedTuple):
+class CallOptions(NamedTuple):
     """How the function is called; the arguments of `minimize` and `sample` of these names."""
 
     vectorized: bool = False
@@ -25,13 +25,13 @@ class Calling(NamedTuple):
         counted = isinstance(self.workers, int | np.integer)
         if counted and self.workers != -1:
             whole_number("workers", self.workers, 1)
-        limit, retries = self.patience
+        limit, retries = self.retry_policy
         workers = int(self.workers) if counted else None
         return {"vectorized": bool(self.vectorized), "workers": workers, "timeout": limit, "retries": retries}
 
     @property
-    def patience(self) -> Patience:
+    def retry_policy(self) -> RetryPolicy:
         """What is done for a point, checked."""
         limit = None if self.timeout is None else real_number("timeout", self.timeout, 0.0, may_equal=False)
         limit = None if limit == math.inf else limit
-        return Patience(limit, whole_number("retries", self.retries, 0))
+        return RetryPolicy(limit, whole_number("retries", self.retries, 0))

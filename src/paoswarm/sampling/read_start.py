@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.sampling.starts import spread_out
 
 _REMEMBERED = 32  # bests of a swarm that may lie near modes, far from each other

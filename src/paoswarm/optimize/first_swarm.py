@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from paoswarm.checks import whole_number
 from paoswarm.core import swarm as swarms
+from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
-from paoswarm.core.walled import Floats
-from paoswarm.optimize import problem
-from paoswarm.optimize.problem import Box
+from paoswarm.optimize import read_input
+from paoswarm.optimize.read_input import Box
 
 DESIGNS = ("latinhypercube", "sobol", "halton", "random")
 
@@ -55,15 +55,15 @@ class FirstSwarm:
                 load()  # before any clock starts
             self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
-            self._given = problem.read_points("init", init, allowed)
+            self._given = read_input.read_points("init", init, allowed)
             self.n_particles = whole_number("the number of points in init", len(self._given), 2)
             if x0 is not None:
                 raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
         if f0 is not None and x0 is None:
             raise ValueError("f0 holds the values of x0, which is missing")
         if x0 is not None:
-            points = problem.read_points("x0", x0, allowed)
-            values = np.full(len(points), np.nan) if f0 is None else problem.read_values("f0", f0, len(points))
+            points = read_input.read_points("x0", x0, allowed)
+            values = np.full(len(points), np.nan) if f0 is None else read_input.read_values("f0", f0, len(points))
             unknown = np.isnan(values)
             if unknown.sum() > self.n_particles:
                 raise ValueError(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import Bounds
 
 from paoswarm.checks import unmasked
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 
 Box = tuple[Floats, Floats]
 _WIDEST = 1e150

@@ -34,7 +34,7 @@ class HyperparameterWarning(UserWarning):
     """A choice of hyperparameters that is legal but will disappoint."""
 
 
-class Character(NamedTuple):
+class Behaviour(NamedTuple):
     """Readable numbers of a swarm; arrays where a hyperparameter differs between particles."""
 
     natural_frequency: Any
@@ -45,7 +45,7 @@ class Character(NamedTuple):
     stationary_spread: Any
 
 
-def of(method: PAO) -> Character:
+def of(method: PAO) -> Behaviour:
     """The character of a method without schedules."""
     parameters = method.hyperparameters
     if any(isinstance(p, Adaptive) for p in parameters):
@@ -54,7 +54,7 @@ def of(method: PAO) -> Character:
     omega = np.sqrt(sum(k[1:], start=k[0]) / m)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         swing = np.sqrt(np.maximum((1 - zeta) * (1 + zeta), 0.0)) * omega * dt
-        return Character(
+        return Behaviour(
             natural_frequency=_plain(omega),
             phase=_plain(omega * dt),
             period=_plain(2 * np.pi / swing),
@@ -76,7 +76,7 @@ def summary(method: PAO) -> str:
     ]
     try:
         changes = any(callable(p) for p in method.hyperparameters)
-        course = [method.character(step / 20) for step in range(21 if changes else 1)]
+        course = [method.behaviour(step / 20) for step in range(21 if changes else 1)]
     except ValueError as reason:
         return "\n".join([*lines, f"  {reason}"])
     unit = "the distance of the bests" if method.noise_scale is noise.spread else "the root of the noise scale"

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.optimize import rosen
 
 import paoswarm as ps
-from paoswarm.storage.code import objective_checksum as checksum
+from paoswarm.storage.fingerprint import objective_checksum as checksum
 
 RUN = {"n_particles": 10, "maxiter": 3, "rng": 1}
 
@@ -91,7 +91,7 @@ def test_a_checksum_is_the_same_in_another_process():
     source = "lambda x: x in {'a', 'b', 'c', 'd', 'e'}"  # a set, whose order depends on the process
     code = f"""
 import sys; sys.path.insert(0, {str(__file__).rpartition("/")[0]!r})
-from test_code import as_if_in_a_file, checksum
+from test_fingerprint import as_if_in_a_file, checksum
 print(checksum(as_if_in_a_file({source})))
 """
     found = {

@@ -8,8 +8,8 @@ import numpy as np
 
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core import noise
+from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
-from paoswarm.core.walled import Floats
 
 if TYPE_CHECKING:
     from paoswarm.optimize.result import Result

@@ -17,11 +17,11 @@ import pytest
 from helpers import assert_same_results, own_problem, random_search, small
 
 import paoswarm as ps
+from paoswarm.study.cell_files import CellFiles
 from paoswarm.study.config import read_study
-from paoswarm.study.engine import CellFailed
 from paoswarm.study.publish import publish
 from paoswarm.study.results import Key
-from paoswarm.study.store import Store
+from paoswarm.study.run_cells import CellFailed
 
 SCRIPT = """
 import sys
@@ -369,7 +369,7 @@ def test_a_cell_that_fails_is_named_and_the_finished_ones_are_kept(adapter, reas
     with pytest.raises(CellFailed, match=f"the bad one on ackley in 3 dimensions failed: .*{reason}"):
         study.run(tmp_path, workers=workers)
     kept = stamps(tmp_path)
-    assert Store(tmp_path).path(Key("ackley", 3, "the bad one")) not in kept
+    assert CellFiles(tmp_path).path(Key("ackley", 3, "the bad one")) not in kept
     if workers == 1:
         assert len(kept) == 3
     mended = small(methods={**methods, "the bad one": random_search}, problems=["ackley"], dims=[3])

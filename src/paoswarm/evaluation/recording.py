@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
-from paoswarm.evaluation.calling import Calling
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Answers, Failed, Objective, sort_out
 from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.storage.journal import Journal
 
 
-def open_evaluator(fun: Objective, journal: Journal | None, calling: Calling) -> Evaluator:
+def open_evaluator(fun: Objective, journal: Journal | None, calling: CallOptions) -> Evaluator:
     """An evaluator that uses the journal, where there is one."""
-    return Evaluator(fun, calling) if journal is None else RecordedEvaluator(fun, journal, calling)
+    return Evaluator(fun, calling) if journal is None else RecordingEvaluator(fun, journal, calling)
 
 
-class RecordedEvaluator(Evaluator):
+class RecordingEvaluator(Evaluator):
     """Values from the journal of a run where it has them; others are on disk before anybody sees them.
 
     Points are recorded one at a time as they are finished; with ``workers``, those of one task or what a map-like gives
@@ -25,7 +25,7 @@ class RecordedEvaluator(Evaluator):
 
     is_recorded = True  # the form of answers is then checked here
 
-    def __init__(self, fun: Objective, journal: Journal, calling: Calling) -> None:
+    def __init__(self, fun: Objective, journal: Journal, calling: CallOptions) -> None:
         super().__init__(fun, calling)
         self._journal = journal
 

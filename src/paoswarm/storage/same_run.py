@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.storage.log import StoreError
 from paoswarm.storage.store import Run
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from paoswarm.core.walled import Floats
+from paoswarm.core.arrays import Floats
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.target import Target
 

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw, dense_log_density
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.swarm import Swarm, score
-from paoswarm.core.walled import Floats, WalledNormal
+from paoswarm.core.walled import WalledNormal
 
 
 class OptimumLaw:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.core import swarm as swarms
+from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Proposal
-from paoswarm.core.walled import Floats
 from paoswarm.optimize.optimizer import Optimizer
 
 # The share of the first swarm that must be known before a particle moves. With all of it one straggler would hold up
@@ -37,7 +37,7 @@ class _Asked(NamedTuple):
     again: Floats | None = None  # the best that is measured once more
 
 
-class SteadySwarm:
+class OneAtATime:
     """The particles of an optimiser, asked and told one by one."""
 
     def __init__(self, optimizer: Optimizer) -> None:

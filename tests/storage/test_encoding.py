@@ -8,7 +8,7 @@ from scipy import stats
 
 import paoswarm as ps
 from paoswarm.sampling.read_prior import read_prior
-from paoswarm.storage.describe import OURS, Unknown, decode, decode_seed, encode, encode_seed
+from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed, encode, encode_seed
 
 
 def there_and_back(thing, **more):

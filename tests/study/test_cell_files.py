@@ -14,9 +14,9 @@ from helpers import Counting, Moving, assert_same_results, own_problem, random_s
 
 import paoswarm as ps
 from paoswarm.study import study as study_module
+from paoswarm.study.cell_files import CellFiles, DamagedFile, OtherStudy
 from paoswarm.study.cells import Runs
 from paoswarm.study.results import Key
-from paoswarm.study.store import DamagedFile, OtherStudy, Store
 
 KEY = Key("sphere", 2, "PAO")
 DESCRIPTION = {"version": "1", "runs": 4, "hyperparameters": "PAO(dt=1.0)", "seed": 3}
@@ -30,7 +30,7 @@ RUNS = Runs(
 @pytest.fixture
 def store(tmp_path):
     """With one file in it."""
-    made = Store(tmp_path)
+    made = CellFiles(tmp_path)
     made.write(KEY, DESCRIPTION, RUNS)
     return made
 
@@ -63,7 +63,7 @@ def test_what_was_not_written_is_not_there(store):
 def test_any_number_of_runs_and_steps(shape, tmp_path):
     rng = np.random.default_rng(1)
     runs = Runs(np.arange(1, shape[1] + 1) * 50, rng.normal(size=shape), rng.normal(size=shape[0]))
-    store = Store(tmp_path)
+    store = CellFiles(tmp_path)
     store.write(KEY, DESCRIPTION, runs)
     assert same_runs(store.read(KEY, DESCRIPTION), runs)
 
@@ -184,7 +184,7 @@ BROKEN = {
 def test_only_the_damaged_cell_is_run_again_and_a_warning_says_so(change, tmp_path):
     study = small(dims=[2])
     before = study.run(tmp_path)
-    path = Store(tmp_path).path(Key("sphere", 2, "PSO"))
+    path = CellFiles(tmp_path).path(Key("sphere", 2, "PSO"))
     sound = path.read_bytes()
     path.write_bytes(change(sound))
     others = snapshot(tmp_path)
@@ -204,7 +204,7 @@ def test_a_damaged_cell_is_run_again_by_a_worker_too(tmp_path):
     study = small(dims=[2])
     before = study.run(tmp_path)
     for method in ("PAO", "PSO"):
-        Store(tmp_path).path(Key("sphere", 2, method)).write_bytes(b"")
+        CellFiles(tmp_path).path(Key("sphere", 2, method)).write_bytes(b"")
     with pytest.warns(RuntimeWarning, match="its cell is run again") as said:
         assert_same_results(before, study.run(tmp_path, workers=2))
     assert sum(issubclass(warning.category, RuntimeWarning) for warning in said) == 2  # Python 3.12 warns of forks
@@ -340,12 +340,12 @@ def test_what_a_killed_study_left_is_removed(tmp_path):
 
 
 def test_what_a_living_process_is_writing_is_left_alone(tmp_path, monkeypatch):
-    store, seen = Store(tmp_path), []
+    store, seen = CellFiles(tmp_path), []
     store.open()
     written = pq.write_table
 
     def interrupted(*arguments, **options):
-        Store(tmp_path).clean()  # another study begins in the same folder
+        CellFiles(tmp_path).clean()  # another study begins in the same folder
         seen.extend((tmp_path / "runs").glob("*/*.unfinished"))
         written(*arguments, **options)
 
@@ -406,7 +406,7 @@ ODD = [
 
 
 def test_odd_names_neither_collide_nor_leave_the_folder(tmp_path):
-    store = Store(tmp_path)
+    store = CellFiles(tmp_path)
     keys = [Key("sphere", 2, name) for name in ODD] + [Key(name, 2, "PAO") for name in ODD]
     paths = [store.path(key) for key in keys]
     assert len(set(paths)) == len(keys)
@@ -420,7 +420,7 @@ def test_odd_names_neither_collide_nor_leave_the_folder(tmp_path):
 
 
 def test_a_name_that_looks_like_a_safe_one_does_not_collide_with_it(tmp_path):
-    store = Store(tmp_path)
+    store = CellFiles(tmp_path)
     safe = store.path(Key("sphere", 2, "a b")).stem
     assert store.path(Key("sphere", 2, safe)) != store.path(Key("sphere", 2, "a b"))
 
