@@ -6,8 +6,8 @@ stochastic differential equation that is solved exactly. This page is the whole 
 
 from paoswarm import plot, problems
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.behaviour import HyperparameterWarning
 from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
@@ -21,10 +21,11 @@ from paoswarm.core.optimum_law import OptimumLaw
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.ray import RayExecutor
+from paoswarm.optimize.history import History
 from paoswarm.optimize.many import ManyResult, minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.result import History, Result
+from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
 from paoswarm.sampling.laws import Periodic

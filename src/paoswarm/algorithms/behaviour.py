@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms.schedules import Adaptive, Hyperparameter
+from paoswarm.algorithms.hyperparameters import HyperparameterWarning
+from paoswarm.algorithms.schedules import Adaptive
+from paoswarm.algorithms.validate_forces import name_of
 from paoswarm.core import attractors, noise
 from paoswarm.core.dynamics import slow_rate
 
@@ -28,10 +30,6 @@ if TYPE_CHECKING:
 STAGNATES_BELOW = 0.5
 SLOW_ABOVE = 0.9
 SCATTERS_ABOVE = 1.8
-
-
-class HyperparameterWarning(UserWarning):
-    """A choice of hyperparameters that is legal but will disappoint."""
 
 
 class Behaviour(NamedTuple):
@@ -118,50 +116,6 @@ def representation(method: PAO) -> str:
     )
 
 
-def check_number(name: str, parameter: Hyperparameter) -> None:
-    """Raise where a hyperparameter is neither a legal number nor a function of progress with legal values."""
-    if isinstance(parameter, Adaptive):
-        return
-    try:
-        tried = [parameter(progress / 20) for progress in range(21)] if callable(parameter) else [parameter]
-    except Exception as error:
-        raise TypeError(
-            f"{name} as a function of progress in [0, 1] failed: {type(error).__name__}: {error}; "
-            "a function of the swarm goes into ps.schedules.Adaptive(...)"
-        ) from error
-    zero_is_fine = name in ("damping", "dt", "noise")
-    for given in tried:
-        numbers = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
-        if numbers.dtype.kind not in "fiu" or numbers.size == 0:
-            raise TypeError(f"{name} must be a number, an array or a function of progress, got {given!r}")
-        # One spring may be slack; the sum is checked with the others.
-        lowest_allowed = zero_is_fine or name.startswith("stiffness")
-        if not np.all(np.isfinite(numbers)) or np.any(numbers < 0) or (not lowest_allowed and np.any(numbers == 0)):
-            allowed = "zero or positive" if lowest_allowed else "positive"
-            raise ValueError(f"{name} must be {allowed} and finite, got {given!r}")
-
-
-def check_shapes(method: PAO, shape: tuple[int, ...]) -> None:
-    """Raise where a hyperparameter is an array that does not fit the particles."""
-    names = ("mass", "damping", "noise", "dt", *(f"stiffness[{r}]" for r in range(len(method.stiffness))))
-    for name, parameter in zip(names, method.hyperparameters, strict=True):
-        given = () if callable(parameter) or isinstance(parameter, Adaptive) else np.shape(parameter)
-        try:
-            fits = np.broadcast_shapes(given, shape) == shape
-        except ValueError:
-            fits = False
-        if not fits:
-            raise ValueError(f"{name} has shape {given}, which does not broadcast to the particles' {shape}")
-
-
-def check_total(method: PAO) -> None:
-    """Raise where no attractor pulls at all."""
-    for progress in (0.0, 1.0):
-        springs = [k(progress) if callable(k) else k for k in method.stiffness if not isinstance(k, Adaptive)]
-        if len(springs) == len(method.stiffness) and np.any(sum(np.asarray(k, dtype=float) for k in springs) <= 0):
-            raise ValueError(f"stiffness is zero for every attractor: at least one must pull, got {method.stiffness!r}")
-
-
 def warn_if_unhealthy(method: PAO) -> None:
     """Warn of a swarm that will stagnate or never settle, with the number that says so.
 
@@ -190,16 +144,6 @@ def warn_if_unhealthy(method: PAO) -> None:
     else:
         return
     warnings.warn(f"the stationary spread is {rho:.3g}: {advice}", HyperparameterWarning, stacklevel=4)
-
-
-def describe(given: Any) -> str:
-    """An array by its shape, anything else by what it is."""
-    return f"shape {given.shape}" if hasattr(given, "shape") else repr(given)
-
-
-def name_of(function: Any) -> str:
-    """A short name for a user's or our own function."""
-    return getattr(function, "__name__", None) or repr(function)
 
 
 def _regime(zeta: Any) -> str:

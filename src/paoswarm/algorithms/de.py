@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
@@ -44,6 +45,7 @@ class DE(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    moves_singly: ClassVar[bool] = True
     takes_batches = True
 
     factor: Hyperparameter = 0.5
@@ -52,8 +54,8 @@ class DE(Method):
     walls: str = "clip"
 
     def __post_init__(self) -> None:
-        check_parameter("factor", self.factor, 0.0, 2.0)
-        check_parameter("crossover", self.crossover, 0.0, 1.0)
+        check_hyperparameter("factor", self.factor, 0.0, 2.0)
+        check_hyperparameter("crossover", self.crossover, 0.0, 1.0)
         check_strategies((self.strategy,))
         check_walls(self.walls)
 

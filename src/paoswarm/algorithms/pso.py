@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm
@@ -45,6 +46,7 @@ class PSO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    moves_singly: ClassVar[bool] = True
     takes_batches = True
 
     inertia: Hyperparameter = 0.7298
@@ -53,9 +55,9 @@ class PSO(Method):
     walls: str = "clip"
 
     def __post_init__(self) -> None:
-        check_parameter("inertia", self.inertia, 0.0, math.inf)
-        check_parameter("local", self.local, 0.0, math.inf)
-        check_parameter("social", self.social, 0.0, math.inf)
+        check_hyperparameter("inertia", self.inertia, 0.0, math.inf)
+        check_hyperparameter("local", self.local, 0.0, math.inf)
+        check_hyperparameter("social", self.social, 0.0, math.inf)
         check_walls(self.walls)
 
     @classmethod

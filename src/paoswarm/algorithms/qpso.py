@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.core.arrays import namespace
 from paoswarm.core.attractors import RandomSource, average_local_best
@@ -40,13 +41,14 @@ class QPSO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    moves_singly: ClassVar[bool] = True
     takes_batches = True
 
     contraction: Hyperparameter = field(default_factory=lambda: schedules.linear(1.0, 0.5))
     walls: str = "clip"
 
     def __post_init__(self) -> None:
-        check_parameter("contraction", self.contraction, 0.0, math.inf)
+        check_hyperparameter("contraction", self.contraction, 0.0, math.inf)
         check_walls(self.walls)
 
     @classmethod

@@ -22,6 +22,7 @@ class RandomSearch(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    moves_singly: ClassVar[bool] = True
     takes_batches = True
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:

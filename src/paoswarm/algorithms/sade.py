@@ -8,7 +8,8 @@ from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 from paoswarm.algorithms.de import check_enough, check_strategies
-from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
@@ -85,7 +86,6 @@ class SADE(Method):
     rate_period: int = 5
     rate_learning_period: int = 25
     walls: str = "clip"
-    moves_singly: ClassVar[bool] = False  # it counts generations
 
     def __post_init__(self) -> None:
         if not isinstance(self.strategies, tuple | list) or len(self.strategies) < 2:
@@ -99,7 +99,7 @@ class SADE(Method):
             for i, number in enumerate(pair):
                 if callable(number):
                     raise TypeError(f"{name}[{i}] must be a number: SADE adapts by itself, got {number!r}")
-                check_parameter(f"{name}[{i}]", number, 0.0, highest)
+                check_hyperparameter(f"{name}[{i}]", number, 0.0, highest)
             object.__setattr__(self, name, tuple(pair))
         for name in ("learning_period", "rate_period", "rate_learning_period"):
             number = getattr(self, name)

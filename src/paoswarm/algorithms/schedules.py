@@ -106,6 +106,11 @@ def piecewise(*knots: tuple[float, float]) -> Schedule:
     return Lines(where, value)
 
 
+def is_constant(parameter: Hyperparameter) -> bool:
+    """Whether a hyperparameter is a number or an array, neither a schedule nor adaptive."""
+    return not (callable(parameter) or isinstance(parameter, Adaptive))
+
+
 def evaluate(parameter: Hyperparameter, progress: float, swarm: Swarm | None) -> Any:
     """The present value of a hyperparameter; an adaptive one needs the swarm."""
     if isinstance(parameter, Adaptive):

@@ -28,6 +28,7 @@ import numpy as np
 from paoswarm.checks import number_between, whole_number
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
+from paoswarm.core.order import best, ranks, score
 from paoswarm.core.swarm import Swarm
 
 
@@ -89,8 +90,7 @@ def weighted_average_particle(swarm: Swarm) -> Array:
     Ranks do not change when a constant is added to the objective, or under any monotone transformation.
     """
     xp = namespace(swarm.position)
-    rank = xp.argsort(xp.argsort(swarm.value, axis=-1), axis=-1)
-    weight = xp.astype(swarm.n_particles - rank, swarm.position.dtype)
+    weight = xp.astype(swarm.n_particles - ranks(swarm.value), swarm.position.dtype)
     return _average(swarm.position, xp.where(xp.isfinite(swarm.value), weight, 0.0))
 
 
@@ -178,8 +178,9 @@ class NeighbourhoodBest:
             offsets = ring(n, self.size) if self.topology == "ring" else von_neumann(n)
             neighbours = xp.broadcast_to(xp.asarray(offsets), (*swarm.value.shape[:-1], *offsets.shape))
         flat = xp.reshape(neighbours, (*neighbours.shape[:-2], -1))
-        values = xp.reshape(xp.take_along_axis(swarm.best_value, flat, axis=-1), neighbours.shape)
-        winner = xp.take_along_axis(neighbours, xp.argmin(values, axis=-1, keepdims=True), axis=-1)
+        scores = xp.take_along_axis(score(swarm.best_value, swarm.repeats), flat, axis=-1)
+        winner = best(xp.reshape(scores, neighbours.shape))[..., None]
+        winner = xp.take_along_axis(neighbours, winner, axis=-1)
         return xp.take_along_axis(swarm.best_position, winner, axis=-2)
 
 

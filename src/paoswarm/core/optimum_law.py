@@ -19,8 +19,9 @@ from scipy.special import logsumexp
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw, dense_log_density
+from paoswarm.core.order import score
 from paoswarm.core.random import Seed, generator
-from paoswarm.core.swarm import Swarm, score
+from paoswarm.core.swarm import Swarm
 from paoswarm.core.walled import WalledNormal
 
 

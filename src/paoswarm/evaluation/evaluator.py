@@ -41,7 +41,6 @@ from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.engines import EngineDown, Here
 from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.stream import Stream
-from paoswarm.storage.journal import Journal
 
 _REMEMBERED = 10  # failures kept with their message
 _TASK = 0.05  # seconds of work that are worth the journey: cheap points travel together
@@ -73,7 +72,7 @@ class Evaluator:
         Whether the latest values were all known from an earlier run; of a run with a store.
     """
 
-    def __init__(self, fun: Objective, calling: CallOptions = CallOptions()) -> None:  # noqa: B008 (immutable)
+    def __init__(self, fun: Objective, options: CallOptions = CallOptions()) -> None:  # noqa: B008 (immutable)
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.replayed = False
@@ -82,19 +81,19 @@ class Evaluator:
         self.kinds: Counter[str] = Counter()
         self._first_raised: Failure | None = None
         self._fun = fun
-        self._vectorized = flag("vectorized", calling.vectorized)
+        self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._cause: BaseException | None = None
         self._seconds, self._n_sent = 0.0, 0  # of work by all workers, for so many points
         self._worked = self._waited = 0.0  # the same after the first batch, by when workers have started; by the clock
-        policy = calling.retry_policy
+        policy = options.retry_policy
         self._one_by_one = policy.limit is not None
-        engine = open_engine(calling.workers, fun, calling.vectorized, policy)
+        engine = open_engine(options.workers, fun, options.vectorized, policy)
         self._dispatcher = None if engine is None else Dispatcher(engine, policy.retries)
-        if engine is None and callable(calling.workers):
-            self._map = calling.workers
+        if engine is None and callable(options.workers):
+            self._map = options.workers
             if policy.limit is not None:
                 raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
 
@@ -142,13 +141,16 @@ class Evaluator:
                 break
         return np.concatenate(values), end
 
-    def stream(self, journal: Journal | None) -> Stream:
+    def stream(self) -> Stream:
         """Points one at a time instead of batches."""
         if self._map is not None:
             raise ValueError("asynchronous=True needs processes or an executor as workers, not a map-like")
         if self._dispatcher is None:
             self._dispatcher = Dispatcher(Here(self._fun, self._vectorized), 0)
-        return Stream(self, self._dispatcher, journal)
+        return self._make_stream(self._dispatcher)
+
+    def _make_stream(self, dispatcher: Dispatcher) -> Stream:
+        return Stream(self, dispatcher)
 
     def note(self, x: Floats, answer: float | Failed) -> float:
         """The value of one answer; failures are counted."""

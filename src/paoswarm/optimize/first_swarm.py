@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paoswarm.checks import whole_number
+from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
@@ -88,7 +89,7 @@ class FirstSwarm:
 
     def points(self, generators: list[np.random.Generator], batch: tuple[int, ...]) -> Floats:
         """The points whose values are unknown, ``(*batch, m, d)``; of too many known ones the best are kept."""
-        best = np.argsort(self._known[1], kind="stable")[: self.n_particles - self._n_due]
+        best = order.ranked(order.failed_last(self._known[1]))[: self.n_particles - self._n_due]
         self._known = self._known[0][best], self._known[1][best]
         given = self._given[: self.n_unknown]
         runs = [given] * len(generators)

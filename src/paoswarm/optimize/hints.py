@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.pao import PAO
-from paoswarm.core import noise
+from paoswarm.core import noise, order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
-
-if TYPE_CHECKING:
-    from paoswarm.optimize.result import Result
 
 # Smallest eigenvalue of the correlation matrix of the better half of the bests. After 100 generations of 100 particles
 # it is above 0.1 on separable functions, rotated or not, and mostly below 0.03 on regressions (NIST StRD) and in
@@ -24,7 +20,7 @@ _NAMED = 5  # unknowns on their bounds
 _STILL = 1e-9  # of its value: what a run that has arrived may have gained in its last fifth
 
 
-def advice(result: Result) -> str:
+def advice(result: OptimizeResult) -> str:
     """What is worth a try, in a sentence or two; mostly nothing."""
     if result.swarm.position.ndim > 2:
         return ""
@@ -36,7 +32,7 @@ def advice(result: Result) -> str:
     return "; ".join(filter(None, (_on_the_bounds(result), _of_the_noise(result))))
 
 
-def _on_the_bounds(result: Result) -> str:
+def _on_the_bounds(result: OptimizeResult) -> str:
     """A model's parameter that ends on its bound mostly wants to go further."""
     wall = result.method.wall
     if wall.unroll is not None or not wall.is_bounded:  # it can go further
@@ -54,7 +50,7 @@ def _on_the_bounds(result: Result) -> str:
     return f"{names} {lies}: a wider box, if it makes sense, may hold a better point"
 
 
-def _of_the_noise(result: Result) -> str:
+def _of_the_noise(result: OptimizeResult) -> str:
     """Whether dense noise would serve better, or wants more particles."""
     method, swarm = result.method, result.swarm
     if not isinstance(method, PAO):
@@ -81,11 +77,11 @@ def is_in_a_valley(swarm: Swarm) -> bool:
 
 
 def _better_half(swarm: Swarm) -> Floats:
-    bests: Floats = swarm.best_position[np.argsort(swarm.best_value)[: max(1, swarm.n_particles // 2)]]
+    bests: Floats = swarm.best_position[order.ranked(swarm.best_value)[: max(1, swarm.n_particles // 2)]]
     return bests
 
 
-def _has_arrived(result: Result) -> bool:
+def _has_arrived(result: OptimizeResult) -> bool:
     """Whether its end brought nothing, or a local search has taken over."""
     best = result.history.best
     if len(best) == 0:

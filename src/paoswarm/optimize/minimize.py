@@ -1,34 +1,32 @@
-"""`minimize`: one run."""
+"""`minimize`: one run from the user's function to a `Result`."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
-from paoswarm.core.swarm import read_only
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
-from paoswarm.optimize import read_input
 from paoswarm.optimize.asynchronous import solve_asynchronously
-from paoswarm.optimize.loop import crashed, solve, telling_the_best
+from paoswarm.optimize.callback import read_callback
+from paoswarm.optimize.history import Recorder
+from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
+from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.polish import ASIDE, ASIDE_TIME
-from paoswarm.optimize.polish import polish as polish_best
-from paoswarm.optimize.progress import open_bar
-from paoswarm.optimize.result import Recorder, Result, current_result, describe
+from paoswarm.optimize.polish import finish, with_reserve
+from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.progress_bar import ProgressBar
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
 
@@ -81,8 +79,8 @@ def minimize(
     target : float or None
         Stop when the best value is at or below it.
     tol : float
-        Stop when the swarm has collapsed: the root mean square distance of the particles from the best point, in
-        widths of the box, is below ``tol``. Zero: never.
+        Stop when the swarm has converged: the root mean square distance of the particles from the best point, in
+        widths of the bounds, is below ``tol``. Zero: never. A method may decide otherwise.
     stagnation : int or None
         Stop after so many generations without improvement of the best value.
     time_limit : float or None
@@ -167,142 +165,83 @@ def minimize(
     for name, given in switches.items():
         flag(name, given)
     if polish and reevaluate:
-        raise ValueError("polish=True would trust single noisy values: leave it out where reevaluate is used")
+        raise ValueError("polish=True would trust single noisy values: leave it out if reevaluate is used")
     check_seed(rng)  # a list would make a batch of an Optimizer
-    seed: Any = None
-    if store is not None:
-        store = Store.of(store)
-        rng, seed = store.seeded(rng)
-    optimizer = Optimizer(
-        bounds,
-        method=method,
-        n_particles=n_particles,
-        x0=x0,
-        f0=f0,
-        init=init,
-        reevaluate=reevaluate,
-        rng=rng,
-    )
-    if asynchronous and not optimizer.method.moves_singly:
-        raise ValueError(f"{type(method).__name__} learns by generations: it cannot be asynchronous")
-    wanted = limits = limits.starting_with(optimizer.n_to_start)
-    if polish and limits.maxfev is not None:  # set some evaluations aside
-        aside = min(ASIDE * (len(optimizer.lower) + 1), max(0, limits.maxfev - optimizer.n_to_start) // 4)
-        limits = limits._replace(maxfev=limits.maxfev - aside)
-    if polish and limits.time_limit is not None:
-        limits = limits._replace(time_limit=(1 - ASIDE_TIME) * limits.time_limit).restarted()
-    notify = _reader_of(callback)
-    recorder = Recorder(store_swarms)
-    if optimizer.swarm is not None:  # a run that is continued
-        recorder.record(optimizer.swarm, float(optimizer.spread), 0)
-    calling = CallOptions(vectorized, workers, timeout, retries)
+    store, rng, seed = _open_store(store, rng)
+    start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
+    make = _kind_of_optimizer(method, asynchronous)
+    optimizer = make(bounds, method=method, n_particles=n_particles, rng=rng, **start)
+    limits = limits.starting_with(optimizer.n_to_start)
+    for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
+    recorder, notify = Recorder(store_swarms), read_callback(callback)
+    options = CallOptions(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
-        start = {"x0": x0, "f0": f0, "init": init, "reevaluate": float(reevaluate)}
-        start |= {"asynchronous": bool(asynchronous)}
-        journal = Journal(store, describe_run(optimizer, wanted, start, calling, polish, seed), fun)
+        start |= {"reevaluate": float(reevaluate), "asynchronous": bool(asynchronous)}
+        described = describe_run(optimizer, limits, start, options, polish, seed)
+        journal = Journal(store, described, fun)
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, calling) as evaluate,
-        open_bar(progress) as bar,
+        open_evaluator(fun, journal, options) as evaluate,
+        ProgressBar(progress, for_swarm.evaluations(optimizer.n_to_start, optimizer.n_each)) as bar,
     ):
-        if progress:
-            evaluate.count = bar.count
-            bar.expect(limits.evaluations(optimizer.n_to_start, optimizer.n_particles + optimizer.n_again))
+        evaluate.count = bar.count if progress else None
 
-        def after_generation(optimizer: Optimizer, spread: Any) -> Status | None:
-            assert optimizer.swarm is not None
-            known = optimizer.spread if spread is None else spread
-            recorder.record(optimizer.swarm, float(known), optimizer.nfev)
-            bar.say(optimizer)
+        def after_generation(optimizer: Optimizer) -> Status | None:
+            _record(recorder, optimizer)
+            bar.show(best=float(optimizer.best.value), failed=int(optimizer.n_failed) or None)
             return None if evaluate.replayed else notify(optimizer)
 
-        with telling_the_best(optimizer):
-            if asynchronous:
-                failure = evaluate.explain_total_failure
-                stream = evaluate.stream(journal)
-                ends = solve_asynchronously(optimizer, stream, limits, after_generation, failure)
-                stream.close()
-            else:
-                ends = solve(optimizer, evaluate, limits, after_generation)
-        ended = Status(int(ends.status))
-        result = current_result(
-            optimizer,
-            ended,
-            limits.progress(optimizer.nit, optimizer.nfev),
+        if optimizer.swarm is not None:  # a run that is continued
+            _record(recorder, optimizer)
+        with naming_the_best(optimizer):
+            ends = _solve(optimizer, evaluate, for_swarm, after_generation)
+        result = optimizer.result_with(
+            Status(int(ends.status)),
+            for_swarm.progress(optimizer.nit, optimizer.nfev),
             history=recorder.history(),
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
         )
         result.message += f" {ends.why}" if ends.why else ""
-        stopped = (Status.INTERRUPTED, Status.CRASHED, *((Status.CALLBACK,) if journal else ()))
-        if polish and ended not in stopped:  # a recorded run that was told to stop can go on: it is not finished yet
-            deadline = None if ends.deadline is None else ends.deadline + ASIDE_TIME * (wanted.time_limit or 0.0)
+        if polish and _is_over(result.status, journal):
             if journal is not None:
                 journal.polish()
-            _polish(result, evaluate, (optimizer.lower, optimizer.upper), maxfev, deadline)
+            finish(result, evaluate, (optimizer.lower, optimizer.upper), limits, ends)
         if journal is not None:
-            final = result.success and ended is not Status.TIME
-            journal.end(result.status.name, result.message, final=final)
+            is_final = result.success and ends.status != Status.TIME
+            journal.end(result.status.name, result.message, final=is_final)
     evaluate.warn()
     return result
 
 
-def _polish(
-    result: Result, evaluate: Evaluator, box: read_input.Box, maxfev: int | None, deadline: float | None
-) -> None:
-    budget = None if maxfev is None else maxfev - result.nfev
-    before, bests = result.fun, result.swarm.best_value
-    scale = float(np.median(bests[np.isfinite(bests)])) - before if np.isfinite(before) else 0.0
-    scale = scale if scale > 0 else abs(before) or 1.0  # all bests are the same
-    found = polish_best(evaluate, result.x, before, scale, box, budget, deadline)
-    result.x, result.fun = found.x, found.fun
-    result.nfev += found.spent
-    result.n_failed += found.failed
-    why = ""
-    if found.end is not None:
-        result.status, why = crashed(found.end)
-        result.success = False
-    message = describe(result.status, result.n_failed, result.nfev, result.failure_kinds) + (f" {why}" if why else "")
-    result.message = f"{message} Polished with {found.spent} evaluations, from {before:.6g} to {result.fun:.6g}."
+def _open_store(store: Any, rng: Seed) -> tuple[Store | None, Seed, Any]:
+    """The store, the seed that a run with it has, and that seed as JSON."""
+    if store is None:
+        return None, rng, None
+    store = Store.of(store)
+    return store, *store.seeded(rng)
 
 
-def _reader_of(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Status | None]:
-    """SciPy's contract: by the name of its parameter a callback asks for the whole result or for ``x`` alone."""
-    if callback is None:
-        return lambda optimizer: None
-    if not callable(callback):
-        raise TypeError(f"callback must be callable, got {callback!r}")
-    try:
-        signature = inspect.signature(callback)
-    except (TypeError, ValueError):  # a builtin without signature
-        signature = inspect.signature(lambda x: None)
-    wants_result = "intermediate_result" in signature.parameters
-    try:
-        signature.bind(intermediate_result=None) if wants_result else signature.bind(None)
-    except TypeError as error:
-        needed = "callback must take one argument: intermediate_result, or by any other name the best point"
-        raise TypeError(f"{needed}; {callback!r} does not ({error})") from None
+def _kind_of_optimizer(method: Any, asynchronous: bool) -> type[Optimizer]:
+    if not asynchronous:
+        return Optimizer
+    return ParticleByParticle if getattr(method, "moves_singly", False) else GenerationByGeneration
 
-    def notify(optimizer: Optimizer) -> Status | None:
-        assert optimizer.swarm is not None
-        swarm = read_only(optimizer.swarm)
-        try:
-            if wants_result:
-                wish = callback(
-                    intermediate_result=Result(
-                        x=swarm.global_best[0].copy(),
-                        fun=float(swarm.global_value),
-                        nit=optimizer.nit,
-                        nfev=optimizer.nfev,
-                        n_failed=int(optimizer.n_failed),
-                        swarm=swarm,
-                    )
-                )
-            else:
-                wish = callback(swarm.global_best[0].copy())
-        except StopIteration:
-            return Status.CALLBACK
-        return Status.CALLBACK if wish is True or (isinstance(wish, np.bool_) and bool(wish)) else None
 
-    return notify
+def _solve(
+    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, after_generation: Callable[[Optimizer], Status | None]
+) -> Ends:
+    if isinstance(optimizer, OneAtATime):
+        return solve_asynchronously(optimizer, evaluate, limits, after_generation)
+    return drive([run(optimizer, limits, after_generation)], evaluate)[0]
+
+
+def _record(recorder: Recorder, optimizer: Optimizer) -> None:
+    assert optimizer.swarm is not None
+    recorder.record(optimizer.swarm, float(optimizer.best.value), float(optimizer.spread), optimizer.nfev)
+
+
+def _is_over(status: Status, journal: Journal | None) -> bool:
+    """Whether the swarm is done. A recorded run that its callback stopped can go on, so it is not."""
+    return status not in (Status.INTERRUPTED, Status.CRASHED) and not (journal and status is Status.CALLBACK)

@@ -20,7 +20,7 @@ def describe_run(
     optimizer: Optimizer,
     limits: Limits,
     given: dict[str, Any],
-    calling: CallOptions,
+    options: CallOptions,
     polish: bool,
     seed: dict[str, Any],
 ) -> Run:
@@ -36,10 +36,10 @@ def describe_run(
         **{name: encode(_plain(value)) for name, value in given.items()},
         "rng": seed,
     }
-    expected = limits.evaluations(optimizer.n_to_start, optimizer.n_particles + optimizer.n_again)
+    expected = limits.evaluations(optimizer.n_to_start, optimizer.n_each)
     kept = {name: encode(value) for name, value in limits._asdict().items() if name != "deadline"}
     kept |= {"polish": bool(polish), "expected": expected}
-    return Run("minimize", problem, kept, calling.described)
+    return Run("minimize", problem, kept, options.described)
 
 
 def _plain(value: Any) -> Any:

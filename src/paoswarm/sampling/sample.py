@@ -17,9 +17,9 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.progress_bar import ProgressBar
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import found, from_pool, make_posterior, verdict, with_caveat
-from paoswarm.sampling.bar import Bar
 from paoswarm.sampling.cost import metropolis_cost
 from paoswarm.sampling.importance import produce
 from paoswarm.sampling.mixture import fit
@@ -140,7 +140,7 @@ def sample(
     with (
         journal or nullcontext(),
         open_evaluator(log_likelihood, journal, calling) as evaluate,
-        Bar(progress, budget) as bar,
+        ProgressBar(progress, budget) as bar,
     ):
         evaluate.count = bar.count if progress else None
 
@@ -170,7 +170,7 @@ def sample(
         pool = Pool(target.dim)
 
         def after_stage(stage: dict[str, Any]) -> None:
-            bar.say("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
+            bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
             if callback is not None and not evaluate.replayed:
                 callback(stage)
 
@@ -215,8 +215,10 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
     return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
 
 
-def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
-    bar.say("production", efficiency=frozen.predicted_efficiency)
+def _by_importance(
+    target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: ProgressBar
+) -> Posterior:
+    bar.show("production", efficiency=frozen.predicted_efficiency)
     made, frozen = produce(target, frozen, n_effective, rng)
     if made.cut_short is None and made.message and frozen.is_trusted and target.n_left >= _WORTH_MOVING:
         moved = _by_moves(target, frozen, rng, n_effective, bar)
@@ -242,12 +244,14 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
     )
 
 
-def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
+def _by_moves(
+    target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: ProgressBar
+) -> Posterior:
     """From the proposal on by tempered moves: one pass that plans, one with the plan frozen, which is unbiased."""
     bridge = Bridge(target, frozen.proposal)
 
     def show(beta: float, log_evidence: float) -> None:
-        bar.say("moves", beta=beta, log_evidence=log_evidence)
+        bar.show("moves", beta=beta, log_evidence=log_evidence)
 
     made = tempered(bridge, rng, callback=show)
     message = "the budget did not pay for a second pass with a frozen plan, so no error is stated; raise maxfev"

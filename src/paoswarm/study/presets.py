@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from paoswarm.algorithms.behaviour import HyperparameterWarning
 from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO

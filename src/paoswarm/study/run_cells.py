@@ -9,12 +9,12 @@ import pickle
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from typing import Any
 
 from paoswarm.evaluation.executors import end, is_client, is_executor, make_one
-from paoswarm.optimize.progress import load_tqdm
+from paoswarm.progress_bar import ProgressBar
 from paoswarm.study.cell_files import CellFiles, DamagedFile
 from paoswarm.study.cells import Cell, Runs
 from paoswarm.study.results import Key
@@ -30,9 +30,10 @@ def finish(cells: list[Cell], store: CellFiles, version: str, *, workers: Any, p
     store.clean()
     descriptions = {cell.key: cell.description(version) for cell in cells}
     missing = [cell for cell in cells if _stored(store, cell.key, descriptions[cell.key]) is None]
-    with _bar(progress, len(cells), len(cells) - len(missing)) as advance:
+    with ProgressBar(progress, len(cells), unit="cell", done=len(cells) - len(missing)) as bar:
         for key in _run(missing, store, descriptions, workers):
-            advance(key)
+            bar.show(note=f"{key.method} on {key.problem} {key.dim}-D")
+            bar.count()
     done = {}
     for cell in cells:
         runs = store.read(cell.key, descriptions[cell.key])
@@ -131,24 +132,3 @@ def _prepare_worker() -> None:
 def _end_with(sentinel: Any) -> None:
     multiprocessing.connection.wait([sentinel])
     os._exit(1)
-
-
-class _bar:
-    """A tqdm bar over cells with the remaining time, or nothing."""
-
-    def __init__(self, wanted: bool, total: int, done: int) -> None:
-        self._bar: Any = None
-        if wanted:
-            self._bar = load_tqdm()(total=total, initial=done, unit="cell", dynamic_ncols=True, smoothing=0.1)
-
-    def __enter__(self) -> Callable[[Key], None]:
-        return self._advance
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def _advance(self, key: Key) -> None:
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"{key.method} on {key.problem} {key.dim}-D", refresh=False)
-            self._bar.update()

@@ -1,0 +1,75 @@
+"""The best point of a run. It belongs to the driver, so that a method may forget it without losing it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paoswarm.core import order
+from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Swarm
+
+
+class Incumbent(NamedTuple):
+    """The best point that each run has evaluated so far.
+
+    Attributes
+    ----------
+    x : array (*batch, d)
+    value : array (*batch,)
+        Its value; with repeated measurements their mean.
+    score : array (*batch,)
+        What it is compared by, see `paoswarm.core.order`.
+    error : array (*batch,) or None
+        Standard error of the mean; NaN while the noise is unknown, None without repeated measurements.
+    """
+
+    x: Floats
+    value: Any
+    score: Any
+    error: Any = None
+
+
+def leader_of(swarm: Swarm) -> Incumbent:
+    """The best of the bests that a swarm remembers."""
+    x, repeats = swarm.global_best[..., 0, :].copy(), swarm.repeats
+    if repeats is None:
+        return Incumbent(x, swarm.global_value, swarm.global_value)
+    scores = order.score(swarm.best_value, repeats)
+    row = order.best(scores)[..., None]
+    count, score = (np.take_along_axis(array, row, axis=-1)[..., 0] for array in (repeats.count, scores))
+    error = np.where(repeats.freedom > 0, repeats.sd / np.sqrt(np.maximum(1.0, count)), np.nan)
+    return Incumbent(x, swarm.global_value, score, error)
+
+
+def with_points(best: Incumbent, x: Floats, values: Floats) -> Incumbent:
+    """The best after points ``x`` (*batch, m, d) were evaluated; +inf where one failed or was left out."""
+    if values.shape[-1] == 0:
+        return best
+    row = order.best(values)
+    if values.ndim == 1:  # the same with fewer calls
+        value = values[row]
+        return Incumbent(x[row].copy(), value, value) if order.is_better(value, best.value) else best
+    value = np.take_along_axis(values, row[..., None], axis=-1)[..., 0]
+    is_better = order.is_better(value, best.value)
+    if not is_better.any():
+        return best
+    there = np.take_along_axis(x, row[..., None, None], axis=-2)[..., 0, :]
+    value = np.where(is_better, value, best.value)
+    return Incumbent(np.where(is_better[..., None], there, best.x), value, value)
+
+
+def with_measurements(best: Incumbent, swarm: Swarm) -> Incumbent:
+    """The best after a swarm with repeated measurements has moved.
+
+    While the swarm remembers the point, its mean is the swarm's, and may have become worse. If the swarm has forgotten
+    it, as after a restart, what was known about it still counts.
+    """
+    leader = leader_of(swarm)
+    is_remembered = (swarm.best_position == best.x[..., None, :]).all(axis=-1).any(axis=-1)
+    is_replaced = is_remembered | order.is_better(leader.score, best.score)
+    if is_replaced.all():
+        return leader
+    x = np.where(is_replaced[..., None], leader.x, best.x)
+    return Incumbent(x, *(np.where(is_replaced, new, old) for new, old in zip(leader[1:], best[1:], strict=True)))
