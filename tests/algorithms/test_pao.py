@@ -351,7 +351,7 @@ def test_an_error_on_the_way_is_told_with_the_best_so_far():
         ps.minimize(fun, [(-1, 1)] * 2, method=method, n_particles=8, rng=1)
     assert len(values) >= 8 * 4
     (note,) = info.value.__notes__
-    assert note.startswith(f"The best of the {len(values)} evaluations that were made: {min(values)} at x = [")
+    assert note.startswith(f"The best of the {len(values)} evaluations before this error: {min(values)} at x = [")
 
 
 def test_a_swarm_that_nothing_holds_is_an_error_before_the_function_sees_it():
@@ -366,7 +366,7 @@ def test_a_swarm_that_nothing_holds_is_an_error_before_the_function_sees_it():
         method = ps.PAO(walls="none", noise=1000.0)
     with (
         np.errstate(all="ignore"),
-        pytest.raises(ValueError, match="PAO has led the swarm to positions that are NaN or infinite"),
+        pytest.raises(ValueError, match="PAO moved particles to positions that are NaN or infinite"),
     ):
         ps.minimize(slope, [(-1, 1)] * 2, method=method, n_particles=20, maxiter=10_000, vectorized=True, rng=1)
     assert np.isfinite(seen).all()

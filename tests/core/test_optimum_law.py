@@ -11,7 +11,7 @@ import paoswarm as ps
 from paoswarm.core import bounds
 from paoswarm.core import swarm as kernels
 from paoswarm.core.noise import Dense
-from paoswarm.core.swarm import CAUTION, Repeats
+from paoswarm.core.order import CAUTION, Repeats
 
 LOWER, UPPER = -1.0, 2.0
 RULES = list(bounds.WALLS)

@@ -466,7 +466,7 @@ def test_one_unlucky_run_does_not_end_the_others():
     assert np.isinf(many.fun[failed]).all()
     assert np.isfinite(many.fun[~failed]).all()
     assert (many.nfev[failed] == 4).all()
-    assert many.run(int(np.flatnonzero(failed)[0])).message.startswith("Every point of the first swarm failed")
+    assert many.run(int(np.flatnonzero(failed)[0])).message.startswith("The objective failed at every point")
     with pytest.raises(ValueError, match="no finite value"):
         ps.minimize_many(lambda x: np.full(len(x), np.nan), [(-5, 5)] * 2, runs=3, vectorized=True)
 

@@ -77,6 +77,8 @@ class Swarm(NamedTuple):
 
     def joined_by(self, position: Array, value: Array, velocity: Array | None = None) -> Swarm:
         """The swarm with evaluated points ``(..., m, d)`` as further particles, at rest unless velocities are given."""
+        if value.shape[-1] == 0:
+            return self
         xp = namespace(self.position)
         new = self.renewed(position, value, velocity)
         return self._with_particles(

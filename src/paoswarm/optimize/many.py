@@ -326,8 +326,9 @@ def _together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
 
 
 def _form(swarm: Swarm) -> Any:
-    """The shapes of a swarm's arrays; of a memory that is no tuple of arrays, something that equals nothing else."""
+    """The shapes of a swarm's arrays; for a memory that is no tuple of arrays, something that equals nothing else."""
     memory = swarm.memory
-    if memory is not None and not (isinstance(memory, tuple) and all(isinstance(part, np.ndarray) for part in memory)):
-        return object()
-    return swarm.position.shape, memory and tuple(part.shape for part in memory)
+    if memory is None:
+        return swarm.position.shape
+    is_arrays = isinstance(memory, tuple) and all(isinstance(part, np.ndarray | np.number) for part in memory)
+    return (swarm.position.shape, *map(np.shape, memory)) if is_arrays else object()

@@ -209,7 +209,7 @@ def minimize(
                 journal.polish()
             finish(result, evaluate, (optimizer.lower, optimizer.upper), limits, ends)
         if journal is not None:
-            is_final = result.success and ends.status != Status.TIME
+            is_final = bool(result.success and ends.status != Status.TIME)
             journal.end(result.status.name, result.message, final=is_final)
     evaluate.warn()
     return result
