@@ -21,6 +21,7 @@ class TestSums:
     def test_by_hand_and_far_from_zero(self):
         a = np.log([1.0, 2.0, 5.0])
         assert_allclose(log_sum_exp(a), math.log(8))
+        assert isinstance(log_sum_exp(a), float)
         assert_allclose(log_sum_exp(a + 5000), 5000 + math.log(8), rtol=1e-15)
         assert_allclose(log_sum_exp(a - 5000), -5000 + math.log(8), rtol=1e-15)
 
