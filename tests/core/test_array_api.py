@@ -1,4 +1,4 @@
-"""Pure kernels use only the array API standard: they run on strict arrays and agree with NumPy."""
+"""Kernels use only the array API standard: they run on strict arrays and agree with NumPy."""
 
 import array_api_strict as strict
 import by_hand
@@ -86,7 +86,7 @@ def test_remeasure_and_replace_worst(batch):
 
 
 def test_the_step_of_a_swarm():
-    """Position and velocity of a whole step, walls included, but for the random stream."""
+    """Position and velocity of a whole step, walls included, with given random numbers."""
 
     class Source:
         def __init__(self, deviates):

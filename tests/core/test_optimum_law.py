@@ -133,7 +133,7 @@ def test_the_weights_are_logarithms_of_ranks(line):
     assert_allclose(optimum(line).weights, raw / raw.sum(), rtol=1e-15)
 
 
-def test_of_a_large_swarm_the_better_half_weighs():
+def test_only_the_better_half_of_a_large_swarm_has_weight():
     swarm = by_hand.drawn(2, n=20)
     rank = np.argsort(np.argsort(swarm.best_value)) + 1
     raw = np.maximum(np.log(10.5) - np.log(rank), 0)
@@ -243,7 +243,7 @@ def test_draws_repeat_with_the_seed(line):
     assert not np.array_equal(law.sample(9, rng=3), law.sample(9, rng=4))
 
 
-def test_particles_that_have_only_failed_do_not_weigh():
+def test_particles_that_have_only_failed_have_no_weight():
     value = np.full(10, np.inf)
     value[3] = 1.0
     position = np.random.default_rng(0).normal(size=(10, 1))
@@ -255,7 +255,7 @@ def test_particles_that_have_only_failed_do_not_weigh():
 def test_the_density_of_dense_noise_integrates_to_one():
     x = np.random.default_rng(0).normal(size=(12, 2))
     swarm = kernels.start(x, (x**2).sum(-1), np.full(2, -3.0), np.full(2, 3.0))
-    # The leader has no noise of its own; one with a little shows in the integral as what is missing.
+    # `Dense` without strength gives the leader noise too; without noise, its mass would be missing from the integral.
     law = ps.PAO(noise_scale=lambda s: ps.noise.Dense(ps.noise.covariance(s).covariance), walls="none").step_law(swarm)
     axis = np.linspace(-12, 12, 801)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1)
