@@ -7,8 +7,7 @@ import numbers
 from typing import Any
 
 import numpy as np
-
-from paoswarm.core.arrays import Floats
+from numpy.typing import NDArray
 
 
 def whole_number(name: str, given: Any, least: int) -> int:
@@ -59,6 +58,6 @@ def unmasked(given: Any) -> Any:
     return np.ma.filled(given.astype(float), np.nan) if isinstance(given, np.ma.MaskedArray) else given
 
 
-def has_nan(values: Floats) -> bool:
+def has_nan(values: NDArray[np.float64]) -> bool:
     """Whether any value is NaN (`argmin` returns the first NaN)."""
     return values.size > 0 and math.isnan(values.item(values.argmin()))
