@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.stats import chisquare
-from test_array_api import assert_agree
+from test_array_api import Handing, assert_agree
 
 import paoswarm as ps
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
@@ -144,18 +144,6 @@ def test_every_element_is_forced_equally_often():
 def version():
     with strict.ArrayAPIStrictFlags(api_version="2024.12"):
         yield
-
-
-class Handing:
-    """Hands out given arrays in order."""
-
-    def __init__(self, arrays):
-        self.arrays = list(arrays)
-
-    def normal(self, *shape, single=False):
-        return self.arrays.pop(0)
-
-    uniform = normal
 
 
 class Remembering:

@@ -104,7 +104,9 @@ class SADE(Method):
                 raise ValueError(f"{name} must be a pair (mean, standard deviation), got {pair!r}")
             for i, number in enumerate(pair):
                 if callable(number):
-                    raise TypeError(f"{name}[{i}] must be a number, because SADE adapts it itself; got {number!r}")
+                    raise TypeError(
+                        f"{name}[{i}] must be a number, not a schedule: SADE adapts by itself; got {number!r}"
+                    )
                 check_parameter(f"{name}[{i}]", number, 0.0, highest)
             object.__setattr__(self, name, tuple(pair))
         for name in ("learning_period", "rate_period", "rate_learning_period"):

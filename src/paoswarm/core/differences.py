@@ -33,8 +33,8 @@ STRATEGIES = {
 def partners(uniform: Array) -> list[Array]:
     """Choose k different others for each of n individuals, from deviates ``(*batch, n, k)``.
 
-    Returns k arrays of indices ``(*batch, n)``. The k-th partner is drawn from the n - k individuals that are left: a
-    number below n - k, shifted past each index already taken, in ascending order. Every choice is equally likely.
+    Returns k arrays of indices ``(*batch, n)``. The i-th partner is drawn from the n - i individuals that are left: a
+    number below n - i, shifted past each index already taken, in ascending order. Every choice is equally likely.
     """
     xp = namespace(uniform)
     n, k = uniform.shape[-2:]

@@ -1,11 +1,11 @@
 r"""Where the optimum may be: a mixture of the particles' one-step laws, weighted by rank.
 
-.. math:: p(x) = \sum_i w_i \prod_j p_{ij}(x_j), \qquad w_i \propto \max(0, \ln h - \ln r_i), \quad h =
-\max(\tfrac{n+1}2, \min(n, 5) + \tfrac12)
+.. math:: p(x) = \sum_i w_i \prod_j p_{ij}(x_j), \qquad w_i \propto \max(0, \ln h - \ln r_i), \quad
+          h = \max(\tfrac{n+1}2, \min(n, 5) + \tfrac12)
 
-Here :math:`r_i` is the rank of particle i's best value. The weights do not change under monotone transformations of the
-objective, such as shifts and positive factors. The mixture describes the disagreement left in the swarm. It is not a
-posterior, because it does not use a likelihood.
+Here :math:`r_i` is the rank of particle i's best value. The weights do not change under increasing transformations of
+the objective, such as shifts and positive factors. The mixture describes the disagreement left in the swarm. It is not
+a posterior, because it does not use a likelihood.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def log_sum_exp(a: Floats, axis: int | None = None) -> Floats:
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         total = np.log(np.sum(np.exp(a - top), axis=axis, keepdims=True)) + top
-    result: Floats = np.squeeze(total, axis=axis)[()]  # a number, not an array without axes
+    result: Floats = np.squeeze(total, axis=axis)[()]  # a number if no axis is left
     return result
 
 
