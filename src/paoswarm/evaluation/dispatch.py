@@ -283,11 +283,8 @@ class Dispatcher:
 
 
 def _describe_points(parcel: Parcel) -> str:
-    count, first = len(parcel.x), parcel.number
     if parcel.is_probe:
         return "a point that was evaluated again to test the workers was"
-    return (
-        f"1 point (number {first}) was"
-        if count == 1
-        else f"{count} points (numbers {first} to {first + count - 1}) were"
-    )
+    if len(parcel.x) == 1:
+        return f"1 point (number {parcel.number}) was"
+    return f"{len(parcel.x)} points (numbers {parcel.number} to {parcel.number + len(parcel.x) - 1}) were"
