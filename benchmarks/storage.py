@@ -62,7 +62,7 @@ def resuming(folder: Path, evaluations: int) -> None:
         first = seconds(rastrigin, evaluations, store, vectorized)
         size = Path(store.path).stat().st_size
         start = time.process_time()
-        Contents.of(Reader(store.path))
+        Contents.read(Reader(store.path))
         reading = time.process_time() - start
         again = seconds(forbidden, evaluations, store, vectorized)
         print(f"{evaluations} evaluations in {D}-D, {batch} a write: {size / evaluations:.0f} bytes each")

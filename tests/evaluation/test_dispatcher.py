@@ -288,9 +288,12 @@ def test_tasks_of_a_broken_executor_are_sent_again_together_once_and_then_alone(
     dispatcher = Dispatcher(engine, 0)
     send(dispatcher, 1, 1, 1, 1)
     beside = []
-    engine.wait = lambda pending, timeout: (beside.append(len(pending)), ScriptedEngine.wait(engine, pending, timeout))[
-        1
-    ]
+
+    def wait(pending, timeout):
+        beside.append(len(pending))
+        return ScriptedEngine.wait(engine, pending, timeout)
+
+    engine.wait = wait
     assert receive_all(dispatcher) == {n: float(n) for n in range(4)}
     assert engine.restarts == 2
     assert beside == [3, 3, 1, 1, 1, 1]
