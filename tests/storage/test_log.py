@@ -137,7 +137,7 @@ def test_damage_before_good_records_is_an_error_that_changes_nothing(store):
     broken = data[:middle] + b"?" + data[middle + 1 :]
     store.write_bytes(broken)
     for reading in (lambda: Journal(Store(store), RUN), Store(store).read):
-        with pytest.raises(DamagedStore, match=r"damaged at byte .* not changed"):
+        with pytest.raises(DamagedStore, match=r"damaged at byte \d+"):
             reading()
     assert store.read_bytes() == broken
 

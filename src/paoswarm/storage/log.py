@@ -98,7 +98,7 @@ class Reader:
             )
         record = decode(line)
         if record is None or not {"versions", "run"} <= record.keys():
-            raise DamagedStore(f"{self.path} is damaged in its first line; it was not changed")
+            raise DamagedStore(f"{self.path} is damaged in its first line and was not changed: choose another store")
         return record
 
     def records(self) -> Iterator[Record]:
@@ -113,7 +113,10 @@ class Reader:
                 if record is None:
                     bad = self.good_bytes if bad is None else bad
                 elif bad is not None:
-                    raise DamagedStore(f"{self.path} is damaged at byte {bad}, before good records; it was not changed")
+                    raise DamagedStore(
+                        f"{self.path} is damaged at byte {bad}, before good records. It was not changed: repair it or "
+                        "choose another store"
+                    )
                 else:
                     self.good_bytes += len(line)
                     yield record
@@ -161,7 +164,8 @@ class Log:
         """Cut off an incomplete record that a crash has left; call it once ``reader`` has read all records."""
         incomplete = os.fstat(self._fd).st_size - self.reader.good_bytes
         if incomplete:
-            logger.warning("%s: cut off an incomplete record of %d bytes, left by a crash", self.path, incomplete)
+            size = f"{incomplete} byte{'' if incomplete == 1 else 's'}"
+            logger.warning("%s: cut off an incomplete record of %s, left by a crash", self.path, size)
             os.ftruncate(self._fd, self.reader.good_bytes)
 
     def start(self, header: Record) -> None:

@@ -172,7 +172,7 @@ class Contents(NamedTuple):
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, StoreError):
                 raise
-            message = f"{reader.path} holds inconsistent records ({error}); it was not changed"
+            message = f"{reader.path} holds inconsistent records ({error}). It was not changed: choose another store"
             raise DamagedStore(message) from error
         return cls(points, point_values, known, why, order, asked, events)
 
