@@ -125,7 +125,7 @@ class Dispatcher:
         for future in sorted(known, key=lambda future: self._running[future].number):
             parcel = self._running.pop(future)
             if future.cancelled():  # by a restart of the engine: no fault of the point
-                self._handle_loss(parcel, CancelledError("the engine has cancelled it"), blame=False)
+                self._handle_loss(parcel, CancelledError("the engine has cancelled the task"), blame=False)
             elif (error := future.exception()) is None:
                 delivered += self._accept(parcel, future.result())
             elif isinstance(error, BrokenExecutor):

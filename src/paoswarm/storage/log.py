@@ -2,7 +2,7 @@
 
 - The first line is the header. The last entry of every line is ``"crc"``, the CRC-32 of the text before it. ``jq`` and
   pandas can read the file.
-- A record is written at once, so a crash can only leave an incomplete last line. It is cut off when the file is next
+- A record is a single write, so a crash can only leave an incomplete last line. It is cut off when the file is next
   opened for writing. A bad line *before* a good one is damage, and the file is refused.
 - Nothing is ever rewritten, and reading executes nothing.
 """
@@ -87,9 +87,8 @@ class Reader:
         if not line.endswith(b"\n"):
             return None
         schema = None
-        with suppress(
-            ValueError, TypeError, KeyError
-        ):  # before the checksum, which a later version may compute differently
+        # Before the checksum, which a later version may compute differently.
+        with suppress(ValueError, TypeError, KeyError):
             schema = json.loads(line)["schema"]
         if isinstance(schema, int) and schema > SCHEMA:
             raise StoreError(
@@ -131,7 +130,7 @@ class Log:
         Created if it does not exist; its folder must exist.
     fsync : bool
         Whether every record is on the disk before `append` returns, so that it survives a power failure. Otherwise the
-        operating system writes it later, and it survives only the death of this process.
+        operating system writes it later: it survives the death of this process, but not a power failure.
     """
 
     def __init__(self, path: str | os.PathLike[str], fsync: bool = True) -> None:

@@ -38,8 +38,8 @@ class Store:
         The file. It is created if it does not exist.
     fsync : {"always", "never"}
         With "always", every evaluation is on the disk before the swarm uses it, and survives a power failure. With
-        "never", the operating system writes it later. That is much faster, but evaluations survive only the death of
-        the process.
+        "never", the operating system writes it later. That is much faster, and evaluations still survive the death of
+        the process, but not a power failure.
 
     Examples
     --------
