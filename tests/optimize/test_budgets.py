@@ -65,7 +65,7 @@ def test_maxiter_zero_evaluates_the_first_swarm_only():
 def test_too_small_a_budget_is_refused_before_the_first_evaluation():
     fun = Recording(sphere)
     for solve in (ps.minimize, ps.minimize_many):
-        with pytest.raises(ValueError, match="maxfev=9 is too small .* 10 evaluations"):
+        with pytest.raises(ValueError, match=r"maxfev=9 is too small .* 10 evaluations"):
             solve(fun, BOX, n_particles=10, maxfev=9)
     assert fun.calls == 0
 

@@ -245,7 +245,7 @@ class TestBadMethods:
             def ask(self, state, draw, progress=0.0):
                 return ps.Proposal(np.zeros(shape), np.zeros(shape))
 
-        with pytest.raises(ValueError, match="Odd.ask returned a position of shape"):
+        with pytest.raises(ValueError, match=r"Odd\.ask returned a position of shape"):
             ps.minimize(valley, BOX, method=Odd(), n_particles=10, rng=1)
 
     def test_tell_must_return_a_swarm(self):
@@ -264,5 +264,5 @@ class TestBadMethods:
         class Mistaken(Growing):
             moves_singly = True
 
-        with pytest.raises(ValueError, match="Mistaken .* asked for 12 points with 10 particles"):
+        with pytest.raises(ValueError, match=r"Mistaken .* asked for 12 points with 10 particles"):
             ps.minimize(valley, BOX, method=Mistaken(), n_particles=10, asynchronous=True, rng=1)

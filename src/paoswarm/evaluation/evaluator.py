@@ -38,7 +38,7 @@ from paoswarm.evaluation.calls import (
     sort_out,
 )
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.engines import EngineDown, Here
+from paoswarm.evaluation.engines import EngineDown, InProcessEngine
 from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.stream import Stream
 
@@ -146,7 +146,7 @@ class Evaluator:
         if self._map is not None:
             raise ValueError("asynchronous=True needs processes or an executor as workers, not a map-like")
         if self._dispatcher is None:
-            self._dispatcher = Dispatcher(Here(self._fun, self._vectorized), 0)
+            self._dispatcher = Dispatcher(InProcessEngine(self._fun, self._vectorized), 0)
         return self._make_stream(self._dispatcher)
 
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
