@@ -50,6 +50,7 @@ from paoswarm.study.study import Study
 if TYPE_CHECKING:
     from paoswarm.study import figures, presets, statistics
     from paoswarm.study.config import read_study
+    from paoswarm.study.findings import findings
     from paoswarm.study.publish import publish
 
 __version__ = "0.1.0"
@@ -94,6 +95,7 @@ __all__ = [
     "attractors",
     "centre_bias",
     "figures",
+    "findings",
     "minimize",
     "minimize_many",
     "noise",
@@ -112,6 +114,7 @@ __all__ = [
 # Imported on first use. The statistics need scipy.stats, which would make ``import paoswarm`` half as long again.
 _ON_FIRST_USE = {
     "figures": "paoswarm.study.figures",
+    "findings": "paoswarm.study.findings:findings",
     "presets": "paoswarm.study.presets",
     "publish": "paoswarm.study.publish:publish",
     "read_study": "paoswarm.study.config:read_study",
