@@ -24,10 +24,11 @@ from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Transition, transition
 from paoswarm.core.optimum_law import OptimumLaw
-from paoswarm.core.swarm import Proposal, Repeats, Swarm
+from paoswarm.core.order import Repeats
+from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import WalledNormal
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import Failure
+from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
 from paoswarm.optimize.history import History
 from paoswarm.optimize.many import ManyResult, minimize_many

@@ -21,13 +21,13 @@ DESIGNS = ("latinhypercube", "sobol", "halton", "random")
 
 
 class FirstSwarm:
-    """The points of a first swarm, before it is one.
+    """The points of a first swarm, before their values are known.
 
     Parameters
     ----------
     box : pair of arrays (d,)
     n_particles : int
-        Ignored where ``init`` is an array of points.
+        Ignored if ``init`` is an array of points.
     x0, f0, init
         As in `Optimizer`.
     allowed : pair of arrays (d,)
@@ -47,13 +47,13 @@ class FirstSwarm:
         self._box = box
         self._known: tuple[Floats, Floats] = nowhere, np.empty(0)
         self._given = nowhere  # values unknown
-        self._n_due = 0  # how many of these are evaluated even if more values are known than there are particles
+        self._n_due = 0  # those of them that are evaluated even if more values are known than there are particles
         self._asked: Floats = nowhere
         self._design: str | None = None
         if isinstance(init, str):
             self._design = design_name(init)
             if self._design in ("halton", "sobol"):
-                load()  # before any clock starts
+                load()  # takes half a second: before any clock starts
             self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
             self._given = read_input.read_points("init", init, allowed)
@@ -74,7 +74,7 @@ class FirstSwarm:
             self.add(points[~unknown], values[~unknown])
 
     def add(self, points: Floats, values: Floats) -> None:
-        """More points with known values."""
+        """Add points with known values."""
         self._known = np.concatenate([self._known[0], points]), np.concatenate([self._known[1], values])
 
     @property
@@ -88,7 +88,7 @@ class FirstSwarm:
         return bool((self._known[1] < np.inf).any())
 
     def points(self, generators: list[np.random.Generator], batch: tuple[int, ...]) -> Floats:
-        """The points whose values are unknown, ``(*batch, m, d)``; of too many known ones the best are kept."""
+        """The points to evaluate, ``(*batch, m, d)``; if too many values are known, the best are kept."""
         best = order.ranked(order.failed_last(self._known[1]))[: self.n_particles - self._n_due]
         self._known = self._known[0][best], self._known[1][best]
         given = self._given[: self.n_unknown]
@@ -100,7 +100,7 @@ class FirstSwarm:
         return self._asked
 
     def swarm(self, f: Floats, batch: tuple[int, ...], noisy: bool, may_fail: bool = False) -> Swarm:
-        """The swarm, once the values ``(*batch, m)`` at those points are there; NaN where they failed.
+        """The swarm, from the values ``(*batch, m)`` at those points, NaN where they failed.
 
         Points with known values come first.
         """
@@ -113,7 +113,7 @@ class FirstSwarm:
 
 
 def design_name(init: str) -> str:
-    """The design that a user's spelling means."""
+    """The name of a design, whatever its spelling."""
     name = init.lower().replace(" ", "").replace("-", "").replace("_", "")
     if name not in DESIGNS:
         guess = difflib.get_close_matches(name, DESIGNS, n=1)
@@ -123,7 +123,7 @@ def design_name(init: str) -> str:
 
 
 def load() -> None:
-    """Import what some designs need, which takes half a second."""
+    """Import what some designs need."""
     import scipy.stats.qmc  # noqa: F401
 
 
@@ -138,7 +138,7 @@ def design(name: str, n: int, box: Box, rng: np.random.Generator) -> Floats:
     else:
         from scipy.stats import qmc  # see load
 
-        with warnings.catch_warnings():  # the balance of Sobol points is of no concern to a swarm
+        with warnings.catch_warnings():  # a swarm does not need the balance of Sobol points
             warnings.filterwarnings("ignore", message=".*balance properties of Sobol.*")
             unit = (qmc.Halton if name == "halton" else qmc.Sobol)(d, rng=rng).random(n)
     points: Floats = np.clip(box[0] + unit * (box[1] - box[0]), box[0], box[1])

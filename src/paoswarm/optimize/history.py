@@ -50,7 +50,7 @@ class Recorder:
 
     def record(self, swarm: Swarm, best: float, spread: float, nfev: int) -> None:
         """Add a generation."""
-        values = swarm.value.tolist()  # plain numbers: no warnings of infinite sums
+        values = swarm.value.tolist()  # plain numbers: infinite sums raise no warnings
         mean = sum(values) / len(values)
         if not math.isfinite(mean):
             finite = [value for value in values if math.isfinite(value)]

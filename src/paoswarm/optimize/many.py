@@ -17,7 +17,8 @@ from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import Evaluator, Failure
+from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.evaluation.failures import Failure
 from paoswarm.optimize import read_input
 from paoswarm.optimize.history import History
 from paoswarm.optimize.loop import Ends, drive, run

@@ -59,94 +59,96 @@ def minimize(
     rng: Seed = None,
     store: Any = None,
 ) -> Result:
-    """Find the minimum of a black-box function in a box.
+    """Find the minimum of a black-box function within bounds.
 
     Parameters
     ----------
     fun : callable
-        ``fun(x) -> float`` with ``x`` of shape ``(d,)``; with ``vectorized=True``, ``(m, d) -> (m,)``, rows are points.
+        ``fun(x) -> float`` for one point ``x`` of shape ``(d,)``. With ``vectorized=True``, ``(m, d) -> (m,)``: rows
+        are points.
     bounds : sequence of (low, high), (d, 2) array or scipy.optimize.Bounds
-        The box; all ends finite.
+        Finite bounds, one pair for each unknown.
     method : Method
-        The swarm and its hyperparameters: `PAO`, or for comparison `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`.
+        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`.
     n_particles : int
-        Size of the swarm; points or a swarm given as ``init`` bring their own number.
+        Size of the first swarm. If ``init`` holds points or a swarm, their number is used instead.
     maxiter : int or None
-        Generations after the first swarm. None: no such limit; then ``maxfev`` or ``time_limit`` is needed.
+        Most generations after the first swarm. None: no such limit; then ``maxfev`` or ``time_limit`` is needed.
     maxfev : int or None
-        Evaluations, exactly: the last generation is cut short where necessary. ``maxiter`` holds as well; give
-        ``maxiter=None`` if evaluations alone shall decide.
+        Most evaluations. It is exact: the last generation is cut short if necessary. ``maxiter`` holds too; use
+        ``maxiter=None`` if only evaluations should count.
     target : float or None
         Stop when the best value is at or below it.
     tol : float
         Stop when the swarm has converged: the root mean square distance of the particles from the best point, in
-        widths of the bounds, is below ``tol``. Zero: never. A method may decide otherwise.
+        widths of the bounds, is below ``tol``. Zero: never. Your own method may have its own rule.
     stagnation : int or None
-        Stop after so many generations without improvement of the best value.
+        Stop after this many generations without a better point.
     time_limit : float or None
-        Seconds. Points that are being evaluated are finished (with ``vectorized``, the generation).
-        Schedules follow ``maxiter`` and ``maxfev`` only, since time cannot be repeated.
+        Stop after this many seconds. Points that are being evaluated are finished; with ``vectorized=True`` the
+        generation is. Schedules do not follow the time, because it would make runs impossible to repeat.
     x0 : array (d,) or (m, d), optional
-        Points to be in the first swarm.
+        Points to include in the first swarm.
     f0 : array (m,), optional
-        Their values (a warm start): these points are not evaluated again, but for those whose value is NaN.
+        Their values (a warm start). These points are not evaluated again, except where the value is NaN.
     init : str, array (n, d), Result or Swarm
-        ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or the ``result`` of an earlier run,
-        which is then continued without evaluating its points again (``result.swarm`` too, but what polishing has found
-        is not in it).
+        The first swarm: ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or the ``result`` of an
+        earlier run, which is continued without evaluating its points again. (``result.swarm`` works too, but does not
+        contain what polishing found.)
     vectorized : bool
-        Whether ``fun`` takes many points at once. Much faster where it can.
+        Whether ``fun`` takes many points at once, which is much faster.
     workers : int, Executor, Dask Client, function that makes one, or map-like
-        Processes to evaluate with (-1: one per core); or anything with the interface of
-        `concurrent.futures.Executor`: threads, loky, MPI, `RayExecutor`; a Dask ``Client``; a function without
-        arguments that makes one of these, so that a broken one can be replaced; or a callable like the builtin ``map``.
-        The result does not depend on it.
+        What evaluates points. The result does not depend on it.
+
+        - a number of processes; -1 means one per core;
+        - anything with the interface of `concurrent.futures.Executor`: threads, loky, MPI, `RayExecutor`;
+        - a Dask ``Client``;
+        - a function without arguments that makes one of these, so that a broken one can be replaced;
+        - a callable like the builtin ``map``.
     timeout : float or None
-        Seconds that one evaluation may take. Then it is ended, with all processes that it has started, and has failed.
-        Points are evaluated one by one for that, in a process that can be ended, also with ``vectorized``.
+        Seconds that one evaluation may take. After that it is killed, with all processes it has started, and counts as
+        failed. Points are then evaluated one by one in a process that can be killed, even with ``vectorized=True``.
     retries : int
-        How often a point is evaluated again that was lost with its process, because it crashed, ran out of memory or
-        was killed. After that it has failed, and the run goes on.
+        How often to evaluate a point again if its process crashed, ran out of memory or was killed. After that the
+        point counts as failed, and the run goes on.
     asynchronous : bool
-        Let every particle move as soon as its own value is there, instead of in generations: no worker waits for
-        another. For evaluations that take seconds or more, and not all the same time. ``n_particles`` should be twice
-        the number of workers or more. The result depends on who was quickest; a ``store`` records that, and repeats it.
+        Let every particle move as soon as its own value is known, so that no worker waits for another. Use it if
+        evaluations take seconds or more and not all the same time, with at least twice as many particles as workers.
+        The result depends on the order in which values arrive; a ``store`` records that order and repeats it. Methods
+        that learn by generations (`SADE`, most of your own) still complete each generation first.
     reevaluate : float
-        For noisy objectives: the share of the remembered bests that is measured again in each generation, 0.2 for
-        example. Best values become running means, and points are compared by mean plus three standard errors.
+        For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.
+        Best values become running means, and points are compared by mean plus three standard errors.
     callback : callable, optional
-        Called after every generation: ``callback(intermediate_result)`` with that parameter name, holding
-        ``x, fun, nit, nfev, swarm`` (read-only); any other parameter name receives ``x`` alone. Raising StopIteration
-        or returning True ends the run.
+        Called after every generation as ``callback(intermediate_result)``, with ``x, fun, nit, nfev, swarm``
+        (read-only). If its parameter has another name, it receives the best point ``x`` alone. Raise StopIteration or
+        return True to stop the run.
     progress : bool
         Show a progress bar (needs tqdm).
     polish : bool
-        Finish with a local search (L-BFGS-B) from the best point: worth it wherever the function is smooth. Of
-        ``maxfev`` up to ``50 (d + 1)`` evaluations are set aside for it, of ``time_limit`` a tenth. Not for noisy
-        functions.
+        Finish with a local search (L-BFGS-B) from the best point. Use it if the function is smooth and not noisy. Up
+        to ``50 (d + 1)`` evaluations of ``maxfev`` and a tenth of ``time_limit`` are set aside for it.
     store_swarms : bool
-        Keep every generation's swarm in ``history.swarms``. Off by default: it takes memory.
+        Keep the swarm of every generation in ``history.swarms``. It takes memory.
     rng : int, Generator, SeedSequence or None
         Seed. The same seed gives the same result with any ``workers``.
     store : path or Store, optional
-        A file that keeps every evaluation as soon as it is made. The same call again goes on where an earlier one was
-        killed, interrupted or ended, with the result of a run that never stopped; of a finished run it returns the
-        result without calling ``fun``. ``callback`` is not called for generations that are only repeated, and
-        ``time_limit`` does not count them. See `resume`, and `Store` for the choice between safety and speed.
+        A file that keeps every evaluation as soon as it is made. Call again with the same arguments to go on after a
+        kill, an interrupt or an end: the result is that of a run that never stopped. For a finished run the result is
+        returned without calling ``fun``. Repeated generations do not call ``callback`` and do not count in
+        ``time_limit``. See `resume`, and `Store` for the choice between safety and speed.
 
     Returns
     -------
     Result
         An ``OptimizeResult`` with ``x, fun, success, status, message, nit, nfev, n_failed, failures, history, swarm,
-        method`` and ``optimum``, the distribution of where the optimum may be (None for methods without a closed-form
-        step).
+        method`` and ``optimum``, the law of the swarm's next step (None for methods without a closed form).
 
     Notes
     -----
-    A point where ``fun`` raises, returns NaN or something that is not a real number, takes longer than ``timeout`` or
-    ends its worker counts as +inf; it is counted in ``n_failed`` and the run goes on. If the whole first swarm fails,
-    that is an error. An interrupt (Ctrl-C) ends the run and returns the best so far, with every point that was
-    finished; only one that comes in the moment when the swarm itself is moved may cost the generation in progress.
+    A point has failed if ``fun`` raises, returns NaN or no real number, takes longer than ``timeout``, or kills its
+    worker. It counts as +inf and in ``n_failed``, and the run goes on. If every point of the first swarm fails, that is
+    an error. An interrupt (Ctrl-C) returns the best point so far; every finished evaluation counts.
 
     Examples
     --------
@@ -155,10 +157,8 @@ def minimize(
     >>> def rastrigin(x):
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
     >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, rng=1)
-    >>> bool(result.fun < 1e-9)
-    True
-    >>> result.message
-    'The allowed number of generations is used up.'
+    >>> print(f"{result.fun:.1e}", result.message)
+    0.0e+00 Stopped at maxiter generations.
     """
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}

@@ -41,10 +41,10 @@ def read_bounds(bounds: Any) -> Box:
     lower, upper = (np.array(end, dtype=float) for end in (lower, upper))
     for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
         if np.isnan(low) or np.isnan(high):
-            raise ValueError(f"bounds[{i}] is ({low}, {high}): NaN is no bound")
+            raise ValueError(f"bounds[{i}] is ({low}, {high}): a bound cannot be NaN")
         if np.isinf(low) or np.isinf(high):
             raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): both ends must be finite, since the first swarm fills the box; "
+                f"bounds[{i}] is ({low}, {high}): both ends must be finite, because the first swarm fills the bounds; "
                 "give the widest range that makes sense"
             )
         if low > high:
@@ -56,7 +56,7 @@ def read_bounds(bounds: Any) -> Box:
             )
         if float(high) - float(low) > _WIDEST:
             raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): too wide, since the squares of distances must be finite numbers; "
+                f"bounds[{i}] is ({low}, {high}): too wide, because squared distances would overflow; "
                 "choose another unit, or search the logarithm"
             )
     return lower, upper
@@ -82,7 +82,7 @@ def read_points(name: str, points: ArrayLike, box: Box) -> Floats:
 
 
 def read_values(name: str, values: ArrayLike, count: int) -> Floats:
-    """``count`` known values, of which NaN means failed."""
+    """``count`` known values; NaN means failed."""
     try:
         array = np.array(unmasked(values), dtype=float, ndmin=1)
     except (TypeError, ValueError):
