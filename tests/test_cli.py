@@ -171,7 +171,8 @@ def test_a_quick_look_at_the_paper_s_study(capsys):
 
 def test_an_unknown_study_is_told_the_known_ones(capsys):
     said = refused(capsys, "study", "nonsense")
-    assert "unknown study 'nonsense'; known are paper, bbob, or a file that ends in .toml" in said
+    assert "unknown study 'nonsense'" in said
+    assert all(known in said for known in ("paper", "bbob", ".toml"))
     assert written(".") == set()
 
 
@@ -183,7 +184,7 @@ def test_unknown_methods_are_told_the_known_ones(toml, capsys):
 
 def test_unknown_problems_are_told_the_known_ones(toml, capsys):
     said = refused(capsys, "study", toml, "--problems", "rastrigen")
-    assert "unknown problem 'rastrigen'; did you mean 'rastrigin'?" in said
+    assert "unknown problem 'rastrigen'; did you mean rastrigin?" in said
     assert all(name in said for name in ps.problems.names)
 
 
@@ -302,7 +303,8 @@ def test_an_audit_with_few_runs_is_refused(capsys):
 
 def test_an_audit_of_an_unknown_method_is_told_the_known_ones(capsys):
     said = refused(capsys, "audit", "PAO", "QPS0")
-    assert "unknown method 'QPS0'; known are PAO, PSO, QPSO, DE, SADE" in said
+    assert "unknown method 'QPS0'" in said
+    assert "PAO, PSO, QPSO, DE, SADE" in said
     assert "did you mean QPSO?" in said
     assert "got 'best' of PAO" in refused(capsys, "audit", "PAO:best")
     assert "runs must be" in refused(capsys, "audit", "PAO", "--runs", "0")

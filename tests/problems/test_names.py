@@ -65,7 +65,7 @@ def test_a_suffix_without_number_means_seed_one():
     ],
 )
 def test_a_misspelt_name_is_told_what_was_meant(name, meant):
-    with pytest.raises(ValueError, match=f"unknown problem {name!r}; did you mean {meant!r}"):
+    with pytest.raises(ValueError, match=f"unknown problem {name!r}; did you mean {meant}"):
         problems.get(name, 2)
 
 

@@ -158,7 +158,7 @@ def test_functions_may_be_rotated(name):
 
 
 def test_unknown_functions_are_told_the_known_ones():
-    with pytest.raises(ValueError, match="unknown problem 'sfere'; did you mean 'sphere'"):
+    with pytest.raises(ValueError, match="unknown problem 'sfere'; did you mean sphere"):
         centre_bias(ps.PAO(), problems=["sfere"])
 
 

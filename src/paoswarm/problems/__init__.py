@@ -17,13 +17,13 @@ them: 65.536 for 65.54 and 32.768 for 32.77.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from paoswarm.algorithms.registry import choices
 from paoswarm.checks import whole_number
 from paoswarm.problems import bbob, functions
 from paoswarm.problems.bbob import Bbob
@@ -139,11 +139,9 @@ def get(name: str, dim: int) -> Problem | Bbob:
         return bbob.bbob(int(found[1]), dim)
     own_name, steps = split_name(name)
     if own_name not in _MAKERS:
-        close = difflib.get_close_matches(own_name, names, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(
-            f"unknown problem {name!r}; {hint}Known are {', '.join(names)}, each with or without -shifted and -rotated "
-            "and a seed after them (rastrigin-shifted7-rotated2), and bbob-f1 to bbob-f24"
+            f"unknown problem {name!r}; {choices(own_name, names)}, or bbob-f1 to bbob-f24. The first nine may end in "
+            "-shifted and -rotated, each with a seed: rastrigin-shifted7-rotated2"
         )
     problem = _MAKERS[own_name](dim)
     for how, seed in steps:

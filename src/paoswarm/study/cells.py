@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import zlib
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.schedules import Lines
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import spawn
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.stopping import Status
 from paoswarm.problems import Problem, get
-from paoswarm.storage.fingerprint import checksum
+from paoswarm.storage.encoding import describe
 from paoswarm.study.adapters import Adapter, CountedObjective
 from paoswarm.study.results import Key
 
@@ -169,42 +166,3 @@ def probe(problem: Any, runs: int) -> str:
             values = [type(error).__name__]
         text += [*values, *(f"{end:.9g}" for end in (*low, *high))]
     return f"{zlib.crc32(' '.join(text).encode()):08x}"
-
-
-def describe(thing: Any, depth: int = 0) -> str:
-    """A method with all its hyperparameters: the same text for the same behaviour.
-
-    Functions and classes that are not ours carry a checksum of their code, so that an edit shows. What they call
-    elsewhere does not.
-    """
-
-    def inner(part: Any) -> str:
-        return describe(part, depth + 1)
-
-    if depth > 8:  # something that holds itself
-        return type(thing).__name__
-    if isinstance(thing, tuple | list):
-        return f"({', '.join(map(inner, thing))})"
-    if isinstance(thing, np.ndarray):
-        return f"array(shape={thing.shape}, crc={zlib.crc32(np.ascontiguousarray(thing).tobytes()):08x})"
-    if isinstance(thing, partial):
-        return f"partial({inner(thing.func)}, {inner(thing.args)}, {inner(sorted(thing.keywords.items()))})"
-    if inspect.ismethod(thing):
-        return f"{inner(thing.__self__)}.{thing.__name__}"
-    if inspect.isroutine(thing) or inspect.isclass(thing):
-        return thing.__qualname__ + _code(thing, inner)
-    if isinstance(thing, Lines):
-        return repr(thing)
-    if dataclasses.is_dataclass(thing):
-        fields = [(field.name, getattr(thing, field.name)) for field in dataclasses.fields(thing) if field.init]
-    elif " at 0x" in repr(thing):  # an address would differ from run to run
-        fields = sorted(getattr(thing, "__dict__", {}).items())
-    else:
-        return repr(thing)
-    inside = ", ".join(f"{name}={inner(value)}" for name, value in fields)
-    return f"{type(thing).__qualname__}{_code(type(thing), inner)}({inside})"
-
-
-def _code(thing: Any, inner: Callable[[Any], str]) -> str:
-    of_code = checksum(thing, inner)
-    return f"#{of_code}" if of_code else ""

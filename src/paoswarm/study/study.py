@@ -14,10 +14,11 @@ from paoswarm.algorithms.method import Method
 from paoswarm.checks import whole_number
 from paoswarm.evaluation.executors import is_client, is_executor, makes_executor
 from paoswarm.optimize.first_swarm import DESIGNS, design_name
+from paoswarm.storage.encoding import describe
 from paoswarm.study import run_cells
 from paoswarm.study.adapters import Adapter
 from paoswarm.study.cell_files import CellFiles
-from paoswarm.study.cells import Cell, ProblemSource, Runs, describe, make_problem
+from paoswarm.study.cells import Cell, ProblemSource, Runs, make_problem
 from paoswarm.study.results import Key, Results, Trace
 
 
