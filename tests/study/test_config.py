@@ -121,8 +121,8 @@ def test_the_registry_makes_every_method_and_suggests_a_name():
         ps.SADE(),
         ps.RandomSearch(),
     ]
-    with pytest.raises(ValueError, match=r"'psao'; did you mean PAO\?.* RandomSearch"):
-        registry.method_named("psao")
+    with pytest.raises(ValueError, match=r"'qpzo'; did you mean QPSO\?.* RandomSearch"):
+        registry.method_named("qpzo")
 
 
 EVERYTHING = """

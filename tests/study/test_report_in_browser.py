@@ -219,7 +219,7 @@ class TestConvergence:
     def test_methods_and_groups(self, page):
         tick(page, "DE")
         assert set(lines(page)) == {"PAO", "PSO", "Random search"}
-        assert Select(control(page, "group")).first_selected_option.text == "own choice"
+        assert Select(control(page, "group")).first_selected_option.text == "custom"
         pick(page, "group", "Swarms")
         assert set(lines(page)) == {"PAO", "PSO"} == set(column(page, "final", 0))
         tick(page, "DE")
