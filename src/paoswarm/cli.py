@@ -64,9 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     study = commands.add_parser("study", help="run a benchmark study and write its report")
     study.add_argument("study", help="'paper', 'bbob', or a TOML file")
     study.add_argument("--out", type=Path, help="folder for runs, figures and the report (default: study-NAME)")
-    study.add_argument("--problems", nargs="+", metavar="NAME", help="only these problems")
+    study.add_argument("--problems", nargs="+", metavar="NAME", help="problems, instead of the study's")
     study.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods of the study")
-    study.add_argument("--dims", nargs="+", type=int, metavar="D", help="only these dimensions")
+    study.add_argument("--dims", nargs="+", type=int, metavar="D", help="dimensions, instead of the study's")
     study.add_argument("--runs", type=int, help="number of runs of each method on each problem")
     study.add_argument("--seed", type=int, help="seed of all runs")
     study.add_argument("--quick", action="store_true", help=f"at most {QUICK} runs, for a first look")
@@ -152,7 +152,7 @@ def _announcement(study: Study, folder: Path) -> str:
     evaluations = sum(cell.runs * cell.budget for cell in study.cells())
     sizes = ((study.problems, "problem"), (study.dims, "dimension"), (study.methods, "method"))
     parts = [f"{len(things)} {noun}{'' if len(things) == 1 else 's'}" for things, noun in sizes]
-    return f"{study.title}: {' x '.join(parts)} x {study.runs} runs, {evaluations:.2g} evaluations, written to {folder}"
+    return f"{study.title}: {' x '.join(parts)} x {study.runs} runs, {evaluations:,} evaluations, written to {folder}"
 
 
 def _audit(options: argparse.Namespace) -> None:

@@ -129,7 +129,7 @@ def swarm(
             angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
             ax.add_patch(Ellipse(centre[[i, j]], width, height, angle=angle, fill=False, color="C0", lw=0.6, alpha=0.5))
     ax.plot(*state.position[:, [i, j]].T, "o", ms=3, color="C0", label="particles")
-    ax.plot(*state.best_position[:, [i, j]].T, ".", ms=2.5, color="C1", label="their bests")
+    ax.plot(*state.best_position[:, [i, j]].T, ".", ms=2.5, color="C1", label="personal bests")
     ax.plot(*state.global_best[0, [i, j]], "*", ms=11, color="C3", mec="white", mew=0.6, label="global best")
     ax.set_xlim(lower[i], upper[i])
     ax.set_ylim(lower[j], upper[j])

@@ -116,7 +116,7 @@ def test_only_the_method_in_question_is_judged():
 def test_the_verdict_can_be_read():
     text = str(verdict(sphere=([1.0, 1.0], [19.0, 20.0], [20.0, 20.5], [18.0, 21.0])))
     assert text.splitlines()[0] == "No evidence that It profits from an optimum at the centre."
-    assert "sphere       error grows by a factor 20 when the optimum is moved" in text
+    assert "sphere       error grows by a factor of 20 when the optimum is moved" in text
     assert "better in 100% of pairs" in text
     clear = np.linspace(1, 2, 20)
     text = str(verdict(sphere=(clear, 9 * clear, 9 * clear, 9 * clear)))

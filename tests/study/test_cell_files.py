@@ -189,9 +189,7 @@ def test_only_the_damaged_cell_is_run_again_and_a_warning_says_so(change, tmp_pa
     path.write_bytes(change(sound))
     others = snapshot(tmp_path)
     others.pop(path)
-    with pytest.warns(
-        RuntimeWarning, match=rf"{re.escape(str(path))} is damaged \(.*\); its cell is run again"
-    ) as said:
+    with pytest.warns(RuntimeWarning, match=rf"{re.escape(str(path))} is damaged \(.*\); .*again") as said:
         after = study.run(tmp_path)
     assert len(said) == 1
     assert_same_results(before, after)
@@ -205,7 +203,7 @@ def test_a_damaged_cell_is_run_again_by_a_worker_too(tmp_path):
     before = study.run(tmp_path)
     for method in ("PAO", "PSO"):
         CellFiles(tmp_path).path(Key("sphere", 2, method)).write_bytes(b"")
-    with pytest.warns(RuntimeWarning, match="its cell is run again") as said:
+    with pytest.warns(RuntimeWarning, match="is damaged") as said:
         assert_same_results(before, study.run(tmp_path, workers=2))
     assert sum(issubclass(warning.category, RuntimeWarning) for warning in said) == 2  # Python 3.12 warns of forks
 
@@ -291,9 +289,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_first_run(inside,
     (tmp_path / "file").write_text("in the way")
     fun = Counting()
     folder = tmp_path / "file" / inside
-    with pytest.raises(
-        OSError, match=f"cannot write the study's results to {re.escape(str(folder))}: .*another folder"
-    ):
+    with pytest.raises(OSError, match=f"cannot write .*{re.escape(str(folder))}: .*another folder"):
         small(problems=[own_problem(fun)]).run(folder)
     assert fun.points == []
     assert (tmp_path / "file").read_text() == "in the way"

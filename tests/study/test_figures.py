@@ -429,7 +429,7 @@ def test_places_have_no_digits_that_differ_from_time_to_time(small, tmp_path):
 
 
 def test_another_ending_is_refused(small, tmp_path):
-    with pytest.raises(ValueError, match=r"saved as .svg or .png, got 'figure.pdf'"):
+    with pytest.raises(ValueError, match=r"'figure\.pdf'.*\.svg or \.png"):
         figures.save(figures.rank_plot(small, METHODS), tmp_path / "figure.pdf")
     assert not list(tmp_path.iterdir())
 
@@ -447,7 +447,7 @@ def test_another_ending_is_refused(small, tmp_path):
     ],
 )
 def test_an_unknown_method_is_named(call, small):
-    with pytest.raises(ValueError, match="unknown method 'XYZ'"):
+    with pytest.raises(ValueError, match="no method 'XYZ'"):
         call(small)
 
 
@@ -460,13 +460,13 @@ def test_an_unknown_method_is_named(call, small):
     ],
 )
 def test_an_unknown_dimension_is_named(call, small):
-    with pytest.raises(ValueError, match=r"dimension 3 is not in this study; choose from \[2, 5\]"):
+    with pytest.raises(ValueError, match=r"no dimension 3; .*\[2, 5\]"):
         call(small)
 
 
 def test_without_matplotlib_the_error_says_what_to_install(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r'pip install "paoswarm\[study\]"'):
+    with pytest.raises(ImportError, match=r"matplotlib.*pip install 'paoswarm\[study\]'"):
         figures.rank_plot(small, METHODS)
 
 

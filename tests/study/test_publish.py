@@ -84,8 +84,8 @@ def assert_summary_of(results, rows):
             np.testing.assert_allclose(float(row[name]), value, rtol=1e-5, err_msg=name)
         order = [float(row[name]) for name in ("best", "q10", "median", "q90", "worst")]
         assert order == sorted(order)
-        assert float(row["mean_from"]) <= float(row["mean"]) <= float(row["mean_to"])
-        assert float(row["median_from"]) <= float(row["median"]) <= float(row["median_to"])
+        assert float(row["mean_ci_low"]) <= float(row["mean"]) <= float(row["mean_ci_high"])
+        assert float(row["median_ci_low"]) <= float(row["median"]) <= float(row["median_ci_high"])
         assert int(row["runs"]) == len(final)
 
 

@@ -314,7 +314,7 @@ def test_badges_stand_under_verdict_only(page):
 
 def test_a_row_of_the_wrong_length_is_refused():
     section = Section("Claims", [], ["Claim", "Verdict"], [["fast"]])
-    with pytest.raises(ValueError, match=r"section 'Claims': the row \['fast'\] has 1 cells, its header has 2"):
+    with pytest.raises(ValueError, match=r"'Claims': .*\['fast'\] has 1 cells.* 2"):
         render(tiny(), sections=[section])
 
 
@@ -341,7 +341,7 @@ class TestWrite:
 
 def test_a_missing_library_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r'pip install "paoswarm\[study\]"'):
+    with pytest.raises(ImportError, match=r"jinja2.*pip install 'paoswarm\[study\]'"):
         render(tiny())
 
 

@@ -190,7 +190,7 @@ def test_a_value_below_the_minimum_by_rounding_is_an_error_of_zero(tmp_path):
 
 def test_a_stated_minimum_that_is_too_high_is_an_error(tmp_path):
     study = small(problems=[own_problem(minimum=1e-3)], methods={"PAO": ps.PAO()}, dims=[1], generations=40)
-    with pytest.raises(CellFailed, match=r"below the problem's stated minimum 0\.001"):
+    with pytest.raises(CellFailed, match=r"below the stated minimum 0\.001"):
         study.run(tmp_path)
 
 
@@ -301,10 +301,10 @@ def test_results_say_what_was_run(tmp_path):
     assert list(results.traces) == [Key(p, d, m) for d in (2, 3) for p in results.problems for m in ("PAO", "PSO")]
     assert "inertia=" in results.descriptions["PSO"]
     assert results.facts["Runs"].startswith("3 of each")
-    assert results.facts["Budget"] == "48 evaluations a run, in populations of 8"
+    assert results.facts["Budget"] == "48 evaluations per run, in populations of 8"
     assert results.facts["First population"] == "random, seed 4"
     facts = small(evaluations_per_unknown=7).run(tmp_path / "other").facts
-    assert facts["Budget"] == "14 in 2-D, 21 in 3-D evaluations a run, in populations of 8"
+    assert facts["Budget"] == "14 in 2-D, 21 in 3-D evaluations per run, in populations of 8"
 
 
 def test_the_first_method_is_the_reference_and_all_are_one_group():

@@ -107,7 +107,7 @@ class Problem:
         return np.stack([self.lower, self.upper], axis=-1)
 
     def __call__(self, x: ArrayLike) -> Floats:
-        """Return the values at points ``(..., d)``. The value of a point does not depend on the others, to the last bit."""
+        """Return the values at points ``(..., d)``. Each value is independent of the other points, to the last bit."""
         points = np.asarray(x, dtype=float)
         if points.shape[-1:] != self.lower.shape:
             raise ValueError(f"{self.name} takes points of shape (..., {self.dim}), got shape {points.shape}")
@@ -134,7 +134,7 @@ class Problem:
         return values
 
     def instance(self, run: int) -> Problem:
-        """Return the problem of a run, which is always this one. With ``instanced = True``, problems differ between runs."""
+        """Return the problem of a run: always this one. Problems with ``instanced = True`` differ between runs."""
         return self
 
     def shifted(self, seed: int = 1) -> Problem:

@@ -87,7 +87,7 @@ def _headline(results: Results, name: str) -> str:
         return f"{compared} none has a finite mean error on any task."
     often = "" if most == n_tasks else " most often:"
     each = " each" if len(first) > 1 and most < n_tasks else ""
-    has = "has" if len(first) == 1 else "share"
+    has = "has" if len(first) == 1 else "have"
     return f"{compared} {listed(first)} {has} the smallest mean error{often} on {_share(most, n_tasks)}{each}."
 
 
@@ -199,9 +199,9 @@ def _ranks(results: Results, group: Sequence[str]) -> str:
 
 
 def _share(some: int, every: int) -> str:
-    if every == 1:
-        return "the only task" if some else "none of 1 task"
-    return f"all {every} tasks" if some == every else f"{some or 'none'} of {every} tasks"
+    if some == every:
+        return "the only task" if every == 1 else f"all {every} tasks"
+    return f"{some} of {count(every, 'task')}"
 
 
 def _are(number: int) -> str:

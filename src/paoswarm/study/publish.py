@@ -55,7 +55,8 @@ def _tables(results: Results) -> dict[str, Table]:
 
 
 def _summary(results: Results) -> Table:
-    header = ["problem", "dim", "method", "runs", "mean", "mean_from", "mean_to", "median", "median_from", "median_to"]
+    header = ["problem", "dim", "method", "runs", "mean", "mean_ci_low", "mean_ci_high"]
+    header += ["median", "median_ci_low", "median_ci_high", "q10", "q90", "best", "worst"]
     rows = []
     for problem, dim in results.tasks():
         for method in results.methods:
@@ -64,7 +65,7 @@ def _summary(results: Results) -> Table:
             numbers = [*centre, one.low, one.high, one.best, one.worst]
             runs = str(len(results.final(problem, dim, method)))
             rows.append([problem, str(dim), method, runs, *(f"{number:.6g}" for number in numbers)])
-    return [*header, "q10", "q90", "best", "worst"], rows
+    return header, rows
 
 
 def _comparisons(results: Results) -> Table:
