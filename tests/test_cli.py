@@ -75,9 +75,7 @@ def studies_run(monkeypatch):
 def test_a_study_from_a_file_to_its_report(toml, capsys):
     assert cli.main(["study", str(toml), "--out", "out", "--workers", "1"]) == 0
     said = capsys.readouterr()
-    assert (
-        "A small study: 2 problems x 1 dimension x 3 methods x 3 runs, 1,260 evaluations, written to out" in said.out
-    )
+    assert "A small study: 2 problems x 1 dimension x 3 methods x 3 runs, 1,260 evaluations, written to out" in said.out
     assert "PAO" in said.out.partition("\n")[2]  # the findings
     assert said.out.rstrip().endswith(f"Report: {Path('out') / 'report.html'}")
     assert said.err == ""
