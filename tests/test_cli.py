@@ -169,21 +169,21 @@ def test_a_quick_look_at_the_paper_s_study(capsys):
 # Mistakes
 
 
-def test_an_unknown_study_is_told_the_known_ones(capsys):
+def test_the_error_for_an_unknown_study_lists_the_known_ones(capsys):
     said = refused(capsys, "study", "nonsense")
     assert "unknown study 'nonsense'" in said
     assert all(known in said for known in ("paper", "bbob", ".toml"))
     assert written(".") == set()
 
 
-def test_unknown_methods_are_told_the_known_ones(toml, capsys):
+def test_the_error_for_an_unknown_method_lists_the_known_ones(toml, capsys):
     said = refused(capsys, "study", toml, "--methods", "PAO", "POA")
     assert "--methods: unknown method 'POA'" in said
     assert "PAO, PSO, my DE" in said
     assert "PAO, PSO, QPSO, DE, SADE" in refused(capsys, "study", "paper", "--methods", "XYZ")
 
 
-def test_unknown_problems_are_told_the_known_ones(toml, capsys):
+def test_the_error_for_an_unknown_problem_lists_the_known_ones(toml, capsys):
     said = refused(capsys, "study", toml, "--problems", "rastrigen")
     assert "unknown problem 'rastrigen'; did you mean rastrigin?" in said
     assert all(name in said for name in ps.problems.names)
@@ -192,11 +192,11 @@ def test_unknown_problems_are_told_the_known_ones(toml, capsys):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--runs", "0"], "runs must be a whole number of at least 1, got 0"),
+        (["--runs", "0"], "runs must be"),
         (["--seed", "-1"], "seed must be"),
         (["--dims", "0"], "dims must be"),
         (["--dims", "2", "2"], "dims has an entry twice"),
-        (["--workers", "0"], "workers must be a whole number of at least 1, got 0"),
+        (["--workers", "0"], "workers must be"),
     ],
 )
 def test_a_wrong_option_is_named(options, text, toml, capsys):
@@ -250,7 +250,7 @@ def test_other_settings_in_the_folder_are_named_and_nothing_is_overwritten(toml,
     assert {path: path.read_bytes() for path in Path("out").rglob("*.parquet")} == before
 
 
-def test_a_damaged_file_is_one_line_and_the_study_goes_on(toml, capsys):
+def test_a_damaged_file_is_one_line_and_the_study_continues(toml, capsys):
     small = ["study", str(toml), "--problems", "sphere", "--methods", "PAO", "--out", "out", "--workers", "1"]
     path = Path("out/runs/sphere-2d/PAO.parquet")
     path.parent.mkdir(parents=True)
@@ -303,7 +303,7 @@ def test_an_audit_with_few_runs_is_refused(capsys):
     assert "runs must be at least 10 for an audit, got 3" in refused(capsys, "audit", "PAO", "--runs", "3")
 
 
-def test_an_audit_of_an_unknown_method_is_told_the_known_ones(capsys):
+def test_the_error_of_an_audit_of_an_unknown_method_lists_the_known_ones(capsys):
     said = refused(capsys, "audit", "PAO", "QPS0")
     assert "unknown method 'QPS0'" in said
     assert "PAO, PSO, QPSO, DE, SADE" in said
@@ -319,7 +319,7 @@ def test_the_version_is_shown(capsys):
 
 
 @pytest.mark.parametrize("seconds", ["inf", "nan", "-1"])
-def test_a_wrong_interval_between_looks_is_named(seconds, capsys):
+def test_a_wrong_refresh_interval_is_named(seconds, capsys):
     assert cli.main(["watch", "run", "--every", seconds]) == 2
     assert capsys.readouterr().err.startswith("paoswarm: --every must be a positive number")
 

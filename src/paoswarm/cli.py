@@ -99,15 +99,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _study(options: argparse.Namespace) -> None:
-    changed: dict[str, Any] = {}
-    given = {"problems": options.problems, "dims": options.dims, "runs": options.runs, "seed": options.seed}
-    changed |= {name: value for name, value in given.items() if value is not None}
+    changed = _given(options, "problems", "dims", "runs", "seed")
     if options.study == "paper":
         study = presets.paper(**changed)
     elif options.study == "bbob":
         study = presets.bbob(peers=options.peers, **changed)
     elif options.study.endswith(".toml"):
-        study = _changed(read_study(options.study), changed)
+        study = dataclasses.replace(read_study(options.study), **changed)
     else:
         raise ConfigurationError(
             f"unknown study {options.study!r}; choose paper, bbob, or a file name that ends in .toml"
@@ -117,7 +115,7 @@ def _study(options: argparse.Namespace) -> None:
     if options.methods is not None:
         study = _only(study, options.methods)
     if options.quick and options.runs is None:
-        study = _changed(study, {"runs": min(study.runs, QUICK)})
+        study = dataclasses.replace(study, runs=min(study.runs, QUICK))
     name = Path(options.study).stem
     folder = options.out or Path(f"study-{name}" + ("-quick" if options.quick else ""))
     how = {"workers": options.workers, "progress": sys.stderr.isatty()}
@@ -130,12 +128,13 @@ def _study(options: argparse.Namespace) -> None:
 
     path = publish(results, folder, sections=paper_sections(results, study, folder, **how))
     print("\n" + "\n\n".join([*headlines(results), *findings(results)]))
-    part = any(given is not None for given in (options.problems, options.methods, options.dims, options.runs))
+    part = _given(options, "problems", "methods", "dims", "runs")
     print(f"\nReport{' on this part of the study' if part else ''}: {path}")
 
 
-def _changed(study: Study, changed: dict[str, Any]) -> Study:
-    return dataclasses.replace(study, **changed)
+def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return those of the named options that were given."""
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _only(study: Study, names: list[str]) -> Study:
@@ -145,7 +144,7 @@ def _only(study: Study, names: list[str]) -> Study:
         raise ConfigurationError(f"--methods: unknown method {unknown[0]!r}; {choices(unknown[0], study.methods)}")
     reference = study.reference if study.reference in names else names[0]
     methods = {name: study.methods[name] for name in names}
-    return _changed(study, {"methods": methods, "reference": reference, "groups": None})
+    return dataclasses.replace(study, methods=methods, reference=reference, groups=None)
 
 
 def _announcement(study: Study, folder: Path) -> str:
@@ -166,8 +165,7 @@ def _audit(options: argparse.Namespace) -> None:
 
 
 def _resume(options: argparse.Namespace) -> None:
-    given = {name: getattr(options, name) for name in ("maxiter", "maxfev", "time_limit", "workers")}
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes = _given(options, "maxiter", "maxfev", "time_limit", "workers")
     print(resume(options.store, _imported(options.fun), **changes, progress=sys.stderr.isatty()))
 
 

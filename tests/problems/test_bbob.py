@@ -123,7 +123,7 @@ def values_of(problem, x):
 
 
 @needs_coco
-def test_problems_travel_to_other_processes():
+def test_problems_can_be_sent_to_other_processes():
     descriptor = bbob(21, 5, instances=[2, 9])
     assert pickle.loads(pickle.dumps(descriptor)) == descriptor
     instance = descriptor.instance(1)
@@ -162,7 +162,7 @@ def test_a_dimension_that_the_suite_does_not_have(dim):
 
 @pytest.mark.parametrize("dim", [0, 2.5, "5"])
 def test_a_dimension_that_is_none(dim):
-    with pytest.raises(ValueError, match="dim must be a whole number"):
+    with pytest.raises(ValueError, match="dim must be"):
         Bbob(1, dim, (1,))
 
 

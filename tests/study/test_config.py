@@ -194,7 +194,7 @@ def test_the_example_in_the_documentation_works(tmp_path):
         ({"generation": 5}, r"generation: no such key.*did you mean generations\?"),
         ({"colour": "red"}, "colour: no such key.* problems, methods, dims, runs"),
         ({"_names": []}, "_names: no such key"),
-        ({"runs": "ten"}, "runs must be a whole number of at least 1, got 'ten'"),
+        ({"runs": "ten"}, "runs must be .* got 'ten'"),
         ({"runs": 2.5}, "runs must be .* got 2.5"),
         ({"population": True}, "population must be .* got True"),
         ({"generations": [100]}, r"generations must be .* got \[100\]"),
@@ -222,7 +222,7 @@ def test_the_example_in_the_documentation_works(tmp_path):
         ({"init": 5}, "init"),
     ],
 )
-def test_a_wrong_key_of_the_study_is_named(given, text):
+def test_the_error_names_the_wrong_key_of_a_study(given, text):
     assert_refused(given, text)
 
 
@@ -267,7 +267,7 @@ def test_a_wrong_key_of_the_study_is_named(given, text):
         ('kind = "SciPyDE"\nrecombination = 3.0', r"methods\.it.*recombination"),
     ],
 )
-def test_a_wrong_key_of_a_method_is_named(toml, text):
+def test_the_error_names_the_wrong_key_of_a_method(toml, text):
     assert_method_refused(toml, text)
 
 

@@ -339,7 +339,7 @@ def test_ranks_are_drawn_best_first_with_their_values():
     assert [label.get_fontweight() for label in ax.get_yticklabels()] == ["normal", "normal", "bold"]
 
 
-def test_a_rank_plot_says_where_and_leaves_out_what_there_is_not():
+def test_a_rank_plot_names_the_dimensions_and_omits_a_missing_friedman_p():
     study = synthetic(problems=("p",), dims=(2, 5, 7))
     assert figures.rank_plot(study, METHODS).axes[0].get_title() == "All dimensions"
     assert figures.rank_plot(study, METHODS, (2, 7)).axes[0].get_title() == "2, 7 dimensions"
@@ -420,7 +420,7 @@ def test_the_file_does_not_depend_on_what_else_was_saved_or_on_the_format(small,
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_places_have_no_digits_that_differ_from_time_to_time(small, tmp_path):
+def test_positions_are_rounded_so_that_they_are_reproducible(small, tmp_path):
     for figure in (figures.convergence_grid(small, 2), figures.ecdf_plot(small), figures.rank_plot(small, METHODS)):
         figures.save(figure, tmp_path / "figure.svg")
         places = [ax.get_position().bounds for ax in figure.axes] + [text.get_position() for text in figure.texts]

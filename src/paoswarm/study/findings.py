@@ -168,8 +168,8 @@ def _contradictions(results: Results, won: Won, comparisons: Sequence[Comparison
         named = [*named[:LONGEST], f"{len(named) - LONGEST} more"]
     return [
         f"Means and paired runs disagree on {count(len(rivals), 'task')}: {results.reference} has the smallest mean "
-        "error, but is significantly worse in paired runs, because a few bad runs dominate the mean of the method in "
-        f"brackets. {'This task is' if len(rivals) == 1 else 'These tasks are'} {listed(named)}."
+        "error, but is significantly worse in paired runs than the method in brackets (a few bad runs can dominate a "
+        f"mean). {'This task is' if len(rivals) == 1 else 'These tasks are'} {listed(named)}."
     ]
 
 
