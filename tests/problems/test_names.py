@@ -91,7 +91,7 @@ def test_a_dimension_is_a_whole_number(name, dim):
 @pytest.mark.parametrize("name", problems.names)
 def test_one_unknown_is_enough_for_all_but_rosenbrock(name):
     if name == "rosenbrock":
-        with pytest.raises(ValueError, match="the dim of rosenbrock must be .*2, got 1"):
+        with pytest.raises(ValueError, match=r"the dim of rosenbrock must be .*2, got 1"):
             problems.get(name, 1)
     else:
         problem = problems.get(name + "-shifted-rotated", np.int64(1))

@@ -462,7 +462,7 @@ def test_the_error_names_what_a_problem_lacks():
 
 @pytest.mark.parametrize("workers", [0, -2, 1.5, "two"])
 def test_the_number_of_workers_must_be_whole(workers, tmp_path):
-    with pytest.raises(ValueError, match="workers must be .* got "):
+    with pytest.raises(ValueError, match=r"workers must be .* got "):
         small().run(tmp_path, workers=workers)
     assert not list(tmp_path.iterdir())
 
