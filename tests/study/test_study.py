@@ -386,7 +386,7 @@ def test_a_bbob_study_runs_with_its_instances(tmp_path):
         ({"evaluations_per_unknown": 0}, "evaluations_per_unknown must be .* got 0"),
         (
             {"evaluations_per_unknown": 3},
-            "evaluations_per_unknown = 3 .*population of 8 in 2 dimensions",
+            "evaluations_per_unknown = 3 .*2 dimensions.*population of 8",
         ),
         ({"dims": []}, r"dims must be a list.* got \[\]"),
         ({"dims": 2}, "dims must be a list.* got 2"),

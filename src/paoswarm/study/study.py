@@ -111,8 +111,8 @@ class Study:
         for dim in self.dims:
             if self.budget(dim) < self.population:
                 raise ValueError(
-                    f"evaluations_per_unknown = {self.evaluations_per_unknown} is less than one population of "
-                    f"{self.population} in {dim} dimensions; increase it, or decrease population"
+                    f"evaluations_per_unknown = {self.evaluations_per_unknown} gives {self.budget(dim)} evaluations in "
+                    f"{dim} dimensions, less than one population of {self.population}; increase it"
                 )
         made = {dim: [make_problem(source, dim) for source in self.problems] for dim in self.dims}
         names = tuple(problem.name for problem in made[self.dims[0]])
