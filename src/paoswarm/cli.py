@@ -178,7 +178,7 @@ def _imported(name: str) -> Any:
     found = importlib.import_module(module)
     for part in function.split("."):
         if not hasattr(found, part):
-            raise ConfigurationError(f"--fun: {found.__name__} has no {part!r}")
+            raise ConfigurationError(f"--fun: there is no {part!r} in {found.__name__}")
         found = getattr(found, part)
     return found
 

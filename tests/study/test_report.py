@@ -180,7 +180,8 @@ class TestOnePage:
             "print(hashlib.sha256(render(tiny()).encode()).hexdigest())"
         )
         here = hashlib.sha256(render(tiny()).encode()).hexdigest()
-        environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.path.dirname(__file__)}
+        path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": path}
         there = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
         )
