@@ -29,7 +29,7 @@ from paoswarm.storage.watch import watch
 from paoswarm.study import presets
 from paoswarm.study.audit import audit_study, check_runs, final_errors, judge
 from paoswarm.study.cell_files import OtherStudy
-from paoswarm.study.config import ConfigurationError, method_named, read_study
+from paoswarm.study.config import ConfigurationError, method_or_adapter, read_study
 from paoswarm.study.run_cells import CellFailed
 from paoswarm.study.study import Study
 
@@ -156,7 +156,7 @@ def _announcement(study: Study, folder: Path) -> str:
 
 def _audit(options: argparse.Namespace) -> None:
     check_runs(options.runs)
-    methods = {name: method_named(name) for name in options.methods}
+    methods = {name: method_or_adapter(name) for name in options.methods}
     study = audit_study(methods, {"runs": options.runs, "seed": options.seed}, options.dim)
     with TemporaryDirectory() as temporary:
         results = study.run(options.out or temporary, workers=options.workers, progress=sys.stderr.isatty())

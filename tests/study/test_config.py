@@ -9,7 +9,7 @@ import paoswarm as ps
 from paoswarm.algorithms import registry
 from paoswarm.core import attractors, noise
 from paoswarm.study.adapters import CMAES, Freelunch, SciPyDE
-from paoswarm.study.config import KINDS, ConfigurationError, method_named, read_study, study_from
+from paoswarm.study.config import KINDS, ConfigurationError, method_or_adapter, read_study, study_from
 
 linear, geometric, piecewise = ps.schedules.linear, ps.schedules.geometric, ps.schedules.piecewise
 
@@ -92,7 +92,7 @@ def test_a_table_is_its_method(toml, method):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_without_kind_is_the_method_it_is_named_after(kind):
     assert method_of("", name=kind) == KINDS[kind]()
-    assert method_named(kind) == KINDS[kind]()
+    assert method_or_adapter(kind) == KINDS[kind]()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,11 +105,11 @@ def test_every_hyperparameter_can_be_given(kind):
 
 
 def test_presets_have_a_short_name():
-    assert method_named("PSO:paper") == ps.PSO.paper()
+    assert method_or_adapter("PSO:paper") == ps.PSO.paper()
     with pytest.raises(ConfigurationError, match=r"methods\.DE:best\.preset: .*got 'best' of DE"):
-        method_named("DE:best")
+        method_or_adapter("DE:best")
     with pytest.raises(ConfigurationError, match=r"'QPS0'.*did you mean QPSO\?.* PAO, PSO"):
-        method_named("QPS0")
+        method_or_adapter("QPS0")
 
 
 def test_the_registry_makes_every_method_and_suggests_a_name():

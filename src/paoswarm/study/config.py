@@ -91,7 +91,7 @@ def study_from(given: Mapping[str, Any]) -> Study:
         raise ConfigurationError(str(error)) from error
 
 
-def method_named(name: str) -> Any:
+def method_or_adapter(name: str) -> Any:
     """Return a method or adapter with its defaults, or with the paper's hyperparameters: ``PSO`` or ``PSO:paper``."""
     kind, _, preset = name.partition(":")
     return _method(name, {"kind": kind, **({"preset": preset} if preset else {})})
