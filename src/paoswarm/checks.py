@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -61,3 +63,17 @@ def unmasked(given: Any) -> Any:
 def has_nan(values: NDArray[np.float64]) -> bool:
     """Whether any value is NaN (`argmin` returns the first NaN)."""
     return values.size > 0 and math.isnan(values.item(values.argmin()))
+
+
+def choices(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message about an unknown name: the closest known name, and all of them.
+
+    Examples
+    --------
+    >>> choices("psO", ["PAO", "PSO", "DE"])
+    'did you mean PSO? Choose from PAO, PSO, DE'
+    """
+    by_lower_case = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    hint = f"did you mean {by_lower_case[close[0]]}? Choose" if close else "choose"
+    return f"{hint} from {', '.join(by_lower_case.values())}"

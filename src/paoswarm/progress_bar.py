@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from paoswarm.extras import need
+
 
 class ProgressBar:
     """A tqdm bar, or nothing; a context manager.
@@ -22,7 +24,8 @@ class ProgressBar:
     def __init__(self, wanted: bool, total: int | None = None, *, unit: str = "eval", done: int = 0) -> None:
         self._bar: Any = None
         if wanted:
-            self._bar = _load_tqdm()(total=total, initial=done, unit=unit, dynamic_ncols=True)
+            tqdm = need("tqdm.auto", extra="progress", user="progress=True").tqdm
+            self._bar = tqdm(total=total, initial=done, unit=unit, dynamic_ncols=True)
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -58,11 +61,3 @@ class ProgressBar:
             known = {name: number for name, number in numbers.items() if number is not None}
             shown = {name.replace("_", " "): f"{number:.6g}" for name, number in known.items()}
             self._bar.set_postfix(shown, refresh=False)
-
-
-def _load_tqdm() -> Any:
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise ImportError("progress=True needs tqdm; install it with: pip install 'paoswarm[progress]'") from error
-    return tqdm

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.checks import whole_number
+from paoswarm.checks import choices, whole_number
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
@@ -116,9 +115,9 @@ def design_name(init: str) -> str:
     """The name of a design, whatever its spelling."""
     name = init.lower().replace(" ", "").replace("-", "").replace("_", "")
     if name not in DESIGNS:
-        guess = difflib.get_close_matches(name, DESIGNS, n=1)
-        hint = f" (did you mean {guess[0]!r}?)" if guess else ""
-        raise ValueError(f"init must be one of {', '.join(DESIGNS)} or an array of points, got {init!r}{hint}")
+        raise ValueError(
+            f"init must be the name of a design or an array of points, got {init!r}; {choices(name, DESIGNS)}"
+        )
     return name
 
 
