@@ -1,4 +1,4 @@
-r"""What the hyperparameters of a swarm mean, in numbers and in words, and when to warn.
+r"""What the hyperparameters of PAO mean, in numbers and in words, and when to warn.
 
 With frozen attractors a particle's law tends to :math:`N(a, \rho^2 \nu)`,
 
@@ -24,9 +24,9 @@ from paoswarm.core.dynamics import slow_rate
 if TYPE_CHECKING:
     from paoswarm.algorithms.pao import PAO
 
-# Stationary spreads, for the default attractors and noise scale. The lower two limits were read off the first table of
-# benchmarks/quality.py. At the upper one E log|1/2 + rho N(0,1)| = 0: without selection the distance of local and
-# global best would no longer shrink.
+# Limits of the stationary spread for the default attractors and noise scale. The lower two come from the first table
+# of benchmarks/quality.py. At the upper one E log|1/2 + rho N(0,1)| = 0: without selection, the distance between local
+# and global best would no longer shrink.
 STAGNATES_BELOW = 0.5
 SLOW_ABOVE = 0.9
 SCATTERS_ABOVE = 1.8
@@ -44,10 +44,10 @@ class Behaviour(NamedTuple):
 
 
 def of(method: PAO) -> Behaviour:
-    """The character of a method without schedules."""
+    """The behaviour of a method without schedules."""
     parameters = method.hyperparameters
     if any(isinstance(p, Adaptive) for p in parameters):
-        raise ValueError("what an adaptive hyperparameter amounts to depends on the swarm")
+        raise ValueError("an adaptive hyperparameter has no fixed behaviour: it depends on the swarm")
     m, zeta, q, dt, *k = (np.asarray(p, dtype=float) for p in parameters)
     omega = np.sqrt(sum(k[1:], start=k[0]) / m)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -63,7 +63,7 @@ def of(method: PAO) -> Behaviour:
 
 
 def summary(method: PAO) -> str:
-    """A few lines for ``print``."""
+    """The hyperparameters and what they mean, in a few lines."""
     k = method.stiffness
     springs = ", ".join(f"{_show(spring)} {name_of(pull)}" for spring, pull in zip(k, method.attractors, strict=True))
     lines = [
@@ -93,7 +93,7 @@ def summary(method: PAO) -> str:
 
 
 def _course(values: list[Any]) -> str:
-    """From the first to the last, and how far it goes in between where that is further."""
+    """The first and the last value, and the range between them if it is wider."""
     shown = [_show(value) for value in values]
     if len(set(shown)) == 1:
         return shown[0]
@@ -101,7 +101,7 @@ def _course(values: list[Any]) -> str:
     if any(isinstance(value, str) or np.ndim(value) for value in values):
         return ends
     low, high = (_show(extreme(values)) for extreme in (min, max))
-    return ends if {low, high} <= {shown[0], shown[-1]} else f"{ends} ({low} to {high} on the way)"
+    return ends if {low, high} <= {shown[0], shown[-1]} else f"{ends} ({low} to {high} in between)"
 
 
 def representation(method: PAO) -> str:
@@ -117,9 +117,9 @@ def representation(method: PAO) -> str:
 
 
 def warn_if_unhealthy(method: PAO) -> None:
-    """Warn of a swarm that will stagnate or never settle, with the number that says so.
+    """Warn about a swarm that will stagnate or never settle, with the number that shows it.
 
-    The limits were measured for the default attractors and noise scale and are not applied to others.
+    The limits were measured for the default attractors and noise scale, and are not applied to others.
     """
     if not callable(method.dt) and not isinstance(method.dt, Adaptive) and np.all(np.asarray(method.dt) == 0):
         warnings.warn("dt is 0: no particle will ever move", HyperparameterWarning, stacklevel=4)
@@ -128,7 +128,7 @@ def warn_if_unhealthy(method: PAO) -> None:
         return
     if any(isinstance(p, Adaptive) for p in method.hyperparameters):
         return
-    late = of(method.at(1.0))  # what counts is how a run ends
+    late = of(method.at(1.0))  # the end of a run decides
     rho, zeta = np.min(late.stationary_spread), np.min(np.asarray(method.at(1.0).damping, dtype=float))
     momentum = zeta < 0.5 and np.min(late.phase) < 1  # a particle that swings past its attractor needs less noise
     widest = np.max(late.stationary_spread)

@@ -33,11 +33,11 @@ class PAO(Method):
     Parameters
     ----------
     mass : float
-        Inertia. A large mass moves slowly and explores.
+        Inertia. A heavy particle moves slowly and explores.
     damping : float
         Damping ratio :math:`\zeta`: below one particles swing around their attractors, above one they creep.
     stiffness : tuple of float, or float
-        One for each attractor, how strongly it pulls; or one number for all.
+        How strongly each attractor pulls; or one number for all.
     noise : float
         :math:`q`, the strength of the shaking, :math:`\sigma^2 = q\,\nu`.
     dt : float
@@ -47,7 +47,7 @@ class PAO(Method):
     noise_scale : callable
         :math:`\nu` as a function of the swarm; see `paoswarm.noise`.
     walls : {"clip", "reflect", "periodic", "none"}
-        What happens to a particle that leaves the box.
+        What happens to a particle that leaves the bounds.
 
     Notes
     -----
@@ -84,7 +84,7 @@ class PAO(Method):
         given: Any = self.attractors
         pulls = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
         if not pulls:
-            raise ValueError("attractors is empty: a swarm needs at least one")
+            raise ValueError("attractors is empty: give at least one")
         for pull in pulls:
             if not callable(pull):
                 hint = f": write attractors.{pull}" if isinstance(pull, str) else ""
@@ -96,8 +96,8 @@ class PAO(Method):
         if len(springs) != len(pulls):
             raise ValueError(
                 f"stiffness needs one entry per attractor: there are {len(pulls)} attractors, but stiffness is "
-                f"{self.stiffness!r}{' (the default)' if self.stiffness is PAO.stiffness else ''}; one number would "
-                "hold for all"
+                f"{self.stiffness!r}{' (the default)' if self.stiffness is PAO.stiffness else ''}; give one number for "
+                "all, or one for each"
             )
         if not callable(self.noise_scale):
             raise TypeError(f"noise_scale must be a function of the swarm, got {self.noise_scale!r}")
@@ -110,7 +110,7 @@ class PAO(Method):
 
     @property
     def takes_batches(self) -> bool:
-        """Whether all its functions of the swarm can have a leading axis of runs: ours, and those that say so."""
+        """Whether its functions of the swarm can take several runs at once: ours can, yours if they say so."""
         return pao_step.takes_batches((*self.attractors, self.noise_scale), self.hyperparameters)
 
     @property
@@ -226,7 +226,7 @@ class PAO(Method):
 
     @property
     def half_life(self) -> Any:
-        """Steps in which what is left of a displacement halves in the long run (its envelope, when it swings)."""
+        """Steps in which a displacement halves in the long run (its envelope, if it swings)."""
         return self.behaviour().half_life
 
     @property
@@ -263,7 +263,9 @@ class PAO(Method):
         """
         batch = state.position.shape[:-2]
         if batch and not self.takes_batches:
-            raise ValueError("functions of your own are for one run: ask for its law, many.run(r).step_law()")
+            raise ValueError(
+                "your own functions take one run at a time: ask for the law of one, many.run(r).step_law()"
+            )
         hyperparameters.check_shapes(self._named, state.position.shape[:-1])
         drift = self._step().drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))

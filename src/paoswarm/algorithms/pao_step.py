@@ -89,7 +89,7 @@ class Step:
         return Proposal(*self._wall.apply(position, velocity, state.lower, state.upper))
 
     def drift(self, state: Swarm, draw: RandomSource, progress: float) -> Drift:
-        """Everything of a step but its normal deviates, equations (3) and (12).
+        """A step without its normal deviates, equations (3) and (12).
 
         Arrays written to with ``+=`` and ``*=`` were made here: half of the time of a small swarm is memory traffic.
         """
@@ -133,7 +133,7 @@ class Step:
 
 
 def takes_batches(functions: Sequence[Any], hyperparameters: Sequence[Hyperparameter]) -> bool:
-    """Whether all functions of the swarm can have a leading axis of runs: ours, and those that say so."""
+    """Whether all functions of the swarm can take several runs at once: ours can, a user's if it says so."""
     learnt = [h.of_swarm for h in hyperparameters if isinstance(h, schedules.Adaptive)]
 
     def takes(function: Any) -> bool:

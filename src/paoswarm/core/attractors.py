@@ -1,18 +1,17 @@
-"""Who pulls: one small function each.
+"""Attractors: the points that pull the particles, one small function each.
 
-An attractor is a function of the swarm that returns points broadcastable to ``(*batch, n, d)``; one that needs chance
-takes a second argument, from which it draws ``draw.uniform(*shape)`` or ``draw.normal(*shape)``. Your own is as good
-as a built-in one:
+An attractor is a function of the swarm. It returns points that broadcast to ``(*batch, n, d)``. A random one takes a
+second argument and draws ``draw.uniform(*shape)`` or ``draw.normal(*shape)`` from it. You can write your own:
 
 >>> import paoswarm as ps
 >>> def halfway_home(swarm):
 ...     return 0.5 * (swarm.best_position + swarm.global_best)
 >>> method = ps.PAO(attractors=(ps.attractors.local_best, halfway_home), stiffness=(1.0, 0.5))
 
-In a batch of runs your own is called for each run alone, unless it has the attribute ``takes_batches = True``.
+Your own function sees one run at a time, unless it has the attribute ``takes_batches = True``.
 
-Averages (`average_particle`, `average_local_best`, `weighted_average_particle`) start at the centre of the box and can
-favour an optimum that lies there; judge them on shifted problems.
+Averages (`average_particle`, `average_local_best`, `weighted_average_particle`) start at the centre of the bounds and
+can favour an optimum that lies there. Judge them on shifted problems.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from paoswarm.core.swarm import Swarm
 
 
 class RandomSource(Protocol):
-    """What a stochastic attractor draws from: arrays of shape ``(*batch, *shape)``."""
+    """What a random attractor draws from: arrays of shape ``(*batch, *shape)``."""
 
     def normal(self, *shape: int, single: bool = False) -> Array:
         """Standard normal deviates; ``single``: in single precision where that is cheaper."""
@@ -46,7 +45,7 @@ Attractor = Callable[..., Array]
 
 
 def is_random(attractor: Attractor) -> bool:
-    """Whether an attractor wants a source of chance, that is, a second argument."""
+    """Whether an attractor takes a source of random numbers as its second argument."""
     if isinstance(attractor, type):
         raise TypeError(f"{attractor.__name__} is a class of attractors: write {attractor.__name__}() to make one")
     try:
@@ -68,7 +67,7 @@ def global_best(swarm: Swarm) -> Array:
 
 
 def local_best(swarm: Swarm) -> Array:
-    """The best point each particle has seen itself."""
+    """The best point that each particle has seen."""
     return swarm.best_position
 
 
@@ -87,7 +86,7 @@ def average_particle(swarm: Swarm) -> Array:
 def weighted_average_particle(swarm: Swarm) -> Array:
     r"""The mean of the present positions, weighted by rank: the best of n weighs n, the worst 1, a failed one 0.
 
-    Ranks do not change when a constant is added to the objective, or under any monotone transformation.
+    Ranks do not change under any increasing transformation of the objective.
     """
     xp = namespace(swarm.position)
     weight = xp.astype(swarm.n_particles - ranks(swarm.value), swarm.position.dtype)
@@ -192,8 +191,8 @@ def ring(n: int, size: int = 1) -> Any:
 def von_neumann(n: int) -> Any:
     """Neighbours on a wrapped grid, as square as ``n`` allows, ``(n, 5)`` indices.
 
-    The last row may be short; then vertical neighbours are counted along the ring of all particles,
-    so that everyone has four neighbours and the relation is mutual.
+    The last row may be short. Vertical neighbours are then counted along the ring of all particles, so that every
+    particle has four neighbours and the relation is mutual.
     """
     columns = math.isqrt(n)
     return (np.arange(n)[:, None] + np.asarray([0, -1, 1, -columns, columns])) % n
@@ -202,5 +201,7 @@ def von_neumann(n: int) -> Any:
 def _average(position: Array, weight: Array) -> Array:
     xp = namespace(position)
     total = xp.sum(weight, axis=-1, keepdims=True)
-    share = xp.where(total > 0, weight / xp.where(total > 0, total, 1.0), 1 / weight.shape[-1])  # none: all alike
+    share = xp.where(
+        total > 0, weight / xp.where(total > 0, total, 1.0), 1 / weight.shape[-1]
+    )  # if all failed, all weigh the same
     return xp.sum(share[..., None] * position, axis=-2, keepdims=True)

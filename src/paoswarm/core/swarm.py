@@ -155,7 +155,7 @@ def measured_once(value: Array) -> Repeats:
 
 
 def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-    """The swarm after the objective was measured at a proposal.
+    """The swarm after the objective was measured at a proposal with one point for each particle.
 
     A best moves only if the new point is better in the sense of `paoswarm.core.order`. Particles that were not
     ``evaluated`` (the budget ended inside this generation) stay where they were.
