@@ -10,8 +10,8 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
 from paoswarm.sampling.adapt import Frozen
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.importance import Production
-from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.target import NOISY, Target
 

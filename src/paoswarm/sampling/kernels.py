@@ -24,8 +24,8 @@ from scipy.special import lambertw
 from paoswarm.core.arrays import Floats
 from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.weights import log_sum_exp
-from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.mixture import Mixture
+from paoswarm.sampling.periodic_coordinates import Circle
 
 Indices = NDArray[np.intp]
 

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.circle import Circle
-from paoswarm.sampling.laws import Periodic, is_normal, uniform_ends
+from paoswarm.sampling.distributions import Periodic, is_normal, uniform_ends
+from paoswarm.sampling.periodic_coordinates import Circle
 
 _LOG_2PI = math.log(2 * math.pi)
 _AT_WALL = 5.0  # where a parameter is looked for that lies on the very end of its law: just inside

@@ -11,12 +11,12 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import normalise, systematic
-from paoswarm.sampling.circle import Wrapped
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.mixture import SIZES, Blend, Density, Mixture, fit
 from paoswarm.sampling.modes import Mode
-from paoswarm.sampling.pool import Pool
+from paoswarm.sampling.periodic_coordinates import Wrapped
 from paoswarm.sampling.target import Target
-from paoswarm.sampling.warp import Warped, choose_warped, to_line
+from paoswarm.sampling.unbounded_coordinates import Warped, choose_warped, to_line
 
 _FEW = (1, 2, 4, 8, 16)  # numbers of components where the fit is only a guard
 _FIT_POINTS = 2000  # at most; more do not change a fit that a thousand draws are to follow

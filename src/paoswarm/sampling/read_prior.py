@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.sampling.laws import Periodic, Uniform, finite_ends, uniform_ends
+from paoswarm.sampling.distributions import Periodic, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
 
 _MOST_CIRCLES = 6  # each triples the images that densities are summed over

@@ -20,10 +20,10 @@ from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import found, from_pool, make_posterior, verdict, with_caveat
 from paoswarm.sampling.bar import Bar
-from paoswarm.sampling.cost import metropolis_cost
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.importance import produce
 from paoswarm.sampling.mixture import fit
-from paoswarm.sampling.pool import Pool
+from paoswarm.sampling.move_cost import metropolis_cost
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.proposal_path import Bridge
 from paoswarm.sampling.read_prior import read_prior

@@ -31,8 +31,8 @@ from paoswarm.core.weights import (
     normalise,
 )
 from paoswarm.sampling.kernels import RHO
-from paoswarm.sampling.stages import Cloud, Path, Plan, Stage, advance, choose, references
 from paoswarm.sampling.target import MORE
+from paoswarm.sampling.tempering_stages import Cloud, Path, Plan, Stage, advance, choose, references
 
 _FLOOR = 0.1  # of the moves are made whatever the scores say
 _AGREEMENT = 0.7  # standard deviation of the swarms' log evidence up to which their mean has a normal error

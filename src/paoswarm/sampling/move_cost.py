@@ -10,9 +10,9 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import normalise, systematic
-from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.kernels import RHO, State, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import Mixture
+from paoswarm.sampling.periodic_coordinates import Circle
 
 
 def metropolis_cost(

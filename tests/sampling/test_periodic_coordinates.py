@@ -9,9 +9,9 @@ from scipy import stats
 from scipy.special import ive
 
 from paoswarm.core.weights import log_mean
-from paoswarm.sampling.circle import Circle, Wrapped
-from paoswarm.sampling.laws import Periodic
+from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.mixture import Blend, Mixture
+from paoswarm.sampling.periodic_coordinates import Circle, Wrapped
 from paoswarm.sampling.target import Target
 
 CIRCLE = Circle.of(np.array([2.0, np.inf]))

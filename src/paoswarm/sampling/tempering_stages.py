@@ -14,9 +14,9 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import log_sum_exp, next_temperature, normalise, systematic
-from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.kernels import RHO, Moved, State, Step, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import SIZES, Mixture, fit
+from paoswarm.sampling.periodic_coordinates import Circle
 
 _PATIENCE = 2  # numbers of components in a row that may fail to help
 _FIT_POINTS = 2000
