@@ -101,7 +101,7 @@ def test_two_circles_have_nine_images():
 def test_nearest_takes_any_turn_and_wrap_only_those_with_images():
     y = np.array([[0.9, 7.0], [1.1, 7.0], [-1.3, 7.0], [3.5, 7.0], [-6.2, -np.inf]])
     assert_allclose(CIRCLE.nearest(y), [[0.9, 7], [-0.9, 7], [0.7, 7], [-0.5, 7], [-0.2, -np.inf]])
-    assert_array_equal(CIRCLE.knows(y), [True, True, True, False, False])
+    assert_array_equal(CIRCLE.has_image(y), [True, True, True, False, False])
     assert_array_equal(np.isnan(CIRCLE.wrap(y)).all(axis=1), [False, False, False, True, True])
 
 

@@ -1,7 +1,7 @@
-r"""What an independent draw costs by Metropolis-Hastings moves: :math:`\tau`, the time that a chain takes to forget.
+r"""Cost of an independent draw by Metropolis-Hastings moves: the autocorrelation time :math:`\tau` of a chain.
 
-It is judged from a *pool*, points with log weights that make them posterior draws, and a few trial moves. What
-importance sampling costs is predicted by the adaptation itself, without a likelihood call.
+It is estimated from weighted posterior draws (a *pool*) and a few trial moves. The cost by importance sampling needs no
+trial: `Pool.efficiency` predicts it without a likelihood call.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import normalise, systematic
 from paoswarm.sampling.kernels import RHO, State, Unnormalised, correlated, move
 from paoswarm.sampling.mixture import Mixture
+from paoswarm.sampling.moments import weighted_variance
 from paoswarm.sampling.periodic_coordinates import Circle
 
 
@@ -28,29 +29,32 @@ def metropolis_cost(
     jump: float = 0.1,
     circle: Circle | None = None,
 ) -> float:
-    r"""Moves per independent posterior draw, from one trial move of `n` pool points for each correlation in `rho`.
+    r"""Estimate the moves per independent posterior draw, from `n` trial moves for each correlation in `rho`.
 
-    Of a coordinate with variance :math:`s^2` and mean squared jump :math:`J s^2` the correlation after one move is
-    :math:`1 - J/2`; an autoregression with it has the time :math:`\tau = 4/J - 1`. The mean over coordinates is
-    returned, with steps chosen by their mean squared jump as `tempered` does. At most ``n * len(rho)`` evaluations.
+    A coordinate with variance :math:`s^2` and mean squared jump :math:`J s^2` has the correlation :math:`1 - J/2` after
+    one move. An autoregression with that correlation has the autocorrelation time
+
+    .. math:: \tau = \frac{4}{J} - 1. \tag{S22}
+
+    The result is the mean over coordinates, with steps chosen by their mean squared jump as in `tempered`. It takes at
+    most ``n * len(rho)`` likelihood evaluations.
 
     Notes
     -----
-    Too low, since real chains also have slower parts than an autoregression: by up to a half where the reference fits
-    tolerably, by a factor of several where the posterior is long and curved.
+    The estimate is too low, because real chains also have slower components than an autoregression: by up to a half
+    if the reference fits moderately well, by a factor of several if the posterior is long and curved.
     """
     rho = RHO if rho is None else rho
     weights = normalise(log_weights)
     rows = rng.permutation(systematic(weights, n * len(rho), rng))
     starts = z[rows]
     state = State(starts, np.zeros_like(starts), target.log_prior(starts), log_likelihood[rows])
-    each = np.repeat(np.arange(len(rho)), n)
-    far = np.where(rho[each] == 0, 1.0, jump)
-    _, did = move(state, target, 1.0, reference, correlated(rho).take(each), rng, jump=far, circle=circle)
+    which = np.repeat(np.arange(len(rho)), n)
+    jump_chance = np.where(rho[which] == 0, 1.0, jump)
+    _, tried = move(state, target, 1.0, reference, correlated(rho).take(which), rng, jump=jump_chance, circle=circle)
 
-    variance = weights @ (z - weights @ z) ** 2
-    squared = did.probability[:, None] * (did.proposal.z - starts) ** 2 / variance
-    gain = squared.reshape(len(rho), n, -1).mean(axis=1)  # of each correlation, for each coordinate
-    score = gain.mean(axis=1)
-    jumps = score @ gain / score.sum() if score.any() else np.zeros(1)
-    return float(np.mean(np.maximum(4 / jumps - 1, 1.0))) if jumps.all() else float("inf")
+    squared = tried.probability[:, None] * (tried.proposal.z - starts) ** 2 / weighted_variance(z, weights)
+    by_step = squared.reshape(len(rho), n, -1).mean(axis=1)  # for each correlation and coordinate
+    score = by_step.mean(axis=1)
+    jumps = score @ by_step / score.sum() if score.any() else np.zeros(1)
+    return float(np.mean(np.maximum(4 / jumps - 1, 1.0))) if jumps.all() else float("inf")  # (S22)
