@@ -172,7 +172,7 @@ class TestBudget:
     def test_a_budget_too_small_to_begin_is_refused_before_the_first_call(self):
         log_likelihood, prior, _ = normal()
         target = Target(log_likelihood, prior, maxfev=255)
-        with pytest.raises(ValueError, match="256 likelihood evaluations .* leaves 255"):
+        with pytest.raises(ValueError, match=r"256 likelihood evaluations .* leaves 255"):
             tempered(target, np.random.default_rng(12), **SMALL)
         assert target.n_evaluations == 0
 

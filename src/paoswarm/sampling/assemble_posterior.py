@@ -129,7 +129,7 @@ def _unseen(diagnostics: dict[str, Any]) -> list[str]:
         return []
     return [
         f"Modes that cover less than {100 * diagnostics['unseen']:.2g} % of the prior cannot be ruled out; raise "
-        "n_particles to look for smaller ones"
+        "n_particles to find them"
     ]
 
 
