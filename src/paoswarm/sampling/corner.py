@@ -66,8 +66,8 @@ def corner(
         )
     plots, colour = _load()
     k = len(shown)
-    side = min(max(9 / k, 1.35), 2.4)  # inches of a panel
-    small = min(max(4.2 * side, 7.0), 9.0)  # points of a letter
+    side = min(max(9 / k, 1.35), 2.4)  # width of a panel, in inches
+    small = min(max(4.2 * side, 7.0), 9.0)  # font size, in points
     matrix = plots.plot_pair(
         posterior.to_datatree(min(int(posterior.effective_size), _DOTS), rng),
         var_names=shown,

@@ -143,7 +143,7 @@ def propose(
         A[..., 0, 0, :] * u + A[..., 0, 1, :] * v + H[..., 0, 0, :] * e1,
         A[..., 1, 0, :] * u + A[..., 1, 1, :] * v + H[..., 1, 0, :] * e1 + H[..., 1, 1, :] * e2,
     )
-    if np.any(jump):
+    if np.any(jump):  # a new component and lambda, as in a draw from (S8)
         jumps = np.asarray(rng.random((n, 1)) < np.reshape(jump, (-1, 1)))
         c = np.where(jumps[:, 0], rng.choice(k, size=n, p=reference.weight / reference.weight.sum()), c)
         if np.isfinite(nu):

@@ -47,7 +47,7 @@ class Bridge:
         ratio = np.full(len(z), -np.inf)
         if inside.any():
             z = z[inside]
-            ratio[inside] = log_prior[inside] + self._target.log_likelihood(z) - self._proposal.log_density(z)
+            ratio[inside] = log_prior[inside] + self._target.log_likelihood(z) - self._proposal.log_density(z)  # (S18)
         return ratio
 
     def true_log_likelihood(self, z: Floats, log_ratio: Floats) -> Floats:

@@ -37,7 +37,7 @@ from paoswarm.sampling.kernels import RHO
 from paoswarm.sampling.target import MORE
 from paoswarm.sampling.tempering_stages import Cloud, Path, Plan, Stage, advance, choose, references
 
-_FLOOR = 0.1  # share of the moves that is divided equally among the steps, whatever their scores
+_FLOOR = 0.1  # share of the moves that is divided equally among the steps, regardless of their scores
 _AGREEMENT = 0.7  # largest standard deviation of the swarms' log evidence for which the normal error holds
 _STUCK = 0.01  # acceptance rate below which chains do not mix
 
