@@ -34,14 +34,16 @@ def production_problems(target: Target, made: Production, wanted: int) -> list[s
     if made.effective_size > (0.9 if is_spent else 0.75) * wanted:
         return []
     if is_spent:
-        return [f"maxfev={target.maxfev} was enough for {size}"]
+        return [f"maxfev={target.maxfev} was enough for {size}; raise it for more"]
     return [f"The weights are less even than predicted ({size}); raise n_effective"]
 
 
 def search_problems(frozen: Frozen) -> list[str]:
     """Why modes may be missing, and what to do; empty if the search found no sign of missed modes."""
+    if not frozen.incomplete:
+        return []
     advice = "Raise n_particles or maxfev, or give points near the modes (start=)"
-    return [frozen.incomplete, advice] if frozen.incomplete else []
+    return [frozen.incomplete[0].upper() + frozen.incomplete[1:], advice]
 
 
 def adaptation_diagnostics(target: Target, frozen: Frozen) -> dict[str, Any]:

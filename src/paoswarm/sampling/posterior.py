@@ -95,7 +95,7 @@ class Posterior:
 
     @property
     def effective_size(self) -> float:
-        """Effective sample size: by the weights (Kish), and after moves also by the autocorrelation of the chains."""
+        """Effective sample size: by the weights (Kish), and after moves also by the spread of the swarms' means."""
         return float(self.diagnostics.get("effective_size", effective_size(self.log_weights)))
 
     def mean(self) -> Floats:
