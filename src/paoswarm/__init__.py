@@ -37,7 +37,7 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
-from paoswarm.sampling.laws import Periodic
+from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse

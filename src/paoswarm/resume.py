@@ -7,7 +7,7 @@ from typing import Any
 from paoswarm.evaluation.calls import Objective
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.result import Result
-from paoswarm.sampling.laws import Periodic
+from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
 from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed

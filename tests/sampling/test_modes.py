@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 
 import paoswarm as ps
 from paoswarm.sampling.adapt import _Prior, _unexplained, adapt
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.modes import Mode, find_modes, merge
-from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import make_ladder
 from paoswarm.sampling.search import search
 from paoswarm.sampling.starts import beyond_valleys, choose_starts, unexplained

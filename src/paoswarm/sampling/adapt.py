@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, normalise
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.mixture import Blend, Density
 from paoswarm.sampling.modes import Mode, find_modes, is_new, merge, near
-from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.search import matters, search
 from paoswarm.sampling.target import Target

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.circle import Circle
+from paoswarm.sampling.periodic_coordinates import Circle
 from paoswarm.sampling.target import Target
 
 _DAMPING = np.array([0.0, 0.3, 3.0, 30.0, 300.0])  # Levenberg's, tried together

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.modes import Mode, distance
+from paoswarm.sampling.periodic_coordinates import Circle
 from paoswarm.sampling.target import Target
 
 _LOOKS = np.array([0.03, 0.1, 0.3, 0.6])  # on the way from a start to a mode
