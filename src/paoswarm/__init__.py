@@ -31,7 +31,8 @@ from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
 from paoswarm.optimize.history import History
-from paoswarm.optimize.many import ManyResult, minimize_many
+from paoswarm.optimize.many import minimize_many
+from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result

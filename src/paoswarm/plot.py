@@ -19,7 +19,7 @@ from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.extras import need
-from paoswarm.optimize.many import ManyResult
+from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.corner import corner
 

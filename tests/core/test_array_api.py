@@ -89,6 +89,15 @@ def test_a_single_swarm():
     assert_agree(kernels.record, by_hand.drawn(3), Proposal(*POINTS[:, 0]), VALUES[0])
 
 
+@pytest.mark.parametrize("noisy", [False, True])
+def test_swarms_that_change_their_size(batch, noisy):
+    if noisy:
+        batch = batch._replace(repeats=kernels.measured_once(batch.value))
+    assert_agree(kernels.Swarm.renewed, batch, POINTS[0, :, :4], VALUES[:, :4])
+    assert_agree(kernels.Swarm.joined_by, batch, POINTS[0, :, :4], VALUES[:, :4], POINTS[1, :, :4])
+    assert_agree(kernels.Swarm.reduced_to, batch, np.array([4, 0, 2]))
+
+
 def test_remeasure_and_replace_worst(batch):
     noisy = batch._replace(repeats=kernels.measured_once(batch.value))
     again = kernels.remeasure(noisy, np.array([[0, 3], [2, 1]]), VALUES[:, :2])

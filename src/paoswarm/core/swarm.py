@@ -72,7 +72,7 @@ class Swarm(NamedTuple):
 
     def renewed(self, position: Array, value: Array, velocity: Array | None = None) -> Swarm:
         """A new swarm of evaluated points in the same bounds, as after a restart; the memory is kept."""
-        new = start(position, value, self.lower[0], self.upper[0], velocity, noisy=self.repeats is not None)
+        new = start(position, value, self.lower[0, :], self.upper[0, :], velocity, noisy=self.repeats is not None)
         return new._replace(memory=self.memory)
 
     def joined_by(self, position: Array, value: Array, velocity: Array | None = None) -> Swarm:

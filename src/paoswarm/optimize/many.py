@@ -18,79 +18,16 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
-from paoswarm.evaluation.failures import Failure
 from paoswarm.optimize import read_input
-from paoswarm.optimize.history import History
 from paoswarm.optimize.loop import Ends, drive, run
+from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.result import Result, message_of, optimum_law, standard_error
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.progress_bar import ProgressBar
 
 # Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than the
 # caches of a core can hold (measured: 100 runs of 800 elements each are fastest in two blocks).
 _BLOCK = 40_000
-_MANY_GENERATIONS = 100_000  # a limit that nobody means to reach: histories then end with the longest run
-
-
-class ManyResult(Result):
-    """What `minimize_many` returns; every array has the runs on its first axis.
-
-    Attributes
-    ----------
-    x : array (runs, d)
-    fun : array (runs,)
-    history : array (runs, maxiter + 1)
-        Best value after every generation; a run that ended early keeps its last one. (As long as the longest run only,
-        where ``maxiter`` is None or 100,000 and more.)
-    success, status, nit, nfev, n_failed : arrays (runs,)
-    message : list of str
-    swarm : Swarm or tuple of Swarm
-        All swarms, with a leading axis; a tuple if they differ in size.
-    seeds : list of numpy.random.SeedSequence
-        ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
-    failures : list of Failure
-        The first ten failed points of all runs.
-    """
-
-    seeds: list[np.random.SeedSequence]
-
-    def __repr__(self) -> str:
-        best = int(np.argmin(self.fun))
-        how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
-        low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
-        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
-        lines = [
-            f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed",
-            f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
-            f"best run {best}: x = {self.x[best]}",
-            *(f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons),
-        ]
-        return "\n".join(lines)
-
-    __str__ = __repr__
-
-    def run(self, r: int) -> Result:
-        """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""
-        swarm = _one_of(self.swarm, r)
-        status = Status(int(self.status[r]))
-        return Result(
-            x=self.x[r],
-            fun=float(self.fun[r]),
-            fun_error=None if self.fun_error is None else standard_error(self.fun_error[r]),
-            success=bool(self.success[r]),
-            status=status,
-            message=self.message[r],
-            nit=int(self.nit[r]),
-            nfev=int(self.nfev[r]),
-            n_failed=int(self.n_failed[r]),
-            swarm=swarm,
-            method=self.method,
-            progress=float(self.progress[r]),
-            history=History(best=self.history[r, : self.nit[r] + 1]),
-            optimum=optimum_law(self.method, swarm, float(self.progress[r])),
-            failures=self.failures,
-        )
 
 
 def minimize_many(
@@ -153,11 +90,11 @@ def minimize_many(
     runs = whole_number("runs", runs, 1)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     flag("progress", progress)
-    if isinstance(init, OptimizeResult) and "swarm" in init:
-        init = init.swarm
     seeds = spawn(rng, runs)
     start = {"method": method, "n_particles": n_particles, "x0": x0, "f0": f0, "reevaluate": reevaluate}
-    takes_batches = bool(getattr(method, "takes_batches", True))
+    takes_batches = bool(getattr(method, "takes_batches", True)) and not _differ_in_size(init)
+    if takes_batches and isinstance(init, OptimizeResult) and "swarm" in init:
+        init = init.swarm
     blocks: list[_Block] = []
     started = 0
     with Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate, ProgressBar(progress) as bar:
@@ -183,7 +120,14 @@ def minimize_many(
             if block.is_cut_short:
                 break
     evaluate.warn()
-    return _gather(blocks, limits, seeds[:started], evaluate.failures)
+    return gather(
+        [optimizer for block in blocks for optimizer in block.optimizers],
+        [best for block in blocks for best in block.best],
+        [ends for block in blocks for ends in block.ends],
+        limits,
+        seeds[:started],
+        evaluate.failures,
+    )
 
 
 def _make_optimizers(
@@ -266,15 +210,20 @@ def _part_of(init: Any, runs: int, numbers: range) -> Any:
     return map_runs(lambda array: array[numbers.start : numbers.stop], init)
 
 
-def _one_of(init: Any, r: int, runs: int | None = None) -> Any:
-    """The swarm of one run, if there are swarms to continue."""
-    if isinstance(init, tuple) and init and not isinstance(init, Swarm) and isinstance(init[0], Swarm):
-        return init[r]
-    if not isinstance(init, Swarm):
-        return init
-    if runs is not None:
-        _part_of(init, runs, range(r, r + 1))  # raises if it does not fit
-    return map_runs(lambda array: array[r], init)
+def _one_of(init: Any, r: int, runs: int) -> Any:
+    """The start of one run: its own, if there are results or swarms to continue."""
+    if isinstance(init, ManyResult):
+        if len(init.fun) != runs:
+            raise ValueError(f"init holds {len(init.fun)} runs; give runs={len(init.fun)} to continue them, got {runs}")
+        return init.run(r)
+    if isinstance(init, Swarm):
+        return map_runs(lambda array: array[0], _part_of(init, runs, range(r, r + 1)))
+    return init
+
+
+def _differ_in_size(init: Any) -> bool:
+    """Whether there are swarms to continue that do not fit into one array."""
+    return isinstance(init, ManyResult) and type(init.swarm) is tuple
 
 
 def _block_size(elements: int, evaluate: Evaluator, limits: Limits) -> int | None:
@@ -282,54 +231,3 @@ def _block_size(elements: int, evaluate: Evaluator, limits: Limits) -> int | Non
     if evaluate.is_parallel or limits.time_limit is not None:
         return None
     return max(1, _BLOCK // elements)
-
-
-def _gather(
-    blocks: list[_Block], limits: Limits, seeds: list[np.random.SeedSequence], failures: list[Failure]
-) -> ManyResult:
-    """One result from all blocks; histories are continued with their last value to a common length."""
-    optimizers = [optimizer for block in blocks for optimizer in block.optimizers]
-    bests = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for block in blocks for best in block.best]
-    length = max(best.shape[-1] for best in bests)
-    if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
-        length = max(length, limits.maxiter + 1)
-    history = [np.pad(best, ((0, 0), (0, length - best.shape[-1])), mode="edge") for best in bests]
-    ends = [(end.status, end.nit, end.nfev) for block in blocks for end in block.ends]
-    status, nit, nfev = (np.concatenate([np.atleast_1d(part) for part in column]) for column in zip(*ends, strict=True))
-    n_failed = np.concatenate([np.atleast_1d(one.n_failed) for one in optimizers])
-    counts = zip(status.tolist(), n_failed.tolist(), nfev.tolist(), strict=True)
-    is_noisy = optimizers[0].best.error is not None
-    return ManyResult(
-        x=np.concatenate([np.atleast_2d(one.best.x) for one in optimizers]),
-        fun=np.concatenate([np.atleast_1d(one.best.value) for one in optimizers]),
-        fun_error=np.concatenate([np.atleast_1d(one.best.error) for one in optimizers]) if is_noisy else None,
-        success=status > 0,
-        status=status,
-        message=[message_of(Status(s), failed, evaluations) for s, failed, evaluations in counts],
-        nit=nit,
-        nfev=nfev,
-        n_failed=n_failed,
-        history=np.concatenate(history),
-        swarm=_together([one.swarm for one in optimizers if one.swarm is not None]),
-        method=optimizers[0].method,
-        progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
-        seeds=seeds,
-        failures=failures,
-    )
-
-
-def _together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
-    """Swarms of one or more runs with a common leading axis; a tuple if they differ in form."""
-    if swarms[0].position.ndim == 3:
-        return map_runs(lambda *arrays: np.concatenate(arrays), *swarms)
-    is_alike = len({_form(swarm) for swarm in swarms}) == 1
-    return map_runs(lambda *arrays: np.stack(arrays), *swarms) if is_alike else tuple(swarms)
-
-
-def _form(swarm: Swarm) -> Any:
-    """The shapes of a swarm's arrays; for a memory that is no tuple of arrays, something that equals nothing else."""
-    memory = swarm.memory
-    if memory is None:
-        return swarm.position.shape
-    is_arrays = isinstance(memory, tuple) and all(isinstance(part, np.ndarray | np.number) for part in memory)
-    return (swarm.position.shape, *map(np.shape, memory)) if is_arrays else object()
