@@ -60,4 +60,4 @@ class ProgressBar:
         if numbers:
             known = {name: number for name, number in numbers.items() if number is not None}
             shown = {name.replace("_", " "): f"{number:.6g}" for name, number in known.items()}
-            self._bar.set_postfix(shown, refresh=False)
+            self._bar.set_postfix(shown, refresh=bool(phase))  # phases are few: show each at once

@@ -125,9 +125,9 @@ def test_progress_is_a_share(progress):
 
 def test_what_a_schedule_does_on_the_way_is_printed():
     dip = ps.PAO(noise=ps.schedules.piecewise((0, 1.0), (0.5, 0.05), (1, 1.0)))
-    assert "noise 1 to 1 (0.05 to 1 on the way)" in str(dip)
-    assert f"0.6648 to 0.6648 ({dip.at(0.5).stationary_spread:.4g} to 0.6648 on the way)" in str(dip)
-    assert "on the way" not in str(ps.PAO(dt=ps.schedules.linear(1, 2)))
+    assert "noise 1 to 1 (0.05 to 1 in between)" in str(dip)
+    assert f"0.6648 to 0.6648 ({dip.at(0.5).stationary_spread:.4g} to 0.6648 in between)" in str(dip)
+    assert "in between" not in str(ps.PAO(dt=ps.schedules.linear(1, 2)))
 
 
 def test_behaviour_is_given_in_full_or_not_at_all():

@@ -270,7 +270,7 @@ def test_failed_points_are_counted_and_the_run_goes_on():
 
 
 def test_a_first_swarm_that_fails_is_an_error_and_one_that_almost_fails_is_none():
-    with pytest.raises(ValueError, match=r"fun gave no finite value at any point of the first swarm; at x = "):
+    with pytest.raises(ValueError, match=r"no finite value .* at x = "):
         run(Clocked(lambda x: np.nan, 4))
     least = _first_of_run()[:, 0].min()
     result = run(Clocked(lambda x: np.nan if x[0] > least else sphere(x), 4), maxiter=3)

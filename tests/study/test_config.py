@@ -218,7 +218,7 @@ def test_the_example_in_the_documentation_works(tmp_path):
         ({"groups": ["PAO"]}, "groups"),
         ({"groups": 5}, "groups"),
         ({"groups": {"Ours": 5}}, "groups"),
-        ({"init": "grid"}, "init must be one of"),
+        ({"init": "grid"}, "init must be"),
         ({"init": 5}, "init"),
     ],
 )
