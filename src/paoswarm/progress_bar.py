@@ -27,6 +27,11 @@ class ProgressBar:
             tqdm = need("tqdm.auto", extra="progress", user="progress=True").tqdm
             self._bar = tqdm(total=total, initial=done, unit=unit, dynamic_ncols=True)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is anything to see."""
+        return self._bar is not None
+
     def __enter__(self) -> ProgressBar:
         return self
 

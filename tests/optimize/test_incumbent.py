@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from paoswarm.core import swarm as swarms
 from paoswarm.core.swarm import Proposal
-from paoswarm.optimize.incumbent import Incumbent, leader_of, with_measurements, with_points
+from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, with_measurements
 
 LOW, HIGH = np.full(2, -9.0), np.full(2, 9.0)
 
@@ -18,9 +18,9 @@ def of(x, value):
 def test_a_better_point_replaces_it_and_an_equal_one_does_not():
     best = of([1, 2], 3.0)
     x = np.arange(6.0).reshape(3, 2)
-    assert with_points(best, x, np.array([3.0, np.inf, 4.0])) is best
-    assert with_points(best, x[:0], np.empty(0)) is best
-    new = with_points(best, x, np.array([2.5, 1.0, 1.0]))
+    assert better_of(best, best_of(x, np.array([3.0, np.nan, 4.0]))) is best
+    assert better_of(best, best_of(x, np.array([np.nan, np.nan, np.inf]))) is best
+    new = better_of(best, best_of(x, np.array([2.5, 1.0, 1.0])))
     assert (new.value, new.score) == (1.0, 1.0)
     assert_array_equal(new.x, [2.0, 3.0])  # the first of equals
     x[:] = 0.0
@@ -30,10 +30,10 @@ def test_a_better_point_replaces_it_and_an_equal_one_does_not():
 def test_each_run_of_a_batch_has_its_own():
     best = of(np.zeros((3, 2)), [1.0, 1.0, 1.0])
     x = np.arange(12.0).reshape(3, 2, 2)
-    new = with_points(best, x, np.array([[2.0, 0.5], [2.0, 1.0], [-1.0, 0.0]]))
+    new = better_of(best, best_of(x, np.array([[np.nan, 0.5], [2.0, 1.0], [-1.0, 0.0]])))
     assert_array_equal(new.value, [0.5, 1.0, -1.0])
     assert_array_equal(new.x, [[2, 3], [0, 0], [8, 9]])
-    assert with_points(best, x, np.full((3, 2), 5.0)) is best
+    assert better_of(best, best_of(x, np.full((3, 2), 5.0))) is best
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,12 @@ class Coefficients(NamedTuple):
     h11: Any  # entries of sqrt(q) H
     h21: Any
     h22: Any
+
+
+@lru_cache(maxsize=64)
+def constant_coefficients(*numbers: float) -> Coefficients:
+    """`coefficients` of plain numbers, remembered: every run with the same method needs the same ones."""
+    return coefficients(*numbers)
 
 
 def coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:

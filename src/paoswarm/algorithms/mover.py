@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from paoswarm.algorithms import pao_step
 from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
@@ -26,6 +27,8 @@ class Mover:
     method : Method
     decides_its_end : bool
         Whether the method has its own rule for when a run has converged.
+    keeps_bests : bool
+        Whether every evaluated point is recorded as usual, so that the leader of the swarm is the best point of all.
     """
 
     def __init__(self, method: Method, shape: tuple[int, ...]) -> None:
@@ -39,8 +42,10 @@ class Mover:
         self.begin = method.begin
         self.has_converged = method.has_converged
         self.decides_its_end = type(method).has_converged is not Method.has_converged
-        self._has_own_tell = type(method).tell is not Method.tell
-        self._step = method.prepare()
+        self.keeps_bests = type(method).tell is Method.tell
+        step = method.prepare()
+        # A swarm may contract as far as numbers go.
+        self._step = step if isinstance(step, pao_step.Step) else np.errstate(under="ignore")(step)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
         """The points to evaluate next, walls applied; an error if the method returned nonsense."""
@@ -57,7 +62,7 @@ class Mover:
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The swarm after the objective was measured at a proposal."""
         after = self.method.tell(state, proposal, value, evaluated)
-        if self._has_own_tell and not isinstance(after, Swarm):
+        if not self.keeps_bests and not isinstance(after, Swarm):
             raise TypeError(f"{type(self.method).__name__}.tell must return a Swarm, got {after!r}")
         return after
 
@@ -68,11 +73,11 @@ class Mover:
             raise TypeError(f"{name}.ask must return a Proposal(position, velocity), got {proposal!r}")
         position, velocity = (np.asarray(part, dtype=float) for part in proposal[:2])
         shape = state.position.shape
-        if self._has_own_tell and position.ndim == len(shape):  # any number of points
+        if not self.keeps_bests and position.ndim == len(shape):  # any number of points
             shape = (*shape[:-2], max(1, position.shape[-2]), shape[-1])
         for part, array in (("position", position), ("velocity", velocity)):
             if array.shape != shape:
-                hint = "" if self._has_own_tell else "; for another number of points it needs its own tell"
+                hint = "" if not self.keeps_bests else "; for another number of points it needs its own tell"
                 raise ValueError(f"{name}.ask returned a {part} of shape {array.shape}, not {shape}{hint}")
             if not np.isfinite(array).all():
                 raise ValueError(f"{name}.ask returned a {part} with NaN or infinite numbers")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.coefficients import Coefficients, coefficients
+from paoswarm.algorithms.coefficients import Coefficients, coefficients, constant_coefficients
 from paoswarm.algorithms.schedules import Hyperparameter, is_constant
 from paoswarm.algorithms.validate_forces import fitting, root_of_noise
 from paoswarm.core import fused
@@ -67,7 +67,7 @@ class Step:
         # Built-in functions never return NaN and never write to the swarm, so they are not checked.
         self._trusted = all(getattr(function, "__module__", None) in _OURS for function in functions)
         self._is_locked = not (self._trusted and takes_batches(functions, hyperparameters))
-        self._constant = coefficients(*hyperparameters) if all(map(is_constant, hyperparameters)) else None
+        self._constant = _constant(hyperparameters) if all(map(is_constant, hyperparameters)) else None
         self._fused = self._for_one_pass(functions)
 
     def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
@@ -75,6 +75,10 @@ class Step:
         normal = draw.normal(2, *state.position.shape[-2:], single=True)
         if self._fused is not None and (moved := fused.step(state, normal, self._fused)) is not None:
             return Proposal(*moved)
+        with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
+            return self._moved(state, draw, progress, normal)
+
+    def _moved(self, state: Swarm, draw: RandomSource, progress: float, normal: Array) -> Proposal:
         position, velocity, scale, factor, by = self.drift(state, draw, progress)
         d1, d2 = normal[..., 0, :, :], normal[..., 1, :, :]
         if factor is None:
@@ -130,6 +134,12 @@ class Step:
         weights, *entries = self._constant
         numbers = (*weights, *entries, RESTITUTION)
         return np.array(numbers) if all(isinstance(number, float) for number in numbers) else None
+
+
+def _constant(hyperparameters: tuple[Hyperparameter, ...]) -> Coefficients:
+    if all(isinstance(number, int | float) for number in hyperparameters):
+        return constant_coefficients(*map(float, hyperparameters))
+    return coefficients(*hyperparameters)
 
 
 def takes_batches(functions: Sequence[Any], hyperparameters: Sequence[Hyperparameter]) -> bool:

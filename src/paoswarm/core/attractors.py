@@ -46,6 +46,8 @@ Attractor = Callable[..., Array]
 
 def is_random(attractor: Attractor) -> bool:
     """Whether an attractor takes a source of random numbers as its second argument."""
+    if attractor is local_best or attractor is global_best:  # signatures take longer than a step of a small swarm
+        return False
     if isinstance(attractor, type):
         raise TypeError(f"{attractor.__name__} is a class of attractors: write {attractor.__name__}() to make one")
     try:

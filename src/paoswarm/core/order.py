@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from paoswarm.core.arrays import Array, namespace
 
 # Standard errors added to a mean before points are compared. With fewer, the leader is often a newcomer on a lucky
@@ -61,6 +63,8 @@ def is_better(new: Array, old: Array) -> Array:
 
 def best(scores: Array) -> Array:
     """Index of the best along the last axis; the first of several equals."""
+    if type(scores) is np.ndarray:  # the same with fewer calls
+        return scores.argmin(axis=-1)
     return namespace(scores).argmin(scores, axis=-1)
 
 

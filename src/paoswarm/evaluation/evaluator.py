@@ -187,8 +187,10 @@ class Evaluator:
     def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, End]:
         answers, end = self._answers(x, deadline)
         values, failed = sort_out(answers)
-        self._count(x, failed)
-        self._trust(x)
+        if failed:
+            self._count(x, failed)
+        if not self._checked:
+            self._trust(x)
         return values, end
 
     def _answers(

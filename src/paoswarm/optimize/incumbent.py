@@ -43,21 +43,20 @@ def leader_of(swarm: Swarm) -> Incumbent:
     return Incumbent(x, swarm.global_value, score, error)
 
 
-def with_points(best: Incumbent, x: Floats, values: Floats) -> Incumbent:
-    """The best after points ``x`` (*batch, m, d) were evaluated; +inf where one failed or was left out."""
-    if values.shape[-1] == 0:
-        return best
-    row = order.best(values)
-    if values.ndim == 1:  # the same with fewer calls
-        value = values[row]
-        return Incumbent(x[row].copy(), value, value) if order.is_better(value, best.value) else best
-    value = np.take_along_axis(values, row[..., None], axis=-1)[..., 0]
-    is_better = order.is_better(value, best.value)
-    if not is_better.any():
-        return best
-    there = np.take_along_axis(x, row[..., None, None], axis=-2)[..., 0, :]
-    value = np.where(is_better, value, best.value)
-    return Incumbent(np.where(is_better[..., None], there, best.x), value, value)
+def best_of(x: Floats, values: Floats) -> Incumbent:
+    """The best of points ``x`` (*batch, m, d); NaN where one failed or was left out."""
+    values = order.failed_last(values)
+    row = order.best(values)[..., None]
+    value = np.take_along_axis(values, row, axis=-1)[..., 0]
+    return Incumbent(np.take_along_axis(x, row[..., None], axis=-2)[..., 0, :], value, value)
+
+
+def better_of(old: Incumbent, new: Incumbent) -> Incumbent:
+    """The better point of each run; the old one if they are equal."""
+    is_better = np.asarray(order.is_better(new.score, old.score))
+    if is_better.all():
+        return new
+    return old if not is_better.any() else _chosen(is_better, new, old)
 
 
 def with_measurements(best: Incumbent, swarm: Swarm) -> Incumbent:
@@ -69,7 +68,11 @@ def with_measurements(best: Incumbent, swarm: Swarm) -> Incumbent:
     leader = leader_of(swarm)
     is_remembered = (swarm.best_position == best.x[..., None, :]).all(axis=-1).any(axis=-1)
     is_replaced = is_remembered | order.is_better(leader.score, best.score)
-    if is_replaced.all():
-        return leader
-    x = np.where(is_replaced[..., None], leader.x, best.x)
-    return Incumbent(x, *(np.where(is_replaced, new, old) for new, old in zip(leader[1:], best[1:], strict=True)))
+    return leader if is_replaced.all() else _chosen(is_replaced, leader, best)
+
+
+def _chosen(is_new: Any, new: Incumbent, old: Incumbent) -> Incumbent:
+    """Run by run, the new one where the mask is true."""
+    pairs = zip(new[1:], old[1:], strict=True)
+    numbers = (None if theirs is None else np.where(is_new, ours, theirs) for ours, theirs in pairs)
+    return Incumbent(np.where(is_new[..., None], new.x, old.x), *numbers)

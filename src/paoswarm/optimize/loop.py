@@ -1,15 +1,14 @@
 """The loop behind `minimize` and `minimize_many`: ask, evaluate, tell, until every run has ended.
 
-A run is a generator: it yields the points that it wants evaluated and is sent their values. `drive` evaluates the
-points of several runs together, however many each of them wants.
+A run is a generator: it yields the points that it wants evaluated and is sent their values. So one run can be driven by
+itself, and several together, however many points each of them wants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +117,8 @@ def _generation(
     k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
     is_single = not optimizer.batch  # a single run may stop between two points
-    values, end, replayed = yield Request(rows.reshape(-1, d), is_single, limits.deadline if is_single else None)
+    asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
+    values, end, replayed = yield asked
     is_late = False
     if is_single:
         is_late, k = len(values) < k and end is None, len(values)
@@ -139,46 +139,57 @@ def _generation(
     return _Outcome(moved=True, end=end, is_late=is_late, replayed=replayed)
 
 
-def drive(runs: Sequence[Run], evaluate: Evaluator) -> list[Ends]:
-    """Run all to their ends, evaluating their points together."""
-    ends: dict[int, Ends] = {}
-    asked: dict[int, Request] = {}
-
-    def step(number: int, resume: Callable[[], Request]) -> None:
+def drive(run: Run, evaluate: Evaluator) -> Ends:
+    """Take one run, or one batch of runs, to its end."""
+    resume: Callable[[Any], Request] = run.send
+    sent: Any = None
+    while True:
         try:
-            asked[number] = resume()
+            x, is_divisible, deadline = resume(sent)
         except StopIteration as finished:
-            ends[number] = finished.value
+            ends: Ends = finished.value
+            return ends
         except NoFiniteValue:
             failure = evaluate.explain_total_failure()
             raise failure from failure.__cause__
+        try:
+            if is_divisible:
+                resume, sent = run.send, Answer(*evaluate.until(deadline, x), evaluate.replayed)
+            else:
+                resume, sent = run.send, Answer(evaluate(x), None, evaluate.replayed)
+        except (KeyboardInterrupt, EngineDown) as error:
+            resume, sent = run.throw, error
+
+
+def drive_together(runs: Sequence[Run], evaluate: Evaluator) -> list[Ends]:
+    """Take several runs to their ends, evaluating their points together."""
+    ends: dict[int, Ends] = {}
+    asked: dict[int, Floats] = {}
+
+    def step(number: int, resume: Callable[[Any], Request], sent: Any) -> None:
+        try:
+            asked[number] = resume(sent).x
+        except StopIteration as finished:
+            ends[number] = finished.value
 
     for number, one in enumerate(runs):
-        step(number, partial(next, one))
+        step(number, one.send, None)
     while asked:
-        waiting = list(asked.items())
+        waiting, points = list(asked), list(asked.values())
         asked.clear()
         try:
-            answers = _answers([request for _, request in waiting], evaluate)
-            for (number, _), answer in zip(waiting, answers, strict=True):
-                step(number, partial(runs[number].send, answer))
-            if any((end.status == Status.INTERRUPTED).any() for end in ends.values()):
-                raise KeyboardInterrupt  # came while a swarm was moved: the other runs end, too
+            values = evaluate(np.concatenate(points))
+            parts = np.split(values, np.cumsum([len(x) for x in points])[:-1])
+            for number, part in zip(waiting, parts, strict=True):
+                step(number, runs[number].send, Answer(part))
+            if any((ends[number].status == Status.INTERRUPTED).any() for number in waiting if number in ends):
+                raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
         except (KeyboardInterrupt, EngineDown) as error:
+            asked.clear()
             for number, one in enumerate(runs):
                 if number not in ends:
-                    asked.pop(number, None)
-                    step(number, partial(one.throw, error))
+                    step(number, one.throw, error)
     return [ends[number] for number in range(len(runs))]
-
-
-def _answers(requests: list[Request], evaluate: Evaluator) -> list[Answer]:
-    if len(requests) == 1 and requests[0].is_divisible:
-        values, end = evaluate.until(requests[0].deadline, requests[0].x)
-        return [Answer(values, end, evaluate.replayed)]
-    values = evaluate(np.concatenate([request.x for request in requests]))
-    parts = np.split(values, np.cumsum([len(request.x) for request in requests])[:-1])
-    return [Answer(part, replayed=evaluate.replayed) for part in parts]
 
 
 @contextmanager

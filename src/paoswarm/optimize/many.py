@@ -19,7 +19,7 @@ from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize import read_input
-from paoswarm.optimize.loop import Ends, drive, run
+from paoswarm.optimize.loop import Ends, drive, drive_together, run
 from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
@@ -182,11 +182,12 @@ class _Block:
 
             def after_generation(optimizer: Optimizer, best: list[Floats] = best) -> None:
                 best.append(optimizer.best.value)
-                failed = self._failed_before + self.n_failed
-                self._bar.show(best=min(self._best_before, self.lowest), failed=failed or None)
+                if self._bar.is_shown:
+                    failed = self._failed_before + self.n_failed
+                    self._bar.show(best=min(self._best_before, self.lowest), failed=failed or None)
 
             runs.append(run(optimizer, limits, after_generation, may_fail=may_fail))
-        self.ends = drive(runs, evaluate)
+        self.ends = drive_together(runs, evaluate) if may_fail else [drive(runs[0], evaluate)]
         if all((ends.status == Status.FAILED).all() for ends in self.ends):
             raise evaluate.explain_total_failure()
 

@@ -189,7 +189,8 @@ def minimize(
 
         def after_generation(optimizer: Optimizer) -> Status | None:
             _record(recorder, optimizer)
-            bar.show(best=float(optimizer.best.value), failed=int(optimizer.n_failed) or None)
+            if bar.is_shown:
+                bar.show(best=float(optimizer.best.value), failed=int(optimizer.n_failed) or None)
             return None if evaluate.replayed else notify(optimizer)
 
         if optimizer.swarm is not None:  # a run that is continued
@@ -234,7 +235,7 @@ def _solve(
 ) -> Ends:
     if isinstance(optimizer, OneAtATime):
         return solve_asynchronously(optimizer, evaluate, limits, after_generation)
-    return drive([run(optimizer, limits, after_generation)], evaluate)[0]
+    return drive(run(optimizer, limits, after_generation), evaluate)
 
 
 def _record(recorder: Recorder, optimizer: Optimizer) -> None:

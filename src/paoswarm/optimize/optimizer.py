@@ -24,7 +24,7 @@ from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.optimize import read_input
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
-from paoswarm.optimize.incumbent import Incumbent, leader_of, with_measurements, with_points
+from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, with_measurements
 from paoswarm.optimize.result import Result, message_of, optimum_law, standard_error
 from paoswarm.optimize.stopping import Status
 
@@ -91,7 +91,9 @@ class Optimizer:
         self.nfev = 0  # of every run that is still going
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.swarm: Swarm | None = None
-        self.stale: Any = np.zeros(self.batch, dtype=np.int64)  # generations since the best point last improved
+        self.stale: Any = (
+            np.zeros(self.batch, dtype=np.int64) if self.batch else 0
+        )  # generations since the best point last improved
         self._best: Incumbent | None = None
         self._progress = 0.0
         self._recorder = Recorder(store_swarms=False)
@@ -160,8 +162,7 @@ class Optimizer:
     def _next_points(self, progress: float) -> Floats:
         """The points of a proposal, then the bests that are measured again."""
         assert self.swarm is not None
-        with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
-            self._proposal = self._mover.ask(self.swarm, self._draw, progress)
+        self._proposal = self._mover.ask(self.swarm, self._draw, progress)
         if not self.n_again:
             return self._proposal.position
         self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
@@ -217,16 +218,18 @@ class Optimizer:
         ``evaluated`` (m,) tells which points were evaluated; None if all were. The values of the others are NaN.
         """
         assert self._proposal is not None
+        assert self._best is not None
         new = self._proposal.position.shape[-2]
-        swarm, old = before, self.best
+        swarm, old = before, self._best
         if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
             swarm = self._remeasured(before, x[..., new:, :], f[..., new:])
             self._best = with_measurements(old, swarm)
+            x, f = x[..., :new, :], f[..., :new]
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
-        after = self._mover.tell(swarm, self._proposal, f[..., :new], evaluated)
+        after = self._mover.tell(swarm, self._proposal, f, evaluated)
         self.swarm = after if active is None else swarms.select(active, after, before)
-        self._improve(x[..., :new, :], f[..., :new])
+        self._improve(x, f)
         self._count_stale(old)
         self.nit += 1
 
@@ -240,16 +243,25 @@ class Optimizer:
     def _improve(self, x: Floats, f: Floats) -> None:
         """The best point after these were evaluated."""
         assert self.swarm is not None
-        if self.swarm.repeats is None:
-            self._best = with_points(self.best, x, order.failed_last(f) if has_nan(f) else f)
-        else:
-            self._best = with_measurements(self.best, self.swarm)
+        assert self._best is not None
+        if self.swarm.repeats is not None:
+            self._best = with_measurements(self._best, self.swarm)
+        elif not self._mover.keeps_bests:
+            self._best = better_of(self._best, best_of(x, f))
+        else:  # the swarm's leader is the best of all
+            is_better = order.is_better(self.swarm.global_value, self._best.value)
+            if is_better.any() if self.batch else is_better:
+                self._best = better_of(self._best, leader_of(self.swarm))
 
     def _count_stale(self, old: Incumbent) -> None:
         """Count the generations without improvement: with noise, without another best point."""
-        new = self.best
+        new = self._best
+        assert new is not None
+        if new is old:
+            self.stale = self.stale + 1
+            return
         improved = order.is_better(new.value, old.value) if new.error is None else (new.x != old.x).any(axis=-1)
-        self.stale = np.where(improved, 0, self.stale + 1)
+        self.stale = (0 if improved else self.stale + 1) if not self.batch else np.where(improved, 0, self.stale + 1)
 
     def inject(self, x: ArrayLike, f: ArrayLike) -> None:
         """Points evaluated elsewhere, with their values.
@@ -268,13 +280,8 @@ class Optimizer:
         best_first = order.ranked(order.failed_last(values))[: self.n_particles]
         points, values = points[best_first], order.failed_last(values)[best_first]
         self.swarm = swarms.replace_worst(self.swarm, points, values)
-        if self.swarm.repeats is None:
-            shape = (*self.batch, len(values))
-            self._best = with_points(
-                self.best, np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape)
-            )
-        else:
-            self._best = with_measurements(self.best, self.swarm)
+        shape = (*self.batch, len(values))
+        self._improve(np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape))
 
     @property
     def best(self) -> Incumbent:
@@ -294,7 +301,7 @@ class Optimizer:
     @property
     def n_again(self) -> int:
         """How many bests are measured again in a generation."""
-        return max(1, round(self._share * self.n_particles)) if self._is_noisy else 0
+        return max(1, round(self._share * self.n_particles)) if self._share else 0
 
     @property
     def n_each(self) -> int:
