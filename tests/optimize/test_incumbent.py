@@ -67,8 +67,9 @@ def test_a_point_that_the_swarm_has_forgotten_counts_by_its_score(noisy):
     kept = with_measurements(best, elsewhere)
     assert_array_equal(kept.x, best.x)
     assert kept.value == best.value
-    lower = elsewhere.renewed(np.array([[5.0, 5.0]]), np.array([best.score - 0.1]))
-    assert_array_equal(with_measurements(best, lower).x, [5.0, 5.0])
+    for below, expected in ((2.9, best.x), (3.1, [5.0, 5.0])):  # one measurement counts with three deviations
+        lower = elsewhere.renewed(np.array([[5.0, 5.0]]), np.array([best.score - below * noisy.repeats.sd]))
+        assert_array_equal(with_measurements(best, lower).x, expected)
 
 
 def test_runs_of_a_noisy_batch_are_judged_one_by_one(noisy):

@@ -71,9 +71,15 @@ class Swarm(NamedTuple):
         return int(self.position.shape[-1])
 
     def renewed(self, position: Array, value: Array, velocity: Array | None = None) -> Swarm:
-        """A new swarm of evaluated points in the same bounds, as after a restart; the memory is kept."""
-        new = start(position, value, self.lower[0, :], self.upper[0, :], velocity, noisy=self.repeats is not None)
-        return new._replace(memory=self.memory)
+        """A new swarm of evaluated points in the same bounds, as after a restart.
+
+        The memory is kept, and so is what is known about the noise of the objective.
+        """
+        new = start(position, value, self.lower[0, :], self.upper[0, :], velocity)
+        repeats = self.repeats
+        if repeats is not None:
+            repeats = repeats._replace(count=namespace(value).zeros_like(new.value))
+        return new._replace(memory=self.memory, repeats=repeats)
 
     def joined_by(self, position: Array, value: Array, velocity: Array | None = None) -> Swarm:
         """The swarm with evaluated points ``(..., m, d)`` as further particles, at rest unless velocities are given."""

@@ -91,9 +91,8 @@ class Optimizer:
         self.nfev = 0  # of every run that is still going
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.swarm: Swarm | None = None
-        self.stale: Any = (
-            np.zeros(self.batch, dtype=np.int64) if self.batch else 0
-        )  # generations since the best point last improved
+        # Generations since the best point last improved.
+        self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
         self._best: Incumbent | None = None
         self._progress = 0.0
         self._recorder = Recorder(store_swarms=False)
