@@ -222,7 +222,7 @@ def test_without_arviz_a_corner_says_what_to_install(monkeypatch):
 
 
 def test_an_objective_that_fails_everywhere_is_an_error(result):
-    with pytest.raises(ValueError, match=r"no finite value at any point of the plot; at x = .* raised"):
+    with pytest.raises(ValueError, match=r"no finite value .* at x = .* raised"):
         ps.plot.swarm(result, lambda x: 1 / 0)
     with pytest.raises(ValueError, match="dims must be two of the unknowns 0 to"):
         ps.plot.swarm(result, dims=(0, 7))

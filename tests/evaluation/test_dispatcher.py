@@ -394,7 +394,7 @@ def test_the_engine_is_down_after_sixteen_lost_points_or_two_for_every_slot(slot
     engine = ScriptedEngine(*[lose_first] * faults, slots=slots)
     dispatcher = Dispatcher(engine, retries)
     send(dispatcher, *[1] * 200)
-    with pytest.raises(EngineDown, match=f"^{faults} times in a row"):
+    with pytest.raises(EngineDown, match=f"{faults} times in a row"):
         receive_all(dispatcher)
 
 

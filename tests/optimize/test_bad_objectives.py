@@ -98,7 +98,7 @@ def test_a_function_written_for_one_point_per_column_is_told_so(n):
 
 @pytest.mark.parametrize("n", [3, 4, 20])
 def test_a_function_of_columns_is_no_match_for_one_unknown_either(n):
-    with pytest.raises(TypeError, match=r"must return .* real numbers"):
+    with pytest.raises(TypeError, match=r"must return real numbers"):
         ps.minimize(lambda x: (x[0] - 1) ** 2, [(-4, 4)], vectorized=True, n_particles=n, rng=1)
 
 
@@ -239,11 +239,11 @@ def test_an_objective_that_always_raises_is_an_error_with_the_original_as_its_ca
     assert len(calls) <= 21
 
 
-@pytest.mark.parametrize(("value", "text"), [(np.nan, "at x = .*: returned NaN"), (np.inf, "all were \\+inf")])
+@pytest.mark.parametrize(("value", "text"), [(np.nan, "at x = .* returned NaN"), (np.inf, "all were \\+inf")])
 @pytest.mark.parametrize("solve", [ps.minimize, ps.minimize_many])
 def test_an_objective_without_any_finite_value_is_an_error_after_the_first_swarm(value, text, solve):
     fun = Recording(lambda x: value)
-    with pytest.raises(ValueError, match=f"no finite value at any point of the first swarm; {text}"):
+    with pytest.raises(ValueError, match=f"no finite value .*{text}"):
         solve(fun, BOX, n_particles=20, rng=1, **({"runs": 1} if solve is ps.minimize_many else {}))
     assert fun.calls == 20
 
@@ -360,7 +360,7 @@ def test_indexing_columns_is_found_out_even_where_the_points_form_a_square(n):
 
 
 def test_columns_of_one_unknown_are_found_out_as_soon_as_there_are_two_points():
-    with pytest.raises(TypeError, match="must return 2 real numbers"):
+    with pytest.raises(TypeError, match=r"real numbers of shape \(2,\)"):
         ps.minimize(lambda x: (x**2).sum(axis=0), [(-1, 1)], vectorized=True, n_particles=2, maxiter=5)
 
 

@@ -239,7 +239,7 @@ def test_the_optimizer_asked_and_told_by_hand_does_what_minimize_does(reevaluate
 
 def test_the_optimizer_has_a_result_at_any_time_after_the_start():
     optimizer = ps.Optimizer(BOX, n_particles=9, rng=5)
-    with pytest.raises(RuntimeError, match="no result before the first swarm"):
+    with pytest.raises(RuntimeError, match="no result yet"):
         optimizer.result
     x = optimizer.ask()
     optimizer.tell(sphere(x))

@@ -321,10 +321,10 @@ def test_text_names_every_parameter_and_number(four):
     lines = str(named).splitlines()
     assert (
         lines[0]
-        == "log evidence -12.5000 +- 0.03; 3 effective draws from 400 evaluations, 3 of them failed (importance)"
+        == "log evidence -12.500 +- 0.03; 3 effective draws from 400 evaluations, 3 of them failed (importance)"
     )
-    assert lines[1] == "  rate  2.4 +- 1.4   95 % 0 to 4"
-    assert lines[2] == "  s     1.6 +- 1.4   95 % 0 to 4"
+    assert lines[1] == "  rate  2.4 +- 1.4   95 % 0.0 to 4.0"
+    assert lines[2] == "  s     1.6 +- 1.4   95 % 0.0 to 4.0"
     assert lines[3:] == ["look here"]
 
 
@@ -340,7 +340,7 @@ def test_text_says_what_the_search_for_modes_has_found(four):
 
 def test_text_without_an_error_says_so(four):
     text = str(posterior(four.draws, four.weights, log_evidence_error=math.inf))
-    assert "error not stated" in text
+    assert "no standard error" in text
     assert "failed" not in text
     assert "inf" not in text
 

@@ -77,7 +77,11 @@ def summary(method: PAO) -> str:
         course = [method.behaviour(step / 20) for step in range(21 if changes else 1)]
     except ValueError as reason:
         return "\n".join([*lines, f"  {reason}"])
-    unit = "the distance of the bests" if method.noise_scale is noise.spread else "the root of the noise scale"
+    unit = (
+        "the distance between local and global best"
+        if method.noise_scale is noise.spread
+        else "the root of the noise scale"
+    )
     rows = [
         ("regime", ""),
         ("natural frequency", "radians per unit of time"),
@@ -133,7 +137,7 @@ def warn_if_unhealthy(method: PAO) -> None:
     momentum = zeta < 0.5 and np.min(late.phase) < 1  # a particle that swings past its attractor needs less noise
     widest = np.max(late.stationary_spread)
     if rho < STAGNATES_BELOW and not momentum:
-        advice = f"below {STAGNATES_BELOW} the swarm tends to stagnate before it arrives; lower damping or raise noise"
+        advice = f"below {STAGNATES_BELOW} the swarm tends to stagnate early; lower damping or raise noise"
     elif widest > SCATTERS_ABOVE:
         rho, advice = (
             widest,

@@ -33,7 +33,7 @@ def fitting(array: Any, state: Swarm, kind: str, source: Any, *, trusted: bool, 
     if wrong is not None and bool(xp.any(wrong)):
         what = "NaN or infinite numbers" if least < 0 else "NaN, infinite or negative numbers"
         first = xp.argmax(xp.astype(xp.reshape(wrong, (-1,)), xp.int8))
-        raise ValueError(f"{name} returned {what}, {float(xp.reshape(fits, (-1,))[first])} for one")
+        raise ValueError(f"{name} returned {what}, for example {float(xp.reshape(fits, (-1,))[first])}")
     return fits
 
 

@@ -102,8 +102,8 @@ def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
         return values.astype(float)  # a copy: the function may reuse its buffer
     m, d = x.shape
-    reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return {m} real numbers, "
-    reason += f"shape ({m},), but returned {_describe(answer)}"
+    reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return real numbers of shape ({m},), "
+    reason += f"but returned {_describe(answer)}"
     if values.shape[:1] == (d,):
         reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
     elif values.ndim == 0 and values.dtype.kind in "fiub":

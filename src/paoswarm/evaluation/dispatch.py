@@ -272,8 +272,7 @@ class Dispatcher:
         points = max(_MAX_LOST_POINTS, 2 * (self._engine.slots or 1))
         if self._faults >= points * (self._retries + 2):
             self._down = EngineDown(
-                f"{self._faults} times in a row points were lost with their workers and no value came back; the last "
-                f"reason: {self._last_fault}"
+                f"workers died {self._faults} times in a row without returning a value; last reason: {self._last_fault}"
             )
 
     def close(self) -> None:

@@ -171,8 +171,8 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.R
         return None
     if isinstance(workers, bool) or not isinstance(workers, numbers.Integral) or (workers < 1 and workers != -1):
         raise ValueError(
-            "workers must be a number of processes (-1: one per core), an executor, a Dask Client, a function that "
-            f"makes one of these, or a map-like, got {workers!r}"
+            "workers must be a number of processes (at least 1, or -1 for one per core), an executor, a Dask Client, a "
+            f"function that makes one of these, or a callable like map, got {workers!r}"
         )
     count = os.cpu_count() or 1 if workers == -1 else int(workers)
     if count == 1 and policy.limit is None:

@@ -49,7 +49,7 @@ class FailureLog:
 
     def explain(self, *, vectorized: bool) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
-        why = f"at x = {self.first[0].x}: {self.first[0].reason}" if self.first else "all were +inf"
+        why = f"the first, at x = {self.first[0].x}, {self.first[0].reason}" if self.first else "all were +inf"
         form = "; with vectorized=True it receives an array (m, d), one point per row" if vectorized else ""
         if not vectorized and isinstance(self.cause, IndexError):
             form = "; it receives one point of shape (d,): if it is written for many points, add vectorized=True"

@@ -1,4 +1,4 @@
-"""Points sent one at a time, each value received as soon as it is there: for swarms in which nobody waits."""
+"""Points sent one at a time, each value received as soon as it is there: for asynchronous runs."""
 
 from __future__ import annotations
 

@@ -31,8 +31,10 @@ def read_callback(callback: Callable[..., Any] | None) -> Callable[[Optimizer], 
     try:
         signature.bind(intermediate_result=None) if wants_result else signature.bind(None)
     except TypeError as error:
-        needed = "callback must take one argument: intermediate_result, or the best point under any other name"
-        raise TypeError(f"{needed}; {callback!r} does not ({error})") from None
+        raise TypeError(
+            f"callback must take one argument, called intermediate_result to get the whole result, or anything else to "
+            f"get the best point; {callback!r} cannot be called so: {error}"
+        ) from None
 
     def call(optimizer: Optimizer) -> Status | None:
         try:

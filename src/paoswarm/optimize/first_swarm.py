@@ -116,7 +116,7 @@ def design_name(init: str) -> str:
     name = init.lower().replace(" ", "").replace("-", "").replace("_", "")
     if name not in DESIGNS:
         raise ValueError(
-            f"init must be the name of a design or an array of points, got {init!r}; {choices(name, DESIGNS)}"
+            f"init must be a name, an array of points, or an earlier result, got {init!r}; {choices(name, DESIGNS)}"
         )
     return name
 

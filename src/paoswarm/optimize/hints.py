@@ -58,8 +58,8 @@ def _of_the_noise(result: OptimizeResult) -> str:
         return few if n < 6 * d else ""
     if d > 1 and n >= _PER_UNKNOWN * d and is_in_a_valley(swarm) and not _has_arrived(result):
         return (
-            "the better half of the swarm lies along a narrow valley: method=PAO(noise_scale=noise.covariance) "
-            "follows it, and polish=True finishes a smooth function"
+            "the swarm lies in a narrow valley: use method=ps.PAO(noise_scale=ps.noise.covariance); if fun is smooth, "
+            "add polish=True"
         )
     return ""
 

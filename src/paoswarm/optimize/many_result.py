@@ -107,7 +107,7 @@ def gather(
         fun_error=np.concatenate([np.atleast_1d(one.best.error) for one in optimizers]) if is_noisy else None,
         success=status > 0,
         status=status,
-        message=[message_of(Status(s), failed, evaluations) for s, failed, evaluations in counts],
+        message=[message_of(limits.message(Status(s)), failed, evaluations) for s, failed, evaluations in counts],
         nit=nit,
         nfev=nfev,
         n_failed=n_failed,

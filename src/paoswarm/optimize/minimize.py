@@ -158,14 +158,14 @@ def minimize(
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
     >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, rng=1)
     >>> print(f"{result.fun:.1e}", result.message)
-    0.0e+00 Stopped at maxiter generations.
+    0.0e+00 Stopped at maxiter=100.
     """
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
     for name, given in switches.items():
         flag(name, given)
     if polish and reevaluate:
-        raise ValueError("polish=True would trust single noisy values: leave it out if reevaluate is used")
+        raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
@@ -199,6 +199,7 @@ def minimize(
             ends = _solve(optimizer, evaluate, for_swarm, after_generation)
         result = optimizer.result_with(
             Status(int(ends.status)),
+            for_swarm.message(Status(int(ends.status))),
             for_swarm.progress(optimizer.nit, optimizer.nfev),
             history=recorder.history(),
             failures=evaluate.failures,

@@ -79,7 +79,8 @@ class Optimizer:
     ) -> None:
         self.method = PAO() if method is None else method
         if not isinstance(self.method, Method):
-            raise TypeError(f"method must be a paoswarm method such as PAO(), got {method!r}")
+            hint = f"; write {method.__name__}()" if isinstance(method, type) and issubclass(method, Method) else ""
+            raise TypeError(f"method must be a paoswarm method such as ps.PAO(), got {method!r}{hint}")
         self.lower, self.upper = read_input.read_bounds(bounds)
         seeds = [rng] if rng is None or not isinstance(rng, Sequence) else list(rng)
         self.batch: tuple[int, ...] = (len(seeds),) if isinstance(rng, Sequence) else ()
@@ -286,7 +287,7 @@ class Optimizer:
     def best(self) -> Incumbent:
         """The best point so far, of each run."""
         if self._best is None:
-            raise RuntimeError("there is no best point before the first swarm has been told")
+            raise RuntimeError("no best point yet: call ask, evaluate the points, then call tell")
         return self._best
 
     @property
@@ -337,11 +338,13 @@ class Optimizer:
     def result(self) -> Result:
         """The best so far, as `minimize` returns it."""
         if self.swarm is None:
-            raise RuntimeError("there is no result before the first swarm has been told")
-        return self.result_with(Status.RUNNING, self._progress, history=self._recorder.history())
+            raise RuntimeError("no result yet: call ask, evaluate the points, then call tell")
+        return self.result_with(
+            Status.RUNNING, Status.RUNNING.message, self._progress, history=self._recorder.history()
+        )
 
-    def result_with(self, status: Status, progress: float, **more: Any) -> Result:
-        """The best so far, for drivers that know the status and more."""
+    def result_with(self, status: Status, why: str, progress: float, **more: Any) -> Result:
+        """The best so far, for drivers that know the status, why it ended, and more."""
         if self.batch:
             raise ValueError("a batch of runs has no single result; look at its swarm")
         assert self.swarm is not None
@@ -352,7 +355,7 @@ class Optimizer:
             fun_error=standard_error(self.best.error),
             success=status > 0,
             status=status,
-            message=message_of(status, n_failed, self.nfev, more.get("failure_kinds")),
+            message=message_of(why, n_failed, self.nfev, more.get("failure_kinds")),
             nit=self.nit,
             nfev=self.nfev,
             n_failed=n_failed,

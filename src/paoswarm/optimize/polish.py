@@ -65,7 +65,7 @@ def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: 
     if found.end is not None:
         result.status, why = status_of(found.end)
         result.success = False
-    message = message_of(result.status, result.n_failed, result.nfev, result.failure_kinds)
+    message = message_of(limits.message(result.status), result.n_failed, result.nfev, result.failure_kinds)
     result.message = " ".join(filter(None, [message, why, _summary(found, before)]))
 
 

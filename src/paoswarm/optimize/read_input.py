@@ -50,9 +50,9 @@ def read_bounds(bounds: Any) -> Box:
         if low > high:
             raise ValueError(f"bounds[{i}] is ({low}, {high}): the lower end is above the upper one (reversed?)")
         if low == high:
-            hint = two_arrays if len(lower) == 2 else ""
+            hint = two_arrays if len(lower) == 2 and (lower == upper).all() else ""
             raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): no room to search; fix this unknown inside your function{hint}"
+                f"bounds[{i}] is ({low}, {high}), so x[{i}] has no room: set it inside your function{hint}"
             )
         if float(high) - float(low) > _WIDEST:
             raise ValueError(

@@ -13,7 +13,6 @@ from paoswarm.core.density import StepLaw
 from paoswarm.core.optimum_law import OptimumLaw
 from paoswarm.core.swarm import Swarm
 from paoswarm.optimize.hints import advice
-from paoswarm.optimize.stopping import Status
 
 
 class Result(OptimizeResult):
@@ -48,11 +47,10 @@ class Result(OptimizeResult):
     progress : float
         How far the run was, in [0, 1]: where its schedules stand.
     optimum : OptimumLaw or None
-        Where the optimum may be, as a distribution; None for methods other than `PAO`, whose steps have no closed form.
-        It is the swarm's, as is ``history``: what ``polish`` adds is not in them.
+        The distribution of the swarm's next step, which shows how far apart the particles still are. It is no error
+        bar. None for methods other than `PAO`, whose steps have no closed form. Polishing does not change it.
     hint : str
-        What the swarm suggests to try next: noise that follows a narrow valley, a wider box where unknowns lie on their
-        bounds; mostly empty.
+        What to try next, for example wider bounds if unknowns lie on them; usually empty.
     """
 
     x: Floats
@@ -102,12 +100,12 @@ class Result(OptimizeResult):
     __str__ = __repr__
 
 
-def message_of(status: Status, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:
-    """The message of a finished run."""
+def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:
+    """The message of a run: why it ended, and how many evaluations failed in which way."""
     if not n_failed:
-        return status.message
+        return why
     how = f" ({', '.join(f'{count} {kind}' for kind, count in kinds.most_common())})" if kinds else ""
-    return f"{status.message} {n_failed} of {nfev} evaluations failed and count as +inf{how}."
+    return f"{why} {n_failed} of {nfev} evaluations failed and count as +inf{how}."
 
 
 def optimum_law(method: Any, swarm: Swarm, progress: float) -> OptimumLaw | None:

@@ -32,17 +32,17 @@ class Status(IntEnum):
 
     @property
     def message(self) -> str:
-        """The reason as a sentence."""
+        """The reason as a sentence; with the limits of a run, see `Limits.message`."""
         return _MESSAGES[self]
 
 
 _MESSAGES = {
     Status.RUNNING: "The run has not ended.",
-    Status.TARGET: "The target value was reached.",
-    Status.CONVERGED: "Converged: the swarm's spread is below tol.",
-    Status.STAGNATED: "Stopped: the best value did not improve for the given number of generations (stagnation).",
-    Status.MAXFEV: "Stopped at maxfev evaluations.",
-    Status.MAXITER: "Stopped at maxiter generations.",
+    Status.TARGET: "Reached the target.",
+    Status.CONVERGED: "Converged.",
+    Status.STAGNATED: "Stopped: the best value no longer improved.",
+    Status.MAXFEV: "Stopped at the limit of evaluations.",
+    Status.MAXITER: "Stopped at the limit of generations.",
     Status.TIME: "Stopped at the time limit.",
     Status.CALLBACK: "Stopped by the callback.",
     Status.INTERRUPTED: "Interrupted; this is the best so far.",
@@ -85,6 +85,18 @@ class Limits(NamedTuple):
             stagnation=None if stagnation is None else whole_number("stagnation", stagnation, 1),
             time_limit=time_limit,
         )
+
+    def message(self, status: Status) -> str:
+        """Why a run ended, with the number that decided."""
+        sentences = {
+            Status.TARGET: f"Reached target={self.target}.",
+            Status.CONVERGED: f"Converged: the swarm's spread is below tol={self.tol:g}.",
+            Status.STAGNATED: f"Stopped at stagnation={self.stagnation} generations without a better point.",
+            Status.MAXFEV: f"Stopped at maxfev={self.maxfev}.",
+            Status.MAXITER: f"Stopped at maxiter={self.maxiter}.",
+            Status.TIME: f"Stopped at time_limit={self.time_limit} s.",
+        }
+        return sentences.get(status, status.message)
 
     def starting_with(self, needed: int) -> Limits:
         """The same limits with the clock started, for a first swarm that takes ``needed`` evaluations."""

@@ -17,6 +17,8 @@ from paoswarm.core.random import Seed, generator
 from paoswarm.core.weights import effective_size, normalise, systematic
 from paoswarm.sampling.moments import scatter_matrix
 
+_DECIMALS = 8  # most decimals of a printed number; smaller ones are printed with an exponent
+
 
 class BayesFactor(NamedTuple):
     """Comparison of two models by their evidence, at equal prior odds."""
@@ -265,22 +267,33 @@ class Posterior:
     def __str__(self) -> str:
         low, high = self.interval(0.95)
         width = max(map(len, self.names))
-        error = "error not stated" if math.isinf(self.log_evidence_error) else f"+- {self.log_evidence_error:.2g}"
+        error = "(no standard error)" if math.isinf(self.log_evidence_error) else f"+- {self.log_evidence_error:.2g}"
         lines = [
-            f"log evidence {self.log_evidence:.4f} {error}; {self.effective_size:.0f} effective draws from "
+            f"log evidence {_rounded(self.log_evidence, self.log_evidence_error)} {error}; "
+            f"{self.effective_size:.0f} effective draws from "
             f"{self.n_evaluations} evaluations"
             + (f", {self.n_failed} of them failed" if self.n_failed else "")
             + f" ({self.method})"
         ]
-        for i, name in enumerate(self.names):
-            lines.append(
-                f"  {name:<{width}}  {self.mean()[i]:.6g} +- {self.std()[i]:.2g}   95 % {low[i]:.6g} to {high[i]:.6g}"
-            )
+        for name, mean, sd, *ends in zip(self.names, self.mean(), self.std(), low, high, strict=True):
+            shown, bottom, top = (_rounded(number, sd) for number in (mean, *ends))
+            lines.append(f"  {name:<{width}}  {shown} +- {sd:.2g}   95 % {bottom} to {top}")
         if "climbs" in self.diagnostics:
             climbs = self.diagnostics["climbs"]
             found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
             lines.append(f"  {found if len(climbs) else 'no climb reached a mode'}")
         return "\n".join([*lines, *([self.message] if self.message else [])])
+
+
+def _rounded(number: float, sd: float) -> str:
+    """A number with the digits that two digits of its standard deviation support."""
+    if not (0 < sd < math.inf and math.isfinite(number)):
+        return f"{number:.6g}"
+    decimals = 1 - math.floor(math.log10(sd))
+    if 0 <= decimals <= _DECIMALS:
+        return f"{number:.{decimals}f}"
+    digits = 2 + max(0, math.floor(math.log10(abs(number) / sd))) if number else 1
+    return f"{number:.{min(digits, 15)}g}"
 
 
 def _values(function: Callable[[Floats], ArrayLike], x: Floats, vectorized: bool) -> NDArray[Any]:

@@ -69,12 +69,14 @@ class Target:
         """Map parameters ``x`` to the sampler's coordinates; raise if any lies outside the prior."""
         points = np.atleast_2d(np.asarray(x, dtype=float))
         if points.shape[1] != self.dim:
-            raise ValueError(f"the points have {points.shape[1]} parameters, the prior has {self.dim}")
+            raise ValueError(f"start has points of {points.shape[1]} parameters, the prior has {self.dim}")
         if not np.isfinite(points).all():
-            raise ValueError("the points must be finite, got NaN or infinite values")
+            raise ValueError("start must be finite, got NaN or infinite values")
         z, outside = self._placed(points)
         if outside.any():
-            raise ValueError(f"the point {points[np.argmax(outside)]} lies outside the prior, or too far in its tail")
+            raise ValueError(
+                f"start: the point {points[np.argmax(outside)]} lies outside the prior, or too far in its tail"
+            )
         return z
 
     def within(self, x: Floats) -> Floats:
