@@ -1,4 +1,4 @@
-"""The search for modes: climbs to exact peaks, draws that stand out, and which modes are found of random posteriors."""
+"""Climbs to exact peaks, draws that stand out, and which modes of random posteriors the search finds."""
 
 import math
 
@@ -8,12 +8,14 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import paoswarm as ps
-from paoswarm.sampling.adapt import _Prior, _unexplained, adapt
-from paoswarm.sampling.modes import Mode, find_modes, merge
+from paoswarm.sampling.adapt import _Prior, adapt
+from paoswarm.sampling.climbs import climb
+from paoswarm.sampling.doubtful_draws import behind_valleys, unexplained
+from paoswarm.sampling.explore import explore
+from paoswarm.sampling.modes import Mode, merge
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import make_ladder
-from paoswarm.sampling.search import search
-from paoswarm.sampling.starts import beyond_valleys, choose_starts, unexplained
+from paoswarm.sampling.starts import Draws, badly_covered, choose_starts
 from paoswarm.sampling.target import Target
 
 RNG = np.random.default_rng(0)  # of swarms, which these posteriors do not need
@@ -54,8 +56,8 @@ def test_a_quadratic_peak_is_found_exactly():
     covariance = np.array([[1.0, 0.99], [0.99, 1.0]]) * 1e-6
     precision = np.linalg.inv(covariance)
     target = Target(lambda x: -0.5 * np.einsum("ni,ij,nj->n", x - 0.3, precision, x - 0.3), [(-1, 1)] * 2)
-    modes, n_ended, _ = find_modes(target, np.array([[-0.9, 0.8], [0.5, -0.5]]), 3000)
-    assert n_ended == 2
+    modes, ends = climb(target, np.array([[-0.9, 0.8], [0.5, -0.5]]), 3000)
+    assert [end.n_climbs for end in ends] == [1, 1]
     assert [mode.n_climbs for mode in modes] == [2]
     np.testing.assert_allclose(modes[0].z, 0.3, atol=1e-4)
     np.testing.assert_allclose(modes[0].factor @ modes[0].factor.T, covariance, rtol=1e-3)
@@ -68,11 +70,11 @@ def test_every_climb_counts_for_the_mode_where_it_ends():
     at = np.array([[-0.5, 0.2], [0.5, -0.1]])
     target = Target(lambda x: logsumexp(-200 * ((x[:, None] - at) ** 2).sum(axis=2), axis=1), [(-1, 1)] * 2)
     starts = np.concatenate([at[0] + 0.02 * np.arange(-2, 3)[:, None], at[1] + 0.02 * np.arange(1, 3)[:, None]])
-    found, n_ended, _ = find_modes(target, starts, 3000)
-    assert n_ended == 7
+    found, ends = climb(target, starts, 3000)
+    assert sum(end.n_climbs for end in ends) == 7
     np.testing.assert_allclose(sorted(mode.z.tolist() for mode in found), at, atol=0.02)
     assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in found) == [(False, 5), (True, 2)]
-    both = merge(found + find_modes(target, starts[3:], 3000).modes, None)
+    both = merge(found + climb(target, starts[3:], 3000).modes, None)
     assert sorted((mode.z[0] > 0, mode.n_climbs) for mode in both) == [(False, 7), (True, 4)]
 
 
@@ -90,9 +92,9 @@ def test_a_climb_that_was_given_up_does_not_swallow_a_peak():
 
 def test_mode_search_keeps_to_its_budget():
     target = Target(lambda x: -np.sum((x - 0.2) ** 4, axis=1) * 1e5, [(-1, 1)] * 3)
-    n_ended = find_modes(target, np.random.default_rng(7).uniform(-1, 1, (9, 3)), 100).n_ended
+    ends = climb(target, np.random.default_rng(7).uniform(-1, 1, (9, 3)), 100).ends
     assert target.n_evaluations <= 100
-    assert n_ended < 9
+    assert sum(end.n_climbs for end in ends) < 9
 
 
 def test_a_point_that_exceeds_the_trend_is_chosen():
@@ -100,14 +102,14 @@ def test_a_point_that_exceeds_the_trend_is_chosen():
     value = -100 * ((z - 0.5) ** 2).sum(axis=1)
     hidden = int(np.argmin(value))
     value[hidden] += 60.0
-    assert hidden in choose_starts(z, value, 6)
-    assert hidden not in choose_starts(z, np.where(np.arange(2000) == hidden, value - 60, value), 6)
+    assert hidden in choose_starts(Draws(z, value), 6)
+    assert hidden not in choose_starts(Draws(z, np.where(np.arange(2000) == hidden, value - 60, value)), 6)
 
 
 def test_an_exactly_quadratic_likelihood_leaves_no_trend_to_exceed():
     z = np.linspace(-1, 1, 101)[:, None]
     with np.errstate(all="raise"):
-        assert len(choose_starts(z, -0.5 * z[:, 0] ** 2, 4)) == 4
+        assert len(choose_starts(Draws(z, -0.5 * z[:, 0] ** 2), 4)) == 4
 
 
 THREE = Normals([0.3, 0.3, 0.4], [[-0.6] * 4, [0.1, 0.0, -0.1, 0.3], [0.5] * 4], [0.03, 0.06, 0.15])
@@ -119,11 +121,11 @@ def test_draws_of_a_mode_that_is_not_known_are_strange(hidden):
     z, value = THREE.drawn(4000, 1)
     modes = [THREE.mode(k) for k in range(3)]
     n_hidden = int((THREE.highest(z) == hidden).sum())
-    some, is_strange = unexplained(z, value, modes[:hidden] + modes[hidden + 1 :], 48, None)
+    some, is_strange = unexplained(Draws(z, value), modes[:hidden] + modes[hidden + 1 :], 48, None)
     is_hidden = THREE.highest(z[some[is_strange]]) == hidden
     assert is_hidden.all() or n_hidden > 2000
     assert is_hidden.sum() >= min(8, n_hidden - 1) > 0
-    assert not unexplained(z, value, modes, 48, None)[1].any()
+    assert not unexplained(Draws(z, value), modes, 48, None)[1].any()
 
 
 def test_heights_that_fall_otherwise_than_a_parabola_are_not_strange():
@@ -131,9 +133,9 @@ def test_heights_that_fall_otherwise_than_a_parabola_are_not_strange():
     z = np.random.default_rng(2).uniform(-1, 1, (4000, 4))
     value = -4 * np.log1p(1e8 * (z**2).sum(axis=1))
     top = [Mode(np.zeros(4), math.sqrt(1 / 8e8) * np.eye(4), 0.5 * 4 * math.log(2 * math.pi / 8e8), True, True)]
-    assert not unexplained(z, value, top, 48, None)[1].any()
+    assert not unexplained(Draws(z, value), top, 48, None)[1].any()
     odd = int(np.argmin(value))
-    some, is_strange = unexplained(z, np.where(np.arange(4000) == odd, value + 20, value), top, 48, None)
+    some, is_strange = unexplained(Draws(z, np.where(np.arange(4000) == odd, value + 20, value)), top, 48, None)
     assert some[is_strange].tolist() == [odd]
 
 
@@ -141,7 +143,7 @@ def test_a_valley_on_the_way_to_the_known_mode_is_seen():
     """From a start close to another mode; of a start on the slope of the known one nothing is said."""
     target = THREE.target()
     starts = np.array([[-0.6, -0.55, -0.6, -0.65], [0.9, 0.2, 0.5, 0.6]])
-    apart = beyond_valleys(target, starts, target.height(starts), [THREE.mode(1), THREE.mode(2)])
+    apart = behind_valleys(target, Draws(starts, target.height(starts)), [THREE.mode(1), THREE.mode(2)])
     assert apart.tolist() == [True, False]
 
 
@@ -163,8 +165,8 @@ def test_a_wide_basin_is_found_though_no_first_climb_starts_in_it():
     z, value = OVERSHADOWED.drawn(7000, 6)
     owner = OVERSHADOWED.highest(z)
     assert (owner == 4).mean() > 0.3
-    assert not (owner[choose_starts(z, value, 192)[:16]] == 4).any()
-    modes, incomplete, _ = search(OVERSHADOWED.target(), z, value, np.empty((0, 7)), 15_000, RNG)
+    assert not (owner[choose_starts(Draws(z, value), 192)[:16]] == 4).any()
+    modes, incomplete, _ = explore(OVERSHADOWED.target(), Draws(z, value), np.empty((0, 7)), 15_000, RNG)
     assert incomplete == ""
     in_basins = np.bincount(owner, minlength=5)
     assert sorted(OVERSHADOWED.highest(np.array([mode.z for mode in modes]))) == np.flatnonzero(in_basins).tolist()
@@ -182,7 +184,7 @@ def test_climbs_that_are_given_up_beside_a_peak_are_no_ridge(seed):
         lambda x: np.logaddexp(math.log(0.9) + narrow.logpdf(x), math.log(0.1) + wide.logpdf(x)), [stats.norm(0, 3)] * 6
     )
     z = target.prior.draw(6000, np.random.default_rng(seed))
-    modes, _, _ = search(target, z, target.height(z), np.empty((0, 6)), 15_000, RNG)
+    modes, _, _ = explore(target, Draws(z, target.height(z)), np.empty((0, 6)), 15_000, RNG)
     at = target.parameters(np.array([mode.z for mode in modes if mode.is_peak]))
     np.testing.assert_allclose(at[np.argsort(at[:, 5])], np.stack([narrow.loc, wide.loc]), atol=0.2)
 
@@ -201,7 +203,7 @@ def test_a_narrow_mode_whose_tails_fill_the_box_is_found(seed):
         [(-1, 1)] * 5,
     )
     z = target.prior.draw(5000, np.random.default_rng(seed))
-    modes, incomplete, _ = search(target, z, target.height(z), np.empty((0, 5)), 15_000, RNG)
+    modes, incomplete, _ = explore(target, Draws(z, target.height(z)), np.empty((0, 5)), 15_000, RNG)
     assert incomplete == ""
     tops = target.parameters(np.array([mode.z for mode in modes]))
     np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at[[1, 0, 2]], atol=0.03)
@@ -224,8 +226,8 @@ def test_a_wide_basin_is_found_though_no_draw_of_it_stands_out():
     value = target.height(z)
     owner = log_parts(target.parameters(z)).argmax(axis=1)
     assert (owner == 1).mean() > 0.7
-    assert not (owner[choose_starts(z, value, 192)[:16]] == 1).any()
-    modes, _, _ = search(target, z, value, np.empty((0, 6)), 15_000, RNG)
+    assert not (owner[choose_starts(Draws(z, value), 192)[:16]] == 1).any()
+    modes, _, _ = explore(target, Draws(z, value), np.empty((0, 6)), 15_000, RNG)
     tops = target.parameters(np.array([mode.z for mode in modes]))
     np.testing.assert_allclose(tops[np.argsort(tops[:, 0])], at, atol=0.05)
 
@@ -249,7 +251,7 @@ def test_climbs_to_light_modes_do_not_end_the_search(seed):
         lambda x: logsumexp(constant - 0.5 * (((x[:, None] - at) / sd) ** 2).sum(axis=2), axis=1), [(-1, 1)] * 4
     )
     z = target.prior.draw(4000, np.random.default_rng(seed))
-    modes, incomplete, _ = search(target, z, target.height(z), np.empty((0, 4)), 15_000, RNG)
+    modes, incomplete, _ = explore(target, Draws(z, target.height(z)), np.empty((0, 4)), 15_000, RNG)
     tops = target.parameters(np.array([mode.z for mode in modes]))
     assert incomplete == ""
     assert [np.abs(tops - place).max(axis=1).min() < 0.02 for place in at] == [True] * 4
@@ -263,9 +265,9 @@ def test_a_draw_above_the_top_of_a_wide_mode_is_climbed_from():
     z = np.concatenate([target.prior.draw(2000, np.random.default_rng(3)), both.mean[1:] + 0.005])
     pool.add(_Prior(target), z, target.log_prior(z), target.log_likelihood(z))
     wide, narrow = both.mode(0), both.mode(1)
-    starts = _unexplained(target, pool, make_ladder([wide], target), [wide])
+    starts = badly_covered(target, pool, make_ladder([wide], target), [wide])
     np.testing.assert_array_equal(starts, z[-1:])
-    assert _unexplained(target, pool, make_ladder([wide], target), [wide, narrow]) is None
+    assert len(badly_covered(target, pool, make_ladder([wide], target), [wide, narrow])) == 0
 
 
 def test_more_first_draws_than_are_kept_weigh_what_those_do_that_are():
