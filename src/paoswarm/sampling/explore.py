@@ -26,7 +26,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.sampling.climbs import climb, climb_cost
 from paoswarm.sampling.doubtful_draws import doubtful_cost, find_doubtful, n_examined
 from paoswarm.sampling.modes import Mode, is_near, is_new, matters, merge
-from paoswarm.sampling.search_state import Phase, State, Task
+from paoswarm.sampling.search_state import Phase, State, Task, climbs_for
 from paoswarm.sampling.starts import Draws, choose_starts
 from paoswarm.sampling.swarm_search import full_cost, least_cost, send_swarms
 from paoswarm.sampling.target import Target
@@ -37,10 +37,11 @@ _ROUNDS = 20  # of climbs, at most
 _BUDGET = 16_000  # evaluations for climbs, at most
 _BUDGET_PER_PEAK = 1000  # more evaluations for each peak
 _KNOWN_SHARE = 0.5  # of the budget, for climbs from known points
+_KNOWN_CLIMBS = 2  # short climbs that these may take, however small their share
 _LAST_CLIMBS = 2.0  # times the cost of a short climb, for each climb made after there were enough
 _RICH = 4  # new modes in a round on a ridge that make another round worth it
+_RIDGE_NEWS = 1  # new modes that matter in the last round on a ridge, at most, if there is to be no doubt
 _RIDGE_ROUNDS = 6  # of climbs, at most, before a ridge is left
-_RIDGE_CLIMBS = 9.2  # climbs that are enough for a ridge
 _SWARM_SHARE = 4 / 3  # of the budget for climbs, for swarms
 _SWARM_ROUNDS = 3  # of swarms, at most, where maxfev is not given
 _OFTEN = 3  # independent swarms that must come to the heaviest peak
@@ -82,7 +83,7 @@ def explore(target: Target, draws: Draws, known: Floats, budget: int, rng: np.ra
     rng : numpy.random.Generator
         Used by swarms only.
     """
-    *_, last = phases(target, draws, known, budget, rng)
+    *_, last = states(target, draws, known, budget, rng)
     return Found(last.modes, last.doubt, is_trusted=last.doubt not in (_NO_ROOM, _DISAGREE))
 
 
@@ -93,8 +94,8 @@ def explore_again(target: Target, modes: list[Mode], starts: Floats, budget: int
     return merged, any(matters(mode, merged) and is_new(mode, modes, target.circle) for mode in found)
 
 
-def phases(target: Target, draws: Draws, known: Floats, budget: int, rng: np.random.Generator) -> Iterator[State]:
-    """Yield the state of a search before each phase, and at the end."""
+def states(target: Target, draws: Draws, known: Floats, budget: int, rng: np.random.Generator) -> Iterator[State]:
+    """Yield the state of a search before each phase, and at the end; its last state is the result."""
     steps: dict[Phase, Callable[[Task, State], State]] = {
         Phase.KNOWN: _climb_from_known,
         Phase.FIRST: _climb_from_best,
@@ -117,13 +118,12 @@ def phases(target: Target, draws: Draws, known: Floats, budget: int, rng: np.ran
 def _climb_from_known(task: Task, state: State) -> State:
     """Climb from all known points, as long as the budget lasts."""
     target, points, per_climb = task.target, task.known, climb_cost(task.target.dim)
-    share = max(int(_KNOWN_SHARE * task.budget), min(task.budget, 2 * per_climb))
+    share = max(int(_KNOWN_SHARE * task.budget), min(task.budget, _KNOWN_CLIMBS * per_climb))
     end = state.begun + min(share, _BUDGET)
     while len(points) and (not state.modes or end - target.n_evaluations > per_climb):
-        found = [
-            mode._replace(n_climbs=0) for mode in climb(target, points[:_STARTS], end - target.n_evaluations).modes
-        ]
-        state = state._replace(modes=merge(state.modes + found, target.circle))
+        found = climb(target, points[:_STARTS], end - target.n_evaluations).modes
+        uncounted = [mode._replace(n_climbs=0) for mode in found]
+        state = state._replace(modes=merge(state.modes + uncounted, target.circle))
         points = np.array([z for z in points[_STARTS:] if not is_near(z, state.settled, target.circle)])
     return state._replace(phase=Phase.FIRST, begun=target.n_evaluations)
 
@@ -134,7 +134,7 @@ def _climb_from_best(task: Task, state: State) -> State:
     is_spent = state.phase is Phase.RIDGE and _left(task, state) < climb_cost(task.target.dim)
     if is_spent or not starts:
         return _end_climbs(task, state, _TOO_FEW)
-    return _go_on(task, state, _climb(task, state, starts, _left(task, state)))
+    return _climb(task, state, starts, _left(task, state))
 
 
 def _climb_from_doubtful(task: Task, state: State) -> State:
@@ -156,7 +156,7 @@ def _climb_from_doubtful(task: Task, state: State) -> State:
     budget = _left(task, state)
     if n_missing <= 0:
         budget = min(budget, int(_LAST_CLIMBS * len(starts) * per_climb))
-    return _go_on(task, state, _climb(task, state, starts, budget))
+    return _climb(task, state, starts, budget)
 
 
 def _send_swarms(task: Task, state: State) -> State:
@@ -176,26 +176,27 @@ def _send_swarms(task: Task, state: State) -> State:
 
 
 def _climb(task: Task, state: State, starts: list[int], budget: int) -> State:
-    """Make one round of climbs; the phase stays."""
+    """Make one round of climbs."""
     circle = task.target.circle
     found = climb(task.target, task.draws.z[starts], budget)
-    return state._replace(
+    new = [mode for mode in found.modes if is_new(mode, state.modes, circle)]
+    after = state._replace(
         modes=merge(state.modes + found.modes, circle),
         places=merge(state.places + found.ends, circle, keep_negligible=True),
         climbed=state.climbed | set(starts),
         n_rounds=state.n_rounds + 1,
     )
+    return _choose_next(task, state, after, new)
 
 
-def _go_on(task: Task, before: State, after: State) -> State:
-    """Return the state after a round of climbs with its next phase."""
-    new = [mode for mode in after.modes if is_new(mode, before.modes, task.target.circle)]
+def _choose_next(task: Task, before: State, after: State, new: list[Mode]) -> State:
+    """Return the state after a round of climbs, which has found ``new`` modes, with its next phase."""
     n_that_matter = sum(matters(mode, after.modes) for mode in new)
     if before.phase is not Phase.BESIDE and after.is_ridge:
         if len(new) >= _RICH and after.n_rounds < _RIDGE_ROUNDS:
             return after._replace(phase=Phase.RIDGE)
-        is_seen = n_that_matter <= 1 or (after.n_rounds == 1 and len(new) < _RICH)
-        is_enough = is_seen and after.n_climbs >= _RIDGE_CLIMBS
+        is_seen = n_that_matter <= _RIDGE_NEWS or (after.n_rounds == 1 and len(new) < _RICH)
+        is_enough = is_seen and after.n_climbs >= climbs_for(1)
         after = after._replace(phase=Phase.BESIDE, doubt="" if is_enough else _TOO_FEW)
     else:
         n_news = sum(mode.is_peak for mode in new) if before.phase is Phase.BESIDE else n_that_matter

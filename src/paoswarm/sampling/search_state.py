@@ -85,7 +85,7 @@ class State(NamedTuple):
     @property
     def n_missing(self) -> int:
         """Number of climbs that are still to be made; zero or less if there were enough."""
-        return math.ceil(_PER_MODE * (self.n_peaks + 1)) - self.n_climbs
+        return climbs_for(self.n_peaks) - self.n_climbs
 
     @property
     def is_ridge(self) -> bool:
@@ -101,6 +101,11 @@ class State(NamedTuple):
         return is_rugged(self.places) and bool(
             log_sum_exp(np.array([mode.log_mass for mode in self.modes])) < self.modes[0].log_mass + _SHARED
         )
+
+
+def climbs_for(n_modes: int) -> int:
+    """Number of climbs that are enough to find one more mode than are known."""
+    return math.ceil(_PER_MODE * (n_modes + 1))
 
 
 def is_rugged(places: list[Mode]) -> bool:

@@ -24,7 +24,6 @@ _TREND_FITTED = 10_000  # draws to which the trend is fitted, at most
 _TREND_ROUNDS = 6  # of reweighting
 _CAUCHY = 1.5  # median deviations at which a draw has half the weight in the trend
 _HEAVY = 0.1  # share of E[posterior / proposal] that makes a point worth a climb
-_HEAVIEST = 8  # points looked at, the heaviest of the pool
 _EXPLAINED = 3.0  # standard deviations of a higher mode within which such a point is explained
 
 
@@ -97,7 +96,7 @@ def badly_covered(target: Target, pool: Pool, proposal: Density, modes: list[Mod
     if not np.isfinite(score).any():
         return pool.z[:0]
     share = normalise(score)
-    heavy = [i for i in np.argsort(-share)[:_HEAVIEST].tolist() if share[i] > _HEAVY]
+    heavy = [i for i in np.argsort(-share)[: int(1 / _HEAVY)].tolist() if share[i] > _HEAVY]
 
     def is_explained(i: int) -> bool:
         higher = [mode for mode in modes if mode.height > height[i]]
