@@ -25,12 +25,11 @@ _TEN = 10  # parameters: first draws are chosen for at most so many, stages for 
 _FIRST_DRAWS = 1000  # draws from the prior per parameter, unless the caller asks for another number
 _FIRST_SHARE = 0.2  # of maxfev, for these draws, at most
 _SEEN = 30  # first draws expected in a basin, from which on it was never missed
+_EXTRA_SHARE = 0.1  # of what is left of maxfev, for each of the following, at most
 _TWICE = 3  # points that are evaluated twice, to see whether the likelihood is noisy
-_TWICE_SHARE = 0.05  # of what is left of maxfev, for these, at most
-_SEARCH_SHARE = 0.25  # of maxfev, for climbs
 _LADDER_DRAWS = (1000, 200)  # draws around the modes: this number, and so many more per parameter
 _LADDER_DRAWS_AGAIN = (200, 40)  # the same after later climbs
-_LADDER_SHARE = 0.1  # of what is left of maxfev, for these, at most
+_SEARCH_SHARE = 0.25  # of maxfev, for climbs
 _STAGES = 60  # at most
 _STAGE_DRAWS = 80  # draws per parameter in a stage
 _STAGE_GROWTH = 4  # times as many draws in a stage at the posterior's own temperature, at most
@@ -121,14 +120,16 @@ def adapt(
     nothing = f"the likelihood is zero or failed at all {n_prior} draws from the prior"
     has_height = bool(np.isfinite(log_prior + log_likelihood).any())
     if not has_height and len(known) == 0:
-        raise NothingFound(f"{nothing}; try more of them (n_particles=), or give points with more as start=")
-    highest = np.argsort(-log_likelihood)[: min(_TWICE, int(_TWICE_SHARE * target.n_left))]
+        raise NothingFound(f"{nothing}; draw more (n_particles=), or give points with a positive likelihood as start=")
+    highest = np.argsort(-log_likelihood)[: min(_TWICE, int(_EXTRA_SHARE * target.n_left))]
     target.measure_again(z[highest], log_likelihood[highest])
     found = explore(target, Draws(z, log_prior + log_likelihood), known, int(_SEARCH_SHARE * allowed), rng)
     if not has_height and not found.modes:
-        raise NothingFound(f"{nothing}, and no climb from start= came to more; raise maxfev, or give points with more")
+        raise NothingFound(
+            f"{nothing}, and no climb from start= came to more; raise maxfev, or give points with a positive likelihood"
+        )
     ladder = make_ladder(found.modes, target)
-    _draw(target, pool, ladder, min(_for_dim(_LADDER_DRAWS, d), int(_LADDER_SHARE * allowed)), rng)
+    _draw(target, pool, ladder, min(_for_dim(_LADDER_DRAWS, d), int(_EXTRA_SHARE * allowed)), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
     first = blend([], (), ladder, _Prior(target))
     plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
@@ -222,7 +223,7 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     budget = min(_AGAIN_BUDGET, int(_AGAIN_SHARE * target.n_left))
     modes, is_late = explore_again(target, plan.modes, starts, budget)
     ladder = make_ladder(modes, target)
-    n = min(_for_dim(_LADDER_DRAWS_AGAIN, target.dim), int(_LADDER_SHARE * target.n_left))
+    n = min(_for_dim(_LADDER_DRAWS_AGAIN, target.dim), int(_EXTRA_SHARE * target.n_left))
     _draw(target, plan.pool, ladder, n, rng)
     return plan._replace(modes=modes, ladder=ladder, incomplete=plan.incomplete or (_LATE if is_late else ""))
 

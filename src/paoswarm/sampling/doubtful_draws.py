@@ -16,8 +16,7 @@ from paoswarm.sampling.starts import Draws, spread_out
 from paoswarm.sampling.target import Target
 
 _EXAMINED = 48  # draws examined per round: so many that stand out, and so many at random
-_DOUBTFUL = 6  # starts per round where some draws are doubtful
-_AT_RANDOM = 3  # starts per round where none is
+_DOUBTFUL = 6  # starts per round where some draws are doubtful; half as many, at random, where none is
 _ON_THE_WAY = (0.03, 0.1, 0.3, 0.6)  # places on the way to the nearest mode where a valley is looked for
 _STRANGE = 8.0  # times the median surprise of a mode's draws, beyond which a draw is strange
 _SURPRISE = 1.0  # least surprise in log height that is strange
@@ -44,7 +43,7 @@ def find_doubtful(target: Target, draws: Draws, tops: list[Mode], climbed: Set[i
         strange, behind = some[is_strange].tolist(), both[is_behind].tolist()
     by_turns = chain.from_iterable(zip_longest(strange, behind, at_random))
     chosen = [i for i in dict.fromkeys(by_turns) if i is not None and i not in climbed]
-    return chosen[: _DOUBTFUL if strange or behind else _AT_RANDOM]
+    return chosen[: _DOUBTFUL if strange or behind else _DOUBTFUL // 2]
 
 
 def n_examined() -> int:
