@@ -201,7 +201,7 @@ def test_half_of_the_peak_cut_off(bad):
 
 
 def test_a_likelihood_that_is_zero_everywhere_is_an_error():
-    with pytest.raises(ValueError, match="at all 1000 draws.*start="):
+    with pytest.raises(ValueError, match=r"at all 1000 draws.*start="):
         run(lambda x: np.full(len(x), -np.inf), [(-1, 1)], 14)
 
 

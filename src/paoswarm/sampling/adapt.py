@@ -21,33 +21,33 @@ from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.starts import Draws, badly_covered
 from paoswarm.sampling.target import Target
 
-_TEN = 10  # parameters: first draws are chosen for at most so many, stages for at least so many
-_FIRST_DRAWS = 1000  # draws from the prior per parameter, unless the caller asks for another number
-_FIRST_SHARE = 0.2  # of maxfev, for these draws, at most
+_TEN = 10  # parameters for which first draws are made at most, and stages sized at least
+_FIRST_DRAWS = 1000  # draws from the prior per parameter, unless the caller chooses
+_FIRST_SHARE = 0.2  # share of maxfev for draws from the prior, at most
 _SEEN = 30  # first draws expected in a basin, from which on it was never missed
-_EXTRA_SHARE = 0.1  # of what is left of maxfev, for each of the following, at most
-_TWICE = 3  # points that are evaluated twice, to see whether the likelihood is noisy
+_EXTRA_SHARE = 0.1  # share of what is left of maxfev for each of the next three, at most
+_TWICE = 3  # points evaluated twice, to see whether the likelihood is noisy
 _LADDER_DRAWS = (1000, 200)  # draws around the modes: this number, and so many more per parameter
-_LADDER_DRAWS_AGAIN = (200, 40)  # the same after later climbs
-_SEARCH_SHARE = 0.25  # of maxfev, for climbs
-_STAGES = 60  # at most
-_STAGE_DRAWS = 80  # draws per parameter in a stage
-_STAGE_GROWTH = 4  # times as many draws in a stage at the posterior's own temperature, at most
-_STAGE_SHARE = 0.3  # of the draws that the production will need, for such a stage
-_FRONT = 15  # effective draws per parameter up to which tempering counts as done
-_REACHED = 2  # effective draws per parameter, and for a mean, from which on the posterior itself is fitted
-_BEST_SHARES = (0.72, 0.24)  # of the two sharpest fits, in a proposal
-_WIDE_SHARES = (0.4, 0.24, 0.18, 0.14)  # of all fits, in what a stage draws from
-_LEAST_EFFICIENCY = 0.02  # with which a production is planned
-_HOLDS = 0.75  # of the expected efficiency that a stage must confirm
-_CONFIRMED = 2  # stages in a row that confirm it, and end the adaptation
-_WINDOW = 8  # stages that must bring progress
-_PROGRESS = 1.2  # factor by which the efficiency grows with progress
-_RESERVE = 0.35  # of maxfev, kept for production
-_RESERVE_AGAIN = 0.6  # of what is left after a production that went badly
+_LADDER_DRAWS_AGAIN = (200, 40)  # draws around the modes after later climbs, likewise
+_SEARCH_SHARE = 0.25  # share of maxfev for climbs
+_STAGES = 60  # stages, at most
+_STAGE_DRAWS = 80  # draws in a stage, per parameter
+_STAGE_GROWTH = 4  # factor by which a stage at the posterior's own temperature is larger, at most
+_STAGE_SHARE = 0.3  # draws in such a stage, as a share of what the production will need
+_FRONT = 15  # effective draws per parameter from which on a temperature counts as reached
+_REACHED = 2  # effective draws per parameter from which on the posterior itself is fitted
+_BEST_SHARES = (0.72, 0.24)  # shares of the two sharpest fits in the proposal
+_WIDE_SHARES = (0.4, 0.24, 0.18, 0.14)  # shares of the four fits in what a stage draws from
+_LEAST_EFFICIENCY = 0.02  # least efficiency for which a production is planned
+_HOLDS = 0.75  # share of the expected efficiency that confirms it
+_CONFIRMED = 2  # stages in a row that confirm the efficiency and end the adaptation
+_WINDOW = 8  # stages within which there must be progress
+_PROGRESS = 1.2  # factor of efficiency that counts as progress
+_RESERVE = 0.35  # share of maxfev kept for production
+_RESERVE_AGAIN = 0.6  # share of what is left that is kept after a production that went badly
 _AGAIN = 6  # times that badly covered points are climbed from, at most
-_AGAIN_BUDGET = 4000  # evaluations for these climbs, each time
-_AGAIN_SHARE = 0.125  # of what is left of maxfev, for these, at most
+_AGAIN_BUDGET = 4000  # evaluations for the climbs from badly covered points, each time
+_AGAIN_SHARE = 0.125  # share of what is left of maxfev for these climbs, at most
 
 _LATE = "a mode that matters was found by chance, after the search for modes had missed it: others may be missing"
 

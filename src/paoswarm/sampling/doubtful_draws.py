@@ -15,18 +15,18 @@ from paoswarm.sampling.modes import Mode, distance
 from paoswarm.sampling.starts import Draws, spread_out
 from paoswarm.sampling.target import Target
 
-_EXAMINED = 48  # draws examined per round: so many that stand out, and so many at random
-_DOUBTFUL = 6  # starts per round where some draws are doubtful; half as many, at random, where none is
-_ON_THE_WAY = (0.03, 0.1, 0.3, 0.6)  # places on the way to the nearest mode where a valley is looked for
-_STRANGE = 8.0  # times the median surprise of a mode's draws, beyond which a draw is strange
-_SURPRISE = 1.0  # least surprise in log height that is strange
-_COMPARED = 10_000  # draws that are compared with others, at most
-_NEIGHBOURS = 2  # nearest draws per dimension with which a draw is compared
-_PIECES = 20  # of the curve that describes how heights fall around a mode
-_PER_PIECE = 10  # draws in a piece of this curve, at least
-_CURVE_BEYOND = 3.0  # log drop by which the curve is continued at most
-_RATE_ROUNDS = 4  # in which draws are assigned to modes and rates of fall measured, by turns
-_LEAST_DROP = 1e-3  # log height; a draw at a mode's height or above counts as so much lower
+_EXAMINED = 48  # draws examined per round that exceed the modes, and as many at random
+_DOUBTFUL = 6  # starts per round where some draws are doubtful; half as many where none is
+_ON_THE_WAY = (0.03, 0.1, 0.3, 0.6)  # shares of the way to the nearest mode where a valley is looked for
+_STRANGE = 8.0  # median surprises of a mode's draws, above which a draw is strange
+_SURPRISE = 1.0  # surprise in log height, up to which no draw is strange
+_COMPARED = 10_000  # draws that are compared with their neighbours, at most
+_NEIGHBOURS = 2  # neighbours per dimension with which a draw is compared
+_PIECES = 20  # pieces of the curve that describes how heights fall around a mode
+_PER_PIECE = 10  # draws per piece, below which there is no curve
+_CURVE_BEYOND = 3.0  # log drop by which the curve may leave its range
+_RATE_ROUNDS = 4  # rounds that assign draws to modes and measure how fast heights fall
+_LEAST_DROP = 1e-3  # least drop of log height from a mode to a draw
 
 
 def find_doubtful(target: Target, draws: Draws, tops: list[Mode], climbed: Set[int], at_random: list[int]) -> list[int]:

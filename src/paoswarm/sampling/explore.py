@@ -32,18 +32,18 @@ from paoswarm.sampling.swarm_search import full_cost, least_cost, send_swarms
 from paoswarm.sampling.target import Target
 
 _STARTS = 16  # climbs in a round, at most
-_CANDIDATES = 192  # promising draws that are chosen as starts
-_ROUNDS = 20  # of climbs, at most
-_BUDGET = 16_000  # evaluations for climbs, at most
-_BUDGET_PER_PEAK = 1000  # more evaluations for each peak
-_KNOWN_SHARE = 0.5  # of the budget, for climbs from known points
-_KNOWN_CLIMBS = 2  # short climbs that these may take, however small their share
-_LAST_CLIMBS = 2.0  # times the cost of a short climb, for each climb made after there were enough
+_CANDIDATES = 192  # promising draws chosen as starts
+_ROUNDS = 20  # rounds of climbs, at most
+_BUDGET = 16_000  # likelihood evaluations for climbs, at most
+_BUDGET_PER_PEAK = 1000  # further evaluations for climbs, for each peak found
+_KNOWN_SHARE = 0.5  # share of the budget for climbs from known points
+_KNOWN_CLIMBS = 2  # short climbs from known points that even a small budget pays for
+_LAST_CLIMBS = 2.0  # short climbs that the budget allows per start, once there were enough climbs
 _RICH = 4  # new modes in a round on a ridge that make another round worth it
-_RIDGE_NEWS = 1  # new modes that matter in the last round on a ridge, at most, if there is to be no doubt
-_RIDGE_ROUNDS = 6  # of climbs, at most, before a ridge is left
-_SWARM_SHARE = 4 / 3  # of the budget for climbs, for swarms
-_SWARM_ROUNDS = 3  # of swarms, at most, where maxfev is not given
+_RIDGE_NEWS = 1  # new modes that matter in the last round on a ridge, above which there is a doubt
+_RIDGE_ROUNDS = 6  # rounds of climbs before a ridge is left, at most
+_SWARM_SHARE = 4 / 3  # budget for swarms, in budgets for climbs
+_SWARM_ROUNDS = 3  # rounds of swarms where maxfev is not given, at most
 _OFTEN = 3  # independent swarms that must come to the heaviest peak
 
 _TOO_FEW = (

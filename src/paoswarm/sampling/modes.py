@@ -14,8 +14,8 @@ from paoswarm.core.arrays import Floats
 from paoswarm.sampling.circle import Circle
 
 _SAME = 2.0  # standard deviations of a mode within which a place belongs to it
-_LIGHT = 3.0  # log mass below the heaviest mode from which on a mode is light
-_NEGLIGIBLE = 20.0  # log mass below the heaviest mode from which on a mode is dropped
+_LIGHT = 3.0  # difference of log mass to the heaviest mode, from which on a mode does not matter
+_NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode, from which on a mode is dropped
 
 
 class Mode(NamedTuple):

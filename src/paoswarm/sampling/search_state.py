@@ -21,11 +21,11 @@ from paoswarm.sampling.modes import Mode, matters
 from paoswarm.sampling.starts import Draws
 from paoswarm.sampling.target import Target
 
-_PER_MODE = 4.6  # climbs per mode, found or not, that are enough: log(100)
-_RIDGE = 0.5  # share of peaks among the modes that matter, up to which the modes lie on a ridge
-_TELLING = 8  # climbs to peaks that are enough to estimate how many peaks are unseen
-_ALONE = 0.5  # share of these that ended alone, above which the ground is rugged
-_SHARED = 1.5  # log ratio of all mass to that of the heaviest mode, above which no mode is worth a search
+_PER_MODE = 4.6  # climbs that are enough, per mode, counting an unknown one
+_RIDGE = 0.5  # share of peaks among the modes that matter, up to which these are taken for a ridge
+_TELLING = 8  # climbs to peaks from which on the number of unseen peaks is estimated
+_ALONE = 0.5  # share of these climbs that ended alone, above which the ground is rugged
+_SHARED = 1.5  # log ratio of all mass to that of the heaviest mode, above which no swarms are sent
 
 
 class Phase(Enum):

@@ -17,14 +17,14 @@ from paoswarm.sampling.modes import Mode, is_near
 from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.target import Target
 
-_SPACING = 0.5  # of the typical distance between draws; starts are no closer to each other
-_SORTED = 2000  # highest draws among which starts are chosen
-_TREND_DRAWS = 4  # draws per coefficient of the trend, at least
+_SPACING = 0.5  # least distance between starts, in typical distances between draws
+_SORTED = 2000  # best draws among which starts are chosen
+_TREND_DRAWS = 4  # draws per coefficient of the trend, below which there is no trend
 _TREND_FITTED = 10_000  # draws to which the trend is fitted, at most
-_TREND_ROUNDS = 6  # of reweighting
-_CAUCHY = 1.5  # median deviations at which a draw has half the weight in the trend
-_HEAVY = 0.1  # share of E[posterior / proposal] that makes a point worth a climb
-_EXPLAINED = 3.0  # standard deviations of a higher mode within which such a point is explained
+_TREND_ROUNDS = 6  # rounds of reweighting in the fit of the trend
+_CAUCHY = 1.5  # median deviations from the trend at which a draw has half the weight
+_HEAVY = 0.1  # share of E[posterior / proposal] from which on a point is badly covered
+_EXPLAINED = 3.0  # standard deviations of a higher mode within which it is not climbed from
 
 
 class Draws(NamedTuple):

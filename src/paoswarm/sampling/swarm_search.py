@@ -13,10 +13,10 @@ from paoswarm.sampling.modes import Mode
 from paoswarm.sampling.starts import Draws
 from paoswarm.sampling.target import Target
 
-SWARMS = 8  # that know nothing of each other
-_PARTICLES = 20  # of each swarm
-_STEPS = 50  # of each swarm, at most
-_STEPS_AT_LEAST = 10  # fewer are not worth their cost
+SWARMS = 8  # independent swarms
+_PARTICLES = 20  # particles of a swarm
+_STEPS = 50  # steps of a swarm, at most
+_STEPS_AT_LEAST = 10  # steps below which swarms are not worth their cost
 _REMEMBERED = 5  # best points of each swarm with which the last swarm begins
 
 
