@@ -42,7 +42,7 @@ LATE = ["_HEAVY", "_EXPLAINED"]  # of starts.py, but used by the adaptation
 MAXFEV = 60_000
 MIXTURES = 8  # of each family
 LARGEST = 5  # dimensions of a mixture, so that a run takes seconds
-SAMPLED = ["misra1a", "spike5", "rosenbrock2", "shells2"]
+SAMPLED = ["misra1a", "spike5", "rosenbrock2", "kirby2", "shells2", "shells5", "funnel10"]
 OFF = 0.2  # of a log evidence, beyond which it is wrong
 
 
