@@ -48,7 +48,7 @@ _OFTEN = 3  # independent swarms that must come to the heaviest peak
 
 _TOO_FEW = (
     "the search for modes made too few climbs for the number of places it found (a thin ridge, or the edge of the "
-    "allowed region, looks like many): other modes may be missing"
+    "allowed region, looks like many): others may be missing"
 )
 _NO_ROOM = (
     "there are many peaks, and maxfev leaves no room for swarms to look for the heaviest: heavier ones may be missing, "
