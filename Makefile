@@ -1,4 +1,4 @@
-# Everything a newcomer types: `make study` and `make test`. Each target sets up what it needs.
+# Start with `make study` and `make test`. Each target installs what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,11 +7,11 @@ BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
 .PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence bench-modes bench-samplers bench-asynchronous bench-engines clean
 
-# QUICK=1: few runs, to have a look.
+# QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
 	$(BIN)/paoswarm study paper --out $(if $(QUICK),study-quick --quick,study)
 
-# Refresh what the documentation shows of the study.
+# Copy the tables and figures of the study that the documentation shows.
 study-docs: study
 	mkdir -p docs/study
 	cp study/tables/centre-bias.csv study/tables/the-papers-claims.csv study/figures/convergence-2d-1.png study/figures/convergence-8d-1.png docs/study/
@@ -19,7 +19,7 @@ study-docs: study
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
-# One BLAS thread per worker: two workers with two threads each would wait for each other.
+# One BLAS thread per test worker: more threads than cores would wait for each other.
 test test-slow: export OPENBLAS_NUM_THREADS := 1
 
 test: lint types docs
@@ -50,15 +50,15 @@ bench-quality: $(VENV)/.demo
 bench-asynchronous: $(VENV)/.demo
 	$(BIN)/python benchmarks/asynchronous.py
 
-# What workers of each kind cost; those that are not installed are left out.
+# Measure the overhead of each kind of workers. Kinds that are not installed are skipped.
 bench-engines: $(VENV)/.dev
 	$(BIN)/python benchmarks/engines.py
 
-# pygmo and freelunch live in their own environment: peers are no dependency of ours.
+# pygmo and freelunch have their own environment, because they are not dependencies of paoswarm.
 bench: $(VENV)-bench/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py $(ARGS)
 
-# Against other samplers: hours, but it goes on where it was stopped. ARGS=--table only shows what there is.
+# Compare with other samplers. This takes hours, and continues where it was stopped. ARGS=--table only prints the table.
 bench-samplers: $(VENV)-samplers/.bench
 	$(VENV)-samplers/bin/python benchmarks/samplers.py $(ARGS)
 

@@ -1,8 +1,8 @@
-"""What asynchronous swarms are worth: evaluations per hour, quality, and the bias towards points that are quick.
+"""Asynchronous swarms against generations: evaluations in equal time, quality, and the bias towards quick points.
 
-Run with ``make bench-asynchronous`` (about a quarter of an hour, one core). The driver is `minimize` itself; only the
-workers are simulated: 64 of them, whose clock jumps from one completion to the next. Evaluation times are log-normal
-with mean 1. Times are in mean evaluation times, values are medians of log10 of the distance from the minimum's value.
+Run with ``make bench-asynchronous`` (about a quarter of an hour on one core). It runs `minimize` itself; only the 64
+workers are simulated, with a clock that jumps from one completion to the next. Evaluation times are log-normal with
+mean 1. Times are in units of the mean evaluation time. Errors are medians of log10 of the distance to the minimum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORKERS = 64
 FLOOR = 1e-16
 
 
-class Clocked(Engine):
+class SimulatedWorkers(Engine):
     """Workers whose evaluations take simulated time."""
 
     def __init__(self, fun: Callable[[Floats], float], workers: int, duration: Callable[[Floats], float]) -> None:
@@ -40,11 +40,11 @@ class Clocked(Engine):
 
     @property
     def slots(self) -> int:
-        """All at once."""
+        """The number of workers."""
         return self._workers
 
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
-        """It will be done when the clock has come so far."""
+        """Schedule the completion on the simulated clock."""
         future: Future[Any] = Future()
         seconds = sum(self._duration(row) for row in x)
         self.busy += seconds
@@ -52,16 +52,16 @@ class Clocked(Engine):
         return future
 
     def wait(self, pending: Collection[Future[Any]], timeout: float | None) -> set[Future[Any]]:
-        """The next completion; the clock jumps there."""
+        """Advance the clock to the next completion and return it."""
         self.clock, _, future, x = heapq.heappop(self._queue)
         values = [self._fun(row) for row in x]
         self.log += [(self.clock, value, row) for value, row in zip(values, x, strict=True)]
-        future.set_result(Answered(list(values), 1.0))  # a second each: points are never sent together
+        future.set_result(Answered(list(values), 1.0))  # one second each, so that points are never sent together
         return {future}
 
 
 class Outcome(NamedTuple):
-    """One run."""
+    """The outcome of one run."""
 
     log: list[tuple[float, float, Floats]]
     clock: float
@@ -69,13 +69,13 @@ class Outcome(NamedTuple):
     best: Floats
 
     def value_at(self, clock: float) -> float:
-        """The best value by then."""
+        """Return the best value found by a time."""
         return min((value for when, value, _ in self.log if when <= clock), default=np.inf)
 
 
 def run(fun: Any, time: Any, seed: int, *, n: int, workers: int, evaluations: int, asynchronous: bool) -> Outcome:
     chance = np.random.default_rng([seed, 7])
-    engine = Clocked(fun, workers, lambda x: time(chance, x))
+    engine = SimulatedWorkers(fun, workers, lambda x: time(chance, x))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = ps.minimize(
@@ -140,9 +140,7 @@ def log_error(values: list[float]) -> float:
 
 
 def throughput(seeds: int) -> None:
-    print(
-        f"\nevaluations in equal time, asynchronous / synchronous ({WORKERS} workers; idle share of synchronous ones)"
-    )
+    print(f"\nevaluations in equal time, asynchronous / synchronous ({WORKERS} workers; idle share if synchronous)")
     sizes = (64, 128, 256)
     print(f"{'sigma':>7}" + "".join(f"{f'n = {n}':>18}" for n in sizes))
     for sigma in (0.0, 0.25, 0.5, 1.0, 1.5):
@@ -156,7 +154,9 @@ def throughput(seeds: int) -> None:
                     )
                     for s in range(seeds)
                 ]
-                times.append(np.mean([one.log[40 * n - 1][0] for one in many]))  # before the end, where all are idle
+                times.append(
+                    np.mean([one.log[40 * n - 1][0] for one in many])
+                )  # before the end, when workers run out of work
                 idle.append(np.mean([one.idle for one in many]))
             cells.append(f"{times[0] / times[1]:>10.2f} ({idle[0]:>4.0%})")
         print(f"{sigma:>7}" + "".join(f"{cell:>18}" for cell in cells))
@@ -210,7 +210,7 @@ def bias(seeds: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=15, help="runs of each kind in the table of quality")
+    parser.add_argument("--seeds", type=int, default=15, help="runs per cell in the table of quality")
     seeds = parser.parse_args().seeds
     throughput(max(1, seeds // 4))
     bias(4 * seeds)

@@ -1,9 +1,9 @@
-"""What workers of each kind cost: our time per evaluation beyond the engine's own.
+"""Overhead of each kind of workers: time per evaluation, and how much of it `minimize` adds.
 
-Run with ``make bench-engines``. The engine's own time is that of a loop that submits the same points one by one and
-keeps as many in flight; ours is that of `minimize`, which moves a swarm, asks, tells and survives faults besides. Best
-of several rounds, by the clock on the wall. Engines that are not installed are left out; everything talks to this
-machine only (Ray listens on all interfaces and is asked for with ``--ray``).
+Run with ``make bench-engines``. The baseline is a bare loop that submits the same points one by one and keeps as many
+running. `minimize` also moves a swarm and handles faults. Times are wall-clock times, best of several rounds. Kinds
+that are not installed are skipped. All traffic stays on this machine, but Ray listens on all interfaces, so it is only
+included with ``--ray``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def ours(workers: Any, asynchronous: bool) -> Callable[[], None]:
 
 def each(call: Callable[[], None]) -> float:
     """Milliseconds for one evaluation."""
-    call()  # workers start, functions are sent
+    call()  # starts the workers and sends the function
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -105,16 +105,16 @@ def processes() -> Iterator[tuple[Any, Any]]:
 
 @contextmanager
 def our_processes() -> Iterator[tuple[Any, Any]]:
-    with ProcessPoolExecutor(WORKERS) as executor:  # the peer
+    with ProcessPoolExecutor(WORKERS) as executor:  # for the baseline
         yield executor, WORKERS
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ray", action="store_true", help="also Ray, which listens on all interfaces")
+    parser.add_argument("--ray", action="store_true", help="include Ray, which listens on all interfaces")
     kinds = [our_processes, threads, processes, loky, dask, *([ray] if parser.parse_args().ray else [])]
     print(f"milliseconds for an evaluation that takes no time, {WORKERS} workers, {D} dimensions, {N} particles\n")
-    heads = ("own loop", "one by one", "beyond", "in generations")
+    heads = ("bare loop", "asynchronous", "our part", "in generations")
     print(f"{'':<16}" + "".join(f"{head:>16}" for head in heads))
     for kind in kinds:
         try:
@@ -122,7 +122,7 @@ def main() -> None:
                 own = each(own_loop(executor))
                 single, generations = each(ours(workers, True)), each(ours(workers, False))
         except ImportError as error:
-            print(f"{kind.__name__.replace('_', ' '):<16} left out: {error}")
+            print(f"{kind.__name__.replace('_', ' '):<16} skipped: {error}")
             continue
         numbers = (own, single, single - own, generations)
         print(f"{kind.__name__.replace('_', ' '):<16}" + "".join(f"{number:>16.3f}" for number in numbers), flush=True)

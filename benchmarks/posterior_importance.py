@@ -1,7 +1,7 @@
-"""Importance sampling of a posterior from Student-t mixtures around modes found by SciPy, for reference values.
+"""Reference values of a posterior by importance sampling from Student-t mixtures around modes found by SciPy.
 
-Simple, and generous with evaluations: many climbs, components fitted to weighted draws, then millions of draws from
-each of two seeds. Their agreement, the Pareto k of the weights and the effective size are printed.
+The method is simple and uses many evaluations: many climbs, components fitted to weighted draws, then millions of draws
+from each of two seeds. It prints how well the seeds agree, the Pareto k of the weights, and the effective sample size.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Known = tuple[float, np.ndarray, np.ndarray]  # log evidence, mean, sd
 
 
 def from_grid(log_weights: np.ndarray, x: np.ndarray, spread: np.ndarray | float = 0.0) -> Known:
-    """Of weighted points ``(n, d)``, each of which may stand for a law with variances ``spread``."""
+    """Return evidence and moments of weighted points ``(n, d)``; each may be a law with variances ``spread``."""
     w = np.exp(log_weights - logsumexp(log_weights))
     mean = w @ x
     return float(logsumexp(log_weights)), mean, np.sqrt(w @ ((x - mean) ** 2 + spread))
 
 
 def second_differences(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Minus the second derivatives of a vectorised function, along the columns of ``root``."""
+    """Return minus the second derivatives of a vectorised function, along the columns of ``root``."""
     d = len(at)
     pairs = list(itertools.combinations_with_replacement(range(d), 2))
     signs = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
     value = function(np.array([at + s * root[:, i] + t * root[:, j] for i, j in pairs for s, t in signs]))
-    value = np.maximum(value, function(at[None]) - 1e3)  # beyond a wall
+    value = np.maximum(value, function(at[None]) - 1e3)  # points outside the bounds
     found = np.zeros((d, d))
     for (i, j), (a, b, c, e) in zip(pairs, value.reshape(-1, 4), strict=True):
         found[i, j] = found[j, i] = -(a - b - c + e) / 4
@@ -39,7 +39,7 @@ def second_differences(function: Callable[[np.ndarray], np.ndarray], at: np.ndar
 
 
 class Scaled:
-    """A posterior in units in which the prior has median zero and 68 % within one."""
+    """A posterior, scaled so that the prior has its median at zero and 68 % of its mass within one."""
 
     def __init__(self, name: str) -> None:
         self.likelihood, self.prior = pp.PROBLEMS[name]()
@@ -48,7 +48,7 @@ class Scaled:
         self.low, self.high = (np.array([law.support() for law in self.prior]).T - self.centre) / self.unit
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
-        """Of prior and likelihood, in these units."""
+        """Log of prior times likelihood, in these units."""
         x = self.centre + self.unit * u
         prior = np.sum([law.logpdf(column) for law, column in zip(self.prior, x.T, strict=True)], axis=0)
         value = prior + np.log(self.unit).sum()
@@ -58,7 +58,7 @@ class Scaled:
         return np.where(np.isnan(value), -np.inf, value)
 
     def climb(self, start: np.ndarray) -> np.ndarray:
-        """To a mode."""
+        """Return the mode that L-BFGS-B finds from a start."""
         step = 1e-6 * np.concatenate([np.zeros((1, len(start))), np.eye(len(start)), -np.eye(len(start))])
 
         def value_and_slope(u: np.ndarray) -> tuple[float, np.ndarray]:
@@ -72,7 +72,7 @@ class Scaled:
         return np.clip(found.x, self.low + 2e-6, self.high - 2e-6)
 
     def modes(self, starts: int = 60, n: int = 40_000, seed: int = 1) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Modes and covariances there, of all that could hold a millionth of the mass; half the starts are the best."""
+        """Modes that may hold a millionth of the mass, with covariances. Half the climbs start at the best draws."""
         rng = np.random.default_rng(seed)
         x = np.stack([law.rvs(n, random_state=rng) for law in self.prior], axis=1)
         u = (x - self.centre) / self.unit
@@ -95,7 +95,7 @@ class Scaled:
 
 
 class Mixture:
-    """Student-t laws with five degrees of freedom, a tenth of the draws from the same ones twice as wide."""
+    """Student-t laws with five degrees of freedom. A tenth of the draws comes from copies that are twice as wide."""
 
     def __init__(self, weights: np.ndarray, means: np.ndarray, covs: np.ndarray) -> None:
         self.weights = np.concatenate([0.9 * weights, 0.1 * weights])
@@ -103,7 +103,7 @@ class Mixture:
         self.laws += [stats.multivariate_t(m, 4 * c, df=5) for m, c in zip(means, covs, strict=True)]
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Points, and the log density of each component there, weighted."""
+        """Return points, and the weighted log density of each component there."""
         counts = rng.multinomial(n, self.weights)
         u = [law.rvs(k, random_state=rng).reshape(k, -1) for law, k in zip(self.laws, counts, strict=True) if k]
         points = np.concatenate(u)
@@ -113,7 +113,7 @@ class Mixture:
 def adapt(
     target: Scaled, modes: list[tuple[np.ndarray, np.ndarray]], rng: np.random.Generator, copies: int = 4
 ) -> Mixture:
-    """Moments of the components by weighted draws (Cappe et al. 2008), tempered while these are too few."""
+    """Fit the components to weighted draws (Cappe et al. 2008), tempered while the effective sample size is small."""
     n, rounds = 40_000, 12
     means = np.concatenate([rng.multivariate_normal(top, 0.3 * cov, size=copies) for top, cov in modes])
     covs = np.concatenate([[cov] * copies for _, cov in modes])
@@ -140,7 +140,7 @@ def adapt(
 
 
 def importance(name: str, n: int = 2_000_000, seeds: tuple[int, ...] = (1, 2)) -> Known:
-    """From every seed its own proposal and draws; the mean of both is kept."""
+    """Return the mean over two seeds, each with its own proposal and draws."""
     target, results = Scaled(name), []
     modes = target.modes()
     for seed in seeds:
@@ -157,13 +157,14 @@ def importance(name: str, n: int = 2_000_000, seeds: tuple[int, ...] = (1, 2)) -
         tail = np.exp(np.sort(ratio)[-int(3 * math.sqrt(n)) :] - ratio.max())
         k = stats.genpareto.fit(tail[1:] - tail[0], floc=0)[0]
         print(
-            f"  seed {seed}: log evidence {log_evidence:.5f}, effective size {size:.0f}, Pareto k {k:.2f}", flush=True
+            f"  seed {seed}: log evidence {log_evidence:.5f}, effective sample size {size:.0f}, Pareto k {k:.2f}",
+            flush=True,
         )
         results.append((log_evidence, target.centre + target.unit * mean, target.unit * sd))
     one, two = results
     print(
-        f"  seeds apart: log evidence {one[0] - two[0]:.5f}, mean {np.abs((one[1] - two[1]) / one[2]).max():.5f} sd, "
-        f"sd {np.abs(np.log(one[2] / two[2])).max():.5f}",
+        f"  difference of the seeds: log evidence {one[0] - two[0]:.5f}, "
+        f"mean {np.abs((one[1] - two[1]) / one[2]).max():.5f} sd, sd {np.abs(np.log(one[2] / two[2])).max():.5f}",
         flush=True,
     )
     return tuple(np.mean(column, axis=0) for column in zip(*results, strict=True))  # type: ignore[return-value]

@@ -1,9 +1,8 @@
-"""Posteriors with known evidence and moments, on which samplers are measured.
+"""Posteriors with known evidence and moments, to measure samplers on.
 
-``load(name)`` gives a `Problem`. The constants and proposals of ``paoswarm.sample`` were chosen on the problems of
-``IN_SAMPLE`` (``three6`` came last, when little was left to choose); those of ``HELD_OUT`` were written down
-afterwards, as a practitioner would pose them, and the reference values are from other methods
-(``posterior_references.py``).
+``load(name)`` returns a `Problem`. The constants and proposals of ``paoswarm.sample`` were chosen on the problems of
+``IN_SAMPLE`` (``three6`` was added last, when little was left to choose). The problems of ``HELD_OUT`` were written
+afterwards, as a practitioner would pose them. Reference values come from other methods (``posterior_references.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Posed = tuple[Likelihood, list[Any]]  # a log likelihood (m, d) -> (m,) and the 
 
 
 class Problem(NamedTuple):
-    """A log likelihood, a prior, and what is known of the posterior (nan where there is no reference yet)."""
+    """A log likelihood, a prior, and the reference moments of the posterior (NaN if there is no reference yet)."""
 
     name: str
     log_likelihood: Likelihood
@@ -46,7 +45,7 @@ def normal_noise(residual: np.ndarray, sd: float | np.ndarray) -> np.ndarray:
 
 
 def normals(weights: list[float], means: list[list[float]], sds: list[float], half: float) -> Posed:
-    """Round normal laws in a wide box."""
+    """A mixture of round normal laws in a wide box."""
     w, m, s = map(np.asarray, (weights, means, sds))
     d = m.shape[1]
 
@@ -151,11 +150,11 @@ def logistic(d: int = 20, n: int = 200, rho: float = 0.7, seed: int = 20) -> Pos
     return log_likelihood, [stats.norm(0, 2)] * d
 
 
-# Dynamical systems, by Runge and Kutta's fourth order with a fixed step.
+# Dynamical systems, solved by the Runge-Kutta method of fourth order with a fixed step.
 
 
 def runge_kutta(slope: Callable[[float, np.ndarray], np.ndarray], state: np.ndarray, step: float, per: int, n: int):
-    """States after ``per``, ``2 per``, ... ``n per`` steps; they are kept within +-1e6 so that sums stay finite."""
+    """Yield the states after ``per``, ``2 per``, ... ``n per`` steps, clipped to +-1e6 so that sums stay finite."""
     for i in range(n * per):
         t = i * step
         a = slope(t, state)
@@ -191,12 +190,12 @@ def lotka(seed: int = 21) -> Posed:
 
 
 def displacement(x: np.ndarray) -> np.ndarray:
-    """Of an oscillator at rest, forced with 1.2 rad/s, at 0.3, 0.6, ..., 15 s; ``(m, 4) -> (m, 50)``."""
+    """Displacement of an oscillator forced with 1.2 rad/s, from rest, at 0.3, 0.6, ..., 15 s; ``(m, 4) -> (m, 50)``."""
     damping, linear, cubic, force = x[:, :4].T
 
     def slope(t: float, state: np.ndarray) -> np.ndarray:
         at, speed = state
-        change = np.empty_like(state)  # np.stack would take half the time where rows come one by one
+        change = np.empty_like(state)  # for single rows, np.stack would take half of the run time
         change[0] = speed
         change[1] = force * math.cos(1.2 * t) - damping * speed - at * (linear + cubic * (at * at))
         return change
@@ -278,7 +277,7 @@ GAUSS1 = """
 
 
 def around(*certified: float) -> list[Any]:
-    """A wide box: ten times the certified values either side of them."""
+    """A wide box: the certified values, plus and minus ten times their size."""
     return box(*[(c - 10 * abs(c), c + 10 * abs(c)) for c in certified])
 
 
@@ -307,7 +306,7 @@ def roszman1(b: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def gauss1(b: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Two peaks on a decaying background; which peak is the first is left open, so there are two modes."""
+    """Two peaks on a decaying background. Either peak may be the first, so there are two modes."""
     peaks = [b[:, i : i + 1] * np.exp(-(((x - b[:, i + 1 : i + 2]) / b[:, i + 2 : i + 3]) ** 2)) for i in (2, 5)]
     return b[:, :1] * np.exp(-b[:, 1:2] * x) + peaks[0] + peaks[1]
 
@@ -347,7 +346,7 @@ REFERENCES = Path(__file__).with_name("posterior_references.json")
 
 
 def probe(log_likelihood: Likelihood, prior: list[Any]) -> float:
-    """The likelihood at one point: the seeded data are another data set if NumPy's generator changes."""
+    """The log likelihood at one point. It differs if a change of NumPy's generator has changed the seeded data."""
     return float(f"{log_likelihood(np.array([[law.ppf(0.4) for law in prior]]))[0]:.9g}")
 
 
@@ -357,6 +356,6 @@ def load(name: str) -> Problem:
     known = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
     found = known.get(name, {"log_evidence": math.nan, "mean": unknown, "sd": unknown})
     if "probe" in found and not math.isclose(found["probe"], probe(log_likelihood, prior), rel_tol=1e-6):
-        raise ValueError(f"the data of {name} are not those of the reference; run posterior_references.py again")
+        raise ValueError(f"the data of {name} differ from those of the reference; run posterior_references.py again")
     moments = np.array(found["mean"]), np.array(found["sd"])
     return Problem(name, log_likelihood, prior, found["log_evidence"], *moments)

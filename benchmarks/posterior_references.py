@@ -1,8 +1,8 @@
-"""Evidence and moments of the problems, by means that have nothing to do with ``paoswarm.sample``.
+"""Compute evidence and moments of the problems with methods that are independent of ``paoswarm.sample``.
 
-``python benchmarks/posterior_references.py`` writes ``posterior_references.json`` (some minutes): formulas and
-quadrature where the problem allows it, otherwise the importance sampling of ``posterior_importance.py``, four million
-draws from two seeds. ``--check`` importance-samples problems that have a quadrature, and writes nothing.
+``python benchmarks/posterior_references.py`` writes ``posterior_references.json`` (some minutes). It uses formulas and
+quadrature where the problem allows it. Otherwise it uses the importance sampling of ``posterior_importance.py``, with
+four million draws from two seeds. ``--check`` compares the quadratures with importance sampling and writes nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from scipy.special import erf
 
 
 def volume(prior: list[Any]) -> float:
-    """Logarithm, of a box."""
+    """Logarithm of the volume of a box."""
     return sum(math.log(np.subtract(*law.support()[::-1])) for law in prior)
 
 
-# Formulas and quadrature. What the boxes cut off the normal laws and the shells, below 1e-4, is left out.
+# Formulas and quadrature. The boxes cut less than 1e-4 off the normal laws and the shells, which is neglected.
 
 
 def mixture(name: str) -> Known:
@@ -55,7 +55,7 @@ def rosenbrock() -> Known:
 
 
 def banana(d: int = 10, bend: float = 0.03, long: float = 10.0) -> Known:
-    """The box cuts the ends off the first parameter, and nothing else."""
+    """Quadrature over the first parameter, the only one that the box truncates."""
     grid = np.linspace(-40, 40, 8001)
     x = np.zeros((len(grid), d))
     x[:, 0], x[:, 1] = grid, -bend * (grid**2 - long**2)
@@ -66,7 +66,7 @@ def banana(d: int = 10, bend: float = 0.03, long: float = 10.0) -> Known:
 
 
 def funnel(d: int = 10, half: float = 100.0) -> Known:
-    """Given v, the others are independent normal laws, cut by the box."""
+    """Quadrature over v. Given v, the other parameters are independent normal laws, truncated by the box."""
     grid = np.linspace(-9, 9, 20_001)
     a = half * np.exp(-grid / 2)
     kept = erf(a / math.sqrt(2))
@@ -80,7 +80,10 @@ def funnel(d: int = 10, half: float = 100.0) -> Known:
 
 
 def schools(n: int = 2000) -> Known:
-    """Given mu and tau, the eta are independent normal laws; tau by quantiles of its prior, which is heavy-tailed."""
+    """Quadrature over mu and tau. Given these, the eta are independent normal laws.
+
+    Tau runs over quantiles of its prior, which has heavy tails.
+    """
     y, error = pp.SCHOOLS
     node, weight = np.polynomial.legendre.leggauss(n)
     tau = 5 * np.tan(math.pi / 4 * (node + 1))
@@ -93,7 +96,7 @@ def schools(n: int = 2000) -> Known:
     return from_grid(log_weights, np.concatenate([mu, tau, shrink * tau * (y - mu) / error**2], axis=1), spread)
 
 
-# Regressions that are linear in their first parameters: these are integrated exactly, the others on a grid.
+# Regressions that are linear in their first parameters. These are integrated exactly, the others on a grid.
 
 Linear = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # offset (m, n) and basis (m, n, p)
 
@@ -113,7 +116,7 @@ def roszman_basis(x: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def conditional(data: np.ndarray, sd: float, basis: Linear, other: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Integral over the linear parameters, their mean and variances, at each row of the others."""
+    """Integral over the linear parameters, and their means and variances, for each row of the other parameters."""
     y, x = data
     offset, design = basis(x, other)
     scale = np.linalg.norm(design, axis=1, keepdims=True)
@@ -130,7 +133,10 @@ def conditional(data: np.ndarray, sd: float, basis: Linear, other: np.ndarray) -
 
 
 def partly_linear(text: str, sd: float, prior: list[Any], basis: Linear, start: np.ndarray, points: int) -> Known:
-    """On a grid along the principal axes of the mode, 22 standard deviations each way: some have long tails."""
+    """Integrate on a grid along the principal axes of the mode.
+
+    The grid covers 22 standard deviations each way, because some posteriors have long tails.
+    """
     data = np.array(text.split(), dtype=float).reshape(2, -1)
     scale = np.abs(start)
 
@@ -139,7 +145,7 @@ def partly_linear(text: str, sd: float, prior: list[Any], basis: Linear, start: 
 
     mode = optimize.minimize(objective, np.sign(start), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-9}).x
     root = np.eye(len(start)) * 1e-4
-    for _ in range(8):  # second differences along axes that become the principal ones
+    for _ in range(8):  # each round turns the axes towards the principal ones
         hessian = second_differences(lambda u: -np.array([objective(v) for v in u]), mode, root)
         values, vectors = np.linalg.eigh(hessian)
         root = root @ vectors / np.sqrt(np.maximum(values, 1e-6))
@@ -181,7 +187,7 @@ nist("roszman1", pp.ROSZMAN1, 0.0048542984060, roszman_basis, pp.ROSZMAN1_CERTIF
 def rounded(known: Known) -> dict[str, Any]:
     log_evidence, mean, sd = known
     mean, sd = np.asarray(mean), np.asarray(sd)
-    places = [6 - math.floor(math.log10(value)) for value in sd]  # of a millionth of an sd
+    places = [6 - math.floor(math.log10(value)) for value in sd]  # decimals that resolve a millionth of an sd
     return {
         "log_evidence": round(float(log_evidence), 5),
         "mean": [round(float(value), place) + 0.0 for value, place in zip(mean, places, strict=True)],
@@ -204,7 +210,10 @@ def main() -> None:
             z = np.subtract(found["mean"], known[name]["mean"]) / known[name]["sd"]
             ratio = np.log(np.divide(found["sd"], known[name]["sd"]))
             apart = found["log_evidence"] - known[name]["log_evidence"]
-            print(f"  off by {apart:.5f}, mean {np.abs(z).max():.5f} sd, sd {np.abs(ratio).max():.5f}", flush=True)
+            print(
+                f"  difference: log evidence {apart:.5f}, mean {np.abs(z).max():.5f} sd, sd {np.abs(ratio).max():.5f}",
+                flush=True,
+            )
         else:
             known[name] = found | {"probe": pp.probe(*pp.PROBLEMS[name]())}
             pp.REFERENCES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")

@@ -1,8 +1,9 @@
-"""`paoswarm.sample` against samplers that people use, on problems with known answers.
+"""Compare `paoswarm.sample` with other samplers, on problems with known answers.
 
-Run with ``make bench-samplers`` (hours). Every run has a process of its own and becomes a row of
-``benchmarks/results/samplers.csv``; rows that exist are not run again, so that the benchmark can be interrupted, and
-seeds come first, so that a part of it is balanced. ``--table`` reads the file and runs nothing.
+Run with ``make bench-samplers`` (hours). Every run has its own process and becomes a row of
+``benchmarks/results/samplers.csv``. Existing rows are not run again, so the benchmark can be interrupted and continued.
+The first seed is run for all samplers and problems before the second, so that an interrupted benchmark is balanced.
+``--table`` reads the file and runs nothing.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from posterior_problems import PROBLEMS, Problem, load
 from scipy.special import ndtri
 
 FILE = Path(__file__).parent / "results" / "samplers.csv"
-LIMIT = 300_000  # evaluations of a run
-SECONDS = 300.0  # of processor time of a run
-BUDGET = 60_000  # for those that stop where they are told to
+LIMIT = 300_000  # evaluations per run
+SECONDS = 300.0  # CPU time per run
+BUDGET = 60_000  # evaluations for the samplers that take a budget
 COLUMNS = [
     *("sampler", "version", "problem", "seed", "evaluations", "log_evidence", "stated", "finished", "stopped_by"),
     *("cpu_seconds", "mean", "sd"),
@@ -38,22 +39,22 @@ COLUMNS = [
 
 
 class Outcome(NamedTuple):
-    """What a sampler found; nan where it does not say."""
+    """The result of a run; NaN for what the sampler does not report."""
 
     evaluations: int
     log_evidence: float
     stated: float
     mean: np.ndarray
     sd: np.ndarray
-    stopped_by: str = ""  # the limit that was reached, if one was: such a run has not finished
+    stopped_by: str = ""  # the limit that ended the run; empty for a run that finished
 
 
 class LimitReached(Exception):
-    """Raised out of a sampler, by the likelihood."""
+    """Raised by the likelihood to stop a sampler at its limit."""
 
 
 class Counted:
-    """The likelihood, for rows ``(m, d)`` or one ``(d,)``, with a limit on rows and on processor time."""
+    """A log likelihood of points ``(m, d)`` or ``(d,)`` with a limit on points and on CPU time."""
 
     def __init__(self, problem: Problem, limit: int) -> None:
         self._problem, self._limit = problem, limit
@@ -61,7 +62,7 @@ class Counted:
         self.stopped_by = ""
 
     def __call__(self, x: np.ndarray) -> Any:
-        """Log likelihoods, or `LimitReached`."""
+        """Return log likelihoods, or raise `LimitReached`."""
         if x.ndim == 1:
             return float(self(x[None])[0])
         if self.rows + len(x) > self._limit:
@@ -74,7 +75,7 @@ class Counted:
         return self._problem.log_likelihood(x)
 
     def outcome(self, log_evidence: float, stated: float, x: np.ndarray, weights: np.ndarray | None = None) -> Outcome:
-        """From draws, with weights that need not sum to one."""
+        """Return the outcome for draws whose weights need not sum to one."""
         mean = np.average(x, axis=0, weights=weights)
         sd = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
         return Outcome(self.rows, float(log_evidence), float(stated), mean, sd, self.stopped_by)
@@ -94,7 +95,7 @@ def draw(problem: Problem, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def prior_transform(problem: Problem) -> Callable[[np.ndarray], np.ndarray]:
-    """From the unit cube, one point at a time; by formula, since SciPy's ``ppf`` would take most of the time."""
+    """Return the map of one point from the unit cube to the prior. SciPy's ``ppf`` would take most of the run time."""
     quantiles: dict[str, Callable[[Any], Any]] = {
         "uniform": lambda u: u,
         "norm": ndtri,
@@ -132,7 +133,7 @@ def dynesty(problem: Problem, seed: int, limit: int) -> Outcome:
     rng = np.random.default_rng(seed)
     sampler = NestedSampler(counted, prior_transform(problem), len(problem.prior), rstate=rng)
     try:
-        sampler.run_nested(print_progress=False)  # not with maxcall: it also counts moves out of the prior
+        sampler.run_nested(print_progress=False)  # maxcall would also count moves out of the prior
     except LimitReached:
         for _ in sampler.add_live_points():
             pass
@@ -158,7 +159,7 @@ def pocomc(problem: Problem, seed: int, limit: int) -> Outcome:
 
 
 def emcee(problem: Problem, seed: int, limit: int) -> Outcome:
-    """4 d walkers, from the best of prior draws that cost a tenth of the budget; half of the chain is burn-in."""
+    """4 d walkers, started at the best prior draws (a tenth of the budget); half of the chain is burn-in."""
     from emcee import EnsembleSampler
 
     counted = Counted(problem, limit)
@@ -185,7 +186,7 @@ def emcee(problem: Problem, seed: int, limit: int) -> Outcome:
 
 
 def blackjax(problem: Problem, seed: int, limit: int, particles: int = 1000, moves: int = 20) -> Outcome:
-    """Adaptive tempered SMC, random-walk Metropolis with the particles' covariance; no error of the evidence."""
+    """Adaptive tempered SMC with random-walk Metropolis moves; it reports no error of the evidence."""
     import blackjax as bj
     import jax
     import jax.numpy as jnp
@@ -197,12 +198,12 @@ def blackjax(problem: Problem, seed: int, limit: int, particles: int = 1000, mov
 
     def likelihood(x: np.ndarray) -> np.ndarray:
         rows = np.asarray(x).reshape(-1, d)
-        inside = np.isfinite(log_prior(problem, rows))  # elsewhere it is not needed, and not counted
+        inside = np.isfinite(log_prior(problem, rows))  # outside the prior the likelihood is not needed and not counted
         value = np.zeros(len(rows))
         try:
             value[inside] = np.nan_to_num(counted(rows[inside]), nan=-1e300, neginf=-1e300)
         except LimitReached:
-            value[:] = math.nan  # an exception would not cross JAX in one piece; the loop below looks
+            value[:] = math.nan  # JAX would garble an exception; the loop below checks
         return value.reshape(x.shape[:-1])
 
     def through(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Any], Any]:
@@ -249,14 +250,14 @@ SAMPLERS = {f.__name__: f for f in (paoswarm, dynesty, pocomc, emcee, blackjax)}
 
 
 def attempt(sampler: str, name: str, seed: int) -> dict[str, Any]:
-    """One run, as a row; in a process of its own, which the system ends if it does not end itself."""
+    """Make one run and return its row. The operating system kills this process if it exceeds its CPU time."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(3 * SECONDS),) * 2)
     problem = load(name)
     try:
         found = SAMPLERS[sampler](problem, seed, LIMIT)
     except ImportError:
         raise
-    except Exception:  # a sampler that fails has a row too
+    except Exception:  # a failed run gets a row too
         traceback.print_exc()
         found = nothing(problem)
     return row(sampler, name, seed, found, round(time.process_time(), 2))
@@ -290,9 +291,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samplers", nargs="+", choices=list(SAMPLERS), default=list(SAMPLERS))
     parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
-    parser.add_argument("--seeds", type=int, default=10, help="how many, from 0")
-    parser.add_argument("--table", action="store_true", help="show what the file has, run nothing")
-    parser.add_argument("--markdown", action="store_true", help="the same for a document")
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds, starting at 0")
+    parser.add_argument("--table", action="store_true", help="print the table of the finished runs, run nothing")
+    parser.add_argument("--markdown", action="store_true", help="the same table in Markdown")
     options = parser.parse_args()
     if options.table or options.markdown:
         print(samplers_table.table(read(), options.samplers, options.problems, options.seeds, options.markdown))
@@ -306,7 +307,7 @@ def main() -> None:
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
             try:
                 values = pool.submit(attempt, sampler, name, seed).result()
-            except BrokenProcessPool:  # ended by the system
+            except BrokenProcessPool:  # killed by the operating system
                 values = row(sampler, name, seed, nothing(load(name)), 3 * SECONDS)
         append(values)
         print(*list(values.values())[:-2], flush=True)

@@ -1,8 +1,8 @@
-"""The table of ``samplers.py``: what the runs of each sampler were off by, and at what price.
+"""The table of ``samplers.py``: errors and cost of each sampler.
 
-Errors are root mean squares over finished runs. A run of paoswarm that withheld its error (``stated`` is infinite) said
-itself that it should not be trusted: such runs are counted, and left out of the row ``paoswarm``; the row
-``paoswarm, all`` has them.
+Errors are root mean squares over finished runs. If a run of paoswarm reports an infinite error (``stated``), it has
+declared itself unreliable. Such runs are counted as withheld and left out of the row ``paoswarm``. The row
+``paoswarm, all`` includes them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ KINDS = ("evidence", "mean", "sd")
 HEAD = ["problem", "sampler", "finished", "withheld", "evaluations", "log evidence", "ratio", "mean", "sd"]
 HEAD += [f"{kind} *" for kind in KINDS]
 NOTE = (
-    "log evidence: rms error; ratio: rms of error / stated error; mean: rms over parameters and runs of the error in\n"
-    "posterior sd; sd: the same of log(sd / reference); *: times sqrt(evaluations / paoswarm's), that is at equal cost."
+    "log evidence: rms error. ratio: rms of error / stated error. mean: rms error of the means, in posterior sd.\n"
+    "sd: rms of log(sd / reference). *: multiplied by sqrt(evaluations / paoswarm's evaluations), for equal cost."
 )
 
 
 class Line(NamedTuple):
-    """Of one sampler on one problem."""
+    """The results of one sampler on one problem."""
 
     runs: int
     finished: int
@@ -40,13 +40,13 @@ known: Callable[[str], Problem] = cache(load)
 
 
 def rms(values: Any) -> float:
-    """Of what there is; nan where there is nothing."""
+    """Root mean square; NaN for no values."""
     values = np.asarray(values, dtype=float)
     return math.sqrt(np.mean(values**2)) if len(values) else math.nan
 
 
 def off(row: dict[str, str]) -> tuple[float, float, float]:
-    """Errors of a run: evidence, mean, sd."""
+    """Return the errors of a run: log evidence, mean, sd."""
     problem = known(row["problem"])
     mean, sd = (np.array(row[key].split(";"), dtype=float) for key in ("mean", "sd"))
     with np.errstate(divide="ignore"):
@@ -70,15 +70,15 @@ def line(rows: list[dict[str, str]], with_withheld: bool) -> Line:
 
 
 def scaled(one: Line, ours: Line | None) -> list[float]:
-    """Errors at our number of evaluations."""
+    """Errors scaled to paoswarm's number of evaluations."""
     cost = one.evaluations / ours.evaluations if ours else math.nan
     return [error * math.sqrt(cost) for error in one.errors]
 
 
 def summary(lines: dict[tuple[str, str], Line], ours: str, peers: list[str], problems: list[str]) -> list[list[str]]:
-    """By peer: on how many problems our scaled error is the smaller one, and the median of their ratio.
+    """For each peer: on how many problems paoswarm's error at equal cost is smaller, and the median ratio of errors.
 
-    Only problems where the peer finished half of its runs at least; the others are in the last column.
+    A problem counts if the peer finished at least half of its runs. The last column is the number of other problems.
     """
     table = []
     for peer in peers:
@@ -107,7 +107,7 @@ def lay_out(head: list[str], table: list[list[str]], markdown: bool) -> str:
 
 
 def cell(one: Line | None) -> str:
-    """Evaluations in thousands: error of the log evidence (over the stated one), error of the mean."""
+    """Evaluations in thousands, error of the log evidence (divided by the stated error), error of the mean."""
     if one is None:
         return ""
     if 2 * one.finished < one.runs or not one.finished:
@@ -118,7 +118,7 @@ def cell(one: Line | None) -> str:
 
 
 def overview(lines: dict[tuple[str, str], Line], samplers: list[str], problems: list[str]) -> str:
-    """A row for each problem, a column for each sampler."""
+    """A Markdown table with a row for each problem and a column for each sampler."""
     most = {
         sampler: max((one.runs for (_, s), one in lines.items() if s == sampler), default=0) for sampler in samplers
     }
@@ -152,6 +152,6 @@ def table(rows: list[dict[str, str]], samplers: list[str], problems: list[str], 
         chosen = [name for name in problems if (name in IN_SAMPLE) == group]
         for ours in (OURS, ALL):
             if any((name, ours) in lines for name in chosen):
-                parts.append(f"{title}, {ours}: problems on which its error at equal cost is the smaller one")
+                parts.append(f"{title}, {ours}: problems on which its error at equal cost is smaller")
                 parts.append(lay_out(head, summary(lines, ours, peers, chosen), markdown))
     return "\n\n".join(parts)

@@ -1,8 +1,8 @@
 """Speed against freelunch's PAO and pygmo's C++ PSO: 8-D Rastrigin, 100 particles, 100 generations, one core.
 
-Run with ``make bench``, which allows one thread. All engines take turns inside one process, so that the ratios come
-from one stretch of one machine; times are CPU time. Ratios above one mean that the engine is faster than the peer.
-With ``--numpy`` the compiled loops are left out.
+Run with ``make bench``, which allows one thread. All optimisers take turns inside one process, so that each ratio
+compares times measured shortly after one another. Times are CPU times. A ratio above one means faster than the peer.
+``--numpy`` switches the compiled loops off.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def single_scalar(seed: int) -> None:
 
 
 def freelunch_pao(seed: int) -> None:
-    np.random.seed(seed)  # noqa: NPY002 (the only seed it has)
+    np.random.seed(seed)  # noqa: NPY002 (freelunch takes no other seed)
     freelunch.PAO(obj=lambda x: float(rastrigin(x)), bounds=np.asarray(BOUNDS))(n_return=1, full_output=False)
 
 
@@ -55,7 +55,7 @@ def pygmo_pso(seed: int) -> None:
         pygmo.algorithm(pygmo.pso(gen=GENERATIONS, seed=20 * seed + r)).evolve(population)
 
 
-# name -> (function, runs it does)
+# name -> (function, number of runs that one call makes)
 ENGINES: dict[str, tuple[Callable[[int], None], int]] = {
     "paoswarm.minimize_many, vectorised": (many(ps.PAO()), RUNS),
     "paoswarm.minimize, vectorised": (single, 10),

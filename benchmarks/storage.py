@@ -1,8 +1,8 @@
-"""What a store costs: bytes per evaluation, the time to append with and without fsync, the time to resume.
+"""Cost of a store: bytes per evaluation, time to append with and without fsync, time to resume.
 
-Run with ``python benchmarks/storage.py [--evaluations 1000000] [--folder DIR]``. The swarm's own steps are part of
-resuming; they are shown by the same run without a store. Times of appending are by the clock on the wall, since a disk
-is waited for; all others are CPU time.
+Run with ``python benchmarks/storage.py [--evaluations 1000000] [--folder DIR]``. Resuming includes the steps of the
+swarm; the same run without a store shows how long they take. Appending is measured in wall-clock time, because it waits
+for the disk. All other times are CPU times.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def seconds(
 
 
 def appending(folder: Path) -> None:
-    print(f"{'appending, microseconds':<44} {'an evaluation':>14} {'a write':>10}")
+    print(f"{'appending, microseconds':<44} {'per evaluation':>14} {'per write':>10}")
     for vectorized, batch in ((True, N), (False, 1)):
         for fsync, count in (("never", 20_000), ("always", 20_000 if vectorized else 1_000)):
             store = ps.Store(folder / f"append-{batch}-{fsync}", fsync=fsync)
             plain, recorded = (seconds(rastrigin, count, to, vectorized, time.perf_counter) for to in (None, store))
             extra = recorded - plain
             each = 1e6 * extra / count
-            print(f"{f'  {batch} a write, fsync={fsync}':<44} {each:>14.1f} {each * batch:>10.0f}")
+            print(f"{f'  {batch} per write, fsync={fsync}':<44} {each:>14.1f} {each * batch:>10.0f}")
 
 
 def resuming(folder: Path, evaluations: int) -> None:
@@ -62,10 +62,10 @@ def resuming(folder: Path, evaluations: int) -> None:
         first = seconds(rastrigin, evaluations, store, vectorized)
         size = Path(store.path).stat().st_size
         start = time.process_time()
-        Contents.of(Reader(store.path))
+        Contents.read(Reader(store.path))
         reading = time.process_time() - start
         again = seconds(forbidden, evaluations, store, vectorized)
-        print(f"{evaluations} evaluations in {D}-D, {batch} a write: {size / evaluations:.0f} bytes each")
+        print(f"{evaluations} evaluations in {D}-D, {batch} per write: {size / evaluations:.0f} bytes each")
         print(f"  without a store {plain:.2f} s, recorded {first:.2f} s")
         print(f"  resumed {again:.2f} s, of which {reading:.2f} s reading the file")
 

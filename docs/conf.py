@@ -1,4 +1,4 @@
-"""Sphinx configuration: warnings are errors, examples are executed."""
+"""Sphinx configuration. The build runs the examples; `make docs` treats warnings as errors."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Minimise a many-peaked function of eight unknowns, tell what was found, and draw the convergence."""
+"""Minimise a function of eight unknowns with many local minima, print the result and plot the convergence."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import numpy as np
 
 import paoswarm as ps
 
-CENTRE = np.array([1.1, -2.3, 0.7, 3.2, -1.6, 0.4, -3.0, 2.1])  # not the middle of the box, which would be too easy
+CENTRE = np.array([1.1, -2.3, 0.7, 3.2, -1.6, 0.4, -3.0, 2.1])  # not the middle of the box, which is too easy
 
 
 def rastrigin(x: np.ndarray) -> np.ndarray:
-    """Rastrigin's function around CENTRE: about ten peaks in every direction, 10**8 of them in the box."""
+    """Rastrigin's function around CENTRE: about ten local minima in every direction, 10**8 in the box."""
     z = x - CENTRE
     return (z**2 - 10 * np.cos(2 * np.pi * z) + 10).sum(axis=-1)
 
@@ -26,7 +26,8 @@ def rastrigin(x: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Run the demonstration."""
     bounds = [(-5.12, 5.12)] * 8
-    # Neighbours on a ring instead of one leader for all: slower to agree, so harder to fool.
+    # Each particle follows its neighbours on a ring, not one leader. The swarm agrees more slowly, and is therefore
+    # less likely to agree on the wrong minimum.
     ring = ps.attractors.NeighbourhoodBest("ring", size=5)
     method = ps.PAO(attractors=(ps.attractors.local_best, ring))
     print(method, end="\n\n")
@@ -38,7 +39,7 @@ def main() -> None:
 
     print(f"Rastrigin's function of 8 unknowns: {result.nfev} evaluations in {seconds:.2f} s. {result.message}")
     print(f"Best value {result.fun:.2g} (the true minimum is 0)\n")
-    print("unknown        best     the swarm's uncertainty     truth")
+    print("unknown        best     spread of the swarm         truth")
     for i, truth in enumerate(CENTRE):
         print(f"   x[{i}]   {best[i]:9.6f}       +- {deviation[i]:.1e}       {truth:9.6f}")
 
@@ -48,7 +49,7 @@ def main() -> None:
     ax.set_title("Rastrigin's function, 8 unknowns")
     ax.figure.savefig(folder / "convergence.png", dpi=120)
     plt.close(ax.figure)
-    print(f"\nconvergence plot: {folder / 'convergence.png'}")
+    print(f"\nConvergence plot: {folder / 'convergence.png'}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 A slow simulator that fails
 ===========================
 
-A simulator takes anything from a hundredth to a tenth of a second here, think of minutes; sometimes it raises, and
-sometimes it hangs. Sixteen workers evaluate a swarm, once in generations and once asynchronously, where every particle
-moves as soon as its own value is there.
+This simulator takes between a hundredth and a tenth of a second; a real one may take minutes. Sometimes it raises an
+exception. Sixteen workers evaluate a swarm, first in generations and then asynchronously. In an asynchronous run every
+particle moves as soon as its own value is there.
 """
 
 import os
@@ -22,25 +22,25 @@ bounds = [(-5.0, 5.0)] * 4
 
 
 class Simulator:
-    """Remembers when each value came; a point decides how long it takes, so that both swarms meet the same."""
+    """A slow function that logs when each value came. The delay depends on the point alone."""
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
         self.log: list[tuple[float, float]] = []
 
     def __call__(self, x: np.ndarray) -> float:
-        """The value, late."""
+        """Return the value after a delay, or fail."""
         chance = np.random.default_rng(int(1e6 * abs(x).sum()))
         time.sleep(0.02 * chance.lognormal(sigma=1.0))
         if chance.random() < 0.02:
-            raise ArithmeticError("the solver has diverged")
+            raise ArithmeticError("the solver diverged")
         value = float(((x - optimum) ** 2).sum() + np.sin(4 * x).sum() + 4)
         self.log.append((time.perf_counter() - self.began, value))
         return value
 
 
 # %%
-# A second and a half of each. Exceptions are survived and counted.
+# Each run takes a second and a half. Exceptions are counted, and the run continues.
 runs = {}
 for name, asynchronous in (("in generations", False), ("asynchronous", True)):
     simulate = Simulator()
@@ -52,7 +52,7 @@ for name, asynchronous in (("in generations", False), ("asynchronous", True)):
     print(f"{name:>14}: {result.nfev} evaluations, best {result.fun:.4f}, failures {dict(result.failure_kinds)}")
 
 # %%
-# The best value so far, by the clock. In generations, workers wait for the slowest of each.
+# The best value so far against time. In generations, all workers wait for the slowest one.
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, log in runs.items():
     clock, values = np.array(sorted(log)).T
@@ -64,12 +64,12 @@ ax.legend()
 plt.show()
 
 # %%
-# An evaluation that hangs is ended after ``timeout`` seconds, with everything it has started; one that crashes takes
-# nothing with it but itself. Both count as failed, and the run goes on.
+# An evaluation that hangs is killed after ``timeout`` seconds, together with every process it has started. An
+# evaluation that crashes loses only its own point. Both count as failed, and the run continues.
 
 
 def hangs_or_crashes(x: np.ndarray) -> float:
-    """Good for nothing on the right."""
+    """Hang or crash near the upper bound of ``x[0]``."""
     if x[0] > 4.6:
         time.sleep(3600)
     if x[0] > 4.2:

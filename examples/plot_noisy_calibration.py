@@ -2,9 +2,9 @@
 Calibrate a stochastic simulator
 ================================
 
-The simulator is a damped oscillation whose amplitude fluctuates and whose output is noisy, so the same parameters
-give a different misfit each time. Without care the luckiest draw is remembered for ever. With ``reevaluate=0.2`` the
-best points are measured again, and what is compared are means with their uncertainty.
+The simulator is a damped oscillation. Its amplitude fluctuates and its output is noisy, so the same parameters give a
+different misfit each time. A plain swarm remembers the luckiest draw for ever. With ``reevaluate=0.2`` the best points
+are measured again, and the swarm compares means with their standard errors.
 """
 
 import matplotlib.pyplot as plt
@@ -31,20 +31,20 @@ def misfit(p: np.ndarray) -> np.ndarray:
 
 
 def error(p: np.ndarray) -> np.ndarray:
-    """Distance of the fitted oscillation from the true one."""
+    """Root mean square difference between the fitted oscillation and the true one."""
     return np.sqrt(((response(p) - response(truth[None])) ** 2).mean(axis=1))
 
 
 # %%
-# Sixty runs of each kind, ten thousand simulations per run.
+# Sixty runs of each kind, with ten thousand simulations per run.
 settings = {"runs": 60, "vectorized": True, "maxiter": None, "maxfev": 10_000, "rng": 1}
 plain = ps.minimize_many(misfit, bounds, **settings)
 careful = ps.minimize_many(misfit, bounds, reevaluate=0.2, **settings)
 for name, many in (("plain", plain), ("reevaluate=0.2", careful)):
-    print(f"{name:>15}: claimed misfit {np.median(many.fun):.3f}, error of the curve {np.median(error(many.x)):.3f}")
+    print(f"{name:>15}: reported misfit {np.median(many.fun):.3f}, error of the curve {np.median(error(many.x)):.3f}")
 
 # %%
-# The plain runs claim a misfit that no parameters have; the careful ones are closer to the truth.
+# The plain runs report a misfit that no parameters have. The runs with ``reevaluate`` are closer to the truth.
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 left.boxplot([error(plain.x), error(careful.x)], tick_labels=["plain", "reevaluate=0.2"])
 left.set_ylabel("rms error of the fitted oscillation")
@@ -56,7 +56,7 @@ right.legend()
 plt.show()
 
 # %%
-# What one run says about its optimum.
+# How far the swarm of one run still disagrees about the optimum. This is not the error bar of a fit.
 one = careful.run(0)
 lower, upper = one.optimum.interval(0.95)
 for name, low, high, true in zip(("amplitude", "decay", "frequency"), lower, upper, truth, strict=True):

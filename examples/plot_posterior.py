@@ -2,8 +2,9 @@
 Calibrate an oscillator and compare two models
 ==============================================
 
-A mass on a spring is pulled to one side and let go. From a noisy record of its motion we want its natural frequency,
-its damping ratio and the noise of the sensor, each with its uncertainty, and the odds that it is damped at all.
+A mass on a spring is pulled to one side and released. From a noisy record of its motion we estimate its natural
+frequency, its damping ratio and the noise of the sensor, each with its uncertainty. We also compute the odds that it is
+damped at all.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +19,7 @@ chance = np.random.default_rng(5)
 
 
 def motion(frequency: np.ndarray, damping: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Displacement of an underdamped mass that starts at one, at rest; ``(m, len(t))`` for parameters ``(m, 1)``."""
+    """Displacement of an underdamped mass released at one; ``(m, len(t))`` for parameters ``(m, 1)``."""
     turned = frequency * np.sqrt(1 - damping**2)
     return np.exp(-damping * frequency * t) * (np.cos(turned * t) + damping * frequency / turned * np.sin(turned * t))
 
@@ -26,8 +27,8 @@ def motion(frequency: np.ndarray, damping: np.ndarray, t: np.ndarray) -> np.ndar
 seen = motion(truth["frequency"], truth["damping"], time) + truth["noise"] * chance.standard_normal(len(time))
 
 # %%
-# A log likelihood, a prior for each parameter, and that is all. The likelihood takes many parameters at once, so the
-# whole calibration is a matter of seconds. In so wide a range of frequencies it has many local maxima.
+# The calibration needs a log likelihood and a prior for each parameter. The likelihood takes many parameter rows at
+# once, so the calibration takes only seconds. Over this wide range of frequencies it has many local maxima.
 prior = {
     "frequency": stats.uniform(0.1, 10),
     "damping": stats.uniform(0, 0.9),
@@ -36,7 +37,7 @@ prior = {
 
 
 def log_likelihood(x: np.ndarray) -> np.ndarray:
-    """Of parameter rows ``(m, 3)``."""
+    """Log likelihood of parameter rows ``(m, 3)``."""
     frequency, damping, noise = x.T[:, :, None]
     return stats.norm.logpdf(seen, motion(frequency, damping, time), noise).sum(axis=1)
 
@@ -45,23 +46,22 @@ posterior = ps.sample(log_likelihood, prior, vectorized=True, rng=1)
 print(posterior)
 
 # %%
-# The posterior at a glance: red is what the data were made with.
+# The posterior. The red lines are the parameters that the data were made with.
 posterior.plot(truth=truth)
 plt.show()
 
 # %%
-# Posterior predictive draws: what the next record may look like, and where the motion itself goes on after the last
-# measurement.
+# Posterior predictive draws: the next record, and the motion itself, also after the last measurement.
 later = np.linspace(0, 20, 400)
 
 
 def curves(x: np.ndarray) -> np.ndarray:
-    """The motion for parameter rows."""
+    """Motion for parameter rows."""
     return motion(x[:, :1], x[:, 1:2], later)
 
 
 def records(x: np.ndarray) -> np.ndarray:
-    """The same with the sensor's noise."""
+    """Motion with the noise of the sensor."""
     return curves(x) + x[:, 2:] * chance.standard_normal((len(x), len(later)))
 
 
@@ -77,7 +77,7 @@ plt.show()
 
 # %%
 # Is it damped at all? A model without damping has one parameter less. The evidence weighs its poorer fit against its
-# greater simplicity.
+# simplicity.
 undamped = ps.sample(
     lambda x: log_likelihood(np.insert(x, 1, 0.0, axis=1)),
     {name: prior[name] for name in ("frequency", "noise")},
@@ -87,8 +87,8 @@ undamped = ps.sample(
 print("damped against undamped:", posterior.compare(undamped))
 
 # %%
-# For everything else there is ArviZ: ``posterior.to_datatree()`` holds the draws, their log densities, and, if you give
-# the functions, predictions and the log likelihood of every observation.
+# For everything else, use ArviZ. ``posterior.to_datatree()`` holds the draws and their log densities. If you pass the
+# functions, it also holds predictions and the log likelihood of every observation.
 tree = posterior.to_datatree(posterior_predictive={"displacement": curves}, vectorized=True, rng=3)
 print(", ".join(f"{group}: {dict(tree[group].sizes)}" for group in tree.children))
 

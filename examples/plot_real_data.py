@@ -2,10 +2,10 @@
 Fit a model to real data
 ========================
 
-Adsorption of a monomolecular layer in dental research: fourteen measurements of volume against pressure, the model
-:math:`y = b_1 (1 - e^{-b_2 x})`, and a certified answer. (Data set Misra1a of the NIST Statistical Reference
-Datasets, public domain.) The two parameters are so strongly correlated that the sum of squares is a narrow, curved
-valley in the box.
+The data are fourteen measurements of volume against pressure, from dental research on the adsorption of a
+monomolecular layer. The model is :math:`y = b_1 (1 - e^{-b_2 x})`, and the answer is certified (data set Misra1a of the
+NIST Statistical Reference Datasets, public domain). The two parameters are strongly correlated, so the sum of squares
+is a narrow, curved valley in the box.
 """
 
 import matplotlib.pyplot as plt
@@ -20,13 +20,13 @@ certified_residual = 1.2455138894e-01
 
 
 def sum_of_squares(b: np.ndarray) -> np.ndarray:
-    """Misfit of parameter rows ``(m, 2)``."""
+    """Sum of squared residuals for parameter rows ``(m, 2)``."""
     model = b[:, :1] * (1 - np.exp(-b[:, 1:] * pressure))
     return ((model - volume) ** 2).sum(axis=1)
 
 
 # %%
-# The valley is not parallel to the axes, so the noise should not be either: ``noise.covariance``.
+# The valley is not parallel to the axes. ``noise.covariance`` gives the noise the shape of the valley.
 bounds = [(50, 600), (1e-5, 2e-3)]
 method = ps.PAO(noise_scale=ps.noise.covariance)
 result = ps.minimize(sum_of_squares, bounds, method=method, vectorized=True, maxiter=200, rng=1)
@@ -34,7 +34,7 @@ print("found     ", result.x, result.fun)
 print("certified ", certified, certified_residual)
 
 # %%
-# How the element-wise default does beside it, over thirty runs each.
+# A comparison with the default, element-wise noise: thirty runs each.
 shapes = {"covariance": method, "spread": ps.PAO()}
 runs = {
     name: ps.minimize_many(sum_of_squares, bounds, runs=30, method=m, vectorized=True, maxiter=200, rng=1)

@@ -2,8 +2,8 @@
 Which swarm is better?
 ======================
 
-A small benchmark study: three methods, four problems, 20 runs each. Two of the problems have been moved off the centre
-of the box or turned, so that nobody wins by luck of the coordinates.
+A small benchmark study: three methods, four problems, 20 runs each. One problem is shifted away from the centre of the
+box and one is rotated, so that no method gains from the choice of coordinates.
 """
 
 import tempfile
@@ -11,8 +11,6 @@ import tempfile
 import matplotlib.pyplot as plt
 
 import paoswarm as ps
-from paoswarm.study import figures, statistics
-from paoswarm.study.findings import findings
 
 study = ps.Study(
     title="Three swarms",
@@ -23,23 +21,24 @@ study = ps.Study(
 )
 
 # %%
-# Every finished cell is on disk at once; start it again with the same folder and nothing is repeated.
+# A cell is all runs of one method on one problem. Every finished cell is written to disk. If you run the study again
+# in the same folder, no cell is repeated.
 results = study.run(tempfile.mkdtemp())
-figures.convergence_grid(results, 8, figure=plt.figure())
+ps.figures.convergence_grid(results, 8, figure=plt.figure())
 plt.show()
 
 # %%
-# How many of the (run, target) pairs are solved with how many evaluations:
-figures.ecdf_plot(results, figure=plt.figure())
+# The share of (run, target) pairs that are solved, against evaluations:
+ps.figures.ecdf_plot(results, figure=plt.figure())
 plt.show()
 
 # %%
-# In words, and as a table of paired tests:
-print("\n".join(findings(results)))
-for c in statistics.compare(results, results.methods):
+# The findings in sentences, and a table of paired tests:
+print("\n".join(ps.findings(results)))
+for c in ps.statistics.compare(results, results.methods):
     print(f"PAO against {c.method:4} on {c.problem:20} {c.verdict:14} ({c.decades:+.1f} decades, p = {c.p_holm:.1e})")
 
 # %%
-# ``publish(results, folder)`` writes the interactive report. And a last check: does PAO owe anything to an optimum at
-# the centre?
+# ``ps.publish(results, folder)`` writes the interactive report. A last check: does PAO profit from an optimum at the
+# centre of the box?
 print(ps.centre_bias(ps.PAO(), runs=20))

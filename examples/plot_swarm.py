@@ -2,8 +2,8 @@
 Watch a swarm
 =============
 
-Particles, their memories, and the two-sigma ellipse of where each particle will be next, in closed form. The callback
-sees the whole swarm after every generation.
+The plots show the particles, their best points, and the two-sigma ellipse of each particle's next position, in closed
+form. A callback receives the whole swarm after every generation.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ seen = []
 
 
 def look(intermediate_result: ps.Result) -> None:
-    """Remember the swarm of every generation (arrays are read-only)."""
+    """Keep the swarm of every generation (its arrays are read-only)."""
     seen.append(intermediate_result.swarm)
 
 
@@ -33,8 +33,8 @@ result = ps.minimize(
 )
 
 # %%
-# The ellipses shrink as local and global bests agree. Most are narrow: the noise is element-wise, as large as the
-# distance of the bests in that element.
+# The ellipses shrink as local and global bests agree. Most are narrow, because the noise is element-wise: in each
+# element it is as large as the distance between the two bests.
 fig, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 for ax, generation in zip(axes, (1, 6, 12), strict=True):
     ps.plot.swarm(seen[generation], ackley, method=method, vectorized=True, ax=ax)
@@ -42,7 +42,7 @@ for ax, generation in zip(axes, (1, 6, 12), strict=True):
 plt.show()
 
 # %%
-# The same in numbers: the log density of any next step of any particle.
+# The same in numbers: the log density of a next step, for the first five particles.
 law = method.step_law(seen[6])
 position, velocity = law.sample(np.random.default_rng(1))
 print(law.log_density(position, velocity)[:5])

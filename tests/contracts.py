@@ -207,7 +207,7 @@ class MethodContract:
         assert_allclose(steps[1].velocity, steps[0].velocity, atol=1e-13)
 
     def test_an_unknown_wall_is_refused(self, method):
-        with pytest.raises(ValueError, match=r"walls must be one of \['clip', 'none', 'periodic', 'reflect'\], got 'b"):
+        with pytest.raises(ValueError, match=r"walls must be .* got 'b"):
             with_walls(method, "bounce")
 
     # Budgets

@@ -11,7 +11,18 @@ import paoswarm
 
 ROOT = Path(paoswarm.__file__).parent
 # Each may import itself and what stands before it.
-LAYERS = ["checks", "core", "algorithms", "storage", "evaluation", "optimize", "sampling", "resume"]
+LAYERS = [
+    "checks",
+    "extras",
+    "progress_bar",
+    "core",
+    "algorithms",
+    "storage",
+    "evaluation",
+    "optimize",
+    "sampling",
+    "resume",
+]
 LAYERS += ["problems", "plot", "study", "cli"]
 
 

@@ -75,9 +75,9 @@ def studies_run(monkeypatch):
 def test_a_study_from_a_file_to_its_report(toml, capsys):
     assert cli.main(["study", str(toml), "--out", "out", "--workers", "1"]) == 0
     said = capsys.readouterr()
-    assert "A small study: 2 problems x 1 dimension x 3 methods x 3 runs, 1.3e+03 evaluations, into out" in said.out
+    assert "A small study: 2 problems x 1 dimension x 3 methods x 3 runs, 1,260 evaluations, written to out" in said.out
     assert "PAO" in said.out.partition("\n")[2]  # the findings
-    assert said.out.rstrip().endswith(f"The report: {Path('out') / 'report.html'}")
+    assert said.out.rstrip().endswith(f"Report: {Path('out') / 'report.html'}")
     assert said.err == ""
     assert written("out") == {
         *(f"runs/{problem}-2d/{name}.parquet" for problem in ("sphere", "ackley-shifted1") for name in ("PAO", "PSO")),
@@ -169,32 +169,34 @@ def test_a_quick_look_at_the_paper_s_study(capsys):
 # Mistakes
 
 
-def test_an_unknown_study_is_told_the_known_ones(capsys):
+def test_the_error_for_an_unknown_study_lists_the_known_ones(capsys):
     said = refused(capsys, "study", "nonsense")
-    assert "unknown study 'nonsense'; known are paper, bbob, or a file that ends in .toml" in said
+    assert "unknown study 'nonsense'" in said
+    assert all(known in said for known in ("paper", "bbob", ".toml"))
     assert written(".") == set()
 
 
-def test_unknown_methods_are_told_the_known_ones(toml, capsys):
+def test_the_error_for_an_unknown_method_lists_the_known_ones(toml, capsys):
     said = refused(capsys, "study", toml, "--methods", "PAO", "POA")
-    assert "--methods: unknown 'POA'; this study has PAO, PSO, my DE" in said
-    assert "this study has PAO, PSO, QPSO, DE, SADE" in refused(capsys, "study", "paper", "--methods", "XYZ")
+    assert "--methods: unknown method 'POA'" in said
+    assert "PAO, PSO, my DE" in said
+    assert "PAO, PSO, QPSO, DE, SADE" in refused(capsys, "study", "paper", "--methods", "XYZ")
 
 
-def test_unknown_problems_are_told_the_known_ones(toml, capsys):
+def test_the_error_for_an_unknown_problem_lists_the_known_ones(toml, capsys):
     said = refused(capsys, "study", toml, "--problems", "rastrigen")
-    assert "unknown problem 'rastrigen'; did you mean 'rastrigin'?" in said
+    assert "unknown problem 'rastrigen'; did you mean rastrigin?" in said
     assert all(name in said for name in ps.problems.names)
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--runs", "0"], "runs must be a whole number of at least 1, got 0"),
+        (["--runs", "0"], "runs must be"),
         (["--seed", "-1"], "seed must be"),
         (["--dims", "0"], "dims must be"),
         (["--dims", "2", "2"], "dims has an entry twice"),
-        (["--workers", "0"], "workers must be a whole number of at least 1, got 0"),
+        (["--workers", "0"], "workers must be"),
     ],
 )
 def test_a_wrong_option_is_named(options, text, toml, capsys):
@@ -206,7 +208,8 @@ def test_a_folder_that_cannot_be_written_is_named(inside, toml, capsys):
     Path("file").write_text("in the way")
     folder = Path("file") / inside
     said = refused(capsys, "study", toml, "--out", folder)
-    assert f"cannot write the study's results to {folder}: " in said
+    assert said.startswith("paoswarm: cannot write")
+    assert f"{folder}: " in said
     assert Path("file").read_text() == "in the way"
 
 
@@ -247,7 +250,7 @@ def test_other_settings_in_the_folder_are_named_and_nothing_is_overwritten(toml,
     assert {path: path.read_bytes() for path in Path("out").rglob("*.parquet")} == before
 
 
-def test_a_damaged_file_is_one_line_and_the_study_goes_on(toml, capsys):
+def test_a_damaged_file_is_one_line_and_the_study_continues(toml, capsys):
     small = ["study", str(toml), "--problems", "sphere", "--methods", "PAO", "--out", "out", "--workers", "1"]
     path = Path("out/runs/sphere-2d/PAO.parquet")
     path.parent.mkdir(parents=True)
@@ -257,7 +260,7 @@ def test_a_damaged_file_is_one_line_and_the_study_goes_on(toml, capsys):
         assert cli.main(small) == 0
     said = capsys.readouterr().err
     assert said.startswith(f"paoswarm: {path} is damaged (")
-    assert said.endswith("; its cell is run again\n")
+    assert said.endswith("again\n")
     assert said.count("\n") == 1
 
 
@@ -300,9 +303,10 @@ def test_an_audit_with_few_runs_is_refused(capsys):
     assert "runs must be at least 10 for an audit, got 3" in refused(capsys, "audit", "PAO", "--runs", "3")
 
 
-def test_an_audit_of_an_unknown_method_is_told_the_known_ones(capsys):
+def test_the_error_of_an_audit_of_an_unknown_method_lists_the_known_ones(capsys):
     said = refused(capsys, "audit", "PAO", "QPS0")
-    assert "unknown method 'QPS0'; known are PAO, PSO, QPSO, DE, SADE" in said
+    assert "unknown method 'QPS0'" in said
+    assert "PAO, PSO, QPSO, DE, SADE" in said
     assert "did you mean QPSO?" in said
     assert "got 'best' of PAO" in refused(capsys, "audit", "PAO:best")
     assert "runs must be" in refused(capsys, "audit", "PAO", "--runs", "0")
@@ -315,9 +319,9 @@ def test_the_version_is_shown(capsys):
 
 
 @pytest.mark.parametrize("seconds", ["inf", "nan", "-1"])
-def test_a_wrong_interval_between_looks_is_named(seconds, capsys):
+def test_a_wrong_refresh_interval_is_named(seconds, capsys):
     assert cli.main(["watch", "run", "--every", seconds]) == 2
-    assert capsys.readouterr().err.startswith("paoswarm: --every is a number of seconds, got")
+    assert capsys.readouterr().err.startswith("paoswarm: --every must be a positive number")
 
 
 def test_a_store_that_is_missing_is_named(tmp_path, capsys):

@@ -1,6 +1,7 @@
-"""Every example runs to its end, and the demonstration says what the README promises."""
+"""Every example runs, the code of the README too, and the demo prints and draws what it found."""
 
 import pathlib
+import re
 import runpy
 
 import matplotlib.pyplot as plt
@@ -25,7 +26,16 @@ def test_a_gallery_script_runs_and_draws(script, monkeypatch):
     assert plt.get_fignums()
 
 
-def test_the_demonstration_finds_the_minimum_tells_it_and_draws_it(capsys):
+def test_the_code_of_the_readme_runs():
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", readme, flags=re.DOTALL)[1]
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["result"].fun < 1e-6
+    assert pathlib.Path("convergence.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_finds_the_minimum_prints_it_and_plots_it(capsys):
     runpy.run_path(str(EXAMPLES / "demo.py"), run_name="__main__")
     said = capsys.readouterr().out
     assert "200500 evaluations" in said

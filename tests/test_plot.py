@@ -228,10 +228,10 @@ def test_an_objective_that_fails_everywhere_is_an_error(result):
         ps.plot.swarm(result, dims=(0, 7))
 
 
-def test_what_cannot_be_drawn_is_named(result):
-    with pytest.raises(TypeError, match="takes a result, or a dict of results by name"):
+def test_the_error_names_what_cannot_be_drawn(result):
+    with pytest.raises(TypeError, match="takes a result, or a dict"):
         ps.plot.convergence([result, result])
-    with pytest.raises(TypeError, match="that of a PAO, got PSO"):
+    with pytest.raises(TypeError, match=r"needs a PAO.* got PSO"):
         ps.plot.element(ps.PSO())
-    with pytest.raises(ValueError, match="steps must be a whole number of at least 1, got -3"):
+    with pytest.raises(ValueError, match=r"steps must be .* got -3"):
         ps.plot.element(steps=-3)

@@ -1,7 +1,7 @@
-"""Plots. Every function takes ``ax=None`` and returns the matplotlib Axes; nothing global is changed.
+"""Plots of runs, swarms and posteriors.
 
-Needs matplotlib, which is imported when a plot is drawn. `corner` makes a figure of its own and returns all its Axes;
-it needs ArviZ as well.
+Every function takes ``ax=None`` and returns the matplotlib Axes. `corner` makes a new figure and returns all its Axes;
+it also needs ArviZ. Matplotlib is imported when a plot is drawn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from paoswarm.core.dynamics import transition
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.evaluator import Evaluator
-from paoswarm.optimize.many import ManyResult
+from paoswarm.extras import need
+from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.corner import corner
 
@@ -26,15 +27,15 @@ __all__ = ["convergence", "corner", "element", "swarm"]
 
 
 def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optimum: float = 0.0) -> Any:
-    """Best value against the number of generations.
+    """Plot the best value against the number of generations.
 
     Parameters
     ----------
     results : Result, ManyResult, or a dict of them by name
-        Of many runs the median is drawn, with a band from the 10 % to the 90 % quantile.
+        For many runs, the median is drawn with a band from the 10 % to the 90 % quantile.
     ax : matplotlib Axes, optional
     optimum : float
-        Known smallest value; the distance to it is drawn, on a logarithmic axis where it is positive.
+        Known minimum. The distance to it is drawn, on a logarithmic axis if it is positive.
 
     Examples
     --------
@@ -45,7 +46,7 @@ def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optim
     named = results if isinstance(results, Mapping) and not isinstance(results, Result) else {"": results}
     for result in named.values():
         if not isinstance(result, Result):
-            raise TypeError(f"plot.convergence takes a result, or a dict of results by name, got {result!r}")
+            raise TypeError(f"plot.convergence takes a result, or a dict of results by name; got {result!r}")
     ax = _axes(ax)
     positive = True
     for name, result in named.items():
@@ -76,29 +77,30 @@ def swarm(
     points: int = 80,
     ax: Any = None,
 ) -> Any:
-    """A swarm over the contours of its objective, with the two-sigma ellipse of every particle's next position.
+    """Plot a swarm over the contours of its objective, with two-sigma ellipses of the particles' next positions.
 
     Parameters
     ----------
     state : Swarm or Result
-        One swarm, without batch axis.
+        One swarm, without a batch axis.
     fun : callable, optional
-        The objective, for the contours; unknowns other than ``dims`` stay at the best point.
+        The objective, for the contours. Unknowns other than ``dims`` are fixed at the best point.
     method : PAO, optional
-        Whose step the ellipses show; a Result brings its own. Without it there are no ellipses.
+        The method whose next step the ellipses show. A Result contains its own. Without a method, no ellipses are
+        drawn.
     dims : pair of int
         Which two unknowns to show.
     vectorized : bool
         As in `minimize`.
     points : int
-        Resolution of the contours: the objective is evaluated ``points**2`` times, where it fails it is left blank.
+        Resolution of the contours: the objective is evaluated ``points**2`` times. Failed points are left blank.
     ax : matplotlib Axes, optional
     """
     progress = 0.0
     if isinstance(state, Result):
         method, progress, state = method or state.method, state.get("progress", 0.0), state.swarm
     if state.position.ndim != 2 or state.n_dimensions < 2:
-        raise ValueError(f"plot.swarm shows one swarm of two or more unknowns, got shape {state.position.shape}")
+        raise ValueError(f"plot.swarm shows one swarm with at least two unknowns, got shape {state.position.shape}")
     ax = _axes(ax)
     from matplotlib.patches import Ellipse
 
@@ -115,7 +117,7 @@ def swarm(
             if not np.isfinite(values).any():
                 raise ValueError(f"fun gave no finite value at any point of the plot; {evaluate.first_failure()}")
         finite = np.isfinite(values)
-        # Levels at equal shares of the area, so that deep and flat landscapes both show; darker is worse.
+        # Levels at equal shares of the area show deep and flat landscapes alike; darker is worse.
         levels = np.unique(np.quantile(values[finite], np.linspace(0, 1, 25))) if finite.any() else np.empty(0)
         if len(levels) > 1:
             shade = np.ma.masked_where(~finite, np.searchsorted(levels, values).astype(float))
@@ -128,7 +130,7 @@ def swarm(
             angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
             ax.add_patch(Ellipse(centre[[i, j]], width, height, angle=angle, fill=False, color="C0", lw=0.6, alpha=0.5))
     ax.plot(*state.position[:, [i, j]].T, "o", ms=3, color="C0", label="particles")
-    ax.plot(*state.best_position[:, [i, j]].T, ".", ms=2.5, color="C1", label="their bests")
+    ax.plot(*state.best_position[:, [i, j]].T, ".", ms=2.5, color="C1", label="personal bests")
     ax.plot(*state.global_best[0, [i, j]], "*", ms=11, color="C3", mec="white", mew=0.6, label="global best")
     ax.set_xlim(lower[i], upper[i])
     ax.set_ylim(lower[j], upper[j])
@@ -141,26 +143,28 @@ def swarm(
 def element(
     method: PAO | None = None, *, steps: int = 12, start: float = 1.0, scale: float = 1.0, ax: Any = None
 ) -> Any:
-    """What the hyperparameters do: mean and two-sigma band of one element over time, its attractors frozen at zero.
+    """Plot mean and two-sigma band of one element over time, with its attractors fixed at zero.
+
+    The plot shows the effect of the hyperparameters.
 
     Parameters
     ----------
     method : PAO, optional
-        Its mass, damping, stiffness, noise and dt; schedules at the beginning of the run.
+        Gives mass, damping, stiffness, noise and dt. Schedules are evaluated at the beginning of the run.
     steps : int
-        How many time steps to show; the dots are the moments at which the objective is evaluated.
+        Number of time steps to show. Dots mark the times at which the objective is evaluated.
     start : float
         Where the element starts, at rest.
     scale : float
-        The root of the noise scale nu: with the default noise the distance between local and global best.
+        Square root of the noise scale nu. With the default noise it is the distance between local and global best.
     ax : matplotlib Axes, optional
     """
     method = PAO() if method is None else method
     if not isinstance(method, PAO):
-        raise TypeError(f"plot.element shows a motion with a closed form: that of a PAO, got {method!r}")
+        raise TypeError(f"plot.element needs a PAO, whose motion has a closed form; got {method!r}")
     steps, method = whole_number("steps", steps, 1), method.at(0.0)
     if any(isinstance(p, Adaptive) or np.ndim(p) > 0 for p in method.hyperparameters):
-        raise ValueError("plot.element shows one element: its hyperparameters must be numbers or schedules")
+        raise ValueError("plot.element shows one element: hyperparameters must be numbers or schedules")
     ax = _axes(ax)
     dt = float(method.dt)
 
@@ -186,7 +190,7 @@ def element(
 
 
 def _position_covariances(law: Any) -> Any:
-    """Covariance of every particle's next position before the walls, ``(n, d, d)``."""
+    """Return the covariance of every particle's next position before walls apply, ``(n, d, d)``."""
     h11 = law.cholesky[..., 0, 0]
     if law.factor is None:
         return np.square(law.position.sd)[..., None] * np.eye(law.lower.size)
@@ -197,8 +201,5 @@ def _position_covariances(law: Any) -> Any:
 def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plots need matplotlib; install it with: pip install 'paoswarm[plot]'") from error
+    plt = need("matplotlib.pyplot", extra="plot", user="a plot")
     return plt.subplots(layout="constrained")[1]

@@ -1,4 +1,4 @@
-"""`resume`: go on with a run from its file alone."""
+"""`resume`: continue a run from its file alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from paoswarm.evaluation.calls import Objective
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.result import Result
-from paoswarm.sampling.laws import Periodic
+from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
 from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed
@@ -15,15 +15,19 @@ from paoswarm.storage.log import StoreError
 from paoswarm.storage.store import Store
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "sample": sample}
-_NO_ARGUMENTS = {"expected"}
+_NOT_ARGUMENTS = {"expected"}  # entries of the description that are no arguments
 
 
 def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
-    """Go on with a run of `minimize` or `sample` from the file that was its ``store``.
+    """Continue a run of `minimize` or `sample` from the file that was its ``store``.
 
-    Bounds or prior, method, limits, seed, ``vectorized`` and the number of ``workers`` are in the file. What is yours
-    has to be given again: a method, schedule, attractor or prior that is a function or class of your own, a swarm as
-    ``init``, a map-like as ``workers``, ``callback`` and ``progress``.
+    The file holds bounds or prior, method, limits, seed, ``vectorized`` and the number of ``workers``. Pass again what
+    cannot be stored:
+
+    - a method, schedule, attractor or prior that is a function or class of your own;
+    - a swarm as ``init``;
+    - ``workers``, if they were an executor or a map-like;
+    - ``callback`` and ``progress``.
 
     Parameters
     ----------
@@ -32,8 +36,8 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     fun : callable
         The objective, or the log likelihood.
     **changes
-        Arguments of `minimize` or `sample` that shall differ, ``maxiter=1000`` for example. Limits may change where the
-        method has no schedules that depend on them.
+        Arguments of `minimize` or `sample` to pass again or to change, for example ``maxiter=1000``. Limits can change
+        unless the method has schedules that depend on them.
 
     Returns
     -------
@@ -58,15 +62,17 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     if run.function not in _FUNCTIONS:
         raise StoreError(f"{store.path} holds a run of {run.function}, which cannot be resumed")
     arguments: dict[str, Any] = {}
-    for name, kept in {**run.problem, **run.limits, **run.how}.items():
-        if name in changes or name in _NO_ARGUMENTS or (name == "workers" and kept is None):
+    for name, recorded in {**run.problem, **run.limits, **run.how}.items():
+        if name in changes or name in _NOT_ARGUMENTS or (name == "workers" and recorded is None):
             continue
         try:
-            arguments[name] = decode_seed(kept) if name == "rng" else decode(kept, {**OURS, "Periodic": Periodic})
+            arguments[name] = (
+                decode_seed(recorded) if name == "rng" else decode(recorded, {**OURS, "Periodic": Periodic})
+            )
         except Unknown as error:
             raise TypeError(
-                f"{store.path}: {name} cannot be rebuilt from the file, since {error} is your own; give it again: "
-                f"resume(..., {name}=...)"
+                f"{store.path}: {name} cannot be rebuilt from the file, because {error} is not stored in it; pass it "
+                f"again: resume(..., {name}=...)"
             ) from None
     arguments |= changes
     where = arguments.pop("bounds" if run.function == "minimize" else "prior")

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
 
-# Of individual i in column j, for partners r = [r1, r2, ...]; x is the population, b the best of it.
+# Element j of the mutant of individual i, for partners r = [r1, r2, ...]; x is the population, b its best.
 FORMULAS = {
     "rand/1": lambda x, b, F, i, j, r: x[r[0]][j] + F * (x[r[1]][j] - x[r[2]][j]),
     "rand/2": lambda x, b, F, i, j, r: x[r[0]][j] + F * (x[r[1]][j] - x[r[2]][j]) + F * (x[r[3]][j] - x[r[4]][j]),
@@ -39,9 +39,9 @@ def loop(swarm, strategy, F, CR, choice, chance, forced):
 
 
 def test_a_trial_worked_out_by_hand():
-    """Four individuals (0, 0), (1, 2), (2, -1), (-0.5, 3), of which 1 leads; they were last seen elsewhere."""
+    """Four individuals with bests (0, 0), (1, 2), (2, -1), (-0.5, 3); number 1 leads."""
     swarm = by_hand.swarm()
-    # Of the others in ascending order, the first for r1, then of those left the last for r2, and the last one for r3.
+    # The others in ascending order: the first is r1, then the last of those left is r2, and the last one left is r3.
     choice = frozen([(0.1, 0.9, 0.5)] * 4)
     chance = frozen([(0.1, 0.9), (0.9, 0.1), (0.9, 0.9), (0.9, 0.9)])
     forced = frozen([(0.2,), (0.7,), (0.2,), (0.7,)])  # elements 0, 1, 0, 1
@@ -56,7 +56,7 @@ def test_a_trial_worked_out_by_hand():
 
 @pytest.mark.parametrize("strategy", FORMULAS)
 @pytest.mark.parametrize("progress", [0.0, 0.4])
-def test_a_trial_is_the_loop_with_the_numbers_of_the_moment(strategy, progress):
+def test_a_trial_agrees_with_the_loop(strategy, progress):
     swarm, rng = by_hand.drawn(1), np.random.default_rng(2)
     choice, chance, forced = rng.random((7, PARTNERS[strategy])), rng.random((7, 3)), rng.random((7, 1))
     method = ps.DE(ps.schedules.linear(0.5, 1.0), lambda progress: 0.3 + progress / 2, strategy, walls="none")
@@ -88,7 +88,7 @@ def test_at_the_limits_one_element_crosses_or_all_do(rate, crossed):
 
 
 def test_only_a_better_trial_replaces_its_parent(swarm):
-    """The parents' values are 3, 1, 2 and none; an equal trial does not count, a failed one neither."""
+    """The parents' values are 3, 1, 2 and none; an equal or a failed trial does not count."""
     method = ps.DE()
     rng = np.random.default_rng(7)
     step = method.ask(swarm, Given(uniform=[rng.random((4, 3)), rng.random((4, 2)), rng.random((4, 1))]))
@@ -119,7 +119,7 @@ def test_the_values_of_the_study_and_of_storn_and_price():
 
 @pytest.mark.parametrize("wrong", ["rand/3", "rand/1/bin", "Best/1", "", None, 1, ("rand/1",), ["rand/1"]])
 def test_an_unknown_strategy_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"strategy must be one of \['rand/1', .*\], got "):
+    with pytest.raises(ValueError, match=r"strategy must .*rand/1.*, got "):
         ps.DE(strategy=wrong)
 
 
@@ -128,8 +128,8 @@ def test_a_number_out_of_range_is_refused(name, high):
     for fine in (0.0, high, lambda progress: high * progress):
         ps.DE(**{name: fine})
     for wrong in (-0.1, high + 0.1, np.nan, math.inf, lambda progress: 2 * high * progress):
-        with pytest.raises(ValueError, match=f"{name} must lie between 0 and {high:g}, got"):
+        with pytest.raises(ValueError, match=f"{name} must .* 0 and {high:g}, got"):
             ps.DE(**{name: wrong})
     for wrong in ("much", None, True, [0.5], ps.schedules.patient_step()):
-        with pytest.raises(TypeError, match=f"{name} must be a number or a function of progress"):
+        with pytest.raises(TypeError, match=f"{name} must be a number"):
             ps.DE(**{name: wrong})

@@ -289,7 +289,7 @@ def test_mass_must_not_vanish():
 
 @pytest.mark.parametrize("bad", [(1.0, -1.0), (1.0, np.nan), (1.0, lambda progress: 0.5 - progress)])
 def test_a_bad_spring_is_named(bad):
-    with pytest.raises(ValueError, match=r"^stiffness\[1\] must be zero or positive and finite"):
+    with pytest.raises(ValueError, match=r"^stiffness\[1\] must be"):
         ps.PAO(stiffness=bad)
 
 
@@ -345,13 +345,11 @@ def test_an_error_on_the_way_is_told_with_the_best_so_far():
         return values[-1]
 
     method = ps.PAO(attractors=(sometimes, ps.attractors.global_best))
-    with pytest.raises(
-        ValueError, match="the attractor sometimes returned NaN or infinite numbers, nan for one"
-    ) as info:
+    with pytest.raises(ValueError, match="the attractor sometimes returned NaN") as info:
         ps.minimize(fun, [(-1, 1)] * 2, method=method, n_particles=8, rng=1)
     assert len(values) >= 8 * 4
     (note,) = info.value.__notes__
-    assert note.startswith(f"The best of the {len(values)} evaluations that were made: {min(values)} at x = [")
+    assert note.startswith(f"The best of the {len(values)} evaluations before this error: {min(values)} at x = [")
 
 
 def test_a_swarm_that_nothing_holds_is_an_error_before_the_function_sees_it():
@@ -366,7 +364,7 @@ def test_a_swarm_that_nothing_holds_is_an_error_before_the_function_sees_it():
         method = ps.PAO(walls="none", noise=1000.0)
     with (
         np.errstate(all="ignore"),
-        pytest.raises(ValueError, match="PAO has led the swarm to positions that are NaN or infinite"),
+        pytest.raises(ValueError, match=r"PAO moved .* NaN or infinite"),
     ):
         ps.minimize(slope, [(-1, 1)] * 2, method=method, n_particles=20, maxiter=10_000, vectorized=True, rng=1)
     assert np.isfinite(seen).all()
@@ -442,7 +440,7 @@ def test_functions_of_ones_own_cannot_write_into_the_swarm():
         ({"attractors": (1.0, 2.0)}, TypeError, "attractors must be functions of the swarm, got 1.0"),
         ({"attractors": (lambda: 0, lambda: 0)}, TypeError, "an attractor is a function of the swarm"),
         ({"attractors": "global_best"}, TypeError, "got 'global_best': write attractors.global_best"),
-        ({"attractors": (ps.attractors.global_best,)}, ValueError, r"stiffness is \(1.0, 1.0\) \(the default\); one"),
+        ({"attractors": (ps.attractors.global_best,)}, ValueError, r"stiffness is \(1.0, 1.0\) \(the default\)"),
         ({"mass": 1e220}, ValueError, "make a step that is too large for floating-point numbers"),
         ({"noise_scale": 1.0}, TypeError, "noise_scale must be a function of the swarm, got 1.0"),
         ({"walls": "bounce"}, ValueError, "walls must be one of .* got 'bounce'"),

@@ -19,8 +19,8 @@ def loop(swarm, w, c1, c2, chance):
     for i in range(n):
         for j in range(d):
             x, v = swarm.position[i, j], swarm.velocity[i, j]
-            own, all_ = swarm.best_position[i, j], swarm.global_best[0, j]
-            velocity[i, j] = w * v + c1 * chance[0, i, j] * (own - x) + c2 * chance[1, i, j] * (all_ - x)
+            own, leader = swarm.best_position[i, j], swarm.global_best[0, j]
+            velocity[i, j] = w * v + c1 * chance[0, i, j] * (own - x) + c2 * chance[1, i, j] * (leader - x)
             position[i, j] = x + velocity[i, j]
     return position, velocity
 
@@ -47,7 +47,7 @@ def test_a_step_worked_out_by_hand():
 
 
 @pytest.mark.parametrize("progress", [0.0, 0.25, 1.0])
-def test_a_step_with_schedules_is_the_loop_with_the_numbers_of_the_moment(progress):
+def test_a_step_with_schedules_agrees_with_the_loop(progress):
     swarm, chance = by_hand.drawn(1), np.random.default_rng(2).random((2, 7, 3))
     method = ps.PSO(
         inertia=ps.schedules.linear(0.9, 0.1), local=lambda progress: 2 - progress, social=1.7, walls="none"
@@ -119,6 +119,6 @@ def test_a_number_out_of_range_is_refused(name, wrong):
 @pytest.mark.parametrize(
     "wrong", ["fast", None, True, [0.5, 0.5], 1j, ps.schedules.patient_step(), lambda progress: ""]
 )
-def test_something_that_is_no_number_is_refused(wrong):
-    with pytest.raises(TypeError, match="inertia must be a number or a function of progress"):
+def test_a_value_that_is_not_a_number_is_refused(wrong):
+    with pytest.raises(TypeError, match="inertia must be a number"):
         ps.PSO(inertia=wrong)

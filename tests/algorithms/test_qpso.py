@@ -28,7 +28,7 @@ def loop(swarm, beta, phi1, phi2, u, plus):
 
 
 def given(phi1, phi2, u, side):
-    """A source of these deviates; one minus them is what is drawn, on [0, 1) instead of (0, 1]."""
+    """A source of these deviates on (0, 1]; it hands out one minus them, on [0, 1)."""
     return Given(uniform=[1.0 - np.array([phi1, phi2, u, side])])
 
 
@@ -61,7 +61,7 @@ def test_a_jump_worked_out_by_hand():
 
 
 @pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
-def test_a_jump_is_the_loop_with_the_contraction_of_the_moment(progress):
+def test_a_jump_agrees_with_the_loop(progress):
     swarm, draws = by_hand.drawn(1), np.random.default_rng(2).random((4, 7, 3))
     step = ps.QPSO(walls="none").ask(swarm, Given(uniform=[draws]), progress)
     phi1, phi2, u, side = 1 - draws
@@ -78,8 +78,8 @@ def test_a_batch_has_a_mean_best_for_each_run():
         assert_allclose(step.position[r], alone, rtol=0, atol=1e-12)
 
 
-def test_the_mean_best_leaves_out_those_who_never_succeeded(swarm):
-    """Of `by_hand.swarm` the fourth particle; the others' bests are (0, 0), (1, 2), (2, -1)."""
+def test_the_mean_best_leaves_out_particles_that_never_succeeded(swarm):
+    """The fourth particle of `by_hand.swarm` never did; the others' bests are (0, 0), (1, 2), (2, -1)."""
     step = ps.QPSO(contraction=1.0, walls="none").ask(
         swarm, given(np.ones((4, 2)), np.ones((4, 2)), np.full((4, 2), math.exp(-1)), np.ones((4, 2)))
     )
@@ -103,7 +103,7 @@ def test_the_law_of_a_jump():
     jump = step.position[:, 0]
     assert kstest(abs(jump) / 1.5, "expon").pvalue > 1e-4  # false alarms 1e-4
     assert binomtest(int((jump > 0).sum()), n).pvalue > 1e-4  # false alarms 1e-4
-    assert kstest(abs(jump[jump > 0]) / 1.5, "expon").pvalue > 1e-4  # the sign knows nothing of the length
+    assert kstest(abs(jump[jump > 0]) / 1.5, "expon").pvalue > 1e-4  # sign and length are independent
 
 
 def test_the_published_contraction_falls_from_one_to_a_half():
@@ -129,6 +129,6 @@ def test_a_number_out_of_range_is_refused(wrong):
 
 
 @pytest.mark.parametrize("wrong", ["fast", None, frozen([0.5, 0.5]), ps.schedules.patient_step()])
-def test_something_that_is_no_number_is_refused(wrong):
-    with pytest.raises(TypeError, match="contraction must be a number or a function of progress"):
+def test_a_value_that_is_not_a_number_is_refused(wrong):
+    with pytest.raises(TypeError, match="contraction must be a number"):
         ps.QPSO(contraction=wrong)

@@ -182,7 +182,7 @@ def test_a_factor_is_the_first_draw_between_zero_and_two(swarm, tries, expected)
 
 
 @pytest.mark.parametrize(("outside", "end"), [(-5.0, (0, 0.01)), (9.0, (2, 2))])
-def test_a_factor_without_luck_lies_at_an_end_of_its_range(swarm, outside, end):
+def test_a_factor_without_a_valid_draw_lies_at_an_end_of_its_range(swarm, outside, end):
     method = ps.SADE(THREE, factor=(0.5, 0.25), walls="none")
     step = ask(swarm._replace(memory=learning()), method, tries=[(outside - 0.5) / 0.25] * 6)
     factor = (step.position[3] - (1, 2)) / (swarm.best_position[0] - swarm.best_position[1])
@@ -243,7 +243,7 @@ def test_wins_and_losses_are_counted_by_strategy(swarm):
     assert_array_equal(memory.probability, before.probability)
 
 
-def test_whoever_was_not_evaluated_is_not_counted(swarm):
+def test_trials_that_were_not_evaluated_are_not_counted(swarm):
     evaluated = np.array([True, True, False, False])
     values = [2.9, 5.0, np.nan, np.nan]
     memory = told(swarm, learning(), [0, 2, 2, 1], [0.1, 0.2, 0.3, 0.4], values, ps.SADE(THREE), evaluated)
@@ -407,23 +407,23 @@ def test_lists_are_as_good_as_tuples():
 
 @pytest.mark.parametrize("wrong", ["rand/1", (), ("rand/1",), 5, None])
 def test_fewer_than_two_strategies_are_refused(wrong):
-    with pytest.raises((TypeError, ValueError), match="strategies needs two or more names"):
+    with pytest.raises((TypeError, ValueError), match=r"strategies must .* two or more"):
         ps.SADE(strategies=wrong)
 
 
 @pytest.mark.parametrize("wrong", [("rand/1", "rand/9"), ("rand/1", 2), ("rand/1", None)])
 def test_an_unknown_strategy_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"strategy must be one of \['rand/1', .*\], got"):
+    with pytest.raises(ValueError, match=r"strategy must .*rand/1.*, got"):
         ps.SADE(strategies=wrong)
 
 
 @pytest.mark.parametrize("name", ["factor", "crossover"])
-def test_a_pair_that_is_none_is_refused(name):
+def test_a_bad_pair_is_refused(name):
     for wrong in (0.5, None, (0.5,), (0.5, 0.1, 0.1), "ab"):
         with pytest.raises(ValueError, match=f"{name} must be a pair"):
             ps.SADE(**{name: wrong})
     for wrong in ((-0.1, 0.1), (0.5, -0.1), (2.1, 0.1), (0.5, np.nan), (0.5, math.inf)):
-        with pytest.raises(ValueError, match=rf"{name}\[[01]\] must lie between 0 and"):
+        with pytest.raises(ValueError, match=rf"{name}\[[01]\] must .* 0 and"):
             ps.SADE(**{name: wrong})
     for wrong in ((0.5, "0.1"), (None, 0.1), (True, 0.1), (lambda progress: 0.5, 0.1), (0.5, lambda progress: 0.1)):
         with pytest.raises(TypeError, match=rf"{name}\[[01]\] must be a number"):
@@ -432,6 +432,6 @@ def test_a_pair_that_is_none_is_refused(name):
 
 @pytest.mark.parametrize("name", ["learning_period", "rate_period", "rate_learning_period"])
 @pytest.mark.parametrize("wrong", [0, -5, 2.5, True, None, "10"])
-def test_a_period_that_is_no_number_of_generations_is_refused(name, wrong):
-    with pytest.raises(ValueError, match=f"{name} must be a positive whole number of generations, got"):
+def test_a_bad_period_is_refused(name, wrong):
+    with pytest.raises(ValueError, match=f"{name} must .* whole number"):
         ps.SADE(**{name: wrong})

@@ -41,14 +41,14 @@ def test_one_knot_is_a_constant():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: piecewise(), "piecewise takes"),
-        (lambda: piecewise((0.0, 1.0, 2.0)), "piecewise takes"),
-        (lambda: piecewise((0.5, 1.0), (0.2, 1.0)), "ascending order"),
-        (lambda: geometric(1.0, 0.0), "two positive numbers"),
-        (lambda: geometric(-1.0, 2.0), "two positive numbers"),
-        (lambda: patient_step(dt=0.0), "dt must be positive"),
-        (lambda: patient_step(longest=-1.0), "longest must be positive"),
-        (lambda: patient_step(growth=1.0), "growth must be above one"),
+        (lambda: piecewise(), r"piecewise .* pairs"),
+        (lambda: piecewise((0.0, 1.0, 2.0)), r"piecewise .* pairs"),
+        (lambda: piecewise((0.5, 1.0), (0.2, 1.0)), "ascending"),
+        (lambda: geometric(1.0, 0.0), "geometric .* positive"),
+        (lambda: geometric(-1.0, 2.0), "geometric .* positive"),
+        (lambda: patient_step(dt=0.0), "dt must .* 0, got 0.0"),
+        (lambda: patient_step(longest=-1.0), "longest must .* 0, got -1.0"),
+        (lambda: patient_step(growth=1.0), "growth must .* 1, got 1.0"),
     ],
 )
 def test_a_bad_schedule_is_refused(make, message):
@@ -95,7 +95,7 @@ def test_any_hyperparameter_may_be_a_number_a_schedule_or_adaptive(swarm):
     assert evaluate(0.3, 0.5, None) == 0.3
     assert evaluate(lambda progress: 2 * progress, 0.5, None) == 1.0
     assert evaluate(Adaptive(lambda swarm: swarm.n_particles), 0.5, swarm) == 4
-    with pytest.raises(ValueError, match="only for a swarm"):
+    with pytest.raises(ValueError, match="adaptive hyperparameter needs a swarm"):
         evaluate(Adaptive(lambda swarm: 1.0), 0.5, None)
 
 
@@ -109,33 +109,31 @@ def test_adaptive_functions_of_the_wrong_shape_are_named():
     def three(swarm):
         return np.ones(3)
 
-    with pytest.raises(
-        ValueError, match=r"three returned shape \(3,\); it must return a number or one for each of \(15,\)"
-    ):
+    with pytest.raises(ValueError, match=r"three returned .*\(3,\).*\(15,\)"):
         ps.minimize(
             lambda x: x @ x, [(-1, 1)] * 3, n_particles=15, method=ps.PAO(dt=ps.schedules.Adaptive(three)), rng=1
         )
-    with pytest.raises(TypeError, match="Adaptive takes a function of the swarm, got 3"):
+    with pytest.raises(TypeError, match=r"Adaptive .* function of the swarm, got 3"):
         ps.schedules.Adaptive(3)
 
 
 @pytest.mark.parametrize("progress", [3, -0.1, float("nan")])
 def test_progress_is_a_share(progress):
-    with pytest.raises(ValueError, match="progress is the share of the run that is over"):
+    with pytest.raises(ValueError, match=r"progress .* got"):
         ps.Optimizer([(-1, 1)], rng=1).ask(progress)
 
 
 def test_what_a_schedule_does_on_the_way_is_printed():
     dip = ps.PAO(noise=ps.schedules.piecewise((0, 1.0), (0.5, 0.05), (1, 1.0)))
-    assert "noise 1 to 1 (0.05 to 1 on the way)" in str(dip)
-    assert f"0.6648 to 0.6648 ({dip.at(0.5).stationary_spread:.4g} to 0.6648 on the way)" in str(dip)
-    assert "on the way" not in str(ps.PAO(dt=ps.schedules.linear(1, 2)))
+    assert "noise 1 to 1 (0.05 to 1 in between)" in str(dip)
+    assert f"0.6648 to 0.6648 ({dip.at(0.5).stationary_spread:.4g} to 0.6648 in between)" in str(dip)
+    assert "in between" not in str(ps.PAO(dt=ps.schedules.linear(1, 2)))
 
 
 def test_behaviour_is_given_in_full_or_not_at_all():
-    with pytest.raises(ValueError, match="shares needs one number per attractor: there are 2"):
+    with pytest.raises(ValueError, match=r"shares .* 2"):
         ps.PAO.from_behaviour(shares=(1, 2, 1))
-    with pytest.raises(ValueError, match="leave them out"):
+    with pytest.raises(ValueError, match=r"noise .*phase"):
         ps.PAO.from_behaviour(noise=1.0)
     alone = ps.PAO.from_behaviour(attractors=ps.attractors.global_best, shares=(1,), phase=1.2)
     assert alone.phase == pytest.approx(1.2)

@@ -1,4 +1,4 @@
-"""Pure kernels use only the array API standard: they run on strict arrays and agree with NumPy."""
+"""Kernels use only the array API standard: they run on strict arrays and agree with NumPy."""
 
 import array_api_strict as strict
 import by_hand
@@ -42,6 +42,18 @@ def assert_agree(kernel, *arguments):
             assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-14)
 
 
+class Handing:
+    """A random source that hands out given arrays of any library, in order."""
+
+    def __init__(self, arrays):
+        self.arrays = list(arrays)
+
+    def normal(self, *shape, single=False):
+        return self.arrays.pop(0)
+
+    uniform = normal
+
+
 @pytest.fixture
 def batch():
     swarm = by_hand.drawn(3, batch=(2,))
@@ -77,6 +89,15 @@ def test_a_single_swarm():
     assert_agree(kernels.record, by_hand.drawn(3), Proposal(*POINTS[:, 0]), VALUES[0])
 
 
+@pytest.mark.parametrize("noisy", [False, True])
+def test_swarms_that_change_their_size(batch, noisy):
+    if noisy:
+        batch = batch._replace(repeats=kernels.measured_once(batch.value))
+    assert_agree(kernels.Swarm.renewed, batch, POINTS[0, :, :4], VALUES[:, :4])
+    assert_agree(kernels.Swarm.joined_by, batch, POINTS[0, :, :4], VALUES[:, :4], POINTS[1, :, :4])
+    assert_agree(kernels.Swarm.reduced_to, batch, np.array([4, 0, 2]))
+
+
 def test_remeasure_and_replace_worst(batch):
     noisy = batch._replace(repeats=kernels.measured_once(batch.value))
     again = kernels.remeasure(noisy, np.array([[0, 3], [2, 1]]), VALUES[:, :2])
@@ -86,19 +107,11 @@ def test_remeasure_and_replace_worst(batch):
 
 
 def test_the_step_of_a_swarm():
-    """Position and velocity of a whole step, walls included, but for the random stream."""
-
-    class Source:
-        def __init__(self, deviates):
-            self.deviates = deviates
-
-        def normal(self, *shape, single=False):
-            return self.deviates
-
+    """Position and velocity of a whole step, walls included, with given random numbers."""
     swarm = by_hand.drawn(3)
     for rule in ("clip", "reflect", "periodic", "none"):
         method = PAO(walls=rule)
-        assert_agree(lambda s, normal, m=method: m.ask(s, Source(normal)), swarm, 5 * POINTS[:, 0])
+        assert_agree(lambda s, normal, m=method: m.ask(s, Handing([normal])), swarm, 5 * POINTS[:, 0])
 
 
 def test_spread_and_select(batch):
@@ -132,15 +145,7 @@ def test_a_neighbourhood(batch, topology):
 
 def test_differential_evolution(batch):
     uniform = tuple(np.random.default_rng(3).random((2, 7, width)) for width in (3, 1, 3))
-
-    class Source:
-        def __init__(self, arrays):
-            self.arrays = list(arrays)
-
-        def uniform(self, *shape):
-            return self.arrays.pop(0)
-
-    assert_agree(lambda swarm, arrays: attractors.DifferentialEvolution()(swarm, Source(arrays)), batch, uniform)
+    assert_agree(lambda swarm, arrays: attractors.DifferentialEvolution()(swarm, Handing(arrays)), batch, uniform)
 
 
 @pytest.mark.parametrize("scale", [noise.spread, noise.mean_to_best, noise.covariance])

@@ -307,7 +307,7 @@ def test_a_wrong_shape_is_an_error_that_names_the_function(swarm):
     for wrong in ({"attractors": (crooked,), "stiffness": 1.0}, {"noise_scale": crooked}):
         with pytest.raises(
             ValueError,
-            match=r"crooked returned shape \(3, 2\); it must return real numbers that broadcast to .*\(4, 2\)",
+            match=r"crooked returned shape \(3, 2\).*\(4, 2\)",
         ):
             ps.PAO(**wrong).step_law(swarm)
 

@@ -63,7 +63,7 @@ class TestEveryRule:
             assert_allclose(after[0], x, rtol=1e-12)
             assert_array_equal(after[1], v)
 
-    def test_its_images_are_all_of_them(self, rule):
+    def test_its_images_are_complete(self, rule):
         x, v = scattered(3, size=500)
         inside, _ = rule.apply(x, v, LOWER, UPPER)
         images = np.array([sign * inside + offset for sign, offset in rule.images(LOWER, UPPER, 4)])

@@ -294,7 +294,7 @@ def test_dense_noise_has_no_joint_density_behind_walls(swarm, rule):
         lambda: law.log_density(swarm.position, swarm.velocity),
         lambda: law.log_density_position(swarm.position),
     ):
-        with pytest.raises(ValueError, match=f"walls='{rule}' has no closed-form joint density"):
+        with pytest.raises(ValueError, match=f"walls='{rule}' .* density"):
             ask()
     assert np.isfinite(law.position.log_density(swarm.position)).all()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.stats import chisquare
-from test_array_api import assert_agree
+from test_array_api import Handing, assert_agree
 
 import paoswarm as ps
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
@@ -19,7 +19,7 @@ JUST_BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
 def partners_by_striking_out(uniform):
-    """For each individual, from the list of all others one after the other is taken away."""
+    """For each individual, take partners off the list of all others, one after the other."""
     n, k = uniform.shape
     drawn = np.empty((k, n), dtype=int)
     for i in range(n):
@@ -128,10 +128,10 @@ def test_at_rate_zero_one_element_crosses_and_at_rate_one_all_do(d):
     assert_array_equal(crossover(donor, parent, 0.0, chance, forced).sum(axis=-1), 1)
     assert_array_equal(crossover(donor, parent, 1.0, chance, forced), 1)
     lonely = crossover(donor, parent, 0.0, chance, forced)[0, :2]
-    assert lonely[0, 0] == lonely[1, -1] == 1  # the ends of the deviates are the first and the last element
+    assert lonely[0, 0] == lonely[1, -1] == 1  # forced by the smallest and the largest deviate
 
 
-def test_every_element_is_forced_alike():
+def test_every_element_is_forced_equally_often():
     forced = Draw([np.random.default_rng(5)], ()).uniform(20_000, 1)
     trial = crossover(np.ones((20_000, 7)), np.zeros((20_000, 7)), 0.0, np.zeros((20_000, 7)), forced)
     assert chisquare(trial.sum(axis=0)).pvalue > 1e-4  # false alarms 1e-4
@@ -146,20 +146,8 @@ def version():
         yield
 
 
-class Handing:
-    """Hands out arrays in the order in which they were drawn from a source, whatever they are now."""
-
-    def __init__(self, arrays):
-        self.arrays = list(arrays)
-
-    def normal(self, *shape, single=False):
-        return self.arrays.pop(0)
-
-    uniform = normal
-
-
 class Remembering:
-    """A source of chance that keeps what it hands out."""
+    """A random source that keeps what it hands out."""
 
     def __init__(self, draw):
         self.draw, self.arrays = draw, []

@@ -165,7 +165,7 @@ def test_a_long_step_forgets_where_it_began(zeta):
 
 @pytest.mark.parametrize("zeta", DAMPINGS[1:])
 @pytest.mark.parametrize("t", [0.5, 5.0])
-def test_the_covariance_is_what_the_stationary_one_has_not_forgotten(zeta, t):
+def test_the_covariance_follows_from_the_stationary_one(zeta, t):
     P, law = np.diag([1 / (4 * zeta * 1.4**3), 1 / (4 * zeta * 1.4)]), ps.transition(1.0, zeta, 1.4**2, t)
     assert_allclose(P - law.A @ P @ law.A.T, law.covariance, rtol=0, atol=2e-15 * P.max() + 1e-14)
 
@@ -243,5 +243,5 @@ OVERFLOWING += [(1.0, 1e308, 1.0, 1.0), (1.0, 1e155, 1.0, 1.0)]
 
 @pytest.mark.parametrize("given", OVERFLOWING)
 def test_a_step_that_overflows_is_refused(given):
-    with pytest.raises(ValueError, match="too large for floating-point numbers"):
+    with pytest.raises(ValueError, match=r"^mass=.* too large"):
         ps.transition(*given)

@@ -1,4 +1,4 @@
-"""The compiled loops give what NumPy gives, to the last bit, or leave it to NumPy."""
+"""The compiled loops agree with NumPy to the last bit, or leave the work to NumPy."""
 
 import math
 import subprocess
@@ -120,7 +120,7 @@ def test_whole_runs_have_the_bits_of_numpy(by_numpy):
         (ps.PAO(attractors=ps.attractors.local_best, stiffness=1.0), False),
     ],
 )
-def test_only_the_swarms_it_is_made_for_are_moved_by_it(method, expected, monkeypatch):
+def test_only_supported_swarms_are_moved_by_it(method, expected, monkeypatch):
     calls = {"step": 0, "record": 0}
 
     class Counted:
@@ -134,8 +134,8 @@ def test_only_the_swarms_it_is_made_for_are_moved_by_it(method, expected, monkey
     assert calls == {"step": 9 if expected else 0, "record": 9}
 
 
-def test_without_the_compiled_part_the_package_works_alike():
-    """As where there was no compiler; the numbers are those of this process, with whatever it has."""
+def test_the_package_gives_the_same_numbers_without_the_compiled_part():
+    """A process without it is compared with this process, which may have it."""
     code = """
 import sys
 sys.modules["paoswarm.core._fused"] = None
@@ -151,7 +151,7 @@ print(result.x.tobytes().hex())
 
 
 def arrays_of(name):
-    """What the compiled function takes: arrays in their order, and which of them it writes to."""
+    """Arguments of the compiled function, and the positions of those it writes to."""
     n, d = 5, 2
     full, row = (lambda: np.full((n, d), 0.5)), (lambda: np.full(n, 0.5))
     if name == "step":
@@ -186,7 +186,7 @@ WRONG = {
 
 @needs_compiler
 @pytest.mark.parametrize("name", ["step", "record"])
-def test_what_does_not_fit_is_refused_untouched(name):
+def test_unsupported_arrays_are_refused_and_not_written(name):
     function = getattr(fused.compiled, name)
     given, written = arrays_of(name)
     assert function(*given) is True
@@ -204,7 +204,7 @@ def test_what_does_not_fit_is_refused_untouched(name):
         given, _ = arrays_of(name)
         locked(given[place])
         assert function(*given) is False
-    with pytest.raises(TypeError, match="expected 10 arrays, got 9"):
+    with pytest.raises(TypeError, match="10 arrays, got 9"):
         function(*given[:9])
 
 

@@ -1,4 +1,4 @@
-"""How hard a particle is shaken, on the swarm of `by_hand` and under changes of coordinates."""
+"""Noise scales on the swarm of `by_hand`, and under changes of coordinates."""
 
 import by_hand
 import numpy as np
@@ -40,7 +40,7 @@ class TestEveryScale:
         other = by_hand.mapped(swarm, values=lambda f: np.exp(f) - 40)
         assert_array_equal(variances(scale(other), other), variances(scale(swarm), swarm))
 
-    def test_a_swarm_at_one_point_is_not_shaken(self, scale):
+    def test_a_swarm_at_one_point_has_no_noise(self, scale):
         point = [[0.5, 1.5]] * 5
         swarm = by_hand.moved(point, range(5), point, np.ones((5, 2)), [9.0] * 5, [-1.0, -1.0], [2.0, 2.0])
         assert_array_equal(variances(scale(swarm), swarm), np.zeros((5, 2, 2)))
@@ -91,7 +91,7 @@ def test_spread_does_not_move_with_a_rotation():
     assert np.abs(turned - turn @ variances(spread(swarm), swarm) @ turn.T).max() > 1
 
 
-def test_bests_in_a_plane_shake_particles_in_that_plane():
+def test_bests_in_a_plane_make_noise_in_that_plane():
     rng = np.random.default_rng(1)
     plane, across = rng.normal(size=(2, 3)), np.array([1.0, -2.0, 0.5])
     plane = plane - np.outer(plane @ across, across) / (across @ across)

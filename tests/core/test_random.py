@@ -110,7 +110,7 @@ def test_no_deviate_is_handed_out_twice():
 
 
 def test_the_number_of_streams_must_fill_the_batch():
-    with pytest.raises(ValueError, match=r"2 generators do not fill a batch of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"\(3,\) .* got 2"):
         Draw([np.random.default_rng(1)] * 2, (3,))
 
 

@@ -6,15 +6,13 @@ import pytest
 from by_hand import frozen
 from numpy.testing import assert_allclose, assert_array_equal
 
+from paoswarm.core.order import CAUTION, Repeats, score
 from paoswarm.core.swarm import (
-    CAUTION,
     Proposal,
-    Repeats,
     measured_once,
     record,
     remeasure,
     replace_worst,
-    score,
     select,
     spread,
     start,

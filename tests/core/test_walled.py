@@ -61,7 +61,7 @@ class TestEveryLaw:
         u = below + np.random.default_rng(4).random(x.shape) * (at - below)
         assert kstest(u, "uniform").pvalue > 1e-4  # false alarms: 24 tests at 1e-4, 0.24 %
 
-    def test_outside_a_bounded_box_nothing_happens(self, rule, mean, sd):
+    def test_the_density_is_zero_outside_a_bounded_box(self, rule, mean, sd):
         law = walled(rule, mean, sd)
         if not law.wall.is_bounded:
             assert_allclose(law.log_density(np.array([-3.0, 4.0])), norm(mean, sd).logpdf([-3.0, 4.0]), rtol=1e-13)

@@ -1,4 +1,4 @@
-"""Weights: identities by hand, what resampling may and may not do, and tails of known shape."""
+"""Weights: identities by hand, properties of resampling, and tails of known shape."""
 
 import math
 
@@ -21,10 +21,11 @@ class TestSums:
     def test_by_hand_and_far_from_zero(self):
         a = np.log([1.0, 2.0, 5.0])
         assert_allclose(log_sum_exp(a), math.log(8))
+        assert isinstance(log_sum_exp(a), float)
         assert_allclose(log_sum_exp(a + 5000), 5000 + math.log(8), rtol=1e-15)
         assert_allclose(log_sum_exp(a - 5000), -5000 + math.log(8), rtol=1e-15)
 
-    def test_zeros_count_for_nothing(self):
+    def test_zeros_do_not_count(self):
         rows = np.array([[0.0, -np.inf], [-np.inf, -np.inf]])
         assert_array_equal(log_sum_exp(rows, axis=1), [0.0, -np.inf])
 
@@ -102,7 +103,7 @@ class TestSystematic:
         spread = np.maximum(counts.std(axis=0), 1e-9) / math.sqrt(4000)
         assert (np.abs(counts.mean(axis=0) - 5 * w) < 4.5 * spread + 1e-12).all()
 
-    def test_equal_weights_keep_everybody(self):
+    def test_equal_weights_keep_every_point(self):
         rng = np.random.default_rng(6)
         for n in (7, 49, 10_000):
             assert_array_equal(systematic(np.ones(n), n, rng), np.arange(n))
@@ -124,7 +125,7 @@ class TestParetoK:
     @pytest.mark.parametrize("k", [-0.3, 0.1, 0.3, 0.5, 0.7, 1.0, 1.5])
     def test_known_tails(self, k):
         # The tail above any threshold keeps its shape. 40 estimates of standard deviation about 0.1: their mean is good
-        # to 0.016, and the weak prior draws it to 0.5 by at most 4 %.
+        # to 0.016, and the weak prior pulls it towards 0.5 by at most 4 %.
         rng = np.random.default_rng(7)
         found = [pareto_k(np.log(((1 - rng.random(5000)) ** -k - 1) / k)) for _ in range(40)]
         assert abs(np.mean(found) - k) < 0.04 * abs(k - 0.5) + 0.08
@@ -140,7 +141,7 @@ class TestParetoK:
         assert pareto_k(narrow) > 0.7  # the proposal N(0, 1) for the target N(0, 9), seen where the target is
         assert pareto_k(wide) < 0.5
 
-    def test_what_cannot_be_judged(self):
+    def test_tails_that_cannot_be_fitted(self):
         assert pareto_k(np.zeros(1000)) == -math.inf  # equal weights have no tail
         assert pareto_k(np.zeros(10)) == math.inf
         assert pareto_k(np.full(1000, -np.inf)) == math.inf

@@ -1,4 +1,4 @@
-"""A run whose process is killed or interrupted from outside. Not a test itself.
+"""A run that test_ends.py kills or interrupts from outside.
 
 ``python driver.py FOLDER WORKERS TIMEOUT``: every evaluation notes its process and that of the `sleep` it has started.
 """
@@ -18,7 +18,7 @@ WORKERS = {
 
 
 class Busy:
-    """Notes who is at work, and works for ever from the second generation on."""
+    """Notes its process; from the second generation on, it never returns."""
 
     def __init__(self, folder):
         self.folder = folder

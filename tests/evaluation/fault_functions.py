@@ -1,6 +1,9 @@
-"""What the workers are given to do here, whom they leave behind, and the comparison of runs."""
+"""Objectives that commit one fault each: raise, return NaN or text, exit, crash, hang, or wait to be killed.
 
-import contextlib
+Also what tests need to check the outcome: comparison of runs, notes that workers leave in files, and a list of the
+processes that are still alive.
+"""
+
 import faulthandler
 import os
 import resource
@@ -25,7 +28,7 @@ SMALL = {"n_particles": 8, "maxiter": 3, "rng": 1}
 
 
 def value(x):
-    """Sums and products only: the same bits for one point and for many."""
+    """A quadratic without faults. It uses sums and products only: the same bits for one point and for many."""
     a, b = x[..., 0], x[..., 1]
     return (a - 1) * (a - 1) + (b + 2) * (b + 2) + 0.3 * a * b
 
@@ -35,7 +38,7 @@ def run(fun=value, **changes):
 
 
 def assert_same(one, other):
-    """The same run, bit for bit; how points failed may differ, but not which."""
+    """The same run, bit for bit. The same points failed, but perhaps for other reasons."""
     for name in ("x", "fun", "status", "nit", "nfev", "n_failed"):
         assert_array_equal(one[name], other[name], err_msg=name)
     for name in ("best", "mean", "spread", "nfev"):
@@ -47,71 +50,91 @@ def assert_same(one, other):
 
 @cache
 def serial(**changes):
+    """The run in one process, without faults."""
     return run(**changes)
+
+
+@cache
+def undisturbed_points():
+    """First coordinates of the points of `serial`, in the order of evaluation."""
+    seen = []
+    run(lambda x: (seen.append(float(x[0])), value(x))[1])
+    return tuple(seen)
 
 
 # Faults
 
 
-def _segfault():
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    faulthandler.disable()  # pytest's would tell about it
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def _raise():
+def raises():
     raise ArithmeticError("solver diverged")
 
 
-def _nothing():
+def returns_nan():
+    return np.nan
+
+
+def returns_text():
     return "low"
 
 
-def _hang_in_grandchild():
+def calls_sys_exit():
+    sys.exit(4)
+
+
+def calls_os_exit():
+    os._exit(3)
+
+
+def segfaults():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.disable()  # otherwise pytest's handler prints a trace
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def kills_itself():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hangs():
+    time.sleep(1000)
+
+
+def starts_program_that_hangs():
     subprocess.run(["sleep", "1000"], check=False)
 
 
-FAULTS = {
-    "raises": _raise,
-    "nan": lambda: np.nan,
-    "type": _nothing,
-    "sys.exit": lambda: sys.exit(4),
-    "_exit": lambda: os._exit(3),
-    "segfault": _segfault,
-    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "hang": lambda: time.sleep(1000),
-    "grandchild": _hang_in_grandchild,
+KIND_OF_FAILURE = {
+    raises: "raised",
+    returns_nan: "returned NaN",
+    returns_text: "no number",
+    calls_sys_exit: "raised",
+    calls_os_exit: "died",
+    segfaults: "died",
+    kills_itself: "died",
+    hangs: "timed out",
+    starts_program_that_hangs: "timed out",
 }
-KINDS = {
-    "raises": "raised",
-    "nan": "returned NaN",
-    "type": "no number",
-    "sys.exit": "raised",
-    "_exit": "died",
-    "segfault": "died",
-    "killed": "died",
-    "hang": "timed out",
-    "grandchild": "timed out",
-}
+FAULTS = {fault.__name__: fault for fault in KIND_OF_FAILURE}
+KINDS = {fault.__name__: kind for fault, kind in KIND_OF_FAILURE.items()}
 
 
 class Faulty:
-    """`value`, but at some points, known by their first coordinate, something else happens; each attempt is noted."""
+    """`value`, but some points, given by their first coordinates, commit a fault. Every attempt is noted in a file."""
 
-    def __init__(self, fault, marks, notes=None):
-        self.fault, self.marks, self.notes = fault, tuple(marks), notes
+    def __init__(self, fault, points, notes=None):
+        self.fault, self.points, self.notes = fault, tuple(points), notes
 
     def __call__(self, x):
         if self.notes is not None:
             note(self.notes, f"{float(x[0]).hex()} {float(x[1]).hex()}")
-        if x[0] in self.marks:
+        if x[0] in self.points:
             return FAULTS[self.fault]()
         return float(value(x))
 
 
 @cache
-def marks():
-    """A point of the first swarm and one of the next generation of a run that fails at both."""
+def fault_points():
+    """First coordinates of two points: one of the first swarm, and one of the generation after it."""
     guilty = []
     for number in (2, SMALL["n_particles"] + 5):
         seen = []
@@ -127,70 +150,47 @@ def marks():
 
 @cache
 def serial_with_nan():
-    """What every run with `Faulty` at `marks` must be."""
-    result = run(Faulty("nan", marks()))
+    """The run that every other run with `Faulty` at `fault_points` must equal."""
+    result = run(Faulty("returns_nan", fault_points()))
     assert result.n_failed == 2
     return result
 
 
-# Notes
+class WaitsToBeKilled:
+    """`value`, but the first attempts at some points note a process and wait for a `Killer` to kill it.
 
-
-def attempts_beyond_need(notes):
-    """Of every point that was evaluated more often than in the undisturbed run: how much more often."""
-    with tempfile.TemporaryDirectory() as folder:
-        run(Faulty("nan", marks(), f"{folder}/notes"))
-        needed = Counter(notes_in(f"{folder}/notes"))
-    return {float.fromhex(point.split()[0]): times for point, times in (Counter(notes_in(notes)) - needed).items()}
-
-
-def note(path, words):
-    """A line in a file, in one write; and its number, from one."""
-    with open(path, "ab", buffering=0) as file:
-        file.write(words.encode() + b"\n")
-        end = file.tell()
-    return Path(path).read_bytes()[:end].count(b"\n")
-
-
-def notes_in(path):
-    return Path(path).read_text().splitlines() if os.path.exists(path) else []
-
-
-class Innocent:
-    """`value`, but the first attempt at each of some points says who it is and waits to be killed.
-
-    ``whom`` is "me", or "parent" where the evaluation has a process of its own below the worker.
+    ``victim`` is "itself", or "parent" where the evaluation has a process of its own below the worker.
     """
 
-    def __init__(self, folder, marks, whom="me", times=1):
-        self.folder, self.marks, self.whom, self.times = str(folder), tuple(marks), whom, times
+    def __init__(self, folder, points, victim="itself", times=1):
+        self.folder, self.points, self.victim, self.times = str(folder), tuple(points), victim, times
 
     def __call__(self, x):
-        if x[0] in self.marks:
+        if x[0] in self.points:
             path = os.path.join(self.folder, float(x[0]).hex())
-            note(path, str(os.getpid() if self.whom == "me" else os.getppid()))
+            note(path, str(os.getpid() if self.victim == "itself" else os.getppid()))
             if len(notes_in(path)) <= self.times:
                 time.sleep(1000)
         return float(value(x))
 
 
 class Killer(threading.Thread):
-    """Kills whoever says in the folder of an `Innocent` that he waits for it."""
+    """Kills the processes that a `WaitsToBeKilled` has noted."""
 
-    def __init__(self, innocent):
+    def __init__(self, fun):
         super().__init__(daemon=True)
-        self.innocent, self.killed, self._ends = innocent, 0, threading.Event()
+        self.fun, self.killed, self._ends = fun, 0, threading.Event()
 
     def run(self):
         done = {}
         while not self._ends.wait(0.01):
-            for path in Path(self.innocent.folder).glob("*0x*"):
-                whom = notes_in(path)[done.get(path, 0) : self.innocent.times]
-                for pid in whom:
-                    with contextlib.suppress(ProcessLookupError):  # gone with the pool that another has broken
+            for path in Path(self.fun.folder).glob("*0x*"):
+                pids = notes_in(path)[done.get(path, 0) : self.fun.times]
+                for pid in pids:
+                    with suppress(ProcessLookupError):  # gone with a pool that another death has broken
                         os.kill(int(pid), signal.SIGKILL)
                     self.killed += 1
-                done[path] = done.get(path, 0) + len(whom)
+                done[path] = done.get(path, 0) + len(pids)
 
     def __enter__(self):
         self.start()
@@ -201,16 +201,42 @@ class Killer(threading.Thread):
         self.join()
 
 
-# Who is there
+# Notes
 
 
-def now():
-    """In the units in which the system says when a process was started."""
+def note(path, words):
+    """Append a line to a file in one write; return its number, counted from one."""
+    with open(path, "ab", buffering=0) as file:
+        file.write(words.encode() + b"\n")
+        end = file.tell()
+    return Path(path).read_bytes()[:end].count(b"\n")
+
+
+def notes_in(path):
+    return Path(path).read_text().splitlines() if os.path.exists(path) else []
+
+
+def extra_attempts(notes):
+    """By first coordinate, how much more often a point was evaluated than in the run without lost workers."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(Faulty("returns_nan", fault_points(), f"{folder}/notes"))
+        needed = Counter(notes_in(f"{folder}/notes"))
+    return {float.fromhex(point.split()[0]): times for point, times in (Counter(notes_in(notes)) - needed).items()}
+
+
+# Processes
+
+
+def clock_ticks():
+    """The time now, in the units in which the system tells when a process was started."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
-def family(since=0, mark=None):
-    """Living processes that descend from this one, or were started with a mark in their surroundings, by command."""
+def child_processes(since=0, mark=None):
+    """Living processes that descend from this one or have a variable named ``mark`` in their environment.
+
+    By process id, their command lines.
+    """
     parents, young = {}, []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -240,8 +266,8 @@ def is_alive(pid):
         return False
 
 
-def soon(holds, seconds=10.0):
-    """Whether something comes true in time."""
+def becomes_true(holds, seconds=10.0):
+    """Whether a condition becomes true in time."""
     until = time.monotonic() + seconds
     while not holds() and time.monotonic() < until:
         time.sleep(0.01)

@@ -1,6 +1,5 @@
-"""Workers, limits and functions that cannot work are refused, and it is said why."""
+"""Workers, limits and functions that cannot work are refused, and the message says why."""
 
-import multiprocessing
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -9,10 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 from fault_functions import BOX, assert_same, run, serial, value
+from survival import needs_fork
 
 import paoswarm as ps
-
-needs_fork = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
 
 
 def never(x):
@@ -23,20 +21,20 @@ def never(x):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"timeout": 0}, "timeout must be greater than 0, got 0"),
-        ({"timeout": -1.0}, "timeout must be greater than 0, got -1.0"),
-        ({"timeout": np.nan}, "timeout must be a number, got nan"),
-        ({"timeout": "1"}, "timeout must be a number, got '1'"),
-        ({"timeout": True}, "timeout must be a number, got True"),
-        ({"retries": -1}, "retries must be a whole number of at least 0, got -1"),
-        ({"retries": 1.5}, "retries must be a whole number of at least 0, got 1.5"),
-        ({"retries": None}, "retries must be a whole number of at least 0, got None"),
-        ({"workers": 0}, "workers must be a number of processes .*, got 0"),
-        ({"workers": -2}, "workers must be a number of processes .*, got -2"),
-        ({"workers": 1.5}, "workers must be a number of processes .*, got 1.5"),
-        ({"workers": "2"}, "workers must be a number of processes .*, got '2'"),
-        ({"workers": True}, "workers must be a number of processes .*, got True"),
-        ({"workers": map, "timeout": 1.0}, "timeout needs processes or an executor as workers: a map-like cannot be"),
+        ({"timeout": 0}, "timeout .*got 0"),
+        ({"timeout": -1.0}, "timeout .*got -1.0"),
+        ({"timeout": np.nan}, "timeout .*got nan"),
+        ({"timeout": "1"}, "timeout .*got '1'"),
+        ({"timeout": True}, "timeout .*got True"),
+        ({"retries": -1}, "retries .*at least 0, got -1"),
+        ({"retries": 1.5}, "retries .*whole number.*got 1.5"),
+        ({"retries": None}, "retries .*whole number.*got None"),
+        ({"workers": 0}, "workers must be .*got 0"),
+        ({"workers": -2}, "workers must be .*got -2"),
+        ({"workers": 1.5}, "workers must be .*got 1.5"),
+        ({"workers": "2"}, "workers must be .*got '2'"),
+        ({"workers": True}, "workers must be .*got True"),
+        ({"workers": map, "timeout": 1.0}, "timeout .*map-like"),
     ],
     ids=str,
 )
@@ -49,9 +47,7 @@ def test_bad_settings_are_refused_before_anything_is_evaluated(solve, changes, m
 def test_a_closed_executor_is_refused(make):
     pool = make()
     pool.shutdown()
-    with pytest.raises(
-        ValueError, match=r"workers is an executor that takes no work \(cannot schedule.*make a new one"
-    ):
+    with pytest.raises(ValueError, match=r"executor .*\(cannot schedule.*make a new one"):
         run(never, workers=pool)
 
 
@@ -73,7 +69,7 @@ def test_any_length_of_time_may_be_given_for_a_run(time_limit):
 
 @pytest.fixture(scope="module")
 def warm():
-    """A process that was there before: it cannot inherit anything."""
+    """A pool whose process has started: it cannot inherit the function."""
     with ProcessPoolExecutor(1) as pool:
         pool.submit(abs, 1).result()
         yield pool
@@ -82,11 +78,9 @@ def warm():
 @needs_fork
 def test_what_cannot_be_pickled_is_named(warm):
     lock = threading.Lock()
-    with pytest.raises(
-        TypeError, match=r"fun cannot be sent to worker processes: it uses 'lock', which cannot be pick"
-    ):
+    with pytest.raises(TypeError, match=r"fun cannot be sent .*'lock'"):
         run(lambda x: lock.locked() + value(x), workers=warm)
-    assert_same(run(workers=warm), serial())  # the pool is as good as before
+    assert_same(run(workers=warm), serial())  # the pool still works
 
 
 @needs_fork
@@ -100,29 +94,27 @@ def test_what_an_object_holds_is_named(warm):
 
         __call__ = loss
 
-    with pytest.raises(
-        TypeError, match=r"it uses 'handle', which cannot be pickled: .*; make it inside fun, or use wor"
-    ):
+    with pytest.raises(TypeError, match=r"uses 'handle', .*inside fun.*ThreadPoolExecutor"):
         run(Model(), workers=warm)
-    with pytest.raises(TypeError, match=r"it uses 'self', 'handle', which cannot be pickled"):
+    with pytest.raises(TypeError, match="uses 'self', 'handle',"):
         run(Model().loss, workers=warm)
 
 
 @needs_fork
-def test_without_cloudpickle_a_closure_is_refused_and_it_is_said_what_helps(warm, monkeypatch):
+def test_without_cloudpickle_a_closure_is_refused_with_advice(warm, monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(TypeError, match="install cloudpickle, or define fun at the top level of a module"):
+    with pytest.raises(TypeError, match=r"install cloudpickle.*top level of a module"):
         run(lambda x: float(value(x)), workers=warm)
     assert_same(run(workers=warm), serial())
 
 
 @needs_fork
-def test_a_function_whose_module_is_missing_on_the_workers_is_an_error_that_says_so(warm, tmp_path, monkeypatch):
+def test_the_error_names_a_module_that_is_missing_on_the_workers(warm, tmp_path, monkeypatch):
     (tmp_path / "only_here.py").write_text("def fun(x):\n    return float(x[0])\n")
     monkeypatch.syspath_prepend(tmp_path)
     import only_here
 
-    with pytest.raises(ps.EngineDown, match=r"fun cannot be loaded on the workers \(ModuleNotFoundError: .*only_here"):
+    with pytest.raises(ps.EngineDown, match=r"cannot be loaded .*ModuleNotFoundError: .*only_here"):
         run(only_here.fun, workers=warm)
     monkeypatch.delitem(sys.modules, "only_here")
 
@@ -130,14 +122,14 @@ def test_a_function_whose_module_is_missing_on_the_workers_is_an_error_that_says
 # Ray
 
 
-@pytest.mark.slow  # to import it takes a second
+@pytest.mark.slow  # importing Ray takes a second
 def test_ray_has_to_be_connected_first():
     pytest.importorskip("ray", exc_type=ImportError)
-    with pytest.raises(ValueError, match=r"no connection to a Ray cluster: call ray.init\(\) first"):
+    with pytest.raises(ValueError, match=r"no connection .*ray\.init\(\)"):
         ps.RayExecutor()
 
 
 def test_ray_has_to_be_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r"RayExecutor needs Ray: pip install 'paoswarm\[ray\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'paoswarm\[ray\]'"):
         ps.RayExecutor()

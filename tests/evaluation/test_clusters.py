@@ -1,4 +1,4 @@
-"""Ray and MPI as workers, each in processes of its own."""
+"""Ray and MPI as workers. Each script runs in processes of its own."""
 
 import importlib.util
 import json
@@ -13,8 +13,8 @@ HERE = Path(__file__).parent
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def laws(command, **options):
-    """What a script says to hold, by line; it fails where something does not."""
+def passed_checks(command, **options):
+    """Run a script and return the names of the checks that passed; fail if the script fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=290, **options)
     assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('"')]
@@ -23,20 +23,20 @@ def laws(command, **options):
 def test_ray(tmp_path_factory):
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")
-    # Ray listens on all addresses: in a network of its own there is none but the loopback.
+    # Ray listens on all addresses, so it runs in a network namespace that has only the loopback.
     alone = ["unshare", "-n", "--", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no network namespaces here")
     folder = Path("/tmp") / f"r{tmp_path_factory.getbasetemp().stat().st_ino}"  # paths of sockets must be short
     folder.mkdir()
     try:
-        assert laws([*alone, sys.executable, HERE / "with_ray.py", folder]) == [
+        assert passed_checks([*alone, sys.executable, HERE / "with_ray.py", folder]) == [
             "same result",
             "same result with a time limit",
-            "the function travels once",
+            "the function is sent once",
             "faults",
-            "innocents",
-            "a closed one is refused",
+            "workers killed from outside",
+            "a closed executor is refused",
         ]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -48,4 +48,4 @@ def test_mpi():
     loopback = ["--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo"]
     command = ["mpiexec", "--allow-run-as-root", "--oversubscribe", *loopback, "-n", "3"]
     command += [sys.executable, "-m", "mpi4py.futures", HERE / "with_mpi.py"]
-    assert laws(command, cwd=HERE) == ["same result", "faults", "with a time limit"]
+    assert passed_checks(command, cwd=HERE) == ["same result", "faults", "with a time limit"]

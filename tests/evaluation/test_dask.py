@@ -4,32 +4,30 @@ import logging
 import os
 import threading
 from collections import Counter
-from contextlib import nullcontext
 
 import pytest
 from fault_functions import (
     FAULTS,
     KINDS,
-    Faulty,
-    Innocent,
     Killer,
+    WaitsToBeKilled,
     assert_same,
-    family,
-    marks,
+    becomes_true,
+    child_processes,
     note,
     notes_in,
     run,
     serial,
-    soon,
+    undisturbed_points,
     value,
 )
-from fault_functions import serial_with_nan as with_nan
+from survival import assert_survives
 from test_travel import Noted
 
 import paoswarm as ps
 
 distributed = pytest.importorskip("distributed")
-# Workers that are killed leave sockets and event loops to the garbage collector; that is Dask's business, not ours.
+# Dask leaves the sockets and event loops of killed workers to the garbage collector.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -40,7 +38,7 @@ pytestmark = [
 
 @pytest.fixture
 def tolerated():
-    """Workers of the cluster are started again when they die, and keep their children for the next run for a minute."""
+    """Workers of the cluster are restarted when they die, and keep their child processes for half a minute."""
     return lambda command: "multiprocessing.spawn" in command or "paoswarm.evaluation.child" in command
 
 
@@ -65,10 +63,10 @@ def cluster(**options):
 
 @pytest.fixture(scope="module")
 def client():
-    before = set(family())
+    before = set(child_processes())
     with cluster(n_workers=2, threads_per_worker=1) as local, distributed.Client(local) as client:
         yield client
-    assert soon(lambda: set(family()) <= before)
+    assert becomes_true(lambda: set(child_processes()) <= before)
 
 
 # In this process
@@ -86,16 +84,13 @@ def test_nothing_is_pickled_within_this_process(here, tmp_path):
     assert notes_in(tmp_path / "dumped") == []
 
 
-@pytest.mark.parametrize("fault", ["raises", "nan", "type", "sys.exit"])
+@pytest.mark.parametrize("fault", ["raises", "returns_nan", "returns_text", "calls_sys_exit"])
 def test_a_cluster_in_this_process_survives(here, fault):
-    with pytest.warns(RuntimeWarning, match="at 2 points") if KINDS[fault] == "raised" else nullcontext():
-        result = run(Faulty(fault, marks()), workers=here)
-    assert result.failure_kinds == Counter({KINDS[fault]: 2})
-    assert_same(result, with_nan())
+    assert_survives(fault, workers=here)
 
 
 def test_a_point_that_is_measured_twice_is_evaluated_twice(here, tmp_path):
-    """Dask would take two equal calls for one."""
+    """By default Dask runs two equal calls only once."""
     settings = {"reevaluate": 0.25, "maxiter": 4}
     run(Noted(tmp_path), **settings)
     once = len(notes_in(tmp_path / "called"))
@@ -116,10 +111,10 @@ def test_a_client_without_workers_is_refused():
         ) as empty,
         distributed.Client(empty) as client,
     ):
-        with pytest.raises(ValueError, match=r"a Dask Client without workers: scale its cluster, or wait with client"):
+        with pytest.raises(ValueError, match="Dask Client without workers"):
             run(workers=client)
         client.close()
-        with pytest.raises(ValueError, match="workers is a Dask Client that is closed: connect a new one"):
+        with pytest.raises(ValueError, match=r"Dask Client .* closed"):
             run(workers=client)
 
 
@@ -148,28 +143,20 @@ def test_each_worker_is_sent_the_function_once(client, tmp_path, timeout):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_cluster_with_a_time_limit_survives(client, fault):
-    assert_survives(client, fault, timeout=2.0 if KINDS[fault] == "timed out" else 60)
+    assert_survives(fault, workers=client, timeout=2.0 if KINDS[fault] == "timed out" else 60)
 
 
-@pytest.mark.parametrize("fault", ["raises", "type", "sys.exit", "_exit", "segfault"])
+@pytest.mark.parametrize("fault", ["raises", "returns_text", "calls_sys_exit", "calls_os_exit", "segfaults"])
 def test_a_cluster_survives(client, fault):
-    assert_survives(client, fault)
+    assert_survives(fault, workers=client)
 
 
-def assert_survives(client, fault, **settings):
-    with pytest.warns(RuntimeWarning, match="at 2 points") if KINDS[fault] == "raised" else nullcontext():
-        result = run(Faulty(fault, marks()), workers=client, **settings)
-    assert result.failure_kinds == Counter({KINDS[fault]: 2})
-    assert_same(result, with_nan())
-
-
-@pytest.mark.parametrize(("timeout", "whom"), [(None, "me"), (60, "me"), (60, "parent")])
-def test_a_worker_that_is_killed_from_outside_costs_nothing(client, tmp_path, timeout, whom):
-    seen = []
-    run(lambda x: (seen.append(float(x[0])), value(x))[1])
-    innocent = Innocent(tmp_path, [seen[0], seen[3], seen[20]], whom)
-    with Killer(innocent) as killer:
-        result = run(innocent, workers=client, timeout=timeout)
+@pytest.mark.parametrize(("timeout", "victim"), [(None, "itself"), (60, "itself"), (60, "parent")])
+def test_a_worker_that_is_killed_from_outside_costs_nothing(client, tmp_path, timeout, victim):
+    points = undisturbed_points()
+    fun = WaitsToBeKilled(tmp_path, [points[0], points[3], points[20]], victim)
+    with Killer(fun) as killer:
+        result = run(fun, workers=client, timeout=timeout)
     assert killer.killed == 3
     assert result.failure_kinds == {}
     assert_same(result, serial())
@@ -188,7 +175,7 @@ def test_a_client_that_is_closed_in_the_middle_ends_the_run_with_the_best_so_far
             return float(value(x))
 
         def close():
-            soon(lambda: len(notes_in(tmp_path / "notes")) > 12, 30)
+            becomes_true(lambda: len(notes_in(tmp_path / "notes")) > 12, 30)
             client.close()
 
         thread = threading.Thread(target=close)

@@ -1,6 +1,5 @@
-"""Time limits, interrupts and killed parents: runs end soon, nothing evaluated is lost, and nobody is left behind."""
+"""Time limits, interrupts and killed parents: runs end soon, no value is lost, and no process is left behind."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -12,18 +11,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from fault_functions import Faulty, assert_same, is_alive, note, notes_in, run, serial, soon, value
+from fault_functions import Faulty, assert_same, becomes_true, is_alive, note, notes_in, run, serial, value
+from survival import needs_fork, slow
 
 import paoswarm as ps
 
-pytestmark = pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
-
-
-slow = partial(pytest.param, marks=pytest.mark.slow)
+pytestmark = needs_fork
 
 
 class SlowAfter:
-    """Quick for so many evaluations, counted in a file; then each takes its time."""
+    """`value`, quick for the first evaluations (counted in a file) and slow afterwards."""
 
     def __init__(self, notes, quick, seconds, pause=0.0):
         self.notes, self.quick, self.seconds, self.pause = str(notes), quick, seconds, pause
@@ -40,15 +37,15 @@ class SlowAfter:
     ids=["2", "threads", "pools"],
 )
 def test_a_time_limit_ends_a_run_within_a_generation(tmp_path, workers):
-    """Points take so long that each goes alone; after the tenth there is time for one more for each worker."""
+    """Points take so long that each is a task of its own. After the tenth, each worker has time for one more."""
     store = ps.Store(tmp_path / "run.paoswarm")
     late = SlowAfter(tmp_path / "notes", 10, 0.3, pause=0.06)
     result = run(late, workers=workers, time_limit=0.5, store=store)
     assert result.status is ps.Status.TIME
     x, _ = store.read()
     assert 1 <= result.nfev <= len(x) <= 12
-    assert len(x) == len(notes_in(late.notes))  # all that was begun was waited for, and is kept
-    again = Faulty("nan", (), tmp_path / "again")
+    assert len(x) == len(notes_in(late.notes))  # all started evaluations were finished and recorded
+    again = Faulty("returns_nan", (), tmp_path / "again")
     assert_same(run(again, workers=workers, store=store), serial())
     assert len(notes_in(again.notes)) == serial().nfev - len(x)
 
@@ -62,10 +59,10 @@ def test_a_time_limit_does_not_cut_the_first_point_short(tmp_path):
 
 
 def interrupted(fun, notes, after, **settings):
-    """A run that is interrupted some time after so many evaluations were begun."""
+    """A run that is interrupted shortly after ``after`` evaluations have started."""
 
     def interrupt():
-        assert soon(lambda: len(notes_in(notes)) >= after, 30)
+        assert becomes_true(lambda: len(notes_in(notes)) >= after, 30)
         time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -96,16 +93,16 @@ def test_an_interrupt_does_not_wait_for_threads(tmp_path):
 
     def fun(x):
         number = note(tmp_path / "notes", "1")
-        time.sleep(0.06)  # so long that every point goes alone: a task that has begun is finished
+        time.sleep(0.06)  # so long that every point is a task of its own: a started task is finished
         if number > 16:
             goes_on.wait(20)
         return float(value(x))
 
     with ThreadPoolExecutor(2) as pool:
         result = interrupted(fun, tmp_path / "notes", 18, workers=pool)
-        assert len(notes_in(tmp_path / "notes")) == 18  # those that wait are still at work
+        assert len(notes_in(tmp_path / "notes")) == 18  # two are still running
         goes_on.set()
-    assert len(notes_in(tmp_path / "notes")) == 18  # and nobody has begun anything new
+    assert len(notes_in(tmp_path / "notes")) == 18  # and nothing new was started
     assert result.status is ps.Status.INTERRUPTED
     assert result.fun == serial().history.best[1]
 
@@ -115,10 +112,10 @@ def test_an_interrupt_ends_a_pool_that_was_made_here(tmp_path):
     fun = SlowAfter(tmp_path / "notes", 16, 1000)
     result = interrupted(fun, fun.notes, 18, workers=partial(ProcessPoolExecutor, 2))
     assert (result.status, result.nfev) == (ps.Status.INTERRUPTED, 16)
-    assert soon(lambda: not any(is_alive(pid) for pid in set(notes_in(fun.notes))))
+    assert becomes_true(lambda: not any(is_alive(pid) for pid in set(notes_in(fun.notes))))
 
 
-def test_an_interrupt_in_the_first_swarm_returns_what_is_there(tmp_path):
+def test_an_interrupt_in_the_first_swarm_returns_the_values_so_far(tmp_path):
     fun = SlowAfter(tmp_path / "notes", 4, 1000)
     result = interrupted(fun, fun.notes, 6, workers=2)
     assert result.status is ps.Status.INTERRUPTED
@@ -130,7 +127,7 @@ def test_an_interrupt_in_the_first_swarm_returns_what_is_there(tmp_path):
 
 
 def start(folder, workers, timeout):
-    """The run of `driver` in a process of its own, busy in its second generation."""
+    """Start the run of driver.py in a process of its own and wait until its second generation is running."""
     script = Path(__file__).with_name("driver.py")
     process = subprocess.Popen(
         [sys.executable, script, folder, workers, str(timeout)],
@@ -139,21 +136,25 @@ def start(folder, workers, timeout):
         text=True,
         start_new_session=True,  # an interrupt goes to it alone
     )
-    busy = soon(lambda: len(notes_in(folder / "pids")) == 4, 60)
+    busy = becomes_true(lambda: len(notes_in(folder / "pids")) == 4, 60)
     if not busy:
         process.kill()
     assert busy, process.communicate()
     return process, [int(pid) for pid in notes_in(folder / "pids")]
 
 
-def assert_killed_with_its_parent(folder, workers, timeout):
-    process, pids = start(folder, workers, timeout)
-    assert all(map(is_alive, pids))  # two workers, and what they have started
+def kill_and_close(process):
     process.kill()
     process.wait()
     process.stdout.close()
     process.stderr.close()
-    gone = soon(lambda: not any(map(is_alive, pids)), 10)
+
+
+def assert_killed_with_its_parent(folder, workers, timeout):
+    process, pids = start(folder, workers, timeout)
+    assert all(map(is_alive, pids))  # two workers, and what they have started
+    kill_and_close(process)
+    gone = becomes_true(lambda: not any(map(is_alive, pids)), 10)
     for pid in filter(is_alive, pids):
         os.kill(pid, signal.SIGKILL)
     assert gone
@@ -165,7 +166,7 @@ def test_own_processes_end_with_a_parent_that_is_killed_and_so_does_what_they_ha
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("workers", "timeout"), [("processes", 60), ("threads", 60)])
-def test_with_a_time_limit_nobody_outlives_a_parent_that_is_killed(tmp_path, workers, timeout):
+def test_with_a_time_limit_no_process_outlives_a_parent_that_is_killed(tmp_path, workers, timeout):
     assert_killed_with_its_parent(tmp_path, workers, timeout)
 
 
@@ -180,15 +181,12 @@ def test_with_a_time_limit_nobody_outlives_a_parent_that_is_killed(tmp_path, wor
     ],
 )
 def test_an_interrupt_from_the_keyboard_ends_all_in_the_group(tmp_path, workers, timeout):
-    """The terminal sends it to the whole group: workers leave the decision to their parent."""
+    """The terminal sends the signal to the whole group. Workers ignore it; their parent decides."""
     process, pids = start(tmp_path, workers, timeout)
     os.killpg(process.pid, signal.SIGINT)
     try:
         out, err = process.communicate(timeout=20)
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+        kill_and_close(process)
     assert out.split() == ["INTERRUPTED", "8", serial().history.best[0].hex()], err
-    assert soon(lambda: not any(map(is_alive, pids)), 10)
+    assert becomes_true(lambda: not any(map(is_alive, pids)), 10)

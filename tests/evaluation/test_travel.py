@@ -1,6 +1,5 @@
-"""The function travels once to each worker, and not at all where it need not."""
+"""The function is sent once to each worker, and not at all to threads and forked processes."""
 
-import multiprocessing
 import os
 import pickle
 import threading
@@ -12,12 +11,13 @@ from functools import partial
 import numpy as np
 import pytest
 from fault_functions import assert_same, note, notes_in, run, serial, value
+from survival import executor_factory, needs_fork
 
 from paoswarm.evaluation import worker
 
 
 class Noted:
-    """`value`, with a file in which it is noted who has loaded it, and how often it was pickled."""
+    """`value`; files note which processes pickle, load and call it."""
 
     def __init__(self, folder, pause=0.0):
         self.folder, self.pause = str(folder), pause
@@ -40,25 +40,25 @@ def assert_loaded_once_by_each_of(most, folder):
     loaded = Counter(notes_in(folder / "loaded"))
     assert 1 <= len(loaded) <= most
     assert set(loaded.values()) == {1}
-    assert set(loaded) == set(notes_in(folder / "called"))  # nobody has it for nothing
+    assert set(loaded) == set(notes_in(folder / "called"))  # only processes that call it have loaded it
     assert str(os.getpid()) not in loaded
     assert notes_in(folder / "dumped") == [str(os.getpid())]
 
 
-@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
+@needs_fork
 @pytest.mark.parametrize(
     ("workers", "timeout"),
     [(2, None), (2, 60), (partial(ThreadPoolExecutor, 2), None), (partial(ProcessPoolExecutor, 2), None), (map, None)],
     ids=["processes", "with limit", "threads", "forked pool", "map"],
 )
-def test_it_stays_where_it_is_with_threads_and_forked_processes(tmp_path, workers, timeout):
+def test_threads_and_forked_processes_are_not_sent_the_function(tmp_path, workers, timeout):
     assert_same(run(Noted(tmp_path), workers=workers, timeout=timeout), serial())
     assert notes_in(tmp_path / "dumped") == notes_in(tmp_path / "loaded") == []
     assert len(notes_in(tmp_path / "called")) == serial().nfev
 
 
-@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
-def test_a_pool_that_was_there_before_is_sent_it_once_for_each_process(tmp_path):
+@needs_fork
+def test_a_pool_that_is_already_running_is_sent_it_once_for_each_process(tmp_path):
     with ProcessPoolExecutor(2) as pool:
         list(pool.map(time.sleep, [0.05] * 4))
         assert_same(run(Noted(tmp_path), workers=pool), serial())
@@ -69,11 +69,7 @@ def test_a_pool_that_was_there_before_is_sent_it_once_for_each_process(tmp_path)
 @pytest.mark.parametrize("timeout", [None, 60])
 @pytest.mark.parametrize("kind", ["spawn", "forkserver", "loky"])
 def test_other_processes_are_sent_it_once_each(tmp_path, kind, timeout):
-    if kind == "loky":
-        workers = partial(pytest.importorskip("loky").get_reusable_executor, 2)
-    else:
-        workers = partial(ProcessPoolExecutor, 2, mp_context=multiprocessing.get_context(kind))
-    assert_same(run(Noted(tmp_path), workers=workers, timeout=timeout), serial())
+    assert_same(run(Noted(tmp_path), workers=executor_factory(kind), timeout=timeout), serial())
     assert_loaded_once_by_each_of(2, tmp_path)
 
 
@@ -87,7 +83,7 @@ def test_threads_with_a_time_limit_have_a_process_each_that_loads_it_once(tmp_pa
 
 
 X = np.array([[1.0, 2.0], [0.0, -1.0]])
-PATIENT = worker.RetryPolicy(None, 1)
+POLICY = worker.RetryPolicy(None, 1)
 
 
 @pytest.fixture
@@ -96,33 +92,34 @@ def key():
     worker.forget("a key of the tests")
 
 
-def test_a_worker_asks_for_what_it_does_not_know_and_keeps_it(tmp_path, key):
+def test_a_worker_asks_for_a_function_that_it_does_not_know_and_keeps_it(tmp_path, key):
     blob = pickle.dumps(Noted(tmp_path))
-    assert worker.evaluate(worker.Task(key, X, False, PATIENT, None)) == worker.Unknown()
+    assert worker.evaluate(worker.Task(key, X, False, POLICY, None)) == worker.NeedsFunction()
     for sent in (blob, None, blob, None):
-        answered = worker.evaluate(worker.Task(key, X, False, PATIENT, sent))
+        answered = worker.evaluate(worker.Task(key, X, False, POLICY, sent))
         assert answered.answers == value(X).tolist()
         assert answered.seconds > 0
     assert len(notes_in(tmp_path / "loaded")) == 1
     worker.forget(key)
-    assert worker.evaluate(worker.Task(key, X, False, PATIENT, None)) == worker.Unknown()
+    assert worker.evaluate(worker.Task(key, X, False, POLICY, None)) == worker.NeedsFunction()
 
 
 def test_what_cannot_be_loaded_is_no_exception_on_the_worker(key):
-    answer = worker.evaluate(worker.Task(key, X, False, PATIENT, b"no pickle"))
-    assert answer == worker.Unloadable("UnpicklingError: invalid load key, 'n'.")
+    answer = worker.evaluate(worker.Task(key, X, False, POLICY, b"no pickle"))
+    assert isinstance(answer, worker.Unloadable)
+    assert answer.reason.startswith("UnpicklingError")
 
 
 def test_two_threads_of_a_worker_load_it_once(tmp_path, key):
-    """As on a Dask worker, whose threads begin at the same moment."""
+    """As on a Dask worker, whose threads start at the same time."""
     blob = pickle.dumps(Noted(tmp_path, pause=0.2))
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(worker.evaluate, [worker.Task(key, X, False, PATIENT, blob)] * 2))
+        list(pool.map(worker.evaluate, [worker.Task(key, X, False, POLICY, blob)] * 2))
     assert len(notes_in(tmp_path / "loaded")) == 1
 
 
 def test_many_runs_at_once_in_threads_do_not_disturb_each_other():
-    """Five runs that are all in the middle when the last begins; their functions cannot be pickled."""
+    """Five runs that are all under way when the last one starts. Their functions cannot be pickled."""
     all_there = threading.Barrier(5)
 
     def one(number):

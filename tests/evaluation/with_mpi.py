@@ -1,9 +1,9 @@
-"""Runs on the processes of MPI. Not a test itself: ``mpiexec -n 3 python -m mpi4py.futures with_mpi.py``."""
+"""Checks with MPI workers, run by test_clusters.py: ``mpiexec -n 3 python -m mpi4py.futures with_mpi.py``."""
 
 import json
 import warnings
 
-from fault_functions import Faulty, assert_same, marks, run, serial, serial_with_nan, value
+from fault_functions import Faulty, assert_same, fault_points, run, serial, serial_with_nan, value
 
 
 def main():
@@ -11,7 +11,7 @@ def main():
 
     warnings.simplefilter("ignore")
 
-    def law(name):
+    def passed(name):
         print(json.dumps(name), flush=True)
 
     with MPIPoolExecutor() as executor:
@@ -19,19 +19,19 @@ def main():
         shift = 0.0
         for vectorized in (False, True):
             assert_same(run(lambda x: value(x) + shift, workers=executor, vectorized=vectorized), serial())
-        law("same result")
-        for fault, kind in (("raises", "raised"), ("sys.exit", "raised"), ("nan", "returned NaN")):
-            result = run(Faulty(fault, marks()), workers=executor)
+        passed("same result")
+        for fault, kind in (("raises", "raised"), ("calls_sys_exit", "raised"), ("returns_nan", "returned NaN")):
+            result = run(Faulty(fault, fault_points()), workers=executor)
             assert result.failure_kinds == {kind: 2}
             assert_same(result, serial_with_nan())
-        law("faults")
-        result = run(Faulty("grandchild", marks()), workers=executor, timeout=2.0)
+        passed("faults")
+        result = run(Faulty("starts_program_that_hangs", fault_points()), workers=executor, timeout=2.0)
         assert result.failure_kinds == {"timed out": 2}
         assert_same(result, serial_with_nan())
-        result = run(Faulty("segfault", marks()), workers=executor, timeout=60)
+        result = run(Faulty("segfaults", fault_points()), workers=executor, timeout=60)
         assert result.failure_kinds == {"died": 2}
         assert_same(result, serial_with_nan())
-        law("with a time limit")
+        passed("with a time limit")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Runs on a Ray cluster of this machine. Not a test itself: Ray listens to the network, so this wants one of its own.
+"""Checks on a local Ray cluster, run by test_clusters.py in a network of its own, because Ray listens on all addresses.
 
-``python with_ray.py FOLDER``: a line of JSON for every law that holds.
+``python with_ray.py FOLDER`` prints a line of JSON for every check that passes.
 """
 
 import json
@@ -14,13 +14,14 @@ from fault_functions import (
     FAULTS,
     KINDS,
     Faulty,
-    Innocent,
     Killer,
+    WaitsToBeKilled,
     assert_same,
-    marks,
+    fault_points,
     run,
     serial,
     serial_with_nan,
+    undisturbed_points,
     value,
 )
 from test_travel import Noted, notes_in
@@ -44,7 +45,7 @@ def main(folder):
         runtime_env=options,
     )
 
-    def law(name):
+    def passed(name):
         print(json.dumps(name), flush=True)
 
     try:
@@ -54,9 +55,9 @@ def main(folder):
         shift = 0.0
         for vectorized in (False, True):
             assert_same(run(lambda x: value(x) + shift, workers=ps.RayExecutor, vectorized=vectorized), serial())
-        law("same result")
+        passed("same result")
         assert_same(run(workers=executor, timeout=60), serial())
-        law("same result with a time limit")
+        passed("same result with a time limit")
 
         noted = Path(folder, "noted")
         noted.mkdir()
@@ -64,34 +65,33 @@ def main(folder):
         loaded = notes_in(noted / "loaded")
         assert 1 <= len(loaded) == len(set(loaded)), loaded
         assert notes_in(noted / "dumped") == [str(os.getpid())]
-        law("the function travels once")
+        passed("the function is sent once")
 
         for fault in FAULTS:
             hangs = KINDS[fault] == "timed out"
-            for timeout in (2.0,) if hangs else (60,) if fault in ("nan", "type") else (None, 60):
-                fun = Faulty(fault, marks())
+            for timeout in (2.0,) if hangs else (60,) if fault in ("returns_nan", "returns_text") else (None, 60):
+                fun = Faulty(fault, fault_points())
                 result = run(fun, workers=ps.RayExecutor(max_retries=1), timeout=timeout)
                 assert result.failure_kinds == {KINDS[fault]: 2}, (fault, timeout, result.failure_kinds)
                 assert_same(result, serial_with_nan())
-        law("faults")
+        passed("faults")
 
-        seen = []
-        run(lambda x: (seen.append(float(x[0])), value(x))[1])
-        for timeout, whom in ((None, "me"), (60, "me"), (60, "parent")):
-            place = Path(folder, f"{timeout}{whom}")
+        points = undisturbed_points()
+        for timeout, victim in ((None, "itself"), (60, "itself"), (60, "parent")):
+            place = Path(folder, f"{timeout}{victim}")
             place.mkdir()
-            innocent = Innocent(place, [seen[0], seen[3], seen[20]], whom)
-            with Killer(innocent) as killer:
-                result = run(innocent, workers=executor, timeout=timeout)
+            fun = WaitsToBeKilled(place, [points[0], points[3], points[20]], victim)
+            with Killer(fun) as killer:
+                result = run(fun, workers=executor, timeout=timeout)
             assert killer.killed == 3
-            assert result.n_failed == 0, (timeout, whom, result.failures)
+            assert result.n_failed == 0, (timeout, victim, result.failures)
             assert_same(result, serial())
-        law("innocents")
+        passed("workers killed from outside")
 
         executor.shutdown()
-        with pytest.raises(ValueError, match=r"takes no work \(cannot schedule new futures"):
+        with pytest.raises(ValueError, match="cannot schedule new futures"):
             run(workers=executor)
-        law("a closed one is refused")
+        passed("a closed executor is refused")
     finally:
         ray.shutdown()
 

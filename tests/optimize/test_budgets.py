@@ -19,7 +19,7 @@ def test_maxfev_is_spent_to_the_last_evaluation(n, beyond, share):
     result = ps.minimize(fun, BOX, n_particles=n, maxiter=None, maxfev=n + beyond, reevaluate=share, tol=0, rng=1)
     assert fun.calls == result.nfev == result.history.nfev[-1] == n + beyond
     assert result.status is ps.Status.MAXFEV
-    assert result.message == "The allowed number of evaluations is used up."
+    assert "maxfev" in result.message
     again = max(1, round(share * n)) if share else 0
     assert result.nit == -(-beyond // (n + again))
 
@@ -65,7 +65,7 @@ def test_maxiter_zero_evaluates_the_first_swarm_only():
 def test_too_small_a_budget_is_refused_before_the_first_evaluation():
     fun = Recording(sphere)
     for solve in (ps.minimize, ps.minimize_many):
-        with pytest.raises(ValueError, match="maxfev=9 does not pay for the first swarm, which needs 10 evaluations"):
+        with pytest.raises(ValueError, match=r"maxfev=9 is too small .* 10 evaluations"):
             solve(fun, BOX, n_particles=10, maxfev=9)
     assert fun.calls == 0
 
@@ -84,7 +84,7 @@ def test_a_run_without_any_limit_is_refused():
 def test_target_ends_the_run_in_the_generation_that_reaches_it():
     result = ps.minimize(sphere, BOX, n_particles=10, maxiter=500, target=1e-6, rng=1)
     assert result.status is ps.Status.TARGET
-    assert result.message == "The target value was reached."
+    assert "target" in result.message
     assert result.history.best[-1] <= 1e-6 < result.history.best[-2]
 
 
@@ -105,8 +105,8 @@ def test_an_unreachable_target_is_no_reason_to_stop():
 
 def test_collapse_ends_the_run_when_the_spread_falls_below_tol():
     result = ps.minimize(sphere, BOX, n_particles=20, maxiter=500, tol=1e-5, rng=1)
-    assert result.status is ps.Status.COLLAPSED
-    assert "spread fell below tol" in result.message
+    assert result.status is ps.Status.CONVERGED
+    assert "below tol" in result.message
     assert result.history.spread[-1] < 1e-5 <= result.history.spread[-2]
     swarm = result.swarm
     apart = (swarm.position - result.x) / np.array([9, 9])
@@ -123,7 +123,7 @@ def test_tol_zero_never_ends_a_run():
 def test_a_constant_objective_stagnates_after_exactly_the_allowed_generations(patience):
     result = ps.minimize(lambda x: 3.0, BOX, n_particles=5, stagnation=patience, rng=1)
     assert (result.status, result.nit) == (ps.Status.STAGNATED, patience)
-    assert "has not improved" in result.message
+    assert "did not improve" in result.message
 
 
 def test_stagnation_counts_from_the_last_improvement():
@@ -143,7 +143,7 @@ def test_time_limit_ends_the_run_after_the_point_that_is_being_evaluated():
     fun = Recording(slow)
     result = ps.minimize(fun, BOX, n_particles=10, maxiter=None, time_limit=0.05, rng=1)
     assert result.status is ps.Status.TIME
-    assert result.message == "The time limit was reached."
+    assert "time limit" in result.message
     assert 10 <= fun.calls == result.nfev <= 26
     assert result.fun == min(fun.values)
 
@@ -173,7 +173,7 @@ def test_time_limit_holds_for_many_runs_together():
 def test_of_several_reasons_the_first_in_the_order_of_status_is_given():
     common = {"n_particles": 5, "maxiter": 0, "maxfev": 5, "rng": 1}
     assert ps.minimize(sphere, BOX, **common).status is ps.Status.MAXFEV
-    assert ps.minimize(sphere, BOX, tol=1e9, **common).status is ps.Status.COLLAPSED
+    assert ps.minimize(sphere, BOX, tol=1e9, **common).status is ps.Status.CONVERGED
     assert ps.minimize(sphere, BOX, tol=1e9, target=1e9, **common).status is ps.Status.TARGET
 
 
@@ -219,7 +219,7 @@ def test_an_interrupt_keeps_every_point_that_was_finished(at):
     fun = Interrupted(sphere, at)
     result = ps.minimize(fun, BOX, n_particles=10, maxiter=50, rng=1)
     assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
-    assert result.message == "The run was interrupted; this is the best so far."
+    assert "Interrupted" in result.message
     assert result.nfev == fun.calls == at - 1 == result.history.nfev[-1]
     assert result.fun == min(fun.values) == sphere(result.x)
     assert len(result.history) == result.nit + 1

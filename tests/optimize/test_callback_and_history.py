@@ -99,7 +99,7 @@ def test_a_callback_can_end_the_run(by):
 
     result = run(enough)
     assert (result.status, result.success, result.nit) == (ps.Status.CALLBACK, False, 3)
-    assert result.message == "The callback asked to stop."
+    assert "callback" in result.message
     assert_array_equal(result.history.best, run().history.best[:4])
 
 
@@ -134,7 +134,7 @@ def two_results(intermediate_result, other):
 @pytest.mark.parametrize("callback", [lambda: None, lambda x, y: None, keyword_only, two_results])
 def test_a_callback_that_cannot_be_called_is_refused_before_the_first_evaluation(callback):
     fun = Recording(sphere)
-    with pytest.raises(TypeError, match="callback must take one argument: intermediate_result, or by any other name"):
+    with pytest.raises(TypeError, match="callback must take one argument"):
         ps.minimize(fun, BOX, callback=callback)
     assert fun.calls == 0
 

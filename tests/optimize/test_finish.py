@@ -129,7 +129,7 @@ def test_without_tqdm_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     fun = Recording(sphere)
     for solve in (ps.minimize, ps.minimize_many):
-        with pytest.raises(ImportError, match=r"progress=True needs tqdm; install it with: pip install 'paoswarm\[pro"):
+        with pytest.raises(ImportError, match=r"needs tqdm.*paoswarm\[progress\]"):
             solve(fun, BOX, progress=True)
     assert fun.calls == 0
     ps.minimize(sphere, BOX, maxiter=1)
@@ -214,7 +214,7 @@ def test_an_interrupt_during_polishing_keeps_the_best_so_far():
     assert result.nfev == 10 * 11 + 4
     assert result.fun == min(rosenbrock(x) for x in calls)
     assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
-    assert "interrupted" in result.message
+    assert "Interrupted" in result.message
 
 
 @pytest.mark.parametrize("edge", [1 / 3, 0.3, 1.0, 0.7])

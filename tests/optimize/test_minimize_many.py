@@ -31,7 +31,7 @@ def test_runs_are_independent():
 
 ENDS = {
     "target": ({"target": 1e-3}, ps.Status.TARGET),
-    "tol": ({"tol": 1e-2}, ps.Status.COLLAPSED),
+    "tol": ({"tol": 1e-2}, ps.Status.CONVERGED),
     "stagnation": ({"stagnation": 3, "tol": 0}, ps.Status.STAGNATED),
 }
 

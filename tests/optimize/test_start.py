@@ -105,7 +105,7 @@ def test_points_whose_value_is_given_as_nan_are_evaluated():
     result = ps.minimize(fun, BOX, n_particles=3, maxiter=0, x0=x0, f0=[2.0, np.nan, 8.0, 10.0], rng=1)
     assert_array_equal(fun.points, [[0.5, 0.25]])  # and of the others the best two are taken
     assert_array_equal(np.sort(result.swarm.best_value), [2.0, sphere(np.array([0.5, 0.25])), 8.0])
-    with pytest.raises(ValueError, match="x0 has 4 points to evaluate but there are only n_particles=3"):
+    with pytest.raises(ValueError, match=r"x0 has 4 points .*n_particles=3"):
         ps.minimize(sphere, BOX, n_particles=3, x0=x0, f0=[np.nan] * 4)
 
 
@@ -147,7 +147,7 @@ def test_a_continued_swarm_may_get_a_wider_box_but_not_one_that_leaves_it_outsid
     first = ps.minimize(sphere, [(-4, 0), (-6, -3)], n_particles=20, maxiter=3, rng=1)
     wider = ps.minimize(sphere, BOX, init=first.swarm, maxiter=60, rng=1)
     assert wider.fun < 1e-6 < first.fun  # the optimum lies outside the first box
-    with pytest.raises(ValueError, match=r"init is a swarm whose .*position lies outside the bounds"):
+    with pytest.raises(ValueError, match=r"position lies outside the bounds"):
         ps.minimize(sphere, [(2, 5), (-6, 3)], init=first.swarm)
     with pytest.raises(ValueError, match="x0 and f0 do not go with init=swarm"):
         ps.minimize(sphere, BOX, init=first.swarm, x0=[0.0, 0.0])
@@ -341,9 +341,9 @@ def test_worse_and_failed_points_are_injected_in_vain():
 
 def test_injected_points_must_lie_in_the_box_and_have_values():
     optimizer = ps.Optimizer(BOX, n_particles=5, rng=5)
-    with pytest.raises(ValueError, match="x must lie inside the bounds: element 1 of point 0 is 7"):
+    with pytest.raises(ValueError, match="element 1 of point 0 is 7"):
         optimizer.inject([0.0, 7.0], 1.0)
-    with pytest.raises(ValueError, match="f must hold one value for each of the 1 points"):
+    with pytest.raises(ValueError, match=r"f must .* 1 points"):
         optimizer.inject([0.0, 0.0], [1.0, 2.0])
 
 

@@ -123,7 +123,7 @@ def values_of(problem, x):
 
 
 @needs_coco
-def test_problems_travel_to_other_processes():
+def test_problems_can_be_sent_to_other_processes():
     descriptor = bbob(21, 5, instances=[2, 9])
     assert pickle.loads(pickle.dumps(descriptor)) == descriptor
     instance = descriptor.instance(1)
@@ -156,13 +156,13 @@ def test_a_function_that_does_not_exist(number):
 
 @pytest.mark.parametrize("dim", [1, 4, 8, 41])
 def test_a_dimension_that_the_suite_does_not_have(dim):
-    with pytest.raises(ValueError, match=f"the bbob suite has the dimensions 2, 3, 5, 10, 20, 40, got {dim}"):
+    with pytest.raises(ValueError, match=f"2, 3, 5, 10, 20, 40 in the bbob suite, got {dim}"):
         Bbob(1, dim, (1,))
 
 
 @pytest.mark.parametrize("dim", [0, 2.5, "5"])
 def test_a_dimension_that_is_none(dim):
-    with pytest.raises(ValueError, match="dim must be a whole number"):
+    with pytest.raises(ValueError, match="dim must be"):
         Bbob(1, dim, (1,))
 
 
@@ -180,7 +180,5 @@ def test_a_number_out_of_range_in_a_name():
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cocoex", None)
-    with pytest.raises(
-        ImportError, match=r"bbob problems need cocoex; install it with: pip install 'paoswarm\[bbob\]'"
-    ):
+    with pytest.raises(ImportError, match=r"needs cocoex.*paoswarm\[bbob\]"):
         problems.get("bbob-f1", 2)

@@ -156,7 +156,7 @@ def test_the_continuation_of_schwefel_is_the_squared_distance():
     assert_allclose(shifted([190.0, 210.0]), schwefel([490.0, 500.0]) + 100, rtol=1e-12)
 
 
-def test_the_formula_is_all_where_nothing_leaves_the_box():
+def test_only_schwefel_is_confined():
     assert [p.name for p in problems.paper(3) if p.confined] == ["schwefel"]
 
 
@@ -200,7 +200,7 @@ print(json.dumps([p.optimum.tolist(), p.matrix.tolist()]))
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", None, True])
 def test_a_seed_is_a_whole_number(seed):
     for how in (problems.sphere(2).shifted, problems.sphere(2).rotated):
-        with pytest.raises(ValueError, match="seed must be a whole number of at least 0"):
+        with pytest.raises(ValueError, match="seed must be"):
             how(seed)
 
 
@@ -214,7 +214,7 @@ def test_a_problem_is_something_to_minimise(name):
         assert result.fun == again.fun == problem(result.x)
 
 
-def test_a_problem_is_the_same_after_a_journey(name):
+def test_a_problem_is_the_same_after_pickling(name):
     for problem in variants(problems.get(name, 3)):
         copy = pickle.loads(pickle.dumps(problem))
         assert (copy.name, copy.title, copy.minimum, copy.dim) == (problem.name, problem.title, 0.0, 3)
@@ -223,7 +223,7 @@ def test_a_problem_is_the_same_after_a_journey(name):
 
 @pytest.mark.parametrize("batch", [(), (0,), (1,), (9,), (2, 5)])
 @pytest.mark.parametrize("dim", [2, 8, 20])
-def test_a_point_is_worth_the_same_in_any_company(name, dim, batch):
+def test_the_value_of_a_point_does_not_depend_on_the_others(name, dim, batch):
     for problem in variants(problems.get(name, dim)):
         x = np.random.default_rng(3).uniform(problem.lower, problem.upper, (*batch, dim))
         values = problem(x)
@@ -272,7 +272,7 @@ def bowl(x):
     return np.sum(np.square(x - 0.5), axis=-1)
 
 
-def test_a_problem_of_ones_own():
+def test_a_custom_problem():
     own = Problem("my-bowl", "My bowl", [0, -1], [1, 1], [0.5, 0.5], 0.0, bowl)
     moved = own.shifted(2).rotated()
     assert moved.name == "my-bowl-shifted2-rotated1"
@@ -283,5 +283,5 @@ def test_a_problem_of_ones_own():
         Problem("bad", "Bad", [0, 0], [1, 1], [0.5, 2.0], 0.0, bowl)
     single = Problem("single", "For one point", [0, -1], [1, 1], [0.5, 0.5], 0.0, lambda x: float(np.sum(x**2)))
     for problem in (single, single.shifted(), single.rotated()):
-        with pytest.raises(ValueError, match=r"the function of single.* takes many points at once, \(m, 2\)"):
+        with pytest.raises(ValueError, match=r"the function of single.* \(m, 2\)"):
             problem(np.zeros((5, 2)))

@@ -9,9 +9,9 @@ from scipy.special import logsumexp
 
 from paoswarm.core.weights import log_mean_weight_error
 from paoswarm.sampling.adapt import Frozen, adapt
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.importance import produce
 from paoswarm.sampling.mixture import Blend, Mixture
-from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.target import BudgetSpent, Interrupted, Target
 
 

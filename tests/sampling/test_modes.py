@@ -11,9 +11,9 @@ import paoswarm as ps
 from paoswarm.sampling.adapt import _Prior, adapt
 from paoswarm.sampling.climbs import climb
 from paoswarm.sampling.doubtful_draws import behind_valleys, unexplained
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.explore import explore
 from paoswarm.sampling.modes import Mode, merge
-from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import make_ladder
 from paoswarm.sampling.starts import Draws, badly_covered, choose_starts
 from paoswarm.sampling.target import Target

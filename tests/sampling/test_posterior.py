@@ -79,13 +79,13 @@ def test_intervals_of_many_draws_are_those_of_the_law():
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
 def test_a_bad_share_is_refused(four, share):
-    with pytest.raises(ValueError, match=f"share must lie between 0 and 1, got {share}"):
+    with pytest.raises(ValueError, match=f"share .* got {share}"):
         four.quantile(share)
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 95, math.nan])
 def test_a_bad_level_is_refused(four, level):
-    with pytest.raises(ValueError, match=f"level must lie between 0 and 1, got {level}"):
+    with pytest.raises(ValueError, match=f"level .* got {level}"):
         four.interval(level)
 
 
@@ -124,14 +124,14 @@ def test_predictions_of_all_parameters_at_once_are_those_one_by_one(four):
     np.testing.assert_array_equal(
         four.predict(lambda x: np.stack([x[:, 0], x[:, 1] ** 2], axis=1), 60, rng=5, vectorized=True), one
     )
-    with pytest.raises(ValueError, match=r"must map \(60, 2\) to \(60, ...\), it returned \(2, 60\)"):
+    with pytest.raises(ValueError, match=r"\(60, 2\) to \(60, ...\).* \(2, 60\)"):
         four.predict(np.transpose, 60, vectorized=True)
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True])
 def test_a_bad_number_of_draws_is_refused(four, n):
     for call in (four.resample, four.to_datatree, lambda n: four.predict(np.sum, n)):
-        with pytest.raises(ValueError, match=f"n must be a whole number of at least 1, got {n}"):
+        with pytest.raises(ValueError, match=f"n must be .* got {n}"):
             call(n)
 
 
@@ -293,7 +293,7 @@ def test_a_function_that_overwrites_its_parameters_does_no_harm(four):
 @needs_arviz
 @pytest.mark.parametrize("name", ["chain", "draw"])
 def test_names_that_arviz_needs_are_refused(four, name):
-    with pytest.raises(ValueError, match=f"dimension '{name}'; give the parameter another name"):
+    with pytest.raises(ValueError, match=f"dimension '{name}'"):
         posterior(four.draws, four.weights, names=["a", name]).to_datatree()
 
 
@@ -333,7 +333,7 @@ def test_text_says_what_the_search_for_modes_has_found(four):
         str(posterior(four.draws, four.weights, diagnostics={"climbs": climbs}, message="last"))
         for climbs in ([], [16], [14, 2])
     )
-    assert none.splitlines()[-2:] == ["  no climb came to a mode", "last"]
+    assert none.splitlines()[-2:] == ["  no climb reached a mode", "last"]
     assert one.splitlines()[-2:] == ["  1 mode found by 16 climbs", "last"]
     assert two.splitlines()[-2:] == ["  2 modes found by 16 climbs", "last"]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.sampling.laws import Periodic
+from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.read_prior import read_prior
 
 MEAN = np.array([1.0, -2.0, 0.5])
@@ -246,10 +246,10 @@ def test_names_keep_their_order():
         ((0, banana), ValueError, "number of parameters, transform"),
         ((True, banana), ValueError, "number of parameters, transform"),
         ((["a", "a"], banana), ValueError, "names must differ"),
-        (([], banana), ValueError, "begins with their names or their number"),
+        (([], banana), ValueError, "names or their number"),
         ((["a"], stats.multivariate_normal([0, 0])), ValueError, r"1 names, \['a'\], for 2 parameters"),
         ((2, banana, 1.0), TypeError, "log density must be a function of parameters"),
-        ((2, banana, lambda x: x), ValueError, r"log density must map \(2, 2\) to \(2,\), it returned \(2, 2\)"),
+        ((2, banana, lambda x: x), ValueError, r"log density must map .* returned \(2, 2\)"),
         ([stats.dirichlet([1, 2])], TypeError, "'x0' is a multivariate distribution.*give .names, transform."),
         (stats.dirichlet([1, 2]), TypeError, "prior must be a dict or list"),
     ],
@@ -262,7 +262,7 @@ def test_a_wrong_prior_is_refused_before_any_evaluation(prior, error, message):
 
 
 def test_a_transform_of_the_wrong_shape_is_refused():
-    with pytest.raises(ValueError, match=r"must map \(2, 2\) to the same shape, it returned \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"transform must map \(2, 2\) .* \(2, 1\)"):
         ps.sample(lambda x: 0.0, (2, lambda u: u[:, :1]), maxfev=100, rng=8)
 
 
@@ -283,8 +283,8 @@ def test_a_transform_is_given_deviates_inside_the_unit_interval():
 @pytest.mark.parametrize(
     ("prior", "start", "message"),
     [
-        ((2, banana), [[0.0, 0.0]], "a transform cannot be turned round"),
-        ([(0, 1)] * 2, [[0.1, 0.2, 0.3]], "points have 3 parameters, the prior has 2"),
+        ((2, banana), [[0.0, 0.0]], "a transform cannot be inverted"),
+        ([(0, 1)] * 2, [[0.1, 0.2, 0.3]], "3 parameters, the prior has 2"),
     ],
     ids=["transform", "three for two"],
 )

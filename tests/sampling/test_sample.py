@@ -60,10 +60,7 @@ def test_a_normal_level_with_a_normal_prior():
     assert posterior.names == ["level"]
     assert posterior.method == "importance"
     assert posterior.success
-    assert posterior.message == (
-        "a mode with a basin of less than 3 % of the prior may be missing; more first draws (n_particles=) find "
-        "smaller ones"
-    )
+    assert posterior.message.startswith("No problem found. Modes that cover less than 3 % of the prior")
     with pytest.raises(AssertionError):  # the checks can fail
         check_evidence(posterior, exact + 0.5)
     with pytest.raises(AssertionError):
@@ -130,8 +127,8 @@ def test_a_likelihood_with_the_wrong_sign_is_noticed():
 
     posterior = ps.sample(chi_square, {"a": (-1, 1), "b": (-1, 1)}, vectorized=True, n_effective=200, rng=1)
     assert not posterior.success
-    assert "the posterior of a, b is pressed against a wall" in posterior.message
-    with pytest.raises(ValueError, match=r"grows faster than the prior falls.*is its sign right"):
+    assert "of a, b is pressed against" in posterior.message
+    with pytest.raises(ValueError, match="sign right"):
         ps.sample(chi_square, [(-1, 1), stats.norm(0, 3)], vectorized=True, rng=1)
 
 
@@ -160,7 +157,7 @@ def test_a_prior_by_transform_has_no_digits_left_in_its_upper_tail_and_says_so(t
     prior = (1, stats.norm.ppf)
     posterior = ps.sample(lambda x: stats.norm.logpdf(x[:, 0], there, 0.1), prior, vectorized=True, rng=1)
     assert math.isinf(posterior.log_evidence_error)
-    assert "so far in a tail of the prior" in posterior.message
+    assert "tail of the prior" in posterior.message
     below = ps.sample(lambda x: stats.norm.logpdf(x[:, 0], -there, 0.1), prior, vectorized=True, rng=1)
     exact = stats.norm.logpdf(there, 0, math.hypot(1, 0.1))
     assert abs(below.log_evidence - exact) < 4 * below.log_evidence_error < 0.1
@@ -193,7 +190,7 @@ def test_the_budget_is_never_exceeded_and_counts_are_true(maxfev, prior):
         assert posterior.message != ""
     else:
         enough = posterior.diagnostics["effective_size"] > 1800
-        assert (f"maxfev={maxfev} was enough for" in posterior.message) != enough
+        assert (f"maxfev={maxfev} " in posterior.message) != enough
     if maxfev < 30:
         assert math.isinf(posterior.log_evidence_error)
 
@@ -269,7 +266,7 @@ def test_the_three_kinds_of_nothing_give_the_same_draws():
 
 @pytest.mark.parametrize("bad", [-np.inf, np.nan])
 def test_nothing_everywhere_is_an_error(bad):
-    with pytest.raises(ValueError, match=r"zero or failed at all 2000 draws from the prior; .*start="):
+    with pytest.raises(ValueError, match=r"at all 2000 draws .*start="):
         ps.sample(lambda x: bad, BOX2, rng=10)
 
 
@@ -280,7 +277,7 @@ def test_nothing_at_known_points_either_is_an_error_at_once():
         rows.append(len(x))
         return np.full(len(x), -np.inf)
 
-    with pytest.raises(ValueError, match=r"at all 2000 draws from the prior, and no climb from start= came to more"):
+    with pytest.raises(ValueError, match=r"at all 2000 draws .*no climb from start="):
         ps.sample(nowhere, BOX2, start=[0.5, 0.5], vectorized=True, rng=10)
     assert sum(rows) < 2100
 
@@ -323,7 +320,7 @@ def test_an_answer_of_the_wrong_form_is_an_error_at_once(fun, vectorized, messag
 
 
 def test_a_likelihood_for_many_points_that_is_not_flagged_is_an_error():
-    with pytest.raises(ValueError, match=r"all of the first 100 draws.*IndexError.*vectorized=True"):
+    with pytest.raises(ValueError, match=r"first 100 draws.*IndexError.*vectorized=True"):
         ps.sample(lambda x: -(x[:, 0] ** 2), BOX2, rng=12)
 
 
@@ -331,7 +328,7 @@ def test_a_likelihood_that_always_raises_is_an_error_that_says_why():
     def log_likelihood(x):
         raise NameError("name 'sgima' is not defined")
 
-    with pytest.raises(ValueError, match=r"all of the first 100 draws.*NameError: name 'sgima' is not defined"):
+    with pytest.raises(ValueError, match=r"first 100 draws.*NameError: name 'sgima'"):
         ps.sample(log_likelihood, BOX2, rng=12)
 
 
@@ -365,12 +362,12 @@ def needle(x):
 
 
 def test_a_mode_that_no_draw_came_near_is_missed_and_the_chance_of_that_is_stated():
-    """Half of the evidence is missing, 0.69, while the error is small: why ``unseen`` exists."""
+    """Half of the evidence is missing (0.69), and the stated error is small: this is why ``unseen`` exists."""
     posterior = ps.sample(needle, WIDE_AND_NEEDLE, n_particles=50, vectorized=True, n_effective=1000, rng=15)
     check_evidence(posterior, -2 * math.log(20))
     assert posterior.diagnostics["unseen"] == 30 / 50
     assert len(posterior.diagnostics["modes"]) == 1
-    assert posterior.message.startswith("a mode with a basin of less than 60 % of the prior may be missing; more")
+    assert "less than 60 % of the prior cannot be ruled out" in posterior.message
 
 
 @pytest.mark.parametrize("kind", ["result", "array", "point"])
@@ -458,7 +455,7 @@ def test_a_search_may_have_looked_on_walls_and_outside_the_prior():
     exact = math.log(stats.norm.pdf(2, 2, math.hypot(2, 0.3)) / (2 * stats.norm.cdf(2) - 1) / 10)
     for start in (found, [0.0, 2.0], [[0.0, 6.0], [10.0, -2.0]]):
         check_evidence(ps.sample(log_likelihood, prior, start=start, vectorized=True, n_effective=300, rng=1), exact)
-    with pytest.raises(ValueError, match="lies outside the prior"):
+    with pytest.raises(ValueError, match="outside the prior"):
         ps.sample(log_likelihood, prior, start=[11.0, 2.0])
 
 
@@ -490,13 +487,13 @@ def test_what_is_known_does_not_end_the_search(many):
 @pytest.mark.parametrize(
     ("start", "error", "message"),
     [
-        ({"x0": 1.0}, ValueError, r"start must name every parameter of the prior, \['x0', 'x1'\], got \['x0'\]"),
+        ({"x0": 1.0}, ValueError, r"start must name every parameter.*\['x0', 'x1'\], got \['x0'\]"),
         ({"x0": 1.0, "x1": 2.0, "y": 1.0}, ValueError, r"got \['x0', 'x1', 'y'\]"),
-        ("there", TypeError, "start must be a result of minimize or minimize_many, points .* got 'there'"),
+        ("there", TypeError, "start must be a result .*got 'there'"),
         ([[1.0], [2.0, 3.0]], TypeError, "start must be a result"),
         (np.ones((2, 2, 2)), TypeError, "start must be a result"),
         ([], TypeError, "start must be a result"),
-        ({"x0": [1.0, 2.0, 3.0], "x1": [1.0, 2.0]}, ValueError, "as many values of one parameter as of another"),
+        ({"x0": [1.0, 2.0, 3.0], "x1": [1.0, 2.0]}, ValueError, "start must have the same number of values"),
     ],
 )
 def test_a_start_that_is_none_is_refused(start, error, message):
@@ -540,9 +537,9 @@ def n_in_all():
 
 
 def test_an_interrupt_before_anything_is_known_is_passed_on_and_says_where_the_values_are(tmp_path):
-    with pytest.raises(KeyboardInterrupt, match=r"after 299 evaluations, too early for a posterior$"):
+    with pytest.raises(KeyboardInterrupt, match=r"after 299 evaluations.*posterior$"):
         ps.sample(interrupting(300)[0], BOX2, rng=17)
-    with pytest.raises(KeyboardInterrupt, match=r"they are in .*kept, and the same call goes on"):
+    with pytest.raises(KeyboardInterrupt, match=r"stored in .*kept.*repeat the call"):
         ps.sample(interrupting(300)[0], BOX2, rng=17, store=tmp_path / "kept")
 
 
@@ -551,7 +548,7 @@ def test_an_interrupt_keeps_what_is_known_and_states_no_error(at, n_in_all):
     log_likelihood, calls = interrupting(at % (n_in_all + 1))
     posterior = ps.sample(log_likelihood, BOX2, n_effective=500, rng=17)
     assert math.isinf(posterior.log_evidence_error)
-    assert posterior.message.startswith("interrupted")
+    assert posterior.message.startswith("Interrupted")
     assert posterior.n_evaluations in (len(calls), len(calls) - 1)  # whether or not the last one counts
     assert "error not stated" in str(posterior)
     assert posterior.weights.sum() == pytest.approx(1.0)
@@ -565,7 +562,7 @@ def test_an_interrupted_production_is_worth_its_draws(before_the_end, n_in_all, 
     log_likelihood, _ = interrupting(n_in_all - before_the_end + 1)
     posterior = ps.sample(log_likelihood, BOX2, n_effective=500, rng=17, store=tmp_path / "kept")
     assert posterior.method == "interrupted"
-    assert re.match(r"interrupted: these are \d+ of 500 effective draws", posterior.message)
+    assert re.match(r"Interrupted: .*\d+ of 500 effective draws", posterior.message)
     assert posterior.n_evaluations == n_in_all - before_the_end
     check_evidence(posterior, BUMP_EVIDENCE)
     whole = ps.sample(bump, BOX2, vectorized=True, n_effective=500, rng=17)
@@ -585,7 +582,7 @@ def test_a_likelihood_that_never_works_is_given_up_soon(vectorized):
         calls.append(len(x))
         return undefined_name  # noqa: F821
 
-    with pytest.raises(ValueError, match=r"at all of the first 100 draws; the first failed at (.|\n)*undefined_name"):
+    with pytest.raises(ValueError, match=r"first 100 draws(.|\n)*undefined_name"):
         ps.sample(broken, [(0, 1)] * 8, vectorized=vectorized, rng=1)
     assert len(calls) <= 101 + vectorized
 
@@ -807,8 +804,8 @@ def test_a_search_that_still_finds_modes_says_so():
     posterior = ps.sample(log_likelihood, [(-1, 1)] * 2, vectorized=True, n_effective=200, maxfev=20_000, rng=6)
     assert not posterior.diagnostics["search_settled"]
     assert not posterior.success
-    assert "the search for modes made too few climbs" in posterior.message
-    assert "a mode with a basin" not in posterior.message  # that would promise too much
+    assert "too few climbs" in posterior.message
+    assert "cannot be ruled out" not in posterior.message  # that would promise too much
     settled = ps.sample(narrow, [(-1, 1)] * 2, vectorized=True, n_effective=200, rng=6)
     assert settled.diagnostics["search_settled"]
     assert settled.success
@@ -841,7 +838,7 @@ def test_a_posterior_beyond_the_quantiles_of_its_prior_has_no_error():
 
 
 def test_start_points_outside_the_prior_are_an_error_before_the_first_evaluation():
-    with pytest.raises(ValueError, match=r"50.*lies outside the prior"):
+    with pytest.raises(ValueError, match=r"50.*outside the prior"):
         ps.sample(lambda x: pytest.fail("called"), [(0, 1)], start=[[50.0]])
 
 
@@ -856,7 +853,7 @@ def test_a_mode_that_is_found_late_is_a_doubt():
     assert len(posterior.diagnostics["modes"]) == 2
     assert not posterior.diagnostics["search_settled"]
     assert not posterior.success
-    assert posterior.message.startswith("a mode that matters was found by chance")
+    assert "by chance" in posterior.message
 
 
 def test_a_budget_that_ends_the_search_is_said_to():
@@ -868,7 +865,7 @@ def test_a_budget_that_ends_the_search_is_said_to():
 
     posterior = ps.sample(log_likelihood, [(-1, 1)] * 3, vectorized=True, n_effective=200, maxfev=5000, rng=3)
     assert not posterior.diagnostics["search_settled"]
-    assert "others may be missing" in posterior.message
+    assert "may be missing" in posterior.message
 
 
 def test_weights_that_are_almost_alike_are_no_reason_for_alarm():
@@ -904,7 +901,7 @@ EVIDENCE = np.log(2 * np.pi * 0.04 / 100)
 
 
 def test_a_noisy_likelihood_is_noticed_and_no_error_is_stated():
-    with pytest.warns(RuntimeWarning, match="log_likelihood is noisy: at x = .* same seed at every point") as caught:
+    with pytest.warns(RuntimeWarning, match="log_likelihood is noisy: at x = ") as caught:
         posterior = ps.sample(Shaken(1.0), WIDE, vectorized=True, n_effective=2000, maxfev=15_000, rng=1)
     assert caught[0].filename == __file__
     assert posterior.log_evidence_error == np.inf

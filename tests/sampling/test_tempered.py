@@ -172,14 +172,14 @@ class TestBudget:
     def test_a_budget_too_small_to_begin_is_refused_before_the_first_call(self):
         log_likelihood, prior, _ = normal()
         target = Target(log_likelihood, prior, maxfev=255)
-        with pytest.raises(ValueError, match="256 likelihood evaluations are needed, maxfev leaves 255"):
+        with pytest.raises(ValueError, match=r"256 likelihood evaluations .* leaves 255"):
             tempered(target, np.random.default_rng(12), **SMALL)
         assert target.n_evaluations == 0
 
     def test_an_interrupted_plan_is_refused(self):
         log_likelihood, prior, _ = normal()
         plan = tempered(Target(log_likelihood, prior, 500), np.random.default_rng(21), **SMALL).plan
-        with pytest.raises(ValueError, match="the plan ends at beta"):
+        with pytest.raises(ValueError, match="plan ends at beta"):
             tempered(Target(log_likelihood, prior), np.random.default_rng(22), plan)
 
     def test_too_few_swarms_for_an_error_are_refused(self):

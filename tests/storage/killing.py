@@ -1,11 +1,16 @@
-"""Kill a run again and again, start it again, and check after every death that nothing was lost. Not a test itself.
+"""Kill a run many times, start it again each time, and check after every kill that nothing was lost.
 
-``python killing.py FOLDER MODE KILLS ...``: a process that has imported everything forks children, each of which makes
-the same call with the same store, and kills them with SIGKILL at random moments. The objective notes each point in a
-file of its own before it begins. One worker asks for a point only after the one before is safe, so of every life all
-points but the last one begun are *acknowledged*: these must be in the store, and never be asked for again. With workers
-and vectorised calls a generation may be in flight. An asynchronous run depends on who was quickest: there the store is
-the truth, and the same call must repeat it without a single evaluation. A line of JSON tells what was counted.
+``python killing.py FOLDER MODE KILLS ...`` is run by test_killing.py. A process that has imported everything forks
+children. Each makes the same call with the same store and is killed with SIGKILL at a random moment. The objective
+notes each point in a file before it starts.
+
+- A single worker asks for a point only after the one before is safe. So all points but the last one started are
+  *acknowledged*: they must be in the store and must not be evaluated again.
+- With workers and vectorised calls, a generation may be in progress.
+- An asynchronous run depends on the order in which values arrive. There the store is the truth, and the same call must
+  repeat it without a single evaluation.
+
+A line of JSON per mode reports the counts.
 """
 
 import contextlib
@@ -43,13 +48,13 @@ def log_likelihood(x):
 
 
 class Noted:
-    """The objective, with a file in which it says what it is doing."""
+    """The objective; every call is noted in a file before it starts."""
 
     def __init__(self, fun, path, pause):
         self.fun, self.path, self.pause = fun, path, pause
 
     def __call__(self, x):
-        with open(self.path, "ab", buffering=0) as file:  # one write, which a kill cannot take back
+        with open(self.path, "ab", buffering=0) as file:  # in one write: a kill cannot undo it
             file.write(np.ascontiguousarray(x).tobytes().hex().encode() + b"\n")
         time.sleep(self.pause)
         return self.fun(x)
@@ -68,7 +73,7 @@ def call(mode, seed, notes, store=None):
 
 
 def digest(result):
-    """Of everything in a result, to the last bit."""
+    """A checksum of everything in a result."""
     if isinstance(result, ps.Posterior):
         parts = [result.draws, result.log_weights, result.log_evidence, result.n_evaluations]
     else:
@@ -80,8 +85,8 @@ def digest(result):
     return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()
 
 
-def live_and_die(mode, seed, notes, store, after):
-    """One life; its process group, and whether it ended by itself."""
+def run_and_kill(mode, seed, notes, store, after):
+    """Run in a child process and kill it after some seconds. Returns its process group and whether it had finished."""
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -100,14 +105,14 @@ def live_and_die(mode, seed, notes, store, after):
     return pid, False
 
 
-def bury(group):
-    """Workers of a killed run live on until somebody ends them."""
+def kill_group(group):
+    """Kill the workers of a killed run, which may still be alive."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
-def begun_in(notes):
-    """Points that were begun, in the order of time."""
+def started_in(notes):
+    """The points whose evaluation was started, in that order."""
     return Path(notes).read_text().splitlines() if os.path.exists(notes) else []
 
 
@@ -119,27 +124,27 @@ def main(mode, kills, folder):
         seed += 1
         notes, store = f"{folder}/{mode}-{seed}.notes", f"{folder}/{mode}-{seed}.paoswarm"
         truth = digest(call(mode, seed, notes + ".undisturbed"))
-        undisturbed = len(begun_in(notes + ".undisturbed"))
+        undisturbed = len(started_in(notes + ".undisturbed"))
         deaths_here, known, groups = 0, {}, []
         while True:
             after = rng.expovariate(1 / 0.08)
-            begun_before = len(begun_in(notes))
+            begun_before = len(started_in(notes))
             if dead < kills:
-                group, ended = live_and_die(mode, seed, notes, store, after)
+                group, ended = run_and_kill(mode, seed, notes, store, after)
                 groups.append(group)
             else:
                 ended = True
                 Path(store + ".digest").write_text(digest(call(mode, seed, notes, store)))
-            for group in groups if ended else groups[:-1]:  # the orphans of the life before must not hold its lock
-                bury(group)
+            for group in groups if ended else groups[:-1]:  # workers of an earlier run must not hold the lock
+                kill_group(group)
             groups = groups[-1:]
-            begun = begun_in(notes)
+            begun = started_in(notes)
             if os.path.exists(store) and os.path.getsize(store):
                 x, f = ps.Store(store).read() if Reader(store).header() else (np.empty((0, 3)), np.empty(0))
                 now = dict(zip([row.tobytes().hex() for row in x], f.tolist(), strict=True))
-                for key, old in known.items():  # what was there stays there
+                for key, old in known.items():  # recorded values stay
                     assert now[key] == old or (np.isnan(now[key]) and np.isnan(old))
-                if mode == "rows":  # every point but the last one begun was acknowledged
+                if mode == "rows":  # every point but the last one started was acknowledged
                     for key in begun[begun_before:][:-1]:
                         assert key in now, "an acknowledged evaluation was lost"
                 known = now
@@ -150,10 +155,10 @@ def main(mode, kills, folder):
         finished += 1
         if mode == "asynchronous":
             truth = digest(call(mode, seed, notes + ".repeated", store))
-            assert begun_in(notes + ".repeated") == [], "an evaluation was repeated"
+            assert started_in(notes + ".repeated") == [], "an evaluation was repeated"
             undisturbed = len(ps.Store(store).read()[1])
         assert Path(store + ".digest").read_text() == truth, "the result differs from that of an undisturbed run"
-        again = len(begun_in(notes)) - undisturbed
+        again = len(started_in(notes)) - undisturbed
         # Polishing asks for a point and its neighbours at once, and cheap points travel together.
         in_flight = {"workers": PARTICLES, "asynchronous": len(BOUNDS) + 1}.get(mode, 1)
         assert 0 <= again <= in_flight * deaths_here, (again, deaths_here)

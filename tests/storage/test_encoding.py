@@ -1,6 +1,13 @@
 """What a run was asked to do, as JSON and back: the same thing, and never anything but data."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,7 +15,8 @@ from scipy import stats
 
 import paoswarm as ps
 from paoswarm.sampling.read_prior import read_prior
-from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed, encode, encode_seed
+from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed, describe, encode, encode_seed
+from paoswarm.study.adapters import SciPyDE
 
 
 def there_and_back(thing, **more):
@@ -117,5 +125,115 @@ def test_a_generator_without_seeds_is_refused():
         def generate_state(self, n_words, dtype=np.uint32):
             return np.arange(1, n_words + 1, dtype=dtype)
 
-    with pytest.raises(TypeError, match="give a number as rng"):
+    with pytest.raises(TypeError, match=r"PCG64.* integer as rng"):
         encode_seed(np.random.Generator(np.random.PCG64(Fixed())))
+
+
+# Descriptions in one line
+
+
+def test_a_description_names_every_hyperparameter_and_no_address():
+    assert describe(ps.DE(factor=0.7)) == "DE(factor=0.7, crossover=0.9, strategy='rand/1', walls='clip')"
+    assert "dt=linear(2.0, 0.5)" in describe(ps.PAO(dt=ps.schedules.linear(2.0, 0.5)))
+    assert "attractors=(local_best, global_best), noise_scale=spread" in describe(ps.PAO())
+    assert re.fullmatch(r"slower#[0-9a-f]{8}", describe(slower))
+    assert describe(stats.norm(1, scale=2.0)) == "norm(1, scale=2.0)"
+
+    class Plain:
+        def __init__(self, size):
+            self.size, self.inner = size, np.arange(3)
+
+    assert describe(Plain(2)) == describe(Plain(2)) != describe(Plain(3))
+    assert "0x" not in describe(Plain(2))
+
+
+def slower(progress, by):
+    return 1.0 + by * progress
+
+
+class Pair(NamedTuple):
+    number: int
+    rule: object
+
+
+class Slower:
+    def __init__(self, by):
+        self.by = by
+
+    def at(self, progress):
+        return 1.0 + self.by * progress
+
+
+DIFFERENT = {
+    "numbers": (ps.PSO(inertia=0.7), ps.PSO(inertia=0.70000001)),
+    "schedules": (ps.PAO(dt=ps.schedules.linear(1, 2)), ps.PAO(dt=ps.schedules.linear(1, 3))),
+    "shapes": (ps.PAO(dt=ps.schedules.linear(1, 2)), ps.PAO(dt=ps.schedules.geometric(1, 2))),
+    "patience": (ps.PAO(dt=ps.schedules.patient_step()), ps.PAO(dt=ps.schedules.patient_step(growth=2.0))),
+    "arrays": (ps.PAO(dt=np.linspace(1, 2, 8)), ps.PAO(dt=np.linspace(1, 3, 8))),
+    "attractors": (ps.PAO(), ps.PAO(attractors=(ps.attractors.average_local_best, ps.attractors.global_best))),
+    "partials": (ps.PAO(dt=partial(slower, by=0.5)), ps.PAO(dt=partial(slower, by=1.0))),
+    "bound methods": (ps.PAO(dt=Slower(0.5).at), ps.PAO(dt=Slower(1.0).at)),
+    "lambdas": tuple(ps.PAO(dt=rule) for rule in (lambda progress: 1.0 + progress, lambda progress: 2.0 - progress)),
+    "closures": tuple(ps.PAO(dt=lambda progress, by=by: 1.0 + by * progress) for by in (0.5, 1.0)),
+    "adapters": (SciPyDE(), SciPyDE(strategy="rand1bin")),
+    "functions in a dict": tuple({"rule": lambda x, by=by: x + by} for by in (0.5, 1.0)),
+    "sets": (Slower({1, 2}), Slower({1, 3})),
+    "infinity": (Slower(np.inf), Slower(-np.inf)),
+    "named tuples": (Slower(Pair(1, slower)), Slower(Pair(2, slower))),
+}
+
+
+@pytest.mark.parametrize("pair", DIFFERENT.values(), ids=DIFFERENT)
+def test_methods_that_differ_have_different_descriptions(pair):
+    one, other = pair
+    assert describe(one) != describe(other)
+
+
+def test_an_edited_function_or_method_is_another_one():
+    def edited(code):
+        space = {"ps": ps, "__name__": "edited"}
+        exec(compile(code, "edited.py", "exec"), space)
+        return space["it"]
+
+    function = "def it(fun, bounds, *, population, seed):\n    fun(bounds.mean(axis=1) + {})"
+    inner = "def it(fun, bounds, *, population, seed):\n    fun(bounds.T[0], key=lambda x: x + {})"
+    method = "class it(ps.Method):\n    def ask(self, state, draw, progress=0.0):\n        return {}"
+    default = "def it(fun, bounds, *, population, seed, scale={}):\n    fun(scale * bounds.mean(axis=1))"
+    for code in (function, inner, default):
+        assert describe(edited(code.format(1))) == describe(edited(code.format(1))) != describe(edited(code.format(2)))
+    shown = "class it:\n    def __call__(self, x):\n        return {}\n    def __repr__(self):\n        return 'it'"
+    derived = "class it:\n    @property\n    def rate(self):\n        return {}"
+    for code in (method, shown, derived):
+        one, same, other = (edited(code.format(number))() for number in (1, 1, 2))
+        assert describe(one) == describe(same) != describe(other)
+
+
+def test_anything_that_can_be_called_has_a_description():
+    class Slim:
+        __slots__ = ("size",)
+
+        def __call__(self, fun, bounds, *, population, seed): ...
+
+    assert "Slim" in describe(Slim())
+    endless = Slower(1)
+    endless.by = [endless]
+    assert describe(endless) == describe(endless)
+
+
+def test_a_description_is_the_same_in_another_process():
+    code = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_encoding import Slower, describe
+print(describe(Slower({{"a", "b", "c", "d", "e"}})), describe(Slower(Slower)))
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1

@@ -1,5 +1,6 @@
 """An edited objective shows."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -96,7 +97,11 @@ print(checksum(as_if_in_a_file({source})))
 """
     found = {
         subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }

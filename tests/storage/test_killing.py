@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 def kill(folder, *modes):
-    """What the loop in `killing` counted; it fails by itself where a law is broken."""
+    """Run killing.py, which fails if something was lost, and return its counts."""
     script = Path(__file__).with_name("killing.py")
     done = subprocess.run(
         [sys.executable, script, folder, *map(str, modes)], capture_output=True, text=True, check=False, timeout=1500

@@ -1,4 +1,4 @@
-"""Polishing ends a run for the time being: with more to spend the swarm goes on from where it was before."""
+"""A polished run can be continued: with a larger budget the swarm goes on from where it was before polishing."""
 
 import time
 
@@ -14,7 +14,7 @@ SMALL = {"n_particles": 12, "rng": 3, "polish": True}
 
 
 class Counted:
-    """Rosenbrock's valley in 3-D, and how often it was called."""
+    """The Rosenbrock function in three dimensions; counts its calls."""
 
     def __init__(self):
         self.calls = 0
@@ -35,7 +35,7 @@ def assert_same(one, other):
     assert np.array_equal(one.swarm.position, other.swarm.position)
 
 
-# The second pair ends inside a generation, of which a part is then recorded before the polishing.
+# The second pair ends within a generation: a part of it is recorded before the polishing.
 @pytest.mark.parametrize(("first", "second"), [({"maxiter": 5}, {"maxiter": 9}), ({"maxfev": 300}, {"maxfev": 801})])
 def test_a_polished_run_goes_on(store, first, second):
     fun = Counted()
@@ -53,7 +53,7 @@ def test_a_polished_run_goes_on(store, first, second):
     assert fun.calls == short.nfev + longer.nfev - swarm_only
 
 
-def test_it_goes_on_and_on_with_polishing_or_without(store):
+def test_it_can_be_continued_many_times_with_polishing_or_without(store):
     fun = Counted()
     ps.minimize(fun, BOUNDS, store=store, **SMALL, maxiter=3)
     for maxiter, polish in ((5, True), (7, False), (7, True), (9, True)):
@@ -82,10 +82,10 @@ def test_asynchronous_runs_go_on_too(store):
 def test_a_shorter_run_cannot_be_polished_in_the_file_of_a_longer_one(store):
     longer = ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxiter=9)
     size = store.path.stat().st_size
-    with pytest.raises(OtherRun, match="the recorded run goes on where this one is polished"):
+    with pytest.raises(OtherRun, match="where this one starts polishing"):
         ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxiter=5)
     assert_same(ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxiter=9), longer)
-    assert store.path.stat().st_size - size < 500  # who opened it and how that ended; no evaluation
+    assert store.path.stat().st_size - size < 500  # records of opening and ending, but no evaluation
 
 
 def test_a_polished_run_that_had_too_little_time_goes_on(store):

@@ -1,4 +1,4 @@
-"""Runs with a store: the same call again goes on, with the result of a run that never stopped."""
+"""Runs with a store: the same call again continues, with the result of a run that never stopped."""
 
 import contextlib
 import copy
@@ -30,7 +30,7 @@ def bumpy(x):
 
 
 def failing(x):
-    """Raises, returns NaN, returns nonsense: here and there, but not at first."""
+    """Raises, returns NaN or returns text at some points, but not at the first."""
     if x[0] > 3.5:
         raise ValueError("too far")
     return float("nan") if x[1] > 3.5 else "nonsense" if x[2] > 4 else bumpy(x)
@@ -41,11 +41,11 @@ def many(x):
 
 
 def forbidden(x):
-    raise AssertionError("everything is recorded, nobody may be asked")
+    raise AssertionError("everything is recorded: no call is needed")
 
 
 class Interrupted:
-    """Counts its calls, and gives up before one of them."""
+    """Counts its calls, and raises ``error`` after ``after`` of them."""
 
     def __init__(self, fun, after=10**9, error=KeyboardInterrupt):
         self.fun, self.after, self.error, self.calls = fun, after, error, 0
@@ -108,7 +108,7 @@ def test_a_run_with_a_store_is_the_run_without_and_is_repeated_without_calls(sto
     written = store.path.read_bytes()
     assert_same(run(store=store, fun=forbidden), plain)
     assert_same(ps.resume(store, forbidden), plain)
-    assert store.path.read_bytes() == written  # looking at a finished run leaves no trace
+    assert store.path.read_bytes() == written  # repeating a finished run records nothing
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 5, 12, 13, 40, 107])
@@ -142,7 +142,7 @@ def test_a_vectorised_function_sees_the_batches_of_an_undisturbed_run(store):
 
 
 def slow_first(x, flag):
-    """The first point waits for a file that never comes; the others are quick."""
+    """One point, given by its first coordinate, takes a minute; the others are quick."""
     if x[0] == flag:
         time.sleep(60)
     return bumpy(x)
@@ -214,7 +214,7 @@ def test_other_limits_are_another_run_where_schedules_depend_on_them(store):
     method = ps.PAO(damping=ps.schedules.linear(0.15, 0.25))
     ps.minimize(bumpy, BOUNDS, method=method, store=store, **SMALL)
     evaluations = store.read()[0]
-    with pytest.raises(OtherRun, match="maxiter was 8 and is 9, on which its schedules may depend"):
+    with pytest.raises(OtherRun, match=r"maxiter was 8 and is now 9.*schedules"):
         ps.resume(store, forbidden, maxiter=9)
     assert_array_equal(store.read()[0], evaluations)
     assert ps.resume(store, forbidden).nit == 8
@@ -237,14 +237,14 @@ OTHERS = {
 def test_a_store_of_another_problem_is_refused_by_name(store, name):
     ps.minimize(bumpy, BOUNDS, store=store, **SMALL)
     written = store.path.read_bytes()
-    with pytest.raises(OtherRun, match=f"holds a run with {name.strip()} = .* this one has {name.strip()} = "):
+    with pytest.raises(OtherRun, match=f"run with {name.strip()} = .* {name.strip()} = "):
         ps.minimize(forbidden, **{"bounds": BOUNDS, "store": store, **SMALL} | OTHERS[name])
     assert store.path.read_bytes() == written
 
 
-def test_a_posteriors_store_is_no_minimisers(store):
+def test_minimize_refuses_the_store_of_sample(store):
     ps.sample(lambda x: -abs(x).sum(), [(-9, 9)] * 2, n_effective=100, n_particles=200, maxfev=900, rng=1, store=store)
-    with pytest.raises(OtherRun, match="holds a run of sample, not of minimize"):
+    with pytest.raises(OtherRun, match="a run of sample, not of minimize"):
         ps.minimize(forbidden, BOUNDS, store=store)
 
 
@@ -253,20 +253,20 @@ def test_bad_input_leaves_no_file(store):
         ps.minimize(bumpy, BOUNDS, maxfev=3, store=store)
     with pytest.raises(ValueError, match="bounds"):
         ps.minimize(bumpy, [(1, 0)], store=store)
-    with pytest.raises(ValueError, match="workers must be a whole number"):
+    with pytest.raises(ValueError, match="workers must be"):
         ps.minimize(bumpy, BOUNDS, workers=0, store=store)
     assert not store.path.exists()
 
 
-def test_what_is_the_users_own_has_to_be_given_again(store):
+def test_a_method_with_a_function_of_the_user_must_be_passed_again(store):
     method = ps.PAO(dt=lambda progress: 1.0 + progress)
     first = ps.minimize(bumpy, BOUNDS, method=method, store=store, **SMALL)
-    with pytest.raises(TypeError, match=r"method cannot be rebuilt .* give it again: resume\(..., method=...\)"):
+    with pytest.raises(TypeError, match=r"method cannot be rebuilt .*resume\(..., method=...\)"):
         ps.resume(store, forbidden)
     assert_same(ps.resume(store, forbidden, method=method), first)
 
 
-def test_a_swarm_to_start_from_has_to_be_given_again(store):
+def test_a_swarm_to_start_from_must_be_passed_again(store):
     start = ps.minimize(bumpy, BOUNDS, **SMALL)
     first = ps.minimize(bumpy, BOUNDS, init=start.swarm, store=store, **SMALL)
     with pytest.raises(TypeError, match="init cannot be rebuilt"):
@@ -290,14 +290,14 @@ def test_callbacks_see_only_generations_that_are_new(store):
     assert_same(result, ps.minimize(bumpy, BOUNDS, polish=True, **SMALL))
 
 
-def test_a_first_swarm_that_fails_altogether_says_where_that_is_recorded(store):
+def test_the_error_for_a_first_swarm_that_fails_altogether_names_the_store(store):
     for fun in (lambda x: 1 / 0, forbidden):
-        with pytest.raises(ValueError, match=r"ZeroDivisionError.*has recorded that: remove it"):
+        with pytest.raises(ValueError, match=r"ZeroDivisionError.*run\.paoswarm"):
             ps.minimize(fun, BOUNDS, store=store, **SMALL)
 
 
 @pytest.mark.parametrize("recorded", [0, 20])
-def test_a_function_of_the_wrong_form_spoils_no_store(store, recorded):
+def test_a_function_that_returns_the_wrong_form_adds_nothing_to_a_store(store, recorded):
     if recorded:
         ps.minimize(Interrupted(bumpy, recorded), BOUNDS, store=store, **SMALL)
     for wrong in ({"fun": lambda x: x}, {"fun": lambda x: x, "vectorized": True}):
@@ -307,7 +307,7 @@ def test_a_function_of_the_wrong_form_spoils_no_store(store, recorded):
     assert_same(ps.minimize(bumpy, BOUNDS, store=store, **SMALL), ps.minimize(bumpy, BOUNDS, **SMALL))
 
 
-def test_sample_goes_on_and_ends_with_the_same_bits(store):
+def test_sample_continues_and_ends_with_the_same_bits(store):
     prior = {"level": stats.norm(0, 2), "phase": ps.Periodic(0, 6)}
     options = {"n_effective": 100, "n_particles": 100, "maxfev": 1000, "rng": 1, "vectorized": True}
 
@@ -332,12 +332,12 @@ def test_sample_goes_on_and_ends_with_the_same_bits(store):
 def test_logging_tells_of_start_resumption_failures_and_end(store, caplog):
     caplog.set_level(logging.INFO, "paoswarm")
     ps.minimize(Interrupted(failing, 60), BOUNDS, store=store, **SMALL)
-    ps.minimize(failing, BOUNDS, store=store, **SMALL)
+    result = ps.minimize(failing, BOUNDS, store=store, **SMALL)
     text = caplog.text
-    assert "a new run of minimize" in text
-    assert "minimize goes on after 60 evaluations" in text
+    assert "new run of minimize" in text
+    assert "60 evaluations" in text
     assert "raised ValueError: too far" in text
-    assert "used up" in text
+    assert result.message in text
     failed = sum(record.levelno == logging.WARNING for record in caplog.records)
     assert failed == ps.minimize(failing, BOUNDS, **SMALL).n_failed
 
@@ -355,10 +355,11 @@ def test_another_version_is_named_where_points_differ(store):
     point["x"][0][0] = np.nextafter(point["x"][0][0], 9.0)
     lines[0], lines[7] = encode(header), encode(point)
     store.path.write_bytes(b"".join(lines))
-    with pytest.raises(OtherRun, match=r"evaluation 5 was at x = .* it was made with numpy 1.0, this is ") as error:
+    with pytest.raises(OtherRun, match=r"evaluation 5 was at x = .*numpy 1\.0") as error:
         ps.minimize(forbidden, BOUNDS, store=store, **SMALL)
     # What the message recommends: a new run begins with the best of what is known.
-    assert f"x, f = Store({str(store.path)!r}).read(), then x0=x[f < inf], f0=f[f < inf]" in str(error.value)
+    assert f"x, f = Store({str(store.path)!r}).read()" in str(error.value)
+    assert "x0=x[f < inf], f0=f[f < inf]" in str(error.value)
     x, f = store.read()
     f[::2] = np.nan  # as if these had failed
     again = ps.minimize(forbidden, BOUNDS, x0=x[f < np.inf], f0=f[f < np.inf], **(SMALL | {"maxiter": 0}))

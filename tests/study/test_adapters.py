@@ -82,7 +82,7 @@ def test_a_peer_uses_the_seed_of_each_run_in_a_study(peer, tmp_path):
 
 
 @pytest.mark.parametrize("peer", [SciPyDE(), pytest.param(CMAES(), marks=needs("cma"))], ids=["SciPyDE", "CMAES"])
-def test_a_peer_goes_on_where_points_fail(peer):
+def test_a_peer_continues_after_failed_points(peer):
     def every_third_fails(x):
         return np.where(np.floor(1e6 * x[..., 0]) % 3 == 0, np.nan, bowl(x))
 
@@ -128,7 +128,7 @@ def test_a_missing_package_is_named_with_its_extra(peer, module, monkeypatch, tm
 # The counted objective
 
 
-def test_rows_and_single_points_are_answered_in_kind():
+def test_rows_give_arrays_and_single_points_give_numbers():
     counted = CountedObjective(bowl, 10, 5)
     alone = counted([0.0, 0.0, 0.0])
     assert isinstance(alone, float)
@@ -140,7 +140,7 @@ def test_rows_and_single_points_are_answered_in_kind():
     assert isinstance(CountedObjective(bowl, 10, 5)([0.1]), float)  # one unknown
 
 
-def test_values_are_kept_in_the_order_of_evaluation_however_they_are_asked_for():
+def test_values_are_recorded_in_the_order_of_evaluation():
     points = np.random.default_rng(1).uniform(*BOX.T, size=(23, 3))
     traces = []
     for cuts in ([], [5, 9, 20], range(1, 23)):
@@ -167,7 +167,7 @@ def test_rows_beyond_the_budget_are_not_evaluated():
     assert_array_equal(counted.trace()[1], bowl(np.array([[0.5] * 3, [0.5] * 3, [0.25] * 3])))
 
 
-def test_an_optimiser_may_write_into_what_it_gave_and_got():
+def test_an_adapter_may_overwrite_its_points_and_values():
     """Neither its points nor the study's values are shared with it."""
 
     def greedy(fun, bounds, *, population, seed):
@@ -193,7 +193,7 @@ def swallowing(fun, bounds, *, population, seed):
     raise AssertionError("the end of the budget was swallowed")
 
 
-def test_the_end_of_the_budget_passes_through_those_who_swallow_exceptions():
+def test_an_adapter_that_catches_exceptions_is_stopped_too():
     points, *_ = spent(swallowing)
     assert len(points) == 105
     assert not issubclass(BudgetSpent, Exception)
@@ -227,11 +227,11 @@ def test_failed_points_count_but_are_never_the_best(single):
 
 
 def test_an_optimiser_that_never_evaluates_is_an_error():
-    with pytest.raises(ValueError, match="ended without evaluating a single point"):
+    with pytest.raises(ValueError, match="without evaluating any point"):
         spent(lambda fun, bounds, *, population, seed: None)
 
 
-def test_global_random_numbers_are_given_back_after_a_failure_too():
+def test_the_global_random_state_is_restored_after_a_failure_too():
     def failing(fun, bounds, *, population, seed):
         np.random.random(7)  # noqa: NPY002
         raise RuntimeError("no luck")
@@ -242,7 +242,7 @@ def test_global_random_numbers_are_given_back_after_a_failure_too():
     assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
 
 
-def test_those_who_draw_from_numpys_global_generator_are_seeded():
+def test_numpys_global_generator_is_seeded():
     def careless(fun, bounds, *, population, seed):
         while True:
             fun(np.random.uniform(*bounds.T))  # noqa: NPY002

@@ -28,8 +28,8 @@ RUNS = Runs(
 
 
 @pytest.fixture
-def store(tmp_path):
-    """With one file in it."""
+def files(tmp_path):
+    """The files of a study, with one cell."""
     made = CellFiles(tmp_path)
     made.write(KEY, DESCRIPTION, RUNS)
     return made
@@ -51,26 +51,26 @@ def snapshot(folder):
 # Round trips
 
 
-def test_runs_come_back_to_the_last_bit(store):
-    assert same_runs(store.read(KEY, DESCRIPTION), RUNS)
+def test_runs_come_back_to_the_last_bit(files):
+    assert same_runs(files.read(KEY, DESCRIPTION), RUNS)
 
 
-def test_what_was_not_written_is_not_there(store):
-    assert store.read(KEY._replace(dim=3), DESCRIPTION) is None
+def test_a_cell_without_a_file_is_none(files):
+    assert files.read(KEY._replace(dim=3), DESCRIPTION) is None
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (7, 1), (30, 101)])
 def test_any_number_of_runs_and_steps(shape, tmp_path):
     rng = np.random.default_rng(1)
     runs = Runs(np.arange(1, shape[1] + 1) * 50, rng.normal(size=shape), rng.normal(size=shape[0]))
-    store = CellFiles(tmp_path)
-    store.write(KEY, DESCRIPTION, runs)
-    assert same_runs(store.read(KEY, DESCRIPTION), runs)
+    files = CellFiles(tmp_path)
+    files.write(KEY, DESCRIPTION, runs)
+    assert same_runs(files.read(KEY, DESCRIPTION), runs)
 
 
-def test_other_programs_can_read_the_file(store):
+def test_other_programs_can_read_the_file(files):
     """As its docstring says: run, evaluations, best, minimum, one row per run and step."""
-    table = pq.read_table(store.path(KEY))
+    table = pq.read_table(files.path(KEY))
     assert table.column_names == ["run", "evaluations", "best", "minimum"]
     rows = [tuple(row.values()) for row in table.to_pylist()]
     assert rows == [
@@ -94,7 +94,7 @@ def test_the_files_of_a_study_hold_its_errors(tmp_path):
             assert row["best"] - row["minimum"] == trace.error[row["run"], step]
 
 
-def test_a_description_says_everything_that_decides_the_numbers(tmp_path):
+def test_a_description_has_all_settings_that_determine_the_numbers(tmp_path):
     small(dims=[2], seed=4).run(tmp_path)
     kept = json.loads(pq.read_schema(tmp_path / "runs" / "sphere-2d" / "PSO.parquet").metadata[b"paoswarm"])
     said = kept["description"]
@@ -107,9 +107,9 @@ def test_a_description_says_everything_that_decides_the_numbers(tmp_path):
 # Damage
 
 
-def test_no_byte_can_be_changed_unnoticed(store):
+def test_no_byte_can_be_changed_unnoticed(files):
     """Either it is noticed, or it changes neither the numbers nor the description."""
-    path = store.path(KEY)
+    path = files.path(KEY)
     sound = path.read_bytes()
     rng = np.random.default_rng(1)
     noticed = 0
@@ -119,7 +119,7 @@ def test_no_byte_can_be_changed_unnoticed(store):
         changed[place] ^= int(rng.integers(1, 256))
         path.write_bytes(changed)
         try:
-            got = store.read(KEY, DESCRIPTION)
+            got = files.read(KEY, DESCRIPTION)
         except DamagedFile as damage:
             assert str(path) in str(damage)  # noqa: PT017 (an answer among others)
             noticed += 1
@@ -128,36 +128,36 @@ def test_no_byte_can_be_changed_unnoticed(store):
     assert noticed > len(places) / 3  # many bytes are padding and statistics
 
 
-def test_numbers_of_another_type_are_noticed(store):
+def test_numbers_of_another_type_are_noticed(files):
     """The same bytes under another name: a changed type is a changed number."""
-    path = store.path(KEY)
+    path = files.path(KEY)
     table = pq.read_table(path)
     for name, type_ in (("evaluations", pa.duration("s")), ("evaluations", pa.float64()), ("best", pa.int64())):
         place = table.column_names.index(name)
         bits = pa.Array.from_buffers(type_, len(table), table[name].combine_chunks().buffers())
         pq.write_table(table.set_column(place, name, bits), path)
         with pytest.raises(DamagedFile):
-            store.read(KEY, DESCRIPTION)
+            files.read(KEY, DESCRIPTION)
 
 
-def test_a_changed_number_is_noticed(store):
+def test_a_changed_number_is_noticed(files):
     """Not only broken files: one with another value in it, written by a program that knows Parquet."""
-    path = store.path(KEY)
+    path = files.path(KEY)
     table = pq.read_table(path)
     best = table["best"].to_numpy().copy()
     best[1] = np.nextafter(best[1], 2)
     pq.write_table(table.set_column(2, "best", pa.array(best)), path)
     with pytest.raises(DamagedFile, match="checksum"):
-        store.read(KEY, DESCRIPTION)
+        files.read(KEY, DESCRIPTION)
 
 
-def test_a_changed_description_is_noticed(store):
-    path = store.path(KEY)
+def test_a_changed_description_is_noticed(files):
+    path = files.path(KEY)
     table = pq.read_table(path)
     text = table.schema.metadata[b"paoswarm"].replace(b'"runs": 4', b'"runs": 5')
     pq.write_table(table.replace_schema_metadata({b"paoswarm": text}), path)
     with pytest.raises(DamagedFile, match="checksum"):
-        store.read(KEY, DESCRIPTION)
+        files.read(KEY, DESCRIPTION)
 
 
 def truncated(sound):
@@ -189,9 +189,7 @@ def test_only_the_damaged_cell_is_run_again_and_a_warning_says_so(change, tmp_pa
     path.write_bytes(change(sound))
     others = snapshot(tmp_path)
     others.pop(path)
-    with pytest.warns(
-        RuntimeWarning, match=rf"{re.escape(str(path))} is damaged \(.*\); its cell is run again"
-    ) as said:
+    with pytest.warns(RuntimeWarning, match=rf"{re.escape(str(path))} is damaged \(.*\); .*again") as said:
         after = study.run(tmp_path)
     assert len(said) == 1
     assert_same_results(before, after)
@@ -205,7 +203,7 @@ def test_a_damaged_cell_is_run_again_by_a_worker_too(tmp_path):
     before = study.run(tmp_path)
     for method in ("PAO", "PSO"):
         CellFiles(tmp_path).path(Key("sphere", 2, method)).write_bytes(b"")
-    with pytest.warns(RuntimeWarning, match="its cell is run again") as said:
+    with pytest.warns(RuntimeWarning, match="is damaged") as said:
         assert_same_results(before, study.run(tmp_path, workers=2))
     assert sum(issubclass(warning.category, RuntimeWarning) for warning in said) == 2  # Python 3.12 warns of forks
 
@@ -230,7 +228,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize(("what", "changes"), OTHER.items(), ids=OTHER)
-def test_runs_with_other_settings_are_refused_by_name_and_not_touched(what, changes, tmp_path):
+def test_runs_with_other_settings_are_refused_and_left_unchanged(what, changes, tmp_path):
     base = {"problems": [own_problem()], "methods": {"it": ps.PAO()}, "dims": [2]}
     small(**base).run(tmp_path)
     before = snapshot(tmp_path)
@@ -260,7 +258,7 @@ def test_another_instance_than_the_first_is_another_problem(tmp_path):
         small(problems=[Later], dims=[2]).run(tmp_path)
 
 
-def test_what_does_not_change_the_numbers_may_change(tmp_path):
+def test_settings_that_do_not_affect_the_numbers_may_change(tmp_path):
     """Title, groups, reference, and more methods, problems and dimensions beside those that are there."""
     small(dims=[2]).run(tmp_path)
     kept = snapshot(tmp_path)
@@ -291,9 +289,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_first_run(inside,
     (tmp_path / "file").write_text("in the way")
     fun = Counting()
     folder = tmp_path / "file" / inside
-    with pytest.raises(
-        OSError, match=f"cannot write the study's results to {re.escape(str(folder))}: .*another folder"
-    ):
+    with pytest.raises(OSError, match=f"cannot write .*{re.escape(str(folder))}: .*another folder"):
         small(problems=[own_problem(fun)]).run(folder)
     assert fun.points == []
     assert (tmp_path / "file").read_text() == "in the way"
@@ -310,17 +306,17 @@ def test_a_folder_without_room_is_refused_before_the_first_run(tmp_path, monkeyp
     assert fun.points == []
 
 
-def test_a_write_that_fails_leaves_nothing_behind(store, monkeypatch):
+def test_a_write_that_fails_leaves_nothing_behind(files, monkeypatch):
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
-    before = snapshot(store.folder)
+    before = snapshot(files.folder)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        store.write(KEY, DESCRIPTION, RUNS)
+        files.write(KEY, DESCRIPTION, RUNS)
     with pytest.raises(OSError, match="No space left"):
-        store.write(KEY._replace(method="PSO"), DESCRIPTION, RUNS)
-    assert snapshot(store.folder) == before
+        files.write(KEY._replace(method="PSO"), DESCRIPTION, RUNS)
+    assert snapshot(files.folder) == before
 
 
 def test_a_new_folder_is_made_with_its_parents(tmp_path):
@@ -329,7 +325,7 @@ def test_a_new_folder_is_made_with_its_parents(tmp_path):
     assert len(list((tmp_path / "a" / "b").rglob("*.parquet"))) == 4
 
 
-def test_what_a_killed_study_left_is_removed(tmp_path):
+def test_unfinished_files_of_a_killed_study_are_removed(tmp_path):
     study = small(dims=[2])
     first = study.run(tmp_path)
     kept = snapshot(tmp_path)
@@ -339,9 +335,9 @@ def test_what_a_killed_study_left_is_removed(tmp_path):
     assert snapshot(tmp_path) == kept
 
 
-def test_what_a_living_process_is_writing_is_left_alone(tmp_path, monkeypatch):
-    store, seen = CellFiles(tmp_path), []
-    store.open()
+def test_files_that_another_process_is_writing_are_left_alone(tmp_path, monkeypatch):
+    files, seen = CellFiles(tmp_path), []
+    files.open()
     written = pq.write_table
 
     def interrupted(*arguments, **options):
@@ -350,9 +346,9 @@ def test_what_a_living_process_is_writing_is_left_alone(tmp_path, monkeypatch):
         written(*arguments, **options)
 
     monkeypatch.setattr(pq, "write_table", interrupted)
-    store.write(KEY, DESCRIPTION, RUNS)
+    files.write(KEY, DESCRIPTION, RUNS)
     assert len(seen) == 1
-    assert same_runs(store.read(KEY, DESCRIPTION), RUNS)
+    assert same_runs(files.read(KEY, DESCRIPTION), RUNS)
 
 
 def test_runs_can_be_moved_to_another_folder(tmp_path):
@@ -406,9 +402,9 @@ ODD = [
 
 
 def test_odd_names_neither_collide_nor_leave_the_folder(tmp_path):
-    store = CellFiles(tmp_path)
+    files = CellFiles(tmp_path)
     keys = [Key("sphere", 2, name) for name in ODD] + [Key(name, 2, "PAO") for name in ODD]
-    paths = [store.path(key) for key in keys]
+    paths = [files.path(key) for key in keys]
     assert len(set(paths)) == len(keys)
     for path in paths:
         inside = path.relative_to(tmp_path / "runs")
@@ -420,9 +416,9 @@ def test_odd_names_neither_collide_nor_leave_the_folder(tmp_path):
 
 
 def test_a_name_that_looks_like_a_safe_one_does_not_collide_with_it(tmp_path):
-    store = CellFiles(tmp_path)
-    safe = store.path(Key("sphere", 2, "a b")).stem
-    assert store.path(Key("sphere", 2, safe)) != store.path(Key("sphere", 2, "a b"))
+    files = CellFiles(tmp_path)
+    safe = files.path(Key("sphere", 2, "a b")).stem
+    assert files.path(Key("sphere", 2, safe)) != files.path(Key("sphere", 2, "a b"))
 
 
 def test_studies_with_odd_names_are_kept_and_found_again(tmp_path):

@@ -215,7 +215,7 @@ def test_the_numbers_of_the_other_group_are_its_own():
 def test_the_medians_of_the_hyperparameters_are_those_of_the_study():
     text = claim("large mass slows", default=(0.125, 3e-5), mass_4=(0.75, 2e-3)).with_paper_presets
     assert "mass 4 on the 8-D sphere" in text
-    words = text.replace(";", " ").split()
+    words = text.replace(";", " ").replace(",", " ").split()
     numbers = [float(word) for word in words if word[0].isdigit() and not word.endswith("-D") and word != "4"]
     np.testing.assert_allclose(numbers, [0.75, 0.125, 2e-3, 3e-5], rtol=0.05)
 

@@ -6,9 +6,10 @@ import tomllib
 import pytest
 
 import paoswarm as ps
+from paoswarm.algorithms import registry
 from paoswarm.core import attractors, noise
 from paoswarm.study.adapters import CMAES, Freelunch, SciPyDE
-from paoswarm.study.config import KINDS, ConfigurationError, method_named, read_study, study_from
+from paoswarm.study.config import KINDS, ConfigurationError, method_or_adapter, read_study, study_from
 
 linear, geometric, piecewise = ps.schedules.linear, ps.schedules.geometric, ps.schedules.piecewise
 
@@ -91,7 +92,7 @@ def test_a_table_is_its_method(toml, method):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_without_kind_is_the_method_it_is_named_after(kind):
     assert method_of("", name=kind) == KINDS[kind]()
-    assert method_named(kind) == KINDS[kind]()
+    assert method_or_adapter(kind) == KINDS[kind]()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,11 +105,24 @@ def test_every_hyperparameter_can_be_given(kind):
 
 
 def test_presets_have_a_short_name():
-    assert method_named("PSO:paper") == ps.PSO.paper()
+    assert method_or_adapter("PSO:paper") == ps.PSO.paper()
     with pytest.raises(ConfigurationError, match=r"methods\.DE:best\.preset: .*got 'best' of DE"):
-        method_named("DE:best")
-    with pytest.raises(ConfigurationError, match=r"unknown method 'QPS0'; known are PAO, .*did you mean QPSO\?"):
-        method_named("QPS0")
+        method_or_adapter("DE:best")
+    with pytest.raises(ConfigurationError, match=r"'QPS0'.*did you mean QPSO\?.* PAO, PSO"):
+        method_or_adapter("QPS0")
+
+
+def test_the_registry_makes_every_method_and_suggests_a_name():
+    assert [registry.method_named(name) for name in registry.METHODS] == [
+        ps.PAO(),
+        ps.PSO(),
+        ps.QPSO(),
+        ps.DE(),
+        ps.SADE(),
+        ps.RandomSearch(),
+    ]
+    with pytest.raises(ValueError, match=r"'qpzo'; did you mean QPSO\?.* RandomSearch"):
+        registry.method_named("qpzo")
 
 
 EVERYTHING = """
@@ -177,26 +191,26 @@ def test_the_example_in_the_documentation_works(tmp_path):
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"generation": 5}, r"generation: no such key; known are .*generations.*; did you mean generations\?"),
-        ({"colour": "red"}, r"colour: no such key; known are problems, methods, dims, runs"),
+        ({"generation": 5}, r"generation: no such key.*did you mean generations\?"),
+        ({"colour": "red"}, "colour: no such key.* problems, methods, dims, runs"),
         ({"_names": []}, "_names: no such key"),
-        ({"runs": "ten"}, "runs must be a whole number of at least 1, got 'ten'"),
+        ({"runs": "ten"}, "runs must be .* got 'ten'"),
         ({"runs": 2.5}, "runs must be .* got 2.5"),
         ({"population": True}, "population must be .* got True"),
         ({"generations": [100]}, r"generations must be .* got \[100\]"),
         ({"seed": "x"}, "seed must be .* got 'x'"),
         ({"evaluations_per_unknown": 0}, "evaluations_per_unknown must be .* got 0"),
-        ({"evaluations_per_unknown": 10}, "evaluations_per_unknown = 10 does not pay for one population of 100"),
+        ({"evaluations_per_unknown": 10}, "evaluations_per_unknown = 10 .*population of 100"),
         ({"dims": 2}, "dims must be a list"),
         ({"dims": [2.0]}, "dims must be .* got 2.0"),
         ({"dims": []}, "dims must be a list"),
         ({"problems": "sphere"}, "problems must be a list"),
         ({"problems": []}, "problems must be a list"),
-        ({"problems": ["sfere"]}, "unknown problem 'sfere'; did you mean 'sphere'"),
+        ({"problems": ["sfere"]}, "'sfere'.*did you mean sphere"),
         ({"problems": ["sphere", "sphere"]}, "problems has an entry twice"),
         ({"problems": [3]}, "problems"),
         ({"methods": {}}, "methods"),
-        ({"methods": ["PAO"]}, r"methods: must be tables \[methods.NAME\], got \['PAO'\]"),
+        ({"methods": ["PAO"]}, r"methods: .*\[methods.NAME\].* got \['PAO'\]"),
         ({"methods": {"PAO": "fast"}}, "methods.PAO: must be a table of hyperparameters, got 'fast'"),
         ({"reference": "PSO"}, r"reference must be one of the methods \['PAO'\], got 'PSO'"),
         ({"reference": ["PAO"]}, "reference"),
@@ -204,24 +218,24 @@ def test_the_example_in_the_documentation_works(tmp_path):
         ({"groups": ["PAO"]}, "groups"),
         ({"groups": 5}, "groups"),
         ({"groups": {"Ours": 5}}, "groups"),
-        ({"init": "grid"}, "init must be one of"),
+        ({"init": "grid"}, "init must be"),
         ({"init": 5}, "init"),
     ],
 )
-def test_a_wrong_key_of_the_study_is_named(given, text):
+def test_the_error_names_the_wrong_key_of_a_study(given, text):
     assert_refused(given, text)
 
 
 @pytest.mark.parametrize(
     ("toml", "text"),
     [
-        ('kind = "POA"', r"methods\.it: unknown method 'POA'; known are PAO, PSO, QPSO, DE, SADE, SciPyDE, CMAES"),
-        ('kind = "SciPiDE"', r"unknown method 'SciPiDE'; .*did you mean SciPyDE\?"),
-        ("", "methods.it: unknown method 'it'; known are PAO"),
-        ("kind = 5", "methods.it: unknown method 5; known are PAO"),
+        ('kind = "POA"', r"methods\.it: unknown method 'POA'.* PAO, PSO, QPSO, DE, SADE, RandomSearch, SciPyDE, CMAES"),
+        ('kind = "SciPiDE"', r"'SciPiDE'.*did you mean SciPyDE\?"),
+        ("", "methods.it: unknown method 'it'"),
+        ("kind = 5", "methods.it: unknown method 5"),
         ('kind = ["PAO"]', "methods.it"),
-        ('kind = "PAO"\nmas = 1.0', r"methods\.it\.mas: PAO has no such hyperparameter; .*did you mean mass\?"),
-        ('kind = "PSO"\nmass = 1.0', r"methods\.it\.mass: PSO has no such hyperparameter; known are inertia"),
+        ('kind = "PAO"\nmas = 1.0', r"methods\.it\.mas: PAO .*did you mean mass\?"),
+        ('kind = "PSO"\nmass = 1.0', r"methods\.it\.mass: PSO .* from inertia"),
         ('kind = "PAO"\nmass = "heavy"', "methods.it: mass must be a number.*got 'heavy'"),
         ('kind = "PAO"\nmass = true', "methods.it: mass must be .*got True"),
         ('kind = "PAO"\nmass = -1.0', "methods.it: mass must be .*-1"),
@@ -235,25 +249,25 @@ def test_a_wrong_key_of_the_study_is_named(given, text):
         ('kind = "PAO"\ndt = { geometric = [1.0, 0.0] }', r"methods\.it\.dt: geometric = \[1.0, 0.0\]: .*positive"),
         ('kind = "PAO"\ndt = { piecewise = [1.0, 2.0] }', r"methods\.it\.dt: piecewise = \[1.0, 2.0\]"),
         ('kind = "PAO"\ndt = { piecewise = [[1, 2], [0, 1]] }', r"methods\.it\.dt: piecewise = .*ascending order"),
-        ('kind = "PAO"\ndt = { cubic = [1, 2] }', r"methods\.it\.dt: a schedule is .*got \{'cubic': \[1, 2\]\}"),
-        ('kind = "PAO"\ndt = {}', r"methods\.it\.dt: a schedule is .*got \{\}"),
-        ('kind = "PAO"\ndt = { linear = [1, 2], geometric = [1, 2] }', r"methods\.it\.dt: a schedule is "),
-        ('kind = "PAO"\nattractors = ["best"]', r"methods\.it\.attractors: unknown 'best'; known are local_best"),
+        ('kind = "PAO"\ndt = { cubic = [1, 2] }', r"methods\.it\.dt: .*schedule.*got \{'cubic': \[1, 2\]\}"),
+        ('kind = "PAO"\ndt = {}', r"methods\.it\.dt: .*schedule.*got \{\}"),
+        ('kind = "PAO"\ndt = { linear = [1, 2], geometric = [1, 2] }', r"methods\.it\.dt: .*schedule"),
+        ('kind = "PAO"\nattractors = ["best"]', r"methods\.it\.attractors: unknown 'best'.* local_best"),
         ('kind = "PAO"\nattractors = "local_best"', r"methods\.it\.attractors: .*'local_best'"),
         ('kind = "PAO"\nattractors = 5', r"methods\.it\.attractors"),
         ('kind = "PAO"\nattractors = []', r"methods\.it: attractors is empty"),
         (
             'kind = "PAO"\nnoise_scale = "covarience"',
-            r"methods\.it\.noise_scale: unknown 'covarience'; known are spread, .*did you mean covariance\?",
+            r"methods\.it\.noise_scale: unknown 'covarience'.*did you mean covariance\?",
         ),
-        ('kind = "PAO"\npreset = "best"', r"methods\.it\.preset: PAO, .* have 'paper'.*got 'best' of PAO"),
-        ('kind = "PAO"\npreset = "paper"\nmass = 2.0', r"methods\.it\.preset: .*without other keys; got .* with mass"),
+        ('kind = "PAO"\npreset = "best"', r"methods\.it\.preset: .*'paper'.*got 'best' of PAO"),
+        ('kind = "PAO"\npreset = "paper"\nmass = 2.0', r"methods\.it\.preset: .*no other keys; got .* with mass"),
         ('kind = "CMAES"\npreset = "paper"', r"methods\.it\.preset: .*got 'paper' of CMAES"),
         ('kind = "CMAES"\nsigma = "wide"', r"methods\.it.*sigma"),
         ('kind = "SciPyDE"\nrecombination = 3.0', r"methods\.it.*recombination"),
     ],
 )
-def test_a_wrong_key_of_a_method_is_named(toml, text):
+def test_the_error_names_the_wrong_key_of_a_method(toml, text):
     assert_method_refused(toml, text)
 
 
@@ -261,7 +275,7 @@ def test_a_wrong_key_of_a_method_is_named(toml, text):
 def test_a_missing_key_is_named(key):
     given = {"problems": ["sphere"], "methods": {"PAO": {}}}
     del given[key]
-    with pytest.raises(ConfigurationError, match=f"{key}: missing; a study needs problems and methods"):
+    with pytest.raises(ConfigurationError, match=f"{key}: missing"):
         study_from(given)
 
 
@@ -275,7 +289,7 @@ def test_too_small_a_population_names_the_method():
         (b"problems = [", "is not valid TOML: "),
         (b"runs = 3\ndims = 2 3\n", r"is not valid TOML: .*line 2"),
         (b"title = '\xff'", "cannot read the configuration"),
-        (b"runz = 3", r"runz: no such key; .*did you mean runs\?"),
+        (b"runz = 3", r"runz: .*did you mean runs\?"),
         (b"", "problems: missing"),
     ],
 )

@@ -339,7 +339,7 @@ def test_ranks_are_drawn_best_first_with_their_values():
     assert [label.get_fontweight() for label in ax.get_yticklabels()] == ["normal", "normal", "bold"]
 
 
-def test_a_rank_plot_says_where_and_leaves_out_what_there_is_not():
+def test_a_rank_plot_names_the_dimensions_and_omits_a_missing_friedman_p():
     study = synthetic(problems=("p",), dims=(2, 5, 7))
     assert figures.rank_plot(study, METHODS).axes[0].get_title() == "All dimensions"
     assert figures.rank_plot(study, METHODS, (2, 7)).axes[0].get_title() == "2, 7 dimensions"
@@ -420,7 +420,7 @@ def test_the_file_does_not_depend_on_what_else_was_saved_or_on_the_format(small,
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_places_have_no_digits_that_differ_from_time_to_time(small, tmp_path):
+def test_positions_are_rounded_so_that_they_are_reproducible(small, tmp_path):
     for figure in (figures.convergence_grid(small, 2), figures.ecdf_plot(small), figures.rank_plot(small, METHODS)):
         figures.save(figure, tmp_path / "figure.svg")
         places = [ax.get_position().bounds for ax in figure.axes] + [text.get_position() for text in figure.texts]
@@ -429,7 +429,7 @@ def test_places_have_no_digits_that_differ_from_time_to_time(small, tmp_path):
 
 
 def test_another_ending_is_refused(small, tmp_path):
-    with pytest.raises(ValueError, match=r"saved as .svg or .png, got 'figure.pdf'"):
+    with pytest.raises(ValueError, match=r"'figure\.pdf'.*\.svg or \.png"):
         figures.save(figures.rank_plot(small, METHODS), tmp_path / "figure.pdf")
     assert not list(tmp_path.iterdir())
 
@@ -447,7 +447,7 @@ def test_another_ending_is_refused(small, tmp_path):
     ],
 )
 def test_an_unknown_method_is_named(call, small):
-    with pytest.raises(ValueError, match="unknown method 'XYZ'"):
+    with pytest.raises(ValueError, match="no method 'XYZ'"):
         call(small)
 
 
@@ -460,13 +460,13 @@ def test_an_unknown_method_is_named(call, small):
     ],
 )
 def test_an_unknown_dimension_is_named(call, small):
-    with pytest.raises(ValueError, match=r"dimension 3 is not in this study; choose from \[2, 5\]"):
+    with pytest.raises(ValueError, match=r"no dimension 3; .*\[2, 5\]"):
         call(small)
 
 
 def test_without_matplotlib_the_error_says_what_to_install(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r'pip install "paoswarm\[study\]"'):
+    with pytest.raises(ImportError, match=r"matplotlib.*pip install 'paoswarm\[study\]'"):
         figures.rank_plot(small, METHODS)
 
 

@@ -84,12 +84,12 @@ def assert_summary_of(results, rows):
             np.testing.assert_allclose(float(row[name]), value, rtol=1e-5, err_msg=name)
         order = [float(row[name]) for name in ("best", "q10", "median", "q90", "worst")]
         assert order == sorted(order)
-        assert float(row["mean_from"]) <= float(row["mean"]) <= float(row["mean_to"])
-        assert float(row["median_from"]) <= float(row["median"]) <= float(row["median_to"])
+        assert float(row["mean_ci_low"]) <= float(row["mean"]) <= float(row["mean_ci_high"])
+        assert float(row["median_ci_low"]) <= float(row["median"]) <= float(row["median_ci_high"])
         assert int(row["runs"]) == len(final)
 
 
-def test_the_same_results_give_the_same_bytes_and_others_others(tmp_path):
+def test_the_same_results_give_the_same_bytes_and_other_results_do_not(tmp_path):
     study = small(problems=["sphere"], dims=[2])
     one = study.run(tmp_path / "one")
     publish(one, tmp_path / "one")
@@ -139,7 +139,7 @@ def test_runs_that_failed_can_be_published(tmp_path):
     assert np.isfinite(float(pao["median"]))
 
 
-def test_figures_of_another_part_of_the_study_do_not_stay(tmp_path):
+def test_old_figures_of_another_part_of_the_study_are_removed(tmp_path):
     one = synthetic(("sphere",), (2,), ("PAO", "PSO"), runs=5, generations=6)
     figures = tmp_path / "figures"
     figures.mkdir()

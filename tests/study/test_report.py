@@ -180,7 +180,8 @@ class TestOnePage:
             "print(hashlib.sha256(render(tiny()).encode()).hexdigest())"
         )
         here = hashlib.sha256(render(tiny()).encode()).hexdigest()
-        environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.path.dirname(__file__)}
+        path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": path}
         there = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
         )
@@ -314,7 +315,7 @@ def test_badges_stand_under_verdict_only(page):
 
 def test_a_row_of_the_wrong_length_is_refused():
     section = Section("Claims", [], ["Claim", "Verdict"], [["fast"]])
-    with pytest.raises(ValueError, match=r"section 'Claims': the row \['fast'\] has 1 cells, its header has 2"):
+    with pytest.raises(ValueError, match=r"'Claims': .*\['fast'\] has 1 cells.* 2"):
         render(tiny(), sections=[section])
 
 
@@ -341,7 +342,7 @@ class TestWrite:
 
 def test_a_missing_library_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r'pip install "paoswarm\[study\]"'):
+    with pytest.raises(ImportError, match=r"jinja2.*pip install 'paoswarm\[study\]'"):
         render(tiny())
 
 

@@ -188,7 +188,7 @@ class TestAtRest:
         assert_allclose(names, facts, atol=1)
         assert len(names) > 2
 
-    def test_charts_follow_the_dark(self, page):
+    def test_charts_follow_the_colour_scheme(self, page):
         paper = "return document.getElementById('convergence-chart').layout.paper_bgcolor"
         assert page.execute_script(paper) == "#ffffff"
         for scheme, colour in (("dark", "#14171b"), ("light", "#ffffff")):
@@ -219,7 +219,7 @@ class TestConvergence:
     def test_methods_and_groups(self, page):
         tick(page, "DE")
         assert set(lines(page)) == {"PAO", "PSO", "Random search"}
-        assert Select(control(page, "group")).first_selected_option.text == "own choice"
+        assert Select(control(page, "group")).first_selected_option.text == "custom"
         pick(page, "group", "Swarms")
         assert set(lines(page)) == {"PAO", "PSO"} == set(column(page, "final", 0))
         tick(page, "DE")
@@ -295,7 +295,7 @@ class TestAddress:
 
 
 class TestTables:
-    def test_a_click_sorts_by_value_and_another_turns_it_round(self, page, results):
+    def test_a_click_sorts_by_value_and_another_reverses_the_order(self, page, results):
         means = [statistics.summary(results, *task, "Random search").mean for task in results.tasks()]
         values = sorted(means)
         assert values != means
@@ -313,7 +313,7 @@ class TestTables:
         head(page, "task-table", 4).find_element(By.TAG_NAME, "button").click()
         assert column(page, "task-table", 4)[0] == "0"
 
-    def test_what_is_no_number_is_last_either_way(self, page):
+    def test_nan_is_last_in_both_directions(self, page):
         page.execute_script("document.querySelector('#task-table tbody tr').cells[2].dataset.mean = 'NaN'")
         for _ in range(2):
             head(page, "task-table", 2).find_element(By.TAG_NAME, "button").click()

@@ -152,7 +152,7 @@ def test_holm_worked_by_hand():
 
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.randoms())
-def test_holm_never_helps_keeps_the_order_and_ignores_it(p, random):
+def test_holm_never_decreases_p_and_does_not_depend_on_their_order(p, random):
     p = np.array(p)
     corrected = s.holm(p)
     assert (corrected >= p).all()
@@ -339,15 +339,13 @@ def test_the_reference_alone_is_compared_with_nobody():
 
 
 def test_unequal_numbers_of_runs_have_no_pairs():
-    with pytest.raises(
-        ValueError, match=r"on p in 2 dimensions A has 3 and B has 2; give every method the same number"
-    ):
+    with pytest.raises(ValueError, match=r"on p in 2 dimensions, A has 3 and B has 2"):
         s.compare(rivals(A=[1.0, 2.0, 3.0], B=[1.0, 2.0]), ("A", "B"))
 
 
 @pytest.mark.parametrize("function", [s.compare, s.average_ranks, s.wins])
 def test_an_unknown_method_is_named(function):
-    with pytest.raises(ValueError, match=r"unknown method 'Alll'.* out of \['A', 'B'\]"):
+    with pytest.raises(ValueError, match=r"no method 'Alll'.*\['A', 'B'\]"):
         function(drawn(1, 3), ("A", "Alll"))
 
 
@@ -381,7 +379,7 @@ def test_average_ranks_add_up():
     assert_allclose(sum(s.average_ranks(study, study.methods).average.values()), 15)
 
 
-def test_friedman_sees_what_is_there_and_not_what_is_not():
+def test_friedman_detects_differences_and_only_those():
     tasks = [f"p{i}" for i in range(12)]
     ordered = study_of({p: {"A": [1.0 + i], "B": [2.0 + i], "C": [3.0 + i]} for i, p in enumerate(tasks)})
     got = s.average_ranks(ordered, ("A", "B", "C"))
@@ -391,7 +389,7 @@ def test_friedman_sees_what_is_there_and_not_what_is_not():
     assert_allclose(s.average_ranks(study_of(turned), "ABC").p, 1.0)
 
 
-def test_where_friedman_has_nothing_to_say():
+def test_cases_without_a_friedman_test():
     assert np.isnan(s.average_ranks(drawn(1, 3, problems="pqr"), ("A", "B")).p)
     assert np.isnan(s.average_ranks(drawn(1, 3, methods="ABC"), "ABC").p)
     alike = study_of({p: {m: [v] for m in "ABC"} for p, v in (("p", 0.0), ("q", INF))})
@@ -525,7 +523,7 @@ def test_an_ecdf_of_all_and_of_nothing():
 
 @pytest.mark.parametrize("runs", [1, 2, 5])
 @pytest.mark.parametrize("value", [0.0, INF, 1e200, 5e-324])
-def test_a_study_of_one_value_is_summarised_without_a_murmur(runs, value):
+def test_a_study_of_one_value_is_summarised_without_warnings(runs, value):
     study = synthetic(runs=runs)
     study = replace(
         study, traces={k: Trace(t.evaluations, np.full_like(t.error, value)) for k, t in study.traces.items()}

@@ -22,7 +22,6 @@ import paoswarm as ps
 from paoswarm.problems import bbob
 from paoswarm.study import presets
 from paoswarm.study.adapters import SciPyDE
-from paoswarm.study.cells import describe
 from paoswarm.study.results import Key
 from paoswarm.study.run_cells import CellFailed
 from paoswarm.study.study import trace_of
@@ -56,7 +55,7 @@ def test_worker_processes_change_nothing(tmp_path):
     assert_same_results(study.run(tmp_path / "1", workers=1), study.run(tmp_path / "2", workers=2))
 
 
-def test_a_cell_does_not_depend_on_its_company(tmp_path):
+def test_a_cell_does_not_depend_on_other_cells(tmp_path):
     together = small(problems=["sphere", "ackley"], methods=SWARMS).run(tmp_path / "all")
     for key in (Key("ackley", 3, "QPSO"), Key("sphere", 2, "SADE")):
         alone = small(problems=[key.problem], methods={key.method: SWARMS[key.method]}, dims=[key.dim])
@@ -162,7 +161,7 @@ def test_the_best_values_kept_are_those_that_were_measured():
     assert_array_equal(runs.best[0], best[[7, 15, 23, 26]])
 
 
-def test_a_swarm_that_has_arrived_goes_on():
+def test_a_converged_swarm_continues():
     """The default tolerance of minimize would end it; a study compares equal budgets."""
     fun = Counting()
     cell_of(small(problems=[own_problem(fun)], methods={"PAO": ps.PAO()}, dims=[1], generations=400)).run()
@@ -191,7 +190,7 @@ def test_a_value_below_the_minimum_by_rounding_is_an_error_of_zero(tmp_path):
 
 def test_a_stated_minimum_that_is_too_high_is_an_error(tmp_path):
     study = small(problems=[own_problem(minimum=1e-3)], methods={"PAO": ps.PAO()}, dims=[1], generations=40)
-    with pytest.raises(CellFailed, match=r"below the problem's stated minimum 0\.001"):
+    with pytest.raises(CellFailed, match=r"below the stated minimum 0\.001"):
         study.run(tmp_path)
 
 
@@ -268,7 +267,7 @@ def test_the_instances_are_minimised_with_the_seed_of_their_run():
         assert_array_equal(runs.best[r], alone.history.best)
 
 
-def test_a_problem_of_ones_own(tmp_path):
+def test_a_custom_problem(tmp_path):
     results = small(problems=[own_problem(), own_problem(name="other")]).run(tmp_path)
     assert results.problems == ("bowl", "other")
     assert results.titles == {"bowl": "Bowl", "other": "Other"}
@@ -284,7 +283,7 @@ class Uniform(ps.Method):
         return ps.Proposal(state.lower + box * draw.uniform(*box.shape), state.velocity)
 
 
-def test_a_method_of_ones_own(tmp_path):
+def test_a_custom_method(tmp_path):
     results = small(methods={"PAO": ps.PAO(), "uniform": Uniform()}, generations=20).run(tmp_path)
     assert re.fullmatch(r"Uniform#[0-9a-f]{8}\(\)", results.descriptions["uniform"])
     for problem, dim in results.tasks():
@@ -302,10 +301,10 @@ def test_results_say_what_was_run(tmp_path):
     assert list(results.traces) == [Key(p, d, m) for d in (2, 3) for p in results.problems for m in ("PAO", "PSO")]
     assert "inertia=" in results.descriptions["PSO"]
     assert results.facts["Runs"].startswith("3 of each")
-    assert results.facts["Budget"] == "48 evaluations a run, in populations of 8"
+    assert results.facts["Budget"] == "48 evaluations per run, in populations of 8"
     assert results.facts["First population"] == "random, seed 4"
     facts = small(evaluations_per_unknown=7).run(tmp_path / "other").facts
-    assert facts["Budget"] == "14 in 2-D, 21 in 3-D evaluations a run, in populations of 8"
+    assert facts["Budget"] == "14 in 2-D, 21 in 3-D evaluations per run, in populations of 8"
 
 
 def test_the_first_method_is_the_reference_and_all_are_one_group():
@@ -321,80 +320,6 @@ def test_a_bar_counts_the_cells(tmp_path, capsys):
     assert "PSO on rastrigin-shifted1 2-D" in said
     small(dims=[2]).run(tmp_path)
     assert capsys.readouterr() == ("", "")
-
-
-# Descriptions: stored runs are used again where they are equal
-
-
-def test_a_description_names_every_hyperparameter_and_no_address():
-    assert describe(ps.DE(factor=0.7)) == "DE(factor=0.7, crossover=0.9, strategy='rand/1', walls='clip')"
-    assert "dt=linear(2.0, 0.5)" in describe(ps.PAO(dt=ps.schedules.linear(2.0, 0.5)))
-    assert "attractors=(local_best, global_best), noise_scale=spread" in describe(ps.PAO())
-    assert re.fullmatch(r"random_search#[0-9a-f]{8}", describe(random_search))
-
-    class Plain:
-        def __init__(self, size):
-            self.size, self.inner = size, np.arange(3)
-
-    assert describe(Plain(2)) == describe(Plain(2)) != describe(Plain(3))
-    assert "0x" not in describe(Plain(2))
-
-
-def slower(progress, by):
-    return 1.0 + by * progress
-
-
-class Slower:
-    def __init__(self, by):
-        self.by = by
-
-    def at(self, progress):
-        return 1.0 + self.by * progress
-
-
-DIFFERENT = {
-    "numbers": (ps.PSO(inertia=0.7), ps.PSO(inertia=0.70000001)),
-    "schedules": (ps.PAO(dt=ps.schedules.linear(1, 2)), ps.PAO(dt=ps.schedules.linear(1, 3))),
-    "shapes": (ps.PAO(dt=ps.schedules.linear(1, 2)), ps.PAO(dt=ps.schedules.geometric(1, 2))),
-    "patience": (ps.PAO(dt=ps.schedules.patient_step()), ps.PAO(dt=ps.schedules.patient_step(growth=2.0))),
-    "arrays": (ps.PAO(dt=np.linspace(1, 2, 8)), ps.PAO(dt=np.linspace(1, 3, 8))),
-    "attractors": (ps.PAO(), ps.PAO(attractors=(ps.attractors.average_local_best, ps.attractors.global_best))),
-    "partials": (ps.PAO(dt=partial(slower, by=0.5)), ps.PAO(dt=partial(slower, by=1.0))),
-    "bound methods": (ps.PAO(dt=Slower(0.5).at), ps.PAO(dt=Slower(1.0).at)),
-    "lambdas": tuple(ps.PAO(dt=rule) for rule in (lambda progress: 1.0 + progress, lambda progress: 2.0 - progress)),
-    "closures": tuple(ps.PAO(dt=lambda progress, by=by: 1.0 + by * progress) for by in (0.5, 1.0)),
-    "adapters": (SciPyDE(), SciPyDE(strategy="rand1bin")),
-}
-
-
-@pytest.mark.parametrize("pair", DIFFERENT.values(), ids=DIFFERENT)
-def test_methods_that_differ_have_different_descriptions(pair):
-    one, other = pair
-    assert describe(one) != describe(other)
-
-
-def test_an_edited_function_or_method_is_another_one():
-    def edited(code):
-        space = {"ps": ps, "__name__": "edited"}
-        exec(compile(code, "edited.py", "exec"), space)
-        return space["it"]
-
-    function = "def it(fun, bounds, *, population, seed):\n    fun(bounds.mean(axis=1) + {})"
-    inner = "def it(fun, bounds, *, population, seed):\n    fun(bounds.T[0], key=lambda x: x + {})"
-    method = "class it(ps.Method):\n    def ask(self, state, draw, progress=0.0):\n        return {}"
-    for code in (function, inner):
-        assert describe(edited(code.format(1))) == describe(edited(code.format(1))) != describe(edited(code.format(2)))
-    one, same, other = (edited(method.format(number))() for number in (1, 1, 2))
-    assert describe(one) == describe(same) != describe(other)
-
-
-def test_anything_that_can_be_called_has_a_description():
-    class Slim:
-        __slots__ = ("size",)
-
-        def __call__(self, fun, bounds, *, population, seed): ...
-
-    assert "Slim" in describe(Slim())
 
 
 # Presets
@@ -449,47 +374,47 @@ def test_a_bbob_study_runs_with_its_instances(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"runs": 0}, "runs must be a whole number of at least 1, got 0"),
-        ({"runs": 2.0}, "runs must be a whole number of at least 1, got 2.0"),
-        ({"runs": True}, "runs must be a whole number of at least 1, got True"),
-        ({"population": 1}, "population must be a whole number of at least 2, got 1"),
-        ({"population": "many"}, "population must be a whole number of at least 2, got 'many'"),
-        ({"generations": -1}, "generations must be a whole number of at least 0, got -1"),
-        ({"generations": None}, "generations must be a whole number of at least 0, got None"),
-        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-        ({"seed": 1.5}, "seed must be a whole number of at least 0, got 1.5"),
-        ({"evaluations_per_unknown": 0}, "evaluations_per_unknown must be a whole number of at least 1, got 0"),
+        ({"runs": 0}, "runs must be .* got 0"),
+        ({"runs": 2.0}, "runs must be .* got 2.0"),
+        ({"runs": True}, "runs must be .* got True"),
+        ({"population": 1}, "population must be .* got 1"),
+        ({"population": "many"}, "population must be .* got 'many'"),
+        ({"generations": -1}, "generations must be .* got -1"),
+        ({"generations": None}, "generations must be .* got None"),
+        ({"seed": -1}, "seed must be .* got -1"),
+        ({"seed": 1.5}, "seed must be .* got 1.5"),
+        ({"evaluations_per_unknown": 0}, "evaluations_per_unknown must be .* got 0"),
         (
             {"evaluations_per_unknown": 3},
-            "evaluations_per_unknown = 3 does not pay for one population of 8 in 2 dimensions",
+            "evaluations_per_unknown = 3 .*2 dimensions.*population of 8",
         ),
-        ({"dims": []}, r"dims must be a list with one entry at least, got \[\]"),
-        ({"dims": 2}, "dims must be a list with one entry at least, got 2"),
-        ({"dims": [0]}, "dims must be a whole number of at least 1, got 0"),
-        ({"dims": [2, 2.5]}, "dims must be a whole number of at least 1, got 2.5"),
+        ({"dims": []}, r"dims must be a list.* got \[\]"),
+        ({"dims": 2}, "dims must be a list.* got 2"),
+        ({"dims": [0]}, "dims must be .* got 0"),
+        ({"dims": [2, 2.5]}, "dims must be .* got 2.5"),
         ({"dims": [2, 3, 2]}, r"dims has an entry twice: \[2, 3, 2\]"),
         ({"dims": [2, np.int64(2)]}, "dims has an entry twice"),
-        ({"problems": []}, r"problems must be a list with one entry at least, got \[\]"),
-        ({"problems": "sphere"}, "problems must be a list with one entry at least, got 'sphere'"),
+        ({"problems": []}, r"problems must be a list.* got \[\]"),
+        ({"problems": "sphere"}, "problems must be a list.* got 'sphere'"),
         ({"problems": ["sphere", "sphere"]}, "problems has an entry twice"),
         ({"problems": ["ackley-shifted", "ackley-shifted1"]}, r"problems: names must differ, got \['ackley-shifted1'"),
         (
             {"problems": [own_problem(), own_problem(minimum=-1.0)]},
             r"problems: names must differ, got \['bowl', 'bowl'\]",
         ),
-        ({"problems": ["rosenbrock"], "dims": [1]}, "the dim of rosenbrock must be a whole number of at least 2"),
+        ({"problems": ["rosenbrock"], "dims": [1]}, "dim of rosenbrock must be .*2"),
         ({"problems": ["sphere", 5]}, "problems.*5"),
         ({"problems": [ps.problems.sphere(2)]}, "problems"),
-        ({"methods": {}}, "methods must be a dict of names and methods, with one at least, got {}"),
-        ({"methods": [ps.PAO()]}, "methods must be a dict of names and methods"),
-        ({"methods": {"": ps.PAO()}}, "methods: a name must be text that is not empty, got ''"),
-        ({"methods": {1: ps.PAO()}}, "methods: a name must be text that is not empty, got 1"),
-        ({"methods": {"PAO": ps.PAO}}, r"methods: 'PAO' must be a method such as PAO\(\) or an adapter, got <class"),
-        ({"methods": {"de": SciPyDE}}, r"methods: 'de' must be a method such as PAO\(\) or an adapter, got <class"),
-        ({"methods": {"it": "PAO"}}, r"methods: 'it' must be a method such as PAO\(\) or an adapter, got 'PAO'"),
+        ({"methods": {}}, "methods must be a dict.* got {}"),
+        ({"methods": [ps.PAO()]}, r"methods must be a dict.* got \[PAO"),
+        ({"methods": {"": ps.PAO()}}, "methods: a name must be .*, got ''"),
+        ({"methods": {1: ps.PAO()}}, "methods: a name must be .*, got 1"),
+        ({"methods": {"PAO": ps.PAO}}, r"methods: 'PAO' must be a method.* got <class"),
+        ({"methods": {"de": SciPyDE}}, r"methods: 'de' must be a method.* got <class"),
+        ({"methods": {"it": "PAO"}}, r"methods: 'it' must be a method.* got 'PAO'"),
         (
             {"methods": {"PAO": ps.PAO(), "mine": ps.DE()}, "population": 3},
-            "methods: 'mine' with population = 3: DE with rand/1 needs n_particles >= 4, got 3",
+            "methods: 'mine' with population = 3: DE .*4, got 3",
         ),
         ({"reference": "DE"}, r"reference must be one of the methods \['PAO', 'PSO'\], got 'DE'"),
         ({"reference": ["PAO"]}, "reference must be one of the methods"),
@@ -498,8 +423,8 @@ def test_a_bbob_study_runs_with_its_instances(tmp_path):
         ({"groups": {"few": "PAO"}}, "groups: 'few'.*'PAO'"),
         ({"groups": {"few": 5}}, "groups: 'few'"),
         ({"groups": ["PAO"]}, "groups"),
-        ({"init": "grid"}, "init must be one of latinhypercube, sobol, halton, random"),
-        ({"init": 5}, "init must be one of latinhypercube, sobol, halton, random"),
+        ({"init": "grid"}, "latinhypercube, sobol"),
+        ({"init": 5}, "latinhypercube, sobol"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_value(changes, text):
@@ -507,8 +432,8 @@ def test_a_wrong_setting_is_named_with_its_value(changes, text):
         small(**changes)
 
 
-def test_unknown_problems_are_told_the_known_ones():
-    with pytest.raises(ValueError, match="unknown problem 'rastrigen'; did you mean 'rastrigin'") as caught:
+def test_the_error_for_an_unknown_problem_lists_the_known_ones():
+    with pytest.raises(ValueError, match="unknown problem 'rastrigen'; did you mean rastrigin") as caught:
         small(problems=["rastrigen"])
     assert all(name in str(caught.value) for name in ps.problems.names)
 
@@ -522,7 +447,7 @@ def test_a_function_that_makes_no_problem_is_named(made):
         small(problems=[maker])
 
 
-def test_a_problem_that_lacks_something_is_told_what():
+def test_the_error_names_what_a_problem_lacks():
     class Bare:
         name, bounds, minimum = "bare", np.array([[0.0, 1.0]]), 0.0
 
@@ -537,7 +462,7 @@ def test_a_problem_that_lacks_something_is_told_what():
 
 @pytest.mark.parametrize("workers", [0, -2, 1.5, "two"])
 def test_the_number_of_workers_must_be_whole(workers, tmp_path):
-    with pytest.raises(ValueError, match="workers must be a whole number of at least 1, got "):
+    with pytest.raises(ValueError, match=r"workers must be .* got "):
         small().run(tmp_path, workers=workers)
     assert not list(tmp_path.iterdir())
 

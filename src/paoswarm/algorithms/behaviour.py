@@ -1,4 +1,4 @@
-r"""What the hyperparameters of a swarm mean, in numbers and in words, and when to warn.
+r"""What the hyperparameters of PAO mean, in numbers and in words, and when to warn.
 
 With frozen attractors a particle's law tends to :math:`N(a, \rho^2 \nu)`,
 
@@ -15,23 +15,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms.schedules import Adaptive, Hyperparameter
+from paoswarm.algorithms.hyperparameters import HyperparameterWarning
+from paoswarm.algorithms.schedules import Adaptive
+from paoswarm.algorithms.validate_forces import name_of
 from paoswarm.core import attractors, noise
 from paoswarm.core.dynamics import slow_rate
 
 if TYPE_CHECKING:
     from paoswarm.algorithms.pao import PAO
 
-# Stationary spreads, for the default attractors and noise scale. The lower two limits were read off the first table of
-# benchmarks/quality.py. At the upper one E log|1/2 + rho N(0,1)| = 0: without selection the distance of local and
-# global best would no longer shrink.
+# Limits of the stationary spread for the default attractors and noise scale. The lower two come from the first table
+# of benchmarks/quality.py. At the upper one E log|1/2 + rho N(0,1)| = 0: without selection, the distance between local
+# and global best would no longer shrink.
 STAGNATES_BELOW = 0.5
 SLOW_ABOVE = 0.9
 SCATTERS_ABOVE = 1.8
-
-
-class HyperparameterWarning(UserWarning):
-    """A choice of hyperparameters that is legal but will disappoint."""
 
 
 class Behaviour(NamedTuple):
@@ -46,10 +44,10 @@ class Behaviour(NamedTuple):
 
 
 def of(method: PAO) -> Behaviour:
-    """The character of a method without schedules."""
+    """The behaviour of a method without schedules."""
     parameters = method.hyperparameters
     if any(isinstance(p, Adaptive) for p in parameters):
-        raise ValueError("what an adaptive hyperparameter amounts to depends on the swarm")
+        raise ValueError("an adaptive hyperparameter has no fixed behaviour: it depends on the swarm")
     m, zeta, q, dt, *k = (np.asarray(p, dtype=float) for p in parameters)
     omega = np.sqrt(sum(k[1:], start=k[0]) / m)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -65,7 +63,7 @@ def of(method: PAO) -> Behaviour:
 
 
 def summary(method: PAO) -> str:
-    """A few lines for ``print``."""
+    """The hyperparameters and what they mean, in a few lines."""
     k = method.stiffness
     springs = ", ".join(f"{_show(spring)} {name_of(pull)}" for spring, pull in zip(k, method.attractors, strict=True))
     lines = [
@@ -95,7 +93,7 @@ def summary(method: PAO) -> str:
 
 
 def _course(values: list[Any]) -> str:
-    """From the first to the last, and how far it goes in between where that is further."""
+    """The first and the last value, and the range between them if it is wider."""
     shown = [_show(value) for value in values]
     if len(set(shown)) == 1:
         return shown[0]
@@ -103,7 +101,7 @@ def _course(values: list[Any]) -> str:
     if any(isinstance(value, str) or np.ndim(value) for value in values):
         return ends
     low, high = (_show(extreme(values)) for extreme in (min, max))
-    return ends if {low, high} <= {shown[0], shown[-1]} else f"{ends} ({low} to {high} on the way)"
+    return ends if {low, high} <= {shown[0], shown[-1]} else f"{ends} ({low} to {high} in between)"
 
 
 def representation(method: PAO) -> str:
@@ -118,54 +116,10 @@ def representation(method: PAO) -> str:
     )
 
 
-def check_number(name: str, parameter: Hyperparameter) -> None:
-    """Raise where a hyperparameter is neither a legal number nor a function of progress with legal values."""
-    if isinstance(parameter, Adaptive):
-        return
-    try:
-        tried = [parameter(progress / 20) for progress in range(21)] if callable(parameter) else [parameter]
-    except Exception as error:
-        raise TypeError(
-            f"{name} as a function of progress in [0, 1] failed: {type(error).__name__}: {error}; "
-            "a function of the swarm goes into ps.schedules.Adaptive(...)"
-        ) from error
-    zero_is_fine = name in ("damping", "dt", "noise")
-    for given in tried:
-        numbers = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
-        if numbers.dtype.kind not in "fiu" or numbers.size == 0:
-            raise TypeError(f"{name} must be a number, an array or a function of progress, got {given!r}")
-        # One spring may be slack; the sum is checked with the others.
-        lowest_allowed = zero_is_fine or name.startswith("stiffness")
-        if not np.all(np.isfinite(numbers)) or np.any(numbers < 0) or (not lowest_allowed and np.any(numbers == 0)):
-            allowed = "zero or positive" if lowest_allowed else "positive"
-            raise ValueError(f"{name} must be {allowed} and finite, got {given!r}")
-
-
-def check_shapes(method: PAO, shape: tuple[int, ...]) -> None:
-    """Raise where a hyperparameter is an array that does not fit the particles."""
-    names = ("mass", "damping", "noise", "dt", *(f"stiffness[{r}]" for r in range(len(method.stiffness))))
-    for name, parameter in zip(names, method.hyperparameters, strict=True):
-        given = () if callable(parameter) or isinstance(parameter, Adaptive) else np.shape(parameter)
-        try:
-            fits = np.broadcast_shapes(given, shape) == shape
-        except ValueError:
-            fits = False
-        if not fits:
-            raise ValueError(f"{name} has shape {given}, which does not broadcast to the particles' {shape}")
-
-
-def check_total(method: PAO) -> None:
-    """Raise where no attractor pulls at all."""
-    for progress in (0.0, 1.0):
-        springs = [k(progress) if callable(k) else k for k in method.stiffness if not isinstance(k, Adaptive)]
-        if len(springs) == len(method.stiffness) and np.any(sum(np.asarray(k, dtype=float) for k in springs) <= 0):
-            raise ValueError(f"stiffness is zero for every attractor: at least one must pull, got {method.stiffness!r}")
-
-
 def warn_if_unhealthy(method: PAO) -> None:
-    """Warn of a swarm that will stagnate or never settle, with the number that says so.
+    """Warn about a swarm that will stagnate or never settle, with the number that shows it.
 
-    The limits were measured for the default attractors and noise scale and are not applied to others.
+    The limits were measured for the default attractors and noise scale, and are not applied to others.
     """
     if not callable(method.dt) and not isinstance(method.dt, Adaptive) and np.all(np.asarray(method.dt) == 0):
         warnings.warn("dt is 0: no particle will ever move", HyperparameterWarning, stacklevel=4)
@@ -174,7 +128,7 @@ def warn_if_unhealthy(method: PAO) -> None:
         return
     if any(isinstance(p, Adaptive) for p in method.hyperparameters):
         return
-    late = of(method.at(1.0))  # what counts is how a run ends
+    late = of(method.at(1.0))  # the end of a run decides
     rho, zeta = np.min(late.stationary_spread), np.min(np.asarray(method.at(1.0).damping, dtype=float))
     momentum = zeta < 0.5 and np.min(late.phase) < 1  # a particle that swings past its attractor needs less noise
     widest = np.max(late.stationary_spread)
@@ -190,16 +144,6 @@ def warn_if_unhealthy(method: PAO) -> None:
     else:
         return
     warnings.warn(f"the stationary spread is {rho:.3g}: {advice}", HyperparameterWarning, stacklevel=4)
-
-
-def describe(given: Any) -> str:
-    """An array by its shape, anything else by what it is."""
-    return f"shape {given.shape}" if hasattr(given, "shape") else repr(given)
-
-
-def name_of(function: Any) -> str:
-    """A short name for a user's or our own function."""
-    return getattr(function, "__name__", None) or repr(function)
 
 
 def _regime(zeta: Any) -> str:

@@ -1,7 +1,8 @@
-"""What mass, damping, stiffness, noise and time step amount to in one step of a swarm."""
+"""The coefficients of one step, computed from mass, damping, stiffness, noise and time step."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,20 +11,26 @@ from paoswarm.core.dynamics import checked_transition
 
 
 class Coefficients(NamedTuple):
-    """What the hyperparameters amount to in one step: numbers, or arrays ``(..., n, 1)`` where particles differ."""
+    """The coefficients of one step: numbers, or arrays ``(..., n, 1)`` if particles differ."""
 
     weights: tuple[Any, ...]  # k_r / k
     a11: Any
     a12: Any
     a21: Any
     a22: Any
-    h11: Any  # of sqrt(q) H
+    h11: Any  # entries of sqrt(q) H
     h21: Any
     h22: Any
 
 
+@lru_cache(maxsize=64)
+def constant_coefficients(*numbers: float) -> Coefficients:
+    """`coefficients` of plain numbers, remembered: every run with the same method needs the same ones."""
+    return coefficients(*numbers)
+
+
 def coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
-    """Equations (2), (3) and (8) for numbers, or for arrays over the particles."""
+    """Return the coefficients of one step, equations (2), (3) and (8), for numbers or for arrays over the particles."""
     m, zeta, q, dt, *springs = np.broadcast_arrays(*(np.asarray(p, dtype=float) for p in (m, zeta, q, dt, *k)))
     total = sum(springs[1:], start=springs[0])
     for name, number in (("mass", m), ("damping", zeta), ("noise", q), ("dt", dt), ("stiffness", total)):
@@ -35,12 +42,12 @@ def coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
     with np.errstate(over="ignore"):
         size = np.sqrt(q)[..., None, None] * law.cholesky
     if not np.isfinite(size).all():
-        raise ValueError(f"noise={q} makes a step that is too large for floating-point numbers")
+        raise ValueError(f"noise={q} makes a step that is too large for floating-point numbers; use a smaller value")
     entries = [law.A[..., i, j] for i in (0, 1) for j in (0, 1)]
     entries += [size[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]
     return Coefficients(tuple(_per_element(spring / total) for spring in springs), *map(_per_element, entries))
 
 
 def _per_element(parameter: Any) -> Any:
-    """A number for all particles becomes a plain float; one number per particle gets an axis for its elements."""
+    """Turn a single number into a float; give an array with one number per particle an axis for the elements."""
     return float(parameter) if np.ndim(parameter) == 0 else parameter[..., None]

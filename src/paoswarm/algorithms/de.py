@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
@@ -17,13 +18,13 @@ from paoswarm.core.swarm import Proposal, Swarm
 class DE(Method):
     r"""Differential evolution.
 
-    A trial takes each element from the mutant with probability ``crossover``, otherwise from its parent; it replaces
+    A trial takes each element from the mutant with probability ``crossover``, otherwise from its parent. It replaces
     the parent if it is better. The population is the swarm's ``best_position``; ``position`` holds the last trials.
 
     Parameters
     ----------
     factor : float or function of progress
-        :math:`F`, the weight of differences.
+        :math:`F`, the weight of the differences.
     crossover : float or function of progress
         :math:`CR`, the probability that an element comes from the mutant.
     strategy : {"rand/1", "rand/2", "best/1", "best/2", "current-to-best/1", "current-to-best/2"}
@@ -33,8 +34,8 @@ class DE(Method):
 
     Notes
     -----
-    The defaults F = 0.5, CR = 0.9 are those that Storn and Price recommend to try first. `paper` has the CR = 0.2 of
-    Champneys and Rogers' study (whose released code keeps the *parent's* element with that probability).
+    The defaults F = 0.5 and CR = 0.9 are the values that Storn and Price recommend to try first. `paper` has CR = 0.2,
+    as in Champneys and Rogers' study. (Their released code keeps the *parent's* element with that probability.)
 
     Examples
     --------
@@ -44,6 +45,7 @@ class DE(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    moves_singly: ClassVar[bool] = True
     takes_batches = True
 
     factor: Hyperparameter = 0.5
@@ -52,22 +54,22 @@ class DE(Method):
     walls: str = "clip"
 
     def __post_init__(self) -> None:
-        check_parameter("factor", self.factor, 0.0, 2.0)
-        check_parameter("crossover", self.crossover, 0.0, 1.0)
+        check_hyperparameter("factor", self.factor, 0.0, 2.0)
+        check_hyperparameter("crossover", self.crossover, 0.0, 1.0)
         check_strategies((self.strategy,))
         check_walls(self.walls)
 
     @classmethod
     def paper(cls) -> DE:
-        """The hyperparameters of Champneys and Rogers' study."""
+        """Return DE with the hyperparameters of Champneys and Rogers' study."""
         return cls(factor=0.5, crossover=0.2)
 
     def check_swarm(self, shape: tuple[int, ...]) -> None:
-        """Raise where there are too few individuals for the strategy."""
+        """Raise if there are too few individuals for the strategy."""
         check_enough(self, shape[-1], (self.strategy,))
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-        """One trial for every individual."""
+        """Propose one trial for every individual."""
         near = self.unrolled(state)
         n, d = near.position.shape[-2:]
         factor, rate = (schedules.evaluate(p, progress, None) for p in (self.factor, self.crossover))
@@ -80,14 +82,14 @@ class DE(Method):
 
 
 def check_strategies(names: tuple[str, ...]) -> None:
-    """Raise for a strategy that does not exist."""
+    """Raise for an unknown strategy."""
     for name in names:
         if not isinstance(name, str) or name not in STRATEGIES:
             raise ValueError(f"strategy must be one of {list(STRATEGIES)}, got {name!r}")
 
 
 def check_enough(method: Method, n: int, names: tuple[str, ...]) -> None:
-    """Raise where a strategy needs more partners than there are."""
+    """Raise if a strategy needs more partners than there are."""
     needed = 1 + max(STRATEGIES[name].n_partners for name in names)
     if n < needed:
         raise ValueError(f"{type(method).__name__} with {', '.join(names)} needs n_particles >= {needed}, got {n}")

@@ -1,11 +1,7 @@
-"""Particle Attractor Optimisation (Champneys and Rogers 2023), moved by its exact law.
+"""Particle Attractor Optimisation (Champneys and Rogers 2023): what a swarm is made of, and how it behaves.
 
-Every element of every particle is a damped spring, pulled by attractors and shaken by noise. One generation::
-
-    a = sum_r k_r alpha_r / k          y = x - a                                          (3)
-    (y, v) <- A (y, v) + s H D,        s = sqrt(q nu),     x = y + a                      (12)
-
-and then the walls. ``A`` and ``H`` are the exact transition of `paoswarm.core.dynamics`.
+Every element of every particle is a damped spring, pulled by attractors and shaken by noise. How a swarm is moved
+stands in `paoswarm.algorithms.pao_step`.
 """
 
 from __future__ import annotations
@@ -13,36 +9,21 @@ from __future__ import annotations
 import copy
 import math
 import numbers
-import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from paoswarm.algorithms import behaviour, schedules
-from paoswarm.algorithms.coefficients import Coefficients, coefficients
-from paoswarm.algorithms.method import Method, check_walls
+from paoswarm.algorithms import behaviour, hyperparameters, pao_step, schedules
+from paoswarm.algorithms.method import Method, Step, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
-from paoswarm.algorithms.validate_forces import fitting, root_of_noise
-from paoswarm.core import fused
-from paoswarm.core.arrays import Array, namespace
-from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
-from paoswarm.core.bounds import RESTITUTION
+from paoswarm.algorithms.validate_forces import name_of
+from paoswarm.core.attractors import Attractor, RandomSource, global_best, local_best
 from paoswarm.core.density import StepLaw
-from paoswarm.core.noise import correlate, spread
+from paoswarm.core.noise import spread
 from paoswarm.core.random import Draw, Seed, generator
-from paoswarm.core.swarm import Proposal, Swarm, read_only
-
-
-class Drift(NamedTuple):
-    """One step without its deviates: where it leads, and how the deviates are scaled. Its arrays are its own."""
-
-    position: Array
-    velocity: Array
-    scale: Array  # sqrt(nu)
-    factor: Array | None  # of dense noise, instead of the scale
-    by: Coefficients
+from paoswarm.core.swarm import Proposal, Swarm
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -52,11 +33,11 @@ class PAO(Method):
     Parameters
     ----------
     mass : float
-        Inertia. A large mass moves slowly and explores.
+        Inertia. A heavy particle moves slowly and explores.
     damping : float
         Damping ratio :math:`\zeta`: below one particles swing around their attractors, above one they creep.
     stiffness : tuple of float, or float
-        One for each attractor, how strongly it pulls; or one number for all.
+        How strongly each attractor pulls; or one number for all.
     noise : float
         :math:`q`, the strength of the shaking, :math:`\sigma^2 = q\,\nu`.
     dt : float
@@ -66,7 +47,7 @@ class PAO(Method):
     noise_scale : callable
         :math:`\nu` as a function of the swarm; see `paoswarm.noise`.
     walls : {"clip", "reflect", "periodic", "none"}
-        What happens to a particle that leaves the box.
+        What happens to a particle that leaves the bounds.
 
     Notes
     -----
@@ -97,17 +78,13 @@ class PAO(Method):
     noise_scale: Any = spread
     walls: str = "clip"
     has_law: ClassVar[bool] = True
-    _random: tuple[bool, ...] = field(init=False, compare=False)
-    _takes_batches: bool = field(init=False, compare=False)
-    _trusted: bool = field(init=False, compare=False)  # only built-in functions, which never return NaN
-    _constant: Coefficients | None = field(init=False, compare=False)  # worked out once where nothing changes
-    _fused: Array | None = field(init=False, compare=False)  # its numbers, where `fused.step` moves this swarm
+    moves_singly: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         given: Any = self.attractors
         pulls = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
         if not pulls:
-            raise ValueError("attractors is empty: a swarm needs at least one")
+            raise ValueError("attractors is empty: give at least one")
         for pull in pulls:
             if not callable(pull):
                 hint = f": write attractors.{pull}" if isinstance(pull, str) else ""
@@ -119,39 +96,32 @@ class PAO(Method):
         if len(springs) != len(pulls):
             raise ValueError(
                 f"stiffness needs one entry per attractor: there are {len(pulls)} attractors, but stiffness is "
-                f"{self.stiffness!r}{' (the default)' if self.stiffness is PAO.stiffness else ''}; one number would "
-                "hold for all"
+                f"{self.stiffness!r}{' (the default)' if self.stiffness is PAO.stiffness else ''}; give one number for "
+                "all, or one for each"
             )
         if not callable(self.noise_scale):
             raise TypeError(f"noise_scale must be a function of the swarm, got {self.noise_scale!r}")
         check_walls(self.walls)
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
-        ours = ("paoswarm.core.attractors", "paoswarm.core.noise")
-        functions = (*pulls, self.noise_scale)
-        object.__setattr__(self, "_trusted", all(getattr(f, "__module__", None) in ours for f in functions))
-        learnt = [h.of_swarm for h in self.hyperparameters if isinstance(h, schedules.Adaptive)]
-        object.__setattr__(self, "_takes_batches", all(map(_takes_batches, (*functions, *learnt))))
-        object.__setattr__(self, "_random", tuple(is_random(pull) for pull in pulls))
-        for name in ("mass", "damping", "noise", "dt"):
-            behaviour.check_number(name, getattr(self, name))
-        for number, spring in enumerate(springs):
-            behaviour.check_number(f"stiffness[{number}]", spring)
-        behaviour.check_total(self)
-        changing = any(callable(p) or isinstance(p, schedules.Adaptive) for p in self.hyperparameters)
-        object.__setattr__(self, "_constant", None if changing else coefficients(*self.hyperparameters))
+        hyperparameters.check(self._named)
+        self._step()  # raises if a function is no attractor, or a step would be too large for floating-point numbers
         behaviour.warn_if_unhealthy(self)
-        object.__setattr__(self, "_fused", self._for_one_pass())
 
     @property
     def takes_batches(self) -> bool:
-        """Whether all its functions of the swarm can have a leading axis of runs: ours, and those that say so."""
-        return self._takes_batches
+        """Whether its functions of the swarm can take several runs at once: ours can, yours if they say so."""
+        return pao_step.takes_batches((*self.attractors, self.noise_scale), self.hyperparameters)
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
         """Mass, damping, noise, dt and the stiffnesses, as given."""
         return (self.mass, self.damping, self.noise, self.dt, *self.stiffness)
+
+    @property
+    def _named(self) -> dict[str, Hyperparameter]:
+        names = ("mass", "damping", "noise", "dt", *(f"stiffness[{r}]" for r in range(len(self.stiffness))))
+        return dict(zip(names, self.hyperparameters, strict=True))
 
     @classmethod
     def paper(cls) -> PAO:
@@ -159,13 +129,13 @@ class PAO(Method):
         return cls()
 
     def check_swarm(self, shape: tuple[int, ...]) -> None:
-        """Raise where a hyperparameter is an array that does not fit the particles."""
+        """Raise if there are too few particles, or if a hyperparameter is an array that does not fit them."""
         super().check_swarm(shape)
         for pull in self.attractors:
             needed = getattr(pull, "smallest_swarm", 1)
             if shape[-1] < needed:
-                raise ValueError(f"PAO with {behaviour.name_of(pull)} needs n_particles >= {needed}, got {shape[-1]}")
-        behaviour.check_shapes(self, shape)
+                raise ValueError(f"PAO with {name_of(pull)} needs n_particles >= {needed}, got {shape[-1]}")
+        hyperparameters.check_shapes(self._named, shape)
 
     # How it behaves, in words and numbers
 
@@ -219,8 +189,6 @@ class PAO(Method):
         for name in ("mass", "damping", "noise", "dt"):
             object.__setattr__(frozen, name, _frozen(getattr(self, name), progress))
         object.__setattr__(frozen, "stiffness", tuple(_frozen(k, progress) for k in self.stiffness))
-        object.__setattr__(frozen, "_constant", None)
-        object.__setattr__(frozen, "_fused", None)
         return frozen
 
     def __eq__(self, other: object) -> bool:
@@ -258,7 +226,7 @@ class PAO(Method):
 
     @property
     def half_life(self) -> Any:
-        """Steps in which what is left of a displacement halves in the long run (its envelope, when it swings)."""
+        """Steps in which a displacement halves in the long run (its envelope, if it swings)."""
         return self.behaviour().half_life
 
     @property
@@ -277,34 +245,16 @@ class PAO(Method):
 
     # The step
 
+    def prepare(self) -> Step:
+        """Return the step of this swarm, with everything worked out that stays the same."""
+        return self._step() if type(self).ask is PAO.ask else self.ask  # a subclass may have its own
+
+    def _step(self) -> pao_step.Step:
+        return pao_step.Step(self.hyperparameters, self.attractors, self.noise_scale, self.wall)
+
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
-        normal = draw.normal(2, *state.position.shape[-2:], single=True)
-        if self._fused is not None and (moved := fused.step(state, normal, self._fused)) is not None:
-            return Proposal(*moved)
-        position, velocity, scale, factor, by = self._drift(state, draw, progress)
-        d1, d2 = normal[..., 0, :, :], normal[..., 1, :, :]
-        if factor is None:
-            d1, d2 = scale * d1, scale * d2
-        else:
-            d1, d2 = correlate(factor, d1), correlate(factor, d2)
-        position += by.h11 * d1
-        d1 *= by.h21
-        d2 *= by.h22
-        velocity += d1
-        velocity += d2
-        return Proposal(*self.wall.apply(position, velocity, state.lower, state.upper))
-
-    def _for_one_pass(self) -> Array | None:
-        """The numbers that `fused.step` needs; None for a swarm that it cannot move."""
-        functions = (*self.attractors, self.noise_scale)
-        expected = (local_best, global_best, spread)
-        usual = len(functions) == len(expected) and all(map(operator.is_, functions, expected))
-        if self._constant is None or not usual or self.walls != "clip":
-            return None
-        weights, *entries = self._constant
-        numbers = (*weights, *entries, RESTITUTION)
-        return np.array(numbers) if all(isinstance(number, float) for number in numbers) else None
+        return self._step()(state, draw, progress)
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next step of a swarm, given its attractors; see `StepLaw`.
@@ -313,9 +263,11 @@ class PAO(Method):
         """
         batch = state.position.shape[:-2]
         if batch and not self.takes_batches:
-            raise ValueError("functions of your own are for one run: ask for its law, many.run(r).step_law()")
-        behaviour.check_shapes(self, state.position.shape[:-1])
-        drift = self._drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
+            raise ValueError(
+                "your own functions take one run at a time: ask for the law of one, many.run(r).step_law()"
+            )
+        hyperparameters.check_shapes(self._named, state.position.shape[:-1])
+        drift = self._step().drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))
         h11, h21, h22 = (np.asarray(h)[..., 0] if np.ndim(h) else np.asarray(h) for h in drift.by[-3:])
         columns = np.stack(np.broadcast_arrays(h11, np.zeros_like(h11), h21, h22), axis=-1)
@@ -329,44 +281,6 @@ class PAO(Method):
             lower=state.lower[0],
             upper=state.upper[0],
         )
-
-    def _drift(self, state: Swarm, draw: RandomSource, progress: float) -> Drift:
-        """Everything of a step but its normal deviates, equations (3) and (12).
-
-        What is written to with ``+=`` and ``*=`` was made here: half of the time of a small swarm is memory traffic.
-        """
-        state = self.unrolled(state)  # springs and distances take the short way round
-        if not (self._trusted and self._takes_batches):  # functions that are not ours
-            state = read_only(state)
-        by = self._constant
-        if by is None:
-            by = coefficients(*(schedules.evaluate(p, progress, state) for p in self.hyperparameters))
-        centre: Any = None
-        for weight, pull, random in zip(by.weights, self.attractors, self._random, strict=True):
-            points = pull(state, draw) if random else pull(state)
-            pulled = weight * fitting(points, state, "the attractor", pull, trusted=self._trusted)
-            if centre is None:
-                centre = pulled
-            else:
-                centre += pulled
-        velocity = state.position - centre  # y, for now
-        position = by.a11 * velocity
-        position += by.a12 * state.velocity
-        position += centre
-        velocity *= by.a21
-        velocity += by.a22 * state.velocity
-        return Drift(position, velocity, *self._noise(state), by)
-
-    def _noise(self, state: Swarm) -> tuple[Array, Array | None]:
-        """The square root of nu, or of dense noise a factor ``(..., n or 1, d, d)``."""
-        if self.noise_scale is spread:  # the square root of a square
-            return namespace(state.position).abs(state.best_position - state.global_best), None
-        return root_of_noise(self.noise_scale(state), state, self.noise_scale, trusted=self._trusted)
-
-
-def _takes_batches(function: Any) -> bool:
-    ours = str(getattr(function, "__module__", "")).startswith("paoswarm.")
-    return bool(getattr(function, "takes_batches", ours))
 
 
 def _frozen(parameter: Hyperparameter, progress: float) -> Any:

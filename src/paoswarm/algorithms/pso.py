@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm
@@ -20,22 +21,22 @@ class PSO(Method):
     .. math::
         v \leftarrow w\,v + c_1 r_1 (p - x) + c_2 r_2 (g - x), \qquad x \leftarrow x + v
 
-    with :math:`r_1, r_2` uniform on [0, 1), drawn anew for every element; :math:`p` is the particle's own best and
-    :math:`g` the best of all. Particles start at rest.
+    Here :math:`r_1, r_2` are uniform on [0, 1) and independent for every element, :math:`p` is the particle's own best,
+    and :math:`g` is the global best. Particles start at rest.
 
     Parameters
     ----------
     inertia : float or function of progress
         :math:`w`.
     local, social : float or function of progress
-        :math:`c_1, c_2`, the accelerations towards the particle's own best and towards the best of all.
+        :math:`c_1, c_2`, the accelerations towards the particle's own best and towards the global best.
     walls : str
         See `PAO`.
 
     Notes
     -----
     The defaults are the constriction coefficients of Clerc and Kennedy (2002). `paper` has the values of Champneys and
-    Rogers' study: inertia from 0.9 to 0.1 and accelerations of 0.1, which are unusually small.
+    Rogers' study: inertia that falls from 0.9 to 0.1, and unusually small accelerations of 0.1.
 
     Examples
     --------
@@ -45,6 +46,7 @@ class PSO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    moves_singly: ClassVar[bool] = True
     takes_batches = True
 
     inertia: Hyperparameter = 0.7298
@@ -53,18 +55,18 @@ class PSO(Method):
     walls: str = "clip"
 
     def __post_init__(self) -> None:
-        check_parameter("inertia", self.inertia, 0.0, math.inf)
-        check_parameter("local", self.local, 0.0, math.inf)
-        check_parameter("social", self.social, 0.0, math.inf)
+        check_hyperparameter("inertia", self.inertia, 0.0, math.inf)
+        check_hyperparameter("local", self.local, 0.0, math.inf)
+        check_hyperparameter("social", self.social, 0.0, math.inf)
         check_walls(self.walls)
 
     @classmethod
     def paper(cls) -> PSO:
-        """The hyperparameters of Champneys and Rogers' study."""
+        """Return PSO with the hyperparameters of Champneys and Rogers' study."""
         return cls(inertia=schedules.linear(0.9, 0.1), local=0.1, social=0.1)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-        """One step of every particle."""
+        """Propose one step of every particle."""
         near = self.unrolled(state)
         w, c1, c2 = (schedules.evaluate(p, progress, None) for p in (self.inertia, self.local, self.social))
         chance = draw.uniform(2, *near.position.shape[-2:])

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.core.arrays import namespace
 from paoswarm.core.attractors import RandomSource, average_local_best
@@ -21,14 +22,15 @@ class QPSO(Method):
     .. math::
         x \leftarrow a \pm \beta\,|\bar p - x| \ln(1/u), \qquad a = \frac{\phi_1 p + \phi_2 g}{\phi_1 + \phi_2}
 
-    with :math:`\phi_1, \phi_2, u` and the sign drawn anew for every element; :math:`p` is the particle's own best,
-    :math:`g` the best of all and :math:`\bar p` the mean of all own bests that are finite. There is no velocity.
+    Here :math:`\phi_1, \phi_2, u` and the sign are drawn independently for every element, :math:`p` is the particle's
+    own best, :math:`g` is the global best, and :math:`\bar p` is the mean of the particles' bests with a finite value.
+    There is no velocity.
 
     Parameters
     ----------
     contraction : float or function of progress
-        :math:`\beta`; below 1.78 particles converge. By default it falls from 1.0 to 0.5, as published; the released
-        code behind Champneys and Rogers' study lets it grow instead.
+        :math:`\beta`. Particles converge below 1.78. By default it falls from 1.0 to 0.5, as published. (In the
+        released code of Champneys and Rogers' study it grows instead.)
     walls : str
         See `PAO`.
 
@@ -40,26 +42,27 @@ class QPSO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    moves_singly: ClassVar[bool] = True
     takes_batches = True
 
     contraction: Hyperparameter = field(default_factory=lambda: schedules.linear(1.0, 0.5))
     walls: str = "clip"
 
     def __post_init__(self) -> None:
-        check_parameter("contraction", self.contraction, 0.0, math.inf)
+        check_hyperparameter("contraction", self.contraction, 0.0, math.inf)
         check_walls(self.walls)
 
     @classmethod
     def paper(cls) -> QPSO:
-        """The hyperparameters of Champneys and Rogers' study, which are the published ones."""
+        """Return QPSO with the hyperparameters of Champneys and Rogers' study, which are the published ones."""
         return cls()
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-        """One jump of every particle."""
+        """Propose one jump of every particle."""
         near = self.unrolled(state)
         xp = namespace(near.position)
         beta = schedules.evaluate(self.contraction, progress, None)
-        chance = 1.0 - draw.uniform(4, *near.position.shape[-2:])  # on (0, 1]: neither 0/0 nor the logarithm of zero
+        chance = 1.0 - draw.uniform(4, *near.position.shape[-2:])  # on (0, 1], to avoid 0/0 and log(0)
         phi1, phi2, u, side = (chance[..., i, :, :] for i in range(4))
         centre = (phi1 * near.best_position + phi2 * near.global_best) / (phi1 + phi2)
         reach = beta * xp.abs(average_local_best(near) - near.position) * -xp.log(u)

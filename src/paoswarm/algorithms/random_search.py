@@ -1,4 +1,4 @@
-"""Random search, the baseline that every method must beat."""
+"""Random search, a baseline for the other methods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paoswarm.core.swarm import Proposal, Swarm
 
 @dataclass(frozen=True)
 class RandomSearch(Method):
-    """Every point is drawn anew, uniformly in the box.
+    """Random search: points drawn uniformly from the box.
 
     Examples
     --------
@@ -22,9 +22,10 @@ class RandomSearch(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    moves_singly: ClassVar[bool] = True
     takes_batches = True
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-        """New points."""
+        """Propose new points."""
         share = draw.uniform(*state.position.shape[-2:])
         return Proposal(state.lower + share * (state.upper - state.lower), state.velocity)

@@ -4,69 +4,74 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 from paoswarm.algorithms.de import check_enough, check_strategies
-from paoswarm.algorithms.method import Method, check_parameter, check_walls
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method, check_walls
+from paoswarm.checks import whole_number
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
 from paoswarm.core.swarm import Proposal, Swarm
 
-_TRIES = 6  # normal deviates per factor; with the defaults, all lie outside (0, 2] once in 1e7
-_KEEP_ALIVE = 0.01  # added to success rates (Qin, Huang and Suganthan 2009), so that no strategy is lost for ever
+_TRIES = 6  # normal deviates per factor; with the defaults, all lie outside (0, 2] once in 1e7 trials
+_KEEP_ALIVE = 0.01  # added to success rates so that every strategy keeps being tried (Qin, Huang and Suganthan 2009)
 
 
 class Learning(NamedTuple):
-    """What the population has learnt; every array has the runs on its first axes, ``s`` is the number of strategies."""
+    """What the population has learnt. The first axes of every array are the runs; ``s`` is the number of strategies."""
 
-    strategies: Array  # (*batch,) a number that stands for the strategies, in their order
+    strategies: Array  # (*batch,) checksum of the strategies' names, in their order
     generation: Array  # (*batch,)
     probability: Array  # (*batch, s) of each strategy
-    wins: Array  # (*batch, s) trials that replaced their parent, in this learning period
-    losses: Array  # (*batch, s)
-    rate: Array  # (*batch, n) crossover rates in use
-    rate_mean: Array  # (*batch,) from which new ones are drawn
-    rate_sum: Array  # (*batch,) of the rates that won since the mean was last learnt
-    rate_count: Array  # (*batch,)
+    wins: Array  # (*batch, s) trials in this learning period that replaced their parent
+    losses: Array  # (*batch, s) trials that did not
+    rate: Array  # (*batch, n) current crossover rates
+    rate_mean: Array  # (*batch,) mean of the distribution of new rates
+    rate_sum: Array  # (*batch,) sum of the successful rates since the mean was last updated
+    rate_count: Array  # (*batch,) their number
 
 
 class Trial(NamedTuple):
     """How the trials of one generation were made."""
 
-    strategy: Array  # (*batch, n) index
-    rate: Array  # (*batch, n)
+    strategy: Array  # (*batch, n) index of the strategy
+    rate: Array  # (*batch, n) crossover rate
 
 
 @dataclass(frozen=True)
 class SADE(Method):
     r"""Self-adaptive differential evolution.
 
-    Each trial's strategy is drawn with a probability that is proportional to the strategy's share of successes in
-    the last learning period; factors are drawn anew for each trial; crossover rates are kept for some generations and
-    drawn around the mean of those that succeeded. Trials are made and selected as in `DE`.
+    Trials are made and selected as in `DE`, with parameters that adapt:
+
+    - The strategy of a trial is drawn with a probability proportional to its success rate in the last learning period.
+    - The factor is drawn anew for each trial.
+    - A crossover rate is kept for some generations, then drawn around the mean of the successful rates.
 
     Parameters
     ----------
     strategies : tuple of str
         Two or more of the strategies of `DE`.
     factor : (mean, sd)
-        :math:`F \sim N` truncated to (0, 2].
+        :math:`F \sim N(\text{mean}, \text{sd}^2)`, truncated to (0, 2].
     crossover : (mean, sd)
-        :math:`CR \sim N` cut off at 0 and 1; the mean is where learning starts.
+        :math:`CR \sim N(\text{mean}, \text{sd}^2)`, clipped to [0, 1]. The mean is the initial value; it is learnt.
     learning_period : int
-        Generations after which the strategies' probabilities are learnt.
-    rate_period, rate_learning_period : int
-        Generations for which a crossover rate is kept, and after which their mean is learnt.
+        Generations between updates of the strategies' probabilities.
+    rate_period : int
+        Generations for which a crossover rate is kept.
+    rate_learning_period : int
+        Generations between updates of the mean crossover rate.
     walls : str
         See `PAO`.
 
     Notes
     -----
-    The defaults are those of Qin and Suganthan (2005), without the local search that they add every 200 generations.
-    Their second strategy, "current to best/2", is read here as one random difference beside the pull of the best.
-    `paper` has the values of Champneys and Rogers' study.
+    The defaults are those of Qin and Suganthan (2005), without the local search that they run every 200 generations.
+    Their second strategy, "current to best/2", is implemented as ``current-to-best/1``: one random difference besides
+    the difference from the best. `paper` has the values of Champneys and Rogers' study.
 
     Examples
     --------
@@ -85,11 +90,12 @@ class SADE(Method):
     rate_period: int = 5
     rate_learning_period: int = 25
     walls: str = "clip"
-    moves_singly: ClassVar[bool] = False  # it counts generations
 
     def __post_init__(self) -> None:
         if not isinstance(self.strategies, tuple | list) or len(self.strategies) < 2:
-            raise ValueError(f"strategies needs two or more names in a tuple, got {self.strategies!r}; DE has one")
+            raise ValueError(
+                f"strategies must be a tuple of two or more names, got {self.strategies!r}; for one strategy, use DE"
+            )
         object.__setattr__(self, "strategies", tuple(self.strategies))
         check_strategies(self.strategies)
         for name, highest in (("factor", 2.0), ("crossover", 1.0)):
@@ -98,18 +104,18 @@ class SADE(Method):
                 raise ValueError(f"{name} must be a pair (mean, standard deviation), got {pair!r}")
             for i, number in enumerate(pair):
                 if callable(number):
-                    raise TypeError(f"{name}[{i}] must be a number: SADE adapts by itself, got {number!r}")
-                check_parameter(f"{name}[{i}]", number, 0.0, highest)
+                    raise TypeError(
+                        f"{name}[{i}] must be a number, not a schedule: SADE adapts by itself; got {number!r}"
+                    )
+                check_hyperparameter(f"{name}[{i}]", number, 0.0, highest)
             object.__setattr__(self, name, tuple(pair))
         for name in ("learning_period", "rate_period", "rate_learning_period"):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
-                raise ValueError(f"{name} must be a positive whole number of generations, got {number!r}")
+            whole_number(name, getattr(self, name), 1)
         check_walls(self.walls)
 
     @classmethod
     def paper(cls) -> SADE:
-        """The hyperparameters of Champneys and Rogers' study."""
+        """Return SADE with the hyperparameters of Champneys and Rogers' study."""
         return cls(
             strategies=("rand/1", "rand/2", "best/1", "best/2", "current-to-best/1"),
             factor=(0.5, 0.2),
@@ -119,11 +125,11 @@ class SADE(Method):
         )
 
     def check_swarm(self, shape: tuple[int, ...]) -> None:
-        """Raise where there are too few individuals for a strategy."""
+        """Raise if there are too few individuals for a strategy."""
         check_enough(self, shape[-1], self.strategies)
 
     def begin(self, state: Swarm) -> Swarm:
-        """The swarm with nothing learnt yet, unless it has learnt with these strategies before."""
+        """Return the swarm with an empty memory, or unchanged if it has learnt with these strategies before."""
         xp = namespace(state.position)
         known = state.memory
         s, code = len(self.strategies), float(zlib.crc32(" ".join(self.strategies).encode()))
@@ -147,7 +153,7 @@ class SADE(Method):
         )
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-        """One trial for every individual."""
+        """Propose one trial for every individual."""
         near = self.unrolled(state)
         xp = namespace(near.position)
         n, d = near.position.shape[-2:]
@@ -167,11 +173,11 @@ class SADE(Method):
         return Proposal(*moved, notes=Trial(chosen, rate))
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-        """Selection, and what is learnt from it."""
+        """Select the better of trial and parent, and learn from the successes."""
         xp = namespace(value)
         after = super().tell(state, proposal, value, evaluated)
         tried = xp.ones_like(state.best_value) if evaluated is None else xp.astype(evaluated, state.best_value.dtype)
-        won = tried * xp.astype(after.age == 0, tried.dtype)  # a best that was replaced is new
+        won = tried * xp.astype(after.age == 0, tried.dtype)  # the age of a replaced best is zero
         trial: Trial = proposal.notes
         hit = xp.astype(trial.strategy[..., None] == xp.arange(len(self.strategies)), tried.dtype)
         memory: Learning = state.memory
@@ -186,7 +192,7 @@ class SADE(Method):
         return after._replace(memory=self._learnt(memory, xp))
 
     def _learnt(self, memory: Learning, xp: Any) -> Learning:
-        """At the end of a period: new probabilities, a new mean rate, counters at zero."""
+        """At the end of a period, update the probabilities or the mean rate, and reset the counters."""
         trials = memory.wins + memory.losses
         success = memory.wins / xp.where(trials > 0, trials, 1.0) + _KEEP_ALIVE
         due = (memory.generation % self.learning_period == 0)[..., None]
@@ -202,7 +208,7 @@ class SADE(Method):
         )
 
     def _factors(self, draw: RandomSource, n: int, xp: Any) -> Array:
-        """One factor for each trial, normal and truncated to (0, 2]: the first of several draws that lies there."""
+        """Return one factor per trial, normal and truncated to (0, 2]: the first of several draws in that range."""
         mean, sd = self.factor
         tries = mean + sd * draw.normal(_TRIES, n)
         factor = xp.clip(tries[..., -1, :], 1e-3, 2.0)
@@ -212,12 +218,12 @@ class SADE(Method):
         return factor
 
     def _rates(self, memory: Learning, normal: Array, xp: Any) -> Array:
-        """Crossover rates: new ones at the start of each period, otherwise those in use."""
+        """Return crossover rates: new ones at the start of each period, otherwise the current ones."""
         fresh = xp.clip(memory.rate_mean[..., None] + self.crossover[1] * normal, 0.0, 1.0)
         return xp.where((memory.generation % self.rate_period == 0)[..., None], fresh, memory.rate)
 
     @staticmethod
     def _choose(probability: Array, uniform: Array, xp: Any) -> Array:
-        """A strategy for each trial, by roulette."""
+        """Choose a strategy for each trial with these probabilities."""
         ends = xp.cumulative_sum(probability, axis=-1)[..., :-1]
         return xp.sum(xp.astype(uniform[..., None] >= ends[..., None, :], xp.int64), axis=-1)

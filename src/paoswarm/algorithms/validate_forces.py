@@ -1,6 +1,6 @@
-"""What attractors and noise scales return, brought into form; or an error that says who returned what.
+"""Checks of what attractors and noise scales return: arrays of the right form, or an error that names the function.
 
-What is ours is trusted: it is never NaN, and a check takes longer than a step of a small swarm.
+Built-in functions are trusted: they never return NaN, and a check takes longer than a step of a small swarm.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.algorithms import behaviour
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.noise import Dense, square_root
 from paoswarm.core.swarm import Swarm
@@ -23,12 +22,11 @@ def fitting(array: Any, state: Swarm, kind: str, source: Any, *, trusted: bool, 
     shape = state.position.shape
     if trusted and getattr(array, "shape", None) == shape:
         return array
-    name = f"{kind} {behaviour.name_of(source)}"
+    name = f"{kind} {name_of(source)}"
     fits = _broadcast(array, shape, state)
     if fits is None:
         raise ValueError(
-            f"{name} returned {behaviour.describe(array)}; it must return real numbers that broadcast to the swarm's "
-            f"{shape}"
+            f"{name} returned {_describe(array)}; it must return real numbers that broadcast to the swarm's {shape}"
         )
     xp = namespace(fits)
     wrong = None if trusted else ~(xp.isfinite(fits) & (fits >= least))
@@ -44,7 +42,7 @@ def root_of_noise(nu: Any, state: Swarm, source: Any, *, trusted: bool) -> tuple
     xp = namespace(state.position)
     if not isinstance(nu, Dense):
         return xp.sqrt(fitting(nu, state, "the noise scale", source, trusted=trusted, least=0.0)), None
-    covariance, strength = nu if trusted else _checked(nu, state, f"the noise scale {behaviour.name_of(source)}")
+    covariance, strength = nu if trusted else _checked(nu, state, f"the noise scale {name_of(source)}")
     factor = square_root(covariance)
     *batch, n, d = state.position.shape
     if covariance.shape != (*batch, n, d, d):  # one covariance for the whole swarm
@@ -75,7 +73,7 @@ def _checked(nu: Dense, state: Swarm, name: str) -> Dense:
         return Dense(covariance)
     strength = _broadcast(nu.strength, (*batch, n), state)
     if strength is None:
-        shape = behaviour.describe(nu.strength)
+        shape = _describe(nu.strength)
         raise ValueError(f"{name} returned a strength of {shape}; it must broadcast to the particles' {(*batch, n)}")
     if not bool(xp.all(xp.isfinite(strength) & (strength >= 0))):
         raise ValueError(f"{name} returned a strength with NaN, infinite or negative numbers")
@@ -83,7 +81,7 @@ def _checked(nu: Dense, state: Swarm, name: str) -> Dense:
 
 
 def _broadcast(array: Any, shape: tuple[int, ...], state: Swarm) -> Array | None:
-    """The numbers in this shape; None where they do not fit, or are none."""
+    """The numbers in this shape; None if they do not fit or are no numbers."""
     if array is None:
         return None
     if getattr(array, "shape", None) == shape and getattr(array, "dtype", None) == state.position.dtype:
@@ -95,3 +93,13 @@ def _broadcast(array: Any, shape: tuple[int, ...], state: Swarm) -> Array | None
         return np.broadcast_to(numbers.astype(float), shape) if numbers.dtype.kind in "fiub" else None
     except (TypeError, ValueError):
         return None
+
+
+def name_of(function: Any) -> str:
+    """A short name for a user's or our own function."""
+    return getattr(function, "__name__", None) or repr(function)
+
+
+def _describe(given: Any) -> str:
+    """An array by its shape, anything else by its repr."""
+    return f"shape {given.shape}" if hasattr(given, "shape") else repr(given)

@@ -1,7 +1,8 @@
-/* The inner loops of paoswarm/core/fused.py, each in one pass over memory. Operations and their order are those of the
- * NumPy code that they stand for, and the compiler must not merge any (-ffp-contract=off): so the bits are the same.
+/* The inner loops of paoswarm/core/fused.py, each in one pass over memory. They do the same operations in the same
+ * order as the equivalent NumPy code, and the compiler must not merge any (-ffp-contract=off), so the results are
+ * identical to the bit.
  *
- * A function returns False, and has done nothing, where its arrays are not what it is made for. */
+ * A function returns False, without writing anything, if it does not support its arrays. */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
@@ -13,7 +14,7 @@
 #define restrict __restrict
 #endif
 
-enum { COUNT = 10 }; /* arrays, in both functions */
+enum { COUNT = 10 }; /* arrays that each function takes */
 
 typedef struct {
     Py_buffer view[COUNT];
@@ -36,8 +37,8 @@ static Py_ssize_t length(const Py_buffer *view)
     return view->len / view->itemsize;
 }
 
-/* Contiguous, aligned arrays in double precision, or in single precision for the one at `may_be_single`; those from
- * `first_out` on are to be written to. */
+/* Open contiguous, aligned arrays in double precision; the one at `may_be_single` may be in single precision. Those
+ * from `first_out` on must be writable. Returns 0 if an array does not qualify. */
 static int open_arrays(Arrays *arrays, PyObject *const *given, Py_ssize_t n, int first_out, int may_be_single)
 {
     arrays->count = 0;
@@ -68,7 +69,7 @@ static int are_long(const Py_buffer *view, const Py_ssize_t *lengths)
     return 1;
 }
 
-/* False, or the error that is set. */
+/* Return False, or NULL if an error is set. */
 static PyObject *refused(Arrays *arrays)
 {
     release(arrays);
@@ -77,7 +78,7 @@ static PyObject *refused(Arrays *arrays)
     Py_RETURN_FALSE;
 }
 
-/* Equations (3) and (12) for springs to the particle's best and to the leader, with the distance of the two as the
+/* Equations (3) and (12) for springs to the particle's best and to the leader, with the distance between the two as the
  * scale of the noise; then the clipping wall. Deviates may be in single precision. */
 #define DEFINE_MOVE(name, real)                                                                                        \
     static void name(Py_ssize_t n, const double *by, const double *restrict x, const double *restrict v,               \
@@ -132,7 +133,7 @@ static PyObject *step(PyObject *self, PyObject *const *given, Py_ssize_t n)
     Py_RETURN_TRUE;
 }
 
-/* Bests after a generation: only strict improvement moves one. */
+/* Update the bests after a generation; only a strictly better value replaces one. */
 static PyObject *record(PyObject *self, PyObject *const *given, Py_ssize_t n)
 {
     Arrays arrays;

@@ -1,4 +1,4 @@
-"""Arrays of any library that follows the array API standard: NumPy's, or such as are traced and compiled."""
+"""Array types. Kernels accept arrays of any library that follows the array API standard, NumPy's among them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = Any  # of any library that follows the standard
-Floats = NDArray[np.float64]  # NumPy's
+Array = Any  # an array of any library that follows the standard
+Floats = NDArray[np.float64]  # a NumPy array
 
 
 def namespace(array: Array) -> Any:
-    """The functions that go with an array. Asking NumPy's arrays themselves takes as long as adding two small ones."""
+    """Return the module with the functions for an array."""
+    # NumPy is special-cased for speed: __array_namespace__() costs as much as adding two small arrays.
     return np if type(array) is np.ndarray else array.__array_namespace__()

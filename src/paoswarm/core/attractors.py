@@ -1,18 +1,17 @@
-"""Who pulls: one small function each.
+"""Attractors: the points that pull the particles, one small function each.
 
-An attractor is a function of the swarm that returns points broadcastable to ``(*batch, n, d)``; one that needs chance
-takes a second argument, from which it draws ``draw.uniform(*shape)`` or ``draw.normal(*shape)``. Your own is as good
-as a built-in one:
+An attractor is a function of the swarm. It returns points that broadcast to ``(*batch, n, d)``. A random one takes a
+second argument and draws ``draw.uniform(*shape)`` or ``draw.normal(*shape)`` from it. You can write your own:
 
 >>> import paoswarm as ps
 >>> def halfway_home(swarm):
 ...     return 0.5 * (swarm.best_position + swarm.global_best)
 >>> method = ps.PAO(attractors=(ps.attractors.local_best, halfway_home), stiffness=(1.0, 0.5))
 
-In a batch of runs your own is called for each run alone, unless it has the attribute ``takes_batches = True``.
+Your own function sees one run at a time, unless it has the attribute ``takes_batches = True``.
 
-Averages (`average_particle`, `average_local_best`, `weighted_average_particle`) start at the centre of the box and can
-favour an optimum that lies there; judge them on shifted problems.
+Averages (`average_particle`, `average_local_best`, `weighted_average_particle`) start at the centre of the bounds and
+can favour an optimum that lies there. Judge them on shifted problems.
 """
 
 from __future__ import annotations
@@ -28,11 +27,12 @@ import numpy as np
 from paoswarm.checks import number_between, whole_number
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
+from paoswarm.core.order import best, ranks, score
 from paoswarm.core.swarm import Swarm
 
 
 class RandomSource(Protocol):
-    """What a stochastic attractor draws from: arrays of shape ``(*batch, *shape)``."""
+    """What a random attractor draws from: arrays of shape ``(*batch, *shape)``."""
 
     def normal(self, *shape: int, single: bool = False) -> Array:
         """Standard normal deviates; ``single``: in single precision where that is cheaper."""
@@ -45,7 +45,9 @@ Attractor = Callable[..., Array]
 
 
 def is_random(attractor: Attractor) -> bool:
-    """Whether an attractor wants a source of chance, that is, a second argument."""
+    """Whether an attractor takes a source of random numbers as its second argument."""
+    if attractor is local_best or attractor is global_best:  # signatures take longer than a step of a small swarm
+        return False
     if isinstance(attractor, type):
         raise TypeError(f"{attractor.__name__} is a class of attractors: write {attractor.__name__}() to make one")
     try:
@@ -67,7 +69,7 @@ def global_best(swarm: Swarm) -> Array:
 
 
 def local_best(swarm: Swarm) -> Array:
-    """The best point each particle has seen itself."""
+    """The best point that each particle has seen."""
     return swarm.best_position
 
 
@@ -86,11 +88,10 @@ def average_particle(swarm: Swarm) -> Array:
 def weighted_average_particle(swarm: Swarm) -> Array:
     r"""The mean of the present positions, weighted by rank: the best of n weighs n, the worst 1, a failed one 0.
 
-    Ranks do not change when a constant is added to the objective, or under any monotone transformation.
+    Ranks do not change under any increasing transformation of the objective.
     """
     xp = namespace(swarm.position)
-    rank = xp.argsort(xp.argsort(swarm.value, axis=-1), axis=-1)
-    weight = xp.astype(swarm.n_particles - rank, swarm.position.dtype)
+    weight = xp.astype(swarm.n_particles - ranks(swarm.value), swarm.position.dtype)
     return _average(swarm.position, xp.where(xp.isfinite(swarm.value), weight, 0.0))
 
 
@@ -178,8 +179,9 @@ class NeighbourhoodBest:
             offsets = ring(n, self.size) if self.topology == "ring" else von_neumann(n)
             neighbours = xp.broadcast_to(xp.asarray(offsets), (*swarm.value.shape[:-1], *offsets.shape))
         flat = xp.reshape(neighbours, (*neighbours.shape[:-2], -1))
-        values = xp.reshape(xp.take_along_axis(swarm.best_value, flat, axis=-1), neighbours.shape)
-        winner = xp.take_along_axis(neighbours, xp.argmin(values, axis=-1, keepdims=True), axis=-1)
+        scores = xp.take_along_axis(score(swarm.best_value, swarm.repeats), flat, axis=-1)
+        winner = best(xp.reshape(scores, neighbours.shape))[..., None]
+        winner = xp.take_along_axis(neighbours, winner, axis=-1)
         return xp.take_along_axis(swarm.best_position, winner, axis=-2)
 
 
@@ -191,8 +193,8 @@ def ring(n: int, size: int = 1) -> Any:
 def von_neumann(n: int) -> Any:
     """Neighbours on a wrapped grid, as square as ``n`` allows, ``(n, 5)`` indices.
 
-    The last row may be short; then vertical neighbours are counted along the ring of all particles,
-    so that everyone has four neighbours and the relation is mutual.
+    The last row may be short. Vertical neighbours are then counted along the ring of all particles, so that every
+    particle has four neighbours and the relation is mutual.
     """
     columns = math.isqrt(n)
     return (np.arange(n)[:, None] + np.asarray([0, -1, 1, -columns, columns])) % n
@@ -201,5 +203,7 @@ def von_neumann(n: int) -> Any:
 def _average(position: Array, weight: Array) -> Array:
     xp = namespace(position)
     total = xp.sum(weight, axis=-1, keepdims=True)
-    share = xp.where(total > 0, weight / xp.where(total > 0, total, 1.0), 1 / weight.shape[-1])  # none: all alike
+    share = xp.where(
+        total > 0, weight / xp.where(total > 0, total, 1.0), 1 / weight.shape[-1]
+    )  # if all failed, all weigh the same
     return xp.sum(share[..., None] * position, axis=-2, keepdims=True)

@@ -1,18 +1,18 @@
-r"""What a wall does to a particle, and to its law.
+r"""Wall rules: what happens to a particle that leaves the box, and to the law of its position.
 
-A rule moves a free particle back into the box. Every rule is piecewise affine in the position, so the law of what
-it does is a sum over *images*: the free points :math:`z = \pm x + c` that end at :math:`x`. The images are written
-here once, beside the rule that they belong to; densities, distribution functions and moments are sums over them.
+Every rule is piecewise affine in the position. The law after the wall is therefore a sum over *images*: the points
+:math:`z = \pm x + c` outside or inside the box that the rule moves to :math:`x`. Each rule defines its images here;
+densities, distribution functions and moments are sums over them.
 
-========== ============================= =============================== ==========================
+========== ============================= =============================== ==============================
 rule       position                      velocity                        law of the position
-========== ============================= =============================== ==========================
-clip       nearest point of the box      into the wall: a tenth comes    censored: an atom on each wall
-                                         back
+========== ============================= =============================== ==============================
+clip       nearest point of the box      into the wall: a tenth bounces  censored: an atom on each wall
+                                         back; otherwise unchanged
 reflect    mirrored until inside         flips with each reflection      folded
 periodic   wrapped around                unchanged                       wrapped
-none       free                          unchanged                       Gaussian
-========== ============================= =============================== ==========================
+none       unchanged                     unchanged                       Gaussian
+========== ============================= =============================== ==============================
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import numpy as np
 
 from paoswarm.core.arrays import Array, namespace
 
-# The clipping wall is inelastic: of a velocity into it this share comes back. Not zero, because a swarm whose bests
-# all lie on a wall has no noise there, and only a surviving velocity can leave (8-D sphere with its optimum 1 %
-# inside the wall: about 5 % of runs stick at 0, none of 400 at 0.1). Not large, because optima on the wall itself are
-# common.
+# The share of a velocity into the clipping wall that bounces back. It is not zero because a swarm whose bests all lie
+# on a wall has no noise there: only a velocity can take it off the wall. On the 8-D sphere with its optimum 1 % inside
+# the wall, about 5 % of runs stick at a restitution of 0, and none of 400 at 0.1. It is not large because optima on the
+# wall itself are common.
 RESTITUTION = 0.1
 
 
@@ -40,14 +40,15 @@ class Wall(NamedTuple):
     apply : callable
         ``(position, velocity, lower, upper) -> (position, velocity)``.
     images : callable
-        ``(lower, upper, reach) -> iterator of (sign, offset)``: a free position ``sign * x + offset`` ends
-        at ``x``, and a free velocity ``sign * v`` becomes ``v``. The copies of the box up to ``reach`` away are given.
+        ``(lower, upper, reach) -> iterator of (sign, offset)``: the rule moves the position ``sign * x + offset``
+        to ``x``, and turns the velocity ``sign * v`` into ``v``. Covers copies of the box up to ``reach`` boxes away.
     has_atoms : bool
-        Whether a wall itself has positive probability.
+        Whether a particle ends exactly on a wall with positive probability.
     is_bounded : bool
         Whether particles stay in the box.
     unroll : callable or None
-        ``(position, around, lower, upper) -> position``: where opposite walls are one, the image nearest to a point.
+        ``(position, around, lower, upper) -> position``: the periodic image nearest to ``around``. None if the walls
+        are not periodic.
     """
 
     name: str
@@ -60,20 +61,21 @@ class Wall(NamedTuple):
 
 def _clip(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     xp = namespace(x)
-    inside = xp.minimum(xp.maximum(x, lower), upper)  # faster than clip on small arrays
+    inside = xp.minimum(xp.maximum(x, lower), upper)  # faster than xp.clip on small arrays
     return inside, _where_rare(inside != x, _bounced, v, x, inside)
 
 
 def _bounced(v: Array, x: Array, inside: Array) -> Array:
-    """A velocity into the wall comes back, but for its larger part; one away from it is kept."""
+    """Reverse and damp a velocity into the wall; keep one that points away from it."""
     xp = namespace(v)
     return xp.where((x - inside) * v > 0, -RESTITUTION * v, v)
 
 
 def _where_rare(mask: Array, function: Callable[..., Array], first: Array, *others: Array) -> Array:
-    """``function(first, *others)`` where the mask holds and ``first`` elsewhere, for a mask that holds rarely.
+    """Return ``function(first, *others)`` where the mask is true, else ``first``; for masks that are rarely true.
 
-    NumPy then looks at the few elements alone; array libraries that trace cannot, and look at all.
+    With NumPy the function sees only the few selected elements. Array libraries that trace need fixed shapes, so there
+    it sees all of them.
     """
     if not isinstance(mask, np.ndarray):
         return namespace(mask).where(mask, function(first, *others), first)
@@ -91,7 +93,7 @@ def _reflect(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Arr
     unrolled = xp.remainder(x - lower, 2 * width)
     mirrored = unrolled > width
     folded = xp.clip(lower + xp.where(mirrored, 2 * width - unrolled, unrolled), lower, upper)
-    outside = (x < lower) | (x > upper)  # a particle inside keeps every bit of its position
+    outside = (x < lower) | (x > upper)  # a position inside must not change by rounding
     return xp.where(outside, folded, x), xp.where(outside & mirrored, -v, v)
 
 
@@ -116,7 +118,7 @@ def _only_itself(lower: Array, upper: Array, reach: int) -> Iterator[tuple[int, 
 
 
 def _mirror_images(lower: Array, upper: Array, reach: int) -> Iterator[tuple[int, Array]]:
-    for cell in range(-reach, reach + 1):  # copies of the box, laid end to end; every other one is mirrored
+    for cell in range(-reach, reach + 1):  # copies of the box side by side; every other one is mirrored
         if cell % 2 == 0:
             yield 1, cell * (upper - lower)
         else:

@@ -1,7 +1,7 @@
-"""Differential evolution's operators (Storn and Price 1997): partners, mutants, crossover.
+"""The operators of differential evolution (Storn and Price 1997): partners, mutants, crossover.
 
-A strategy is named as in the literature, ``base/number of differences``. ``x`` is the individual itself, ``b`` the best
-of all, ``r1, r2, ...`` are other individuals, all different.
+Strategies are named as in the literature, ``base/number of differences``. ``x`` is the individual, ``b`` the best of
+all, and ``r1, r2, ...`` are other individuals, all different.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Strategy(NamedTuple):
     """How a mutant is made."""
 
     n_partners: int
-    mutant: Callable[..., Array]  # of x, b, F and the partners
+    mutant: Callable[..., Array]  # function of x, b, F and the partners
 
 
 STRATEGIES = {
@@ -31,10 +31,10 @@ STRATEGIES = {
 
 
 def partners(uniform: Array) -> list[Array]:
-    """For each of n individuals k others, all different: k arrays of indices ``(*batch, n)``.
+    """Choose k different others for each of n individuals, from deviates ``(*batch, n, k)``.
 
-    The k-th is drawn among the n - k that are left and shifted past those already taken, in ascending order: every
-    combination is equally likely.
+    Returns k arrays of indices ``(*batch, n)``. The i-th partner is drawn from the n - i individuals that are left: a
+    number below n - i, shifted past each index already taken, in ascending order. Every choice is equally likely.
     """
     xp = namespace(uniform)
     n, k = uniform.shape[-2:]
@@ -50,7 +50,7 @@ def partners(uniform: Array) -> list[Array]:
 
 
 def _insert(ascending: list[Array], new: Array, xp: Any) -> list[Array]:
-    """Element by element, a sorted list with one more entry."""
+    """Insert ``new`` into a sorted list of arrays, element-wise."""
     longer = []
     for entry in ascending:
         longer.append(xp.minimum(entry, new))
@@ -59,21 +59,21 @@ def _insert(ascending: list[Array], new: Array, xp: Any) -> list[Array]:
 
 
 def rows(points: Array, index: Array) -> Array:
-    """The rows ``index`` (*batch, n) of ``points`` (*batch, n, d), run by run; faster than take_along_axis."""
+    """Return the rows ``index`` (*batch, n) of ``points`` (*batch, n, d), run by run; faster than take_along_axis."""
     xp = namespace(points)
     *batch, n, d = points.shape
     if not batch:
         return xp.take(points, index, axis=0)
-    first = xp.reshape(n * xp.arange(math.prod(batch)), (*batch, 1))  # of each run, in one long table
+    first = xp.reshape(n * xp.arange(math.prod(batch)), (*batch, 1))  # first row of each run in the flattened table
     return xp.reshape(xp.take(xp.reshape(points, (-1, d)), xp.reshape(index + first, (-1,)), axis=0), points.shape)
 
 
 def crossover(donor: Array, parent: Array, rate: Any, chance: Array, forced: Array) -> Array:
-    """Binomial crossover: each element comes from the donor with probability ``rate``, and one certainly does.
+    """Binomial crossover: each element comes from the donor with probability ``rate``, and at least one always does.
 
     ``chance`` (*batch, n, d) and ``forced`` (*batch, n, 1) are uniform deviates.
     """
     xp = namespace(donor)
     d = donor.shape[-1]
-    certain = xp.astype(forced * d, xp.int64) == xp.arange(d)
-    return xp.where((chance < rate) | certain, donor, parent)
+    always = xp.astype(forced * d, xp.int64) == xp.arange(d)
+    return xp.where((chance < rate) | always, donor, parent)

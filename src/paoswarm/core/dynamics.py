@@ -1,18 +1,21 @@
-r"""The exact transition of a damped spring shaken by white noise.
+r"""The exact transition of a damped spring driven by white noise.
 
-One element of one particle, measured from the point :math:`a` it is pulled to, obeys
+One element of one particle, measured from the point :math:`a` to which it is pulled, obeys
 
 .. math:: ds = F s\,dt + L\,d\beta, \quad F = \begin{pmatrix}0&1\\-\omega^2&-2\zeta\omega\end{pmatrix},
           \quad L = \begin{pmatrix}0\\1\end{pmatrix}                                        \tag{4}
 
-and after a time ``dt`` it is Gaussian, :math:`N(A s, \sigma^2 \Sigma)` (5). Everything here is computed
-for a spring with :math:`\omega = 1` and the time :math:`\tau = \omega\,dt`, and scaled at the end.
+After a time ``dt`` it is Gaussian, :math:`N(A s, \sigma^2 \Sigma)` (5). All computations are for a spring with
+:math:`\omega = 1` and the time :math:`\tau = \omega\,dt`; the result is scaled at the end.
 
-Why not the textbook ways: the closed form (10)-(11) of :math:`\Sigma` cancels for short steps and divides by
-zero without damping; the matrix fraction decomposition contains :math:`\exp(-F^T dt)` and explodes when
-overdamped. Instead :math:`\Sigma` of a short step is the integral (7) itself by Gauss-Legendre quadrature, which
-sums positive terms, and a long step is reached by doubling, :math:`\Sigma(2t) = \Sigma(t) + A \Sigma(t) A^T`,
-which only adds. Both are accurate to a few units of the last place for every damping and every step.
+The textbook methods fail in some cases:
+
+- The closed form (10)-(11) of :math:`\Sigma` cancels for short steps and divides by zero without damping.
+- The matrix fraction decomposition contains :math:`\exp(-F^T dt)` and explodes when overdamped.
+
+Here, :math:`\Sigma` of a short step is the integral (7), by Gauss-Legendre quadrature, which sums positive terms. A
+long step follows by doubling, :math:`\Sigma(2t) = \Sigma(t) + A \Sigma(t) A^T`, which only adds. Both are accurate to a
+few units in the last place for every damping and every step.
 """
 
 from __future__ import annotations
@@ -27,15 +30,15 @@ from paoswarm.core.arrays import Array, namespace
 
 _NODES, _WEIGHTS = (0.5 * a for a in np.polynomial.legendre.leggauss(16))
 _NODES = _NODES + 0.5  # on (0, 1)
-# Sixteen nodes integrate exp(-8 u) over (0, 1) to 1e-24: one panel may last 4 of the fastest time constant.
+# Sixteen nodes integrate exp(-8 u) over (0, 1) to 1e-24: one panel may last 4 times the fastest time constant.
 _PANEL = 4.0
-# exp(-2 * 25) = 2e-22: beyond this many slow time constants the covariance is the stationary one.
+# exp(-2 * 25) = 2e-22: after this many slow time constants, the covariance is the stationary one.
 _SETTLED = 25.0
-_SQUARABLE = 1e150  # a damping ratio whose square is a number
+_SQUARABLE = 1e150  # damping ratios below this can be squared without overflow
 
 
 class Transition(NamedTuple):
-    r"""Exact one-step law of a particle's element :math:`(y, v)` for unit noise.
+    r"""Exact one-step law of one element :math:`(y, v)` of a particle, for unit noise.
 
     Attributes
     ----------
@@ -53,23 +56,23 @@ class Transition(NamedTuple):
 
 
 def transition(mass: ArrayLike, damping: ArrayLike, stiffness: ArrayLike, dt: ArrayLike) -> Transition:
-    r"""Exact transition of a damped spring over a time step, for every damping and every step.
+    r"""Return the exact transition of a damped spring over a time step, for any damping and any step.
 
     Parameters
     ----------
     mass : float or array
         Inertia :math:`m > 0`.
     damping : float or array
-        Damping ratio :math:`\zeta = c / (2\sqrt{k m}) \ge 0`: below one the spring oscillates.
+        Damping ratio :math:`\zeta = c / (2\sqrt{k m}) \ge 0`. Below one, the spring oscillates.
     stiffness : float or array
-        Total stiffness :math:`k = \sum_r k_r > 0` of all attractors together.
+        Total stiffness :math:`k = \sum_r k_r > 0` of all attractors.
     dt : float or array
         Time step, :math:`\ge 0`.
 
     Returns
     -------
     Transition
-        With 2x2 matrices, or, for array arguments, a batch of them over the broadcast shape.
+        With 2x2 matrices; for array arguments, a batch of them over the broadcast shape.
 
     Examples
     --------
@@ -98,30 +101,30 @@ def transition(mass: ArrayLike, damping: ArrayLike, stiffness: ArrayLike, dt: Ar
 
 
 def checked_transition(m: Array, zeta: Array, k: Array, dt: Array) -> Transition:
-    """`transition` of NumPy arrays of one shape, whose arguments are legal one by one; an error where it overflows."""
+    """`transition` for valid NumPy arrays of one shape; raise if their combination overflows."""
     try:
         with np.errstate(all="ignore"):
             law = exact_transition(zeta, np.sqrt(k / m), dt)
         is_finite = np.isfinite(law.A).all() and np.isfinite(law.cholesky).all() and (zeta < _SQUARABLE).all()
-    except (OverflowError, ValueError):  # a number of doublings that is infinite, or none
+    except (OverflowError, ValueError):  # the number of doublings is infinite or NaN
         is_finite = False
     if not is_finite:
         raise ValueError(
-            f"mass={m}, damping={zeta}, dt={dt} and a stiffness of {k} in all make a step that is too large for "
-            "floating-point numbers"
+            f"mass={m}, damping={zeta}, dt={dt} and a total stiffness of {k} make a step that is too large for "
+            "floating-point numbers; use less extreme values"
         )
     return law
 
 
 def exact_transition(zeta: Array, omega: Array, dt: Array) -> Transition:
-    """`transition` from the damping ratio and the natural frequency, arguments trusted."""
+    """`transition` from the damping ratio and the natural frequency; arguments are not checked."""
     xp = namespace(zeta)
     a11, a12, a21, a22 = _propagator(zeta, omega * dt)
     s11, s12, s22 = _covariance(zeta, omega * dt)
-    # Back from tau to time: y scales with omega^(-3/2) per unit of noise, v with omega^(-1/2).
+    # Scale from tau back to time: per unit of noise, y scales with omega^(-3/2) and v with omega^(-1/2).
     A = _matrix(xp, a11, a12 / omega, a21 * omega, a22)
     s11, s12, s22 = s11 / omega**3, s12 / omega**2, s22 / omega
-    still = s11 <= 0  # dt = 0, or so short that the variance underflows: no noise
+    still = s11 <= 0  # no noise: dt is 0, or so short that the variance underflows
     h11 = xp.sqrt(s11)
     h21 = xp.where(still, 0.0, s12 / xp.where(still, 1.0, h11))
     h22 = xp.where(still, 0.0, xp.sqrt(s22 - h21 * h21))  # never cancels: s12^2 <= 3/4 s11 s22
@@ -129,20 +132,20 @@ def exact_transition(zeta: Array, omega: Array, dt: Array) -> Transition:
 
 
 def slow_rate(zeta: Array) -> Array:
-    r"""Decay rate of the envelope in units of :math:`\omega`: zeta below one, the slower root above."""
+    r"""Return the decay rate of the envelope in units of :math:`\omega`: zeta below one, the slower root above."""
     xp = namespace(zeta)
     above = xp.where(zeta > 1, zeta, 1.0)
     return xp.where(zeta > 1, 1 / (above + xp.sqrt((above - 1) * (above + 1))), zeta)
 
 
 def _propagator(zeta: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
-    r"""The entries of :math:`\exp(F\tau)` for omega = 1, equation (8)."""
+    r"""Return the entries of :math:`\exp(F\tau)` for omega = 1, equation (8)."""
     xp = namespace(tau)
     square = (1 - zeta) * (1 + zeta)  # delta^2 without the cancellation of 1 - zeta^2
     delta = xp.sqrt(xp.abs(square))
     x = delta * tau
     safe = xp.where(x == 0, 1.0, x)
-    # Above one the slow exponential is taken out, so that nothing overflows.
+    # Above one, factor out the slow exponential, so that nothing overflows.
     vanished = xp.exp(-2 * x)
     under = square > 0
     envelope = xp.exp(-tau * xp.where(under, zeta, 1 / (zeta + delta)))
@@ -153,12 +156,12 @@ def _propagator(zeta: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _covariance(zeta: Array, tau: Array) -> tuple[Array, Array, Array]:
-    r"""The entries of :math:`\Sigma(\tau)` for omega = 1, equation (7): quadrature, then doubling."""
+    r"""Return the entries of :math:`\Sigma(\tau)` for omega = 1, equation (7): quadrature, then doubling."""
     xp = namespace(tau)
     rate = slow_rate(zeta)
     tau = xp.where(rate * tau > _SETTLED, _SETTLED / xp.where(rate > 0, rate, 1.0), tau)
     fastest = xp.where(zeta > 1, 2 * zeta, 1.0)  # an upper bound is enough
-    # Each element is doubled as often as it needs itself, so that it does not depend on the others of a batch.
+    # Each entry has its own number of doublings, so that it does not depend on the other entries of a batch.
     doublings = xp.ceil(xp.log2(xp.clip(fastest * tau / _PANEL, 1.0, xp.inf)))
     t = tau / 2.0**doublings
     nodes, weights = xp.asarray(_NODES), xp.asarray(_WEIGHTS)

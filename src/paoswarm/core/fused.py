@@ -1,8 +1,8 @@
-"""The inner loops of the default swarm, each in one pass over memory.
+"""The inner loops of the default swarm, compiled, each in one pass over memory.
 
-They are compiled where the package was built with a C compiler. Everywhere else, and for arrays that they are not made
-for, the callers go on with the NumPy code that these functions stand for; the bits are the same. A small swarm spends
-most of its time on the way into and out of NumPy, and these two replace some thirty calls of it.
+They exist if the package was built with a C compiler. Otherwise, and for arrays they do not support, the functions here
+return None and the callers use equivalent NumPy code; the results are identical to the bit. A small swarm spends most
+of its time on the overhead of NumPy calls, and these two functions replace about thirty of them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ except ImportError:  # built without a compiler
 
 
 def step(state: Any, normal: Array, by: Array) -> tuple[Array, Array] | None:
-    """Positions and velocities of a swarm after a step, for springs to the two bests, spread as noise, clipping walls.
+    """Return positions and velocities after a step with springs to the two bests, `spread` noise and clipping walls.
 
-    ``by`` holds the weights of the springs, the entries of A, those of sqrt(q) H, and the wall's restitution. None
-    where it was not done.
+    ``by`` holds the weights of the springs, the entries of A, those of sqrt(q) H, and the wall's restitution. Returns
+    None if the compiled loop is not available for these arrays.
     """
     x = state.position
     if compiled is None or type(x) is not np.ndarray or not x.shape[-2:] == state.lower.shape == state.upper.shape:
@@ -34,9 +34,9 @@ def step(state: Any, normal: Array, by: Array) -> tuple[Array, Array] | None:
 
 
 def record(state: Any, x: Array, value: Array) -> tuple[Array, ...] | None:
-    """After values were measured at ``x``: best positions and values, ages, the leader for every particle, its value.
+    """Return best positions, best values, ages, the leader for every particle and its value, given values at ``x``.
 
-    None where it was not done.
+    Returns None if the compiled loop is not available for these arrays.
     """
     if compiled is None or type(x) is not np.ndarray:
         return None

@@ -1,44 +1,47 @@
-r"""Where the optimum may be: the swarm's one-step laws, weighted by score, as one distribution.
+r"""Where the optimum may be: a mixture of the particles' one-step laws, weighted by rank.
 
-.. math:: p(x) = \sum_i w_i \prod_j p_{ij}(x_j), \qquad w_i \propto \max(0, \ln h - \ln r_i), \quad h =
-\max(\tfrac{n+1}2, \min(n, 5) + \tfrac12)
+.. math:: p(x) = \sum_i w_i \prod_j p_{ij}(x_j), \qquad w_i \propto \max(0, \ln h - \ln r_i), \quad
+          h = \max(\tfrac{n+1}2, \min(n, 5) + \tfrac12)
 
-with :math:`r_i` the rank of particle i's best value, so that the weights do not change when the objective is shifted,
-scaled or otherwise transformed monotonically. It describes the disagreement that is left in the swarm. It is not a
-posterior: it knows nothing of a likelihood.
+Here :math:`r_i` is the rank of particle i's best value. The weights do not change under increasing transformations of
+the objective, such as shifts and positive factors. The mixture describes the disagreement left in the swarm. It is not
+a posterior, because it does not use a likelihood.
 """
 
 from __future__ import annotations
 
-import numbers
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
+from paoswarm.checks import probability
 from paoswarm.core.arrays import Floats
-from paoswarm.core.density import StepLaw, dense_log_density
+from paoswarm.core.density import StepLaw, dense_log_density, refuse_dense_walls
+from paoswarm.core.noise import correlate
+from paoswarm.core.order import score
 from paoswarm.core.random import Seed, generator
-from paoswarm.core.swarm import Swarm, score
+from paoswarm.core.swarm import Swarm
 from paoswarm.core.walled import WalledNormal
+from paoswarm.core.weights import log_sum_exp
 
 
 class OptimumLaw:
-    """Distribution of the optimum's position, the mixture of all particles' next positions.
+    """Distribution of the optimum's position: a mixture of all particles' next positions.
 
-    It says how far the swarm still disagrees, not how far the optimum is from the truth: a swarm that has converged
-    is sure of itself, rightly or wrongly. With fewer than about twenty particles it has little to go by.
+    It measures how much the particles still disagree, not how far they are from the true optimum. A swarm that has
+    converged to a local minimum gives a narrow distribution in the wrong place. With fewer than about twenty particles
+    the distribution is rough.
 
-    Behind periodic walls numbers are counted from the best point, half a box to either side: where they leave the box,
-    the place is the one a width away.
+    With periodic walls, positions extend half a box to either side of the best point. A number outside the box stands
+    for the point one box width away, inside.
 
     Parameters
     ----------
     law : StepLaw
-        Law of the next step, of one swarm (no batch axis).
+        Law of the next step of one swarm (no batch axis).
     swarm : Swarm
-        The swarm it belongs to; its best values give the weights.
+        The same swarm; its best values give the weights.
 
     Examples
     --------
@@ -52,22 +55,22 @@ class OptimumLaw:
     def __init__(self, law: StepLaw, swarm: Swarm) -> None:
         n = swarm.n_particles
         rank = np.argsort(np.argsort(score(swarm.best_value, swarm.repeats), kind="stable"), kind="stable") + 1
-        half = max((n + 1) / 2, min(n, 5) + 0.5)  # the better half, but five at least
+        half = max((n + 1) / 2, min(n, 5) + 0.5)  # the better half, but at least five
         raw = np.maximum(np.log(half) - np.log(rank), 0.0)
-        known = swarm.best_value < np.inf  # a particle that has only failed knows nothing
+        known = swarm.best_value < np.inf  # particles without any valid evaluation get no weight
         raw = np.where(known, raw, 0.0) if known.any() else raw
         self.weights: Floats = raw / raw.sum()
         lower, upper = law.lower, law.upper
         self._around: Floats | None = None
-        if law.wall.unroll is not None:  # on a circle, count from the point opposite the best one
+        if law.wall.unroll is not None:  # put the seam of the circle opposite the best point
             self._around = swarm.global_best[0]
             lower, upper = self._around - 0.5 * (upper - lower), self._around + 0.5 * (upper - lower)
-        # Two bests that agree to the last bit leave an element without noise; a density needs some width,
-        # and the honest smallest one is the resolution of the numbers themselves.
+        # If two bests agree to the last bit, an element has no noise. A density needs some width; the smallest
+        # sensible one is the resolution of floating-point numbers.
         resolution = 4 * np.spacing(np.maximum(np.abs(law.lower), np.abs(law.upper)))
         free = law.position
         self.components = WalledNormal(free.mean, np.maximum(free.sd, resolution), law.wall, lower, upper)
-        self._factor: Floats | None = None  # of the position's covariance, where the noise is dense
+        self._factor: Floats | None = None  # of the position's covariance, if the noise is dense
         if law.factor is not None:
             shape = law.cholesky[..., 0, 0, None, None] * law.factor
             variances, axes = np.linalg.eigh(shape @ np.swapaxes(shape, -1, -2))
@@ -84,7 +87,7 @@ class OptimumLaw:
         centre: Floats = self.weights @ mean
         apart = mean - centre
         within = np.diag(self.weights @ variance)
-        if self._factor is not None:  # correlations as they are away from the walls, deviations as they are
+        if self._factor is not None:  # standard deviations after the walls, correlations before them
             free = self._factor @ np.swapaxes(self._factor, -1, -2)
             shrunk = np.sqrt(variance / np.diagonal(free, axis1=-2, axis2=-1))
             within = np.einsum("i,ijk,ij,ik->jk", self.weights, free, shrunk, shrunk)
@@ -109,20 +112,19 @@ class OptimumLaw:
 
     @np.errstate(under="ignore")
     def cdf(self, x: ArrayLike) -> Floats:
-        """Marginal distribution function of each unknown at ``x``, shape ``(..., d)``."""
+        """Return the marginal distribution function of each unknown at ``x``, shape ``(..., d)``."""
         each = self.components.cdf(self._unrolled(x)[..., None, :])
         total: Floats = np.einsum("i,...ij->...j", self.weights, each)
         return total
 
     def quantile(self, p: float) -> Floats:
-        """Smallest ``x`` with ``cdf(x) >= p``, for each unknown."""
-        if not (isinstance(p, numbers.Real) and 0 < p < 1):
-            raise ValueError(f"p must be one number that lies strictly between 0 and 1, got {p!r}")
+        """Return the smallest ``x`` with ``cdf(x) >= p``, for each unknown."""
+        p = probability("p", p)
         parts = self.components
         low, high = (parts.mean - 40 * parts.sd).min(axis=0), (parts.mean + 40 * parts.sd).max(axis=0)
         if parts.wall.is_bounded:
             low, high = np.broadcast_to(parts.lower, low.shape), np.broadcast_to(parts.upper, high.shape)
-        done = self.cdf(low) >= p  # an atom on the lower wall may hold the quantile
+        done = self.cdf(low) >= p  # the quantile may be an atom on the lower wall
         for _ in range(200):
             middle = 0.5 * (low + high)
             above = self.cdf(middle) >= p
@@ -134,29 +136,25 @@ class OptimumLaw:
         return quantile
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Central interval of each unknown that holds the probability ``level``: two ``(d,)`` arrays."""
-        if not (isinstance(level, numbers.Real) and 0 < level < 1):
-            raise ValueError(f"level must be one number that lies strictly between 0 and 1, got {level!r}")
+        """Return the central interval of each unknown with probability ``level``, as two ``(d,)`` arrays."""
+        level = probability("level", level)
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     @np.errstate(under="ignore")
     def log_density(self, x: ArrayLike) -> Floats:
-        """Log density at points ``(..., d)``; on a clipping wall, of the atom there."""
+        """Return the log density at points ``(..., d)``; on a clipping wall, the log probability of the atom."""
         x = self._unrolled(x)
         if self._factor is None:
             each = self.components.log_density(x[..., None, :]).sum(axis=-1)
-        elif self.components.wall.is_bounded:
-            raise ValueError(
-                f"dense noise with walls={self.components.wall.name!r} has no closed-form joint density; "
-                "use cdf, interval or sample"
-            )
         else:
+            refuse_dense_walls(self.components.wall, "cdf, interval or sample")
             each = dense_log_density(x[..., None, :] - self.components.mean, self._factor)
-        total: Floats = logsumexp(each, b=self.weights, axis=-1)
-        return total
+        with np.errstate(divide="ignore"):  # many weights are zero
+            log_weights = np.log(self.weights)
+        return log_sum_exp(each + log_weights, axis=-1)
 
     def sample(self, size: int, rng: Seed = None) -> Floats:
-        """Draws ``(size, d)``."""
+        """Draw points, ``(size, d)``."""
         rng = generator(rng)
         chosen = rng.choice(len(self.weights), size=size, p=self.weights)
         parts = self.components
@@ -164,14 +162,14 @@ class OptimumLaw:
         if self._factor is None:
             free = parts.mean[chosen] + parts.sd[chosen] * noise
         else:
-            free = parts.mean[chosen] + (self._factor[chosen] @ noise[..., None])[..., 0]
+            free = parts.mean[chosen] + correlate(self._factor[chosen], noise)
         draws: Floats = parts.wall.apply(free, np.zeros_like(free), parts.lower, parts.upper)[0]
         return draws
 
     def _unrolled(self, x: ArrayLike) -> Floats:
-        """On a circle, the image of a point nearest to the best one."""
-        points = np.asarray(x, dtype=float)
-        if self._around is None:
+        """With periodic walls, the image of a point that is nearest to the best point."""
+        points, parts = np.asarray(x, dtype=float), self.components
+        if self._around is None or parts.wall.unroll is None:
             return points
-        width = self.components.upper - self.components.lower
-        return points - width * np.round((points - self._around) / width)
+        nearest: Floats = parts.wall.unroll(points, self._around, parts.lower, parts.upper)
+        return nearest

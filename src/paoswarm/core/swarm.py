@@ -1,7 +1,10 @@
-"""The state of a swarm, and the only ways to make one: start, record, remeasure, replace_worst.
+"""The state of a swarm, and the only ways to make one.
 
-A swarm is created from evaluated points, so its bests are always seeded; there is no empty swarm. All
-arrays are ``(*batch, n, d)`` or ``(*batch, n)``: a batch of independent runs is the same code.
+- `start` makes the first swarm from evaluated points, so its bests are always known: there is no empty swarm.
+- `record` and `remeasure` add what was measured; `replace_worst` takes in points from elsewhere.
+- `Swarm.renewed`, `Swarm.joined_by` and `Swarm.reduced_to` change the number of particles.
+
+All arrays are ``(*batch, n, d)`` or ``(*batch, n)``: a batch of independent runs is the same code.
 """
 
 from __future__ import annotations
@@ -12,30 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.core import fused
+from paoswarm.core import fused, order
 from paoswarm.core.arrays import Array, namespace
+from paoswarm.core.bounds import Wall
+from paoswarm.core.order import Repeats, failed_last, score
 
-# Standard errors added to a mean before bests are compared. With fewer the leader is often a newcomer on a lucky
-# streak, whose value is far too good to be true; benchmarks/quality.py compares with none.
-CAUTION = 3.0
-
-
-# Noise standard deviations by which the draw that chose a point must have been too good to be forgotten.
+# A first measurement is forgotten if the second one shows that it was too good by this many standard deviations.
 FLUKE = 5.0
-
-
-class Repeats(NamedTuple):
-    """How often each best was measured, and how much the measurements differed."""
-
-    count: Array  # (*batch, n), measurements behind each best; zero for a single draw, the one it was chosen for
-    squares: Array  # (*batch,), sum of squared differences from the running means
-    freedom: Array  # (*batch,), its degrees of freedom
-
-    @property
-    def sd(self) -> Array:
-        """Standard deviation of one measurement, ``(*batch,)``; zero while nothing was measured twice."""
-        xp = namespace(self.squares)
-        return xp.sqrt(self.squares / xp.where(self.freedom > 0, self.freedom, 1.0))
 
 
 class Swarm(NamedTuple):
@@ -51,13 +37,14 @@ class Swarm(NamedTuple):
     age : array (..., n)
         Generations since the particle last improved its best.
     repeats : Repeats or None
-        What repeated measurements tell about a noisy objective; None where nothing is measured twice.
+        Repeated measurements of a noisy objective; None where nothing is measured twice.
     global_best, global_value : arrays (..., n, d), (...)
         The best of the bests, the same row for every particle.
     lower, upper : array (n, d)
-        The box, the same row for every particle. (Arithmetic on equal shapes is faster than on ``(d,)``.)
+        The bounds, the same row for every particle. (Arithmetic on equal shapes is faster than on ``(d,)``.)
     memory : NamedTuple of arrays, or None
-        What else a method has learnt; every array has the batch axes first.
+        Anything else a method has learnt. A method that moves batches of runs keeps arrays with the batch axes first;
+        any other method may keep what it likes.
     """
 
     position: Array
@@ -83,9 +70,46 @@ class Swarm(NamedTuple):
         """Number of unknowns."""
         return int(self.position.shape[-1])
 
+    def renewed(self, position: Array, value: Array, velocity: Array | None = None) -> Swarm:
+        """A new swarm of evaluated points in the same bounds, as after a restart; the memory is kept."""
+        new = start(position, value, self.lower[0, :], self.upper[0, :], velocity, noisy=self.repeats is not None)
+        return new._replace(memory=self.memory)
+
+    def joined_by(self, position: Array, value: Array, velocity: Array | None = None) -> Swarm:
+        """The swarm with evaluated points ``(..., m, d)`` as further particles, at rest unless velocities are given."""
+        if value.shape[-1] == 0:
+            return self
+        xp = namespace(self.position)
+        new = self.renewed(position, value, velocity)
+        return self._with_particles(
+            lambda name, axis: xp.concat([getattr(self, name), getattr(new, name)], axis=axis),
+            lambda count: xp.concat([count, xp.zeros_like(new.value)], axis=-1),
+        )
+
+    def reduced_to(self, index: Array) -> Swarm:
+        """The swarm with some of its particles only, by number ``(m,)``."""
+        xp = namespace(self.position)
+        return self._with_particles(
+            lambda name, axis: xp.take(getattr(self, name), index, axis=axis),
+            lambda count: xp.take(count, index, axis=-1),
+        )
+
+    def _with_particles(self, per_particle: Callable[[str, int], Array], counts: Callable[[Array], Array]) -> Swarm:
+        """The swarm with other particles: every array is made anew along its axis of particles."""
+        points = ("position", "velocity", "best_position", "lower", "upper")
+        parts = {name: per_particle(name, -2) for name in points}
+        parts |= {name: per_particle(name, -1) for name in ("value", "best_value", "age")}
+        repeats = self.repeats
+        if repeats is not None:
+            parts["repeats"] = repeats._replace(count=counts(repeats.count))
+        return with_leader(self._replace(**parts))
+
 
 class Proposal(NamedTuple):
-    """Where the particles want to go: ``position`` is to be evaluated. ``notes`` are the method's own."""
+    """Points ``position`` (..., m, d) to evaluate, with velocities; ``notes`` are for the method that made them.
+
+    Most methods propose one point for each particle, in the order of the particles.
+    """
 
     position: Array
     velocity: Array
@@ -100,12 +124,12 @@ def start(
     velocity: Array | None = None,
     noisy: bool = False,
 ) -> Swarm:
-    """The first swarm from evaluated points in the box ``lower, upper`` (d,); at rest unless velocities are given.
+    """The first swarm from evaluated points in the bounds ``lower, upper`` (d,); at rest unless velocities are given.
 
     NaN counts as +inf.
     """
     xp = namespace(position)
-    value = _nan_to_inf(value)
+    value = failed_last(value)
     leader, leader_value = _best_of(position, value, None)
     n = position.shape[-2]
     return Swarm(
@@ -124,18 +148,17 @@ def start(
 
 
 def measured_once(value: Array) -> Repeats:
-    """Nothing is known of the noise yet."""
+    """The repeats of points of which each was measured once: nothing is known about the noise yet."""
     xp = namespace(value)
     nothing = xp.zeros_like(value[..., 0])
     return Repeats(xp.zeros_like(value), nothing, nothing)
 
 
 def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-    """The swarm after the objective was measured at a proposal.
+    """The swarm after the objective was measured at a proposal with one point for each particle.
 
-    Only strict improvement moves a best: a plateau does not, and neither does NaN. Where the objective's noise is
-    known, a new point must win by its `score`, so that a lucky draw does not. Particles that are not ``evaluated``
-    (the budget ended inside this generation) stay where they were.
+    A best moves only if the new point is better in the sense of `paoswarm.core.order`. Particles that were not
+    ``evaluated`` (the budget ended inside this generation) stay where they were.
     """
     repeats = swarm.repeats
     if repeats is None and evaluated is None:
@@ -143,10 +166,7 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
         if kept is not None:
             return _recorded(swarm, proposal, value, None, *kept)
     xp = namespace(value)
-    if repeats is None:
-        better = value < swarm.best_value
-    else:
-        better = value + CAUTION * repeats.sd[..., None] < score(swarm.best_value, repeats)
+    better = order.is_better(order.newcomer_score(value, repeats), score(swarm.best_value, repeats))
     if evaluated is not None:
         value = xp.where(evaluated, value, swarm.value)
         better = evaluated & better
@@ -191,23 +211,12 @@ def _recorded(
     )
 
 
-def score(best_value: Array, repeats: Repeats | None) -> Array:
-    r"""What bests are compared by, ``(*batch, n)``: :math:`\bar f_i + 3\,\hat\sigma/\sqrt{N_i}`.
-
-    The running mean plus three standard errors; without repeated measurements it is the value itself.
-    """
-    if repeats is None:
-        return best_value
-    xp = namespace(best_value)
-    return best_value + CAUTION * repeats.sd[..., None] / xp.sqrt(xp.clip(repeats.count, 1.0, xp.inf))
-
-
 def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
-    """The swarm after some remembered bests were measured again: running means, noise estimate, leader chosen anew.
+    """The swarm after some remembered bests were measured again: new means, noise estimate and leader.
 
     ``index`` and ``value`` have shape ``(*batch, r)``; no particle appears twice. A failed measurement is left out.
-    The draw for which a point was chosen is no fair sample: it is not counted in the estimate of the noise, and when
-    the second draw shows it to be a fluke, more than `FLUKE` standard deviations too good, it is forgotten.
+    The measurement for which a point was chosen is biased. It does not count in the estimate of the noise. If the
+    second measurement shows that it was too good by more than `FLUKE` standard deviations, it is forgotten.
     """
     xp = namespace(value)
     repeats = swarm.repeats
@@ -238,15 +247,16 @@ def remeasure(swarm: Swarm, index: Array, value: Array) -> Swarm:
 
 
 def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
-    """The swarm after points ``(m, d)`` from elsewhere, best first, were offered to its worst particles."""
+    """The swarm after its worst particles were offered points ``(m, d)`` from elsewhere, best first."""
     xp = namespace(swarm.value)
     m = value.shape[0]
-    from_worst = swarm.n_particles - 1 - xp.argsort(xp.argsort(swarm.best_value, axis=-1), axis=-1)
+    standing = score(swarm.best_value, swarm.repeats)
+    from_worst = swarm.n_particles - 1 - order.ranks(standing)
     offered = xp.clip(from_worst, 0, m - 1)
     flat = xp.reshape(offered, (-1,))
-    new_value = xp.reshape(xp.take(_nan_to_inf(value), flat, axis=0), offered.shape)
+    new_value = xp.reshape(xp.take(failed_last(value), flat, axis=0), offered.shape)
     new_position = xp.reshape(xp.take(position, flat, axis=0), swarm.best_position.shape)
-    better = (from_worst < m) & (new_value < swarm.best_value)
+    better = (from_worst < m) & order.is_better(order.newcomer_score(new_value, swarm.repeats), standing)
     repeats = swarm.repeats
     if repeats is not None:
         repeats = repeats._replace(count=xp.where(better, 0.0, repeats.count))
@@ -261,9 +271,9 @@ def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
 
 
 def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
-    """Root mean square distance of the particles from the global best, in widths of the box; ``(*batch,)``.
+    """Root mean square distance of the particles from the global best, in widths of the bounds; ``(*batch,)``.
 
-    ``unroll`` of periodic walls makes it the distance the short way round.
+    With ``unroll`` of periodic walls the distance is measured the short way round.
     """
     xp = namespace(swarm.position)
     *batch, n, d = swarm.position.shape
@@ -276,6 +286,15 @@ def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
         return np.sqrt(np.vdot(apart, apart) / (n * d))
     apart = xp.reshape(apart, (*batch, n * d))
     return xp.sqrt(xp.vecdot(apart, apart) / (n * d))
+
+
+def unrolled(swarm: Swarm, wall: Wall) -> Swarm:
+    """Positions and bests as seen from the best point: behind periodic walls, the short way round."""
+    if wall.unroll is None:
+        return swarm
+    box = swarm.global_best, swarm.lower, swarm.upper
+    near, bests = (wall.unroll(x, *box) for x in (swarm.position, swarm.best_position))
+    return swarm._replace(position=near, best_position=bests)
 
 
 def select(keep_new: Array, new: Swarm, old: Swarm) -> Swarm:
@@ -301,21 +320,16 @@ def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Sw
 
 
 def read_only(swarm: Swarm) -> Swarm:
-    """The same swarm through views that cannot be written to, for code that is not ours."""
+    """The same swarm through read-only views, for users' functions."""
 
     def locked(array: Array) -> Array:
-        if not isinstance(array, np.ndarray):  # a number, or of a library whose arrays never change
+        if not isinstance(array, np.ndarray):  # a number, or an array of a library whose arrays never change
             return array
         view = array.view()
         view.flags.writeable = False
         return view
 
     return map_runs(locked, swarm)._replace(lower=locked(swarm.lower), upper=locked(swarm.upper))
-
-
-def _nan_to_inf(value: Array) -> Array:
-    xp = namespace(value)
-    return xp.where(xp.isnan(value), xp.inf, value)
 
 
 def with_leader(swarm: Swarm) -> Swarm:
@@ -332,7 +346,7 @@ def _best_of(position: Array, value: Array, repeats: Repeats | None) -> tuple[Ar
     if not batch and xp is np:  # the same with fewer calls
         first = measure.argmin()
         return position[first : first + 1].repeat(n, axis=0), value[first]
-    leader = xp.argmin(measure, axis=-1)
+    leader = order.best(measure)
     # One flat index per run: several times faster than take_along_axis.
     flat = xp.reshape(leader, (-1,)) + n * xp.arange(math.prod(batch))
     leading = xp.take(xp.reshape(position, (-1, d)), flat, axis=0)

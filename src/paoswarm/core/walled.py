@@ -1,7 +1,7 @@
-"""The law of a position after a wall: a Gaussian that was clipped, reflected, wrapped or left alone.
+"""The law of a position after a wall: a Gaussian that is clipped, reflected, wrapped or unchanged.
 
-Everything is element by element; all arrays broadcast. Where a law has atoms (the walls under ``clip``, and a
-particle without noise) the "density" there is the probability of the atom.
+Everything is element-wise and all arrays broadcast. A law may have atoms: the walls under ``clip``, and the end point
+of a particle without noise. The "density" at an atom is its probability.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from paoswarm.core.bounds import Wall
 from paoswarm.core.random import Seed, generator
 
 _LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
-_FAR = 9.0  # standard deviations: a Gaussian has 2e-19 of its mass beyond
-WIDE = 8.0  # widths of the box: a Gaussian as wide as this, folded or wrapped, is uniform to 1e-130
+_FAR = 9.0  # standard deviations; a Gaussian has 2e-19 of its mass beyond
+_WIDE = 8.0  # box widths; a Gaussian with this standard deviation, folded or wrapped, is uniform to 1e-130
 
 
 class WalledNormal(NamedTuple):
-    """``N(mean, sd**2)`` after the wall rule, for every element at once."""
+    """``N(mean, sd**2)`` after a wall rule, element-wise."""
 
     mean: Floats
     sd: Floats
@@ -32,7 +32,7 @@ class WalledNormal(NamedTuple):
 
     @np.errstate(under="ignore")
     def log_density(self, x: Floats) -> Floats:
-        """Log density at ``x``; at an atom the log probability."""
+        """Return the log density at ``x``; at an atom, the log probability."""
         x, law = np.asarray(x, dtype=float), self.tame()
         sd = np.where(law.sd > 0, law.sd, 1.0)
         with np.errstate(over="ignore"):
@@ -49,7 +49,7 @@ class WalledNormal(NamedTuple):
 
     @np.errstate(under="ignore")
     def cdf(self, x: Floats) -> Floats:
-        """Probability of ending at or below ``x``."""
+        """Return the probability of a position at or below ``x``."""
         x, law = np.asarray(x, dtype=float), self.tame()
         sd = np.where(law.sd > 0, law.sd, 1.0)
         if not law.wall.is_bounded:
@@ -65,7 +65,7 @@ class WalledNormal(NamedTuple):
 
     @np.errstate(under="ignore")
     def moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of the position after the wall."""
+        """Return mean and variance of the position after the wall."""
         if not self.wall.is_bounded:
             return np.asarray(self.mean, dtype=float), np.square(self.sd)
         law = self.tame()
@@ -75,7 +75,7 @@ class WalledNormal(NamedTuple):
         return np.where(self.sd > 0, mean, still), np.where(self.sd > 0, variance, 0.0)
 
     def sample(self, rng: Seed = None, size: int | tuple[int, ...] = ()) -> Floats:
-        """Draws of shape ``(*size, *shape of the law)``."""
+        """Draw positions, ``(*size, *shape of the law)``."""
         size = (size,) if isinstance(size, int) else size
         shape = np.broadcast_shapes(np.shape(self.mean), np.shape(self.sd))
         free = self.mean + self.sd * generator(rng).standard_normal((*size, *shape))
@@ -83,25 +83,25 @@ class WalledNormal(NamedTuple):
         return position
 
     def tame(self) -> WalledNormal:
-        """The same law with few images: its mean brought inside, its width limited where it is uniform anyway."""
+        """Return an equivalent law that needs few images: mean inside the box, width at most `_WIDE` boxes."""
         if self.wall.has_atoms or not self.wall.is_bounded:
             return self
-        return self._replace(mean=self._still(), sd=np.minimum(self.sd, WIDE * (self.upper - self.lower)))
+        return self._replace(mean=self._still(), sd=np.minimum(self.sd, _WIDE * (self.upper - self.lower)))
 
     def images(self) -> list[tuple[int, Floats]]:
-        """The images of the box that a tame law reaches."""
+        """Return the images of the box that a `tame` law reaches."""
         reach = math.ceil(_FAR * np.max(self.sd / (self.upper - self.lower), initial=0.0)) + 1
         return list(self.wall.images(self.lower, self.upper, reach))
 
     def _expect(self, centre: Floats, power: int) -> Floats:
-        """Expectation of ``(x - centre)**power``, power 1 or 2: Gaussian moments, piece by piece."""
+        """Expectation of ``(x - centre)**power``, power 1 or 2: a sum of truncated Gaussian moments."""
         sd = np.where(self.sd > 0, self.sd, 1.0)
         total: Any = 0.0
         for sign, offset in self.images():
             first, last = (self.lower, self.upper) if sign > 0 else (self.upper, self.lower)
             a, b = ((sign * end + offset - self.mean) / sd for end in (first, last))
             pa, pb = (np.exp(-0.5 * t * t - _LOG_ROOT_2PI) for t in (a, b))
-            m0, m1 = np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a)), pa - pb  # no cancellation in a tail
+            m0, m1 = np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a)), pa - pb  # avoids cancellation in a tail
             shift = self.mean - offset - sign * centre  # sign * (x - centre) = shift + sd * t
             if power == 1:
                 total = total + sign * (shift * m0 + sd * m1)
@@ -115,7 +115,7 @@ class WalledNormal(NamedTuple):
         return result
 
     def _still(self) -> Floats:
-        """Where a particle without noise ends."""
+        """Position of a particle without noise."""
         mean = np.asarray(self.mean, dtype=float)
         still: Floats = self.wall.apply(mean, np.zeros_like(mean), self.lower, self.upper)[0]
         return still

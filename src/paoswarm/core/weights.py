@@ -1,7 +1,7 @@
-r"""Weights of a sample: how much they are worth, how to resample by them, how far their tail can be trusted.
+r"""Weighted samples: effective size, resampling, and the shape of the weights' tail.
 
-Weights are given by their logarithms and need not be normalised; a weight of zero is ``-inf``. With
-:math:`W_i = w_i / \sum_j w_j` the effective size is :math:`1 / \sum_i W_i^2`.
+Weights are given as logarithms and need not be normalised; a weight of zero is ``-inf``. With
+:math:`W_i = w_i / \sum_j w_j`, the effective size is :math:`1 / \sum_i W_i^2`.
 """
 
 from __future__ import annotations
@@ -13,43 +13,47 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 
-FEWEST = 20  # effective draws below which no error is worth stating
+FEWEST = 20  # effective draws; with fewer, no standard error is reported
 
 
 def log_sum_exp(a: Floats, axis: int | None = None) -> Floats:
-    r"""The logarithm of :math:`\sum \exp(a)`, without overflow; ``-inf`` where every term is zero."""
+    r"""Return :math:`\ln \sum \exp(a)` without overflow; ``-inf`` where every term is zero."""
     top = np.max(a, axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         total = np.log(np.sum(np.exp(a - top), axis=axis, keepdims=True)) + top
-    return np.squeeze(total, axis=axis)
+    result: Floats = np.squeeze(total, axis=axis)[()]  # a number if no axis is left
+    return result
 
 
 def normalise(log_w: Floats) -> Floats:
-    r"""The weights :math:`W_i`, which sum to one."""
+    r"""Return the weights :math:`W_i`, which sum to one."""
     top = np.max(log_w)
     if not np.isfinite(top):
-        raise ValueError(f"the largest log weight must be finite, got {top}: no point has a positive weight")
+        raise ValueError(f"the largest log weight must be finite, got {top} (-inf: no point has a positive weight)")
     w = np.exp(log_w - top)
     return w / w.sum()
 
 
 def effective_size(log_w: Floats) -> float:
-    r"""Kish's effective size :math:`1 / \sum_i W_i^2`: between one and the number of weights, zero if all are zero."""
+    r"""Return Kish's effective size :math:`1 / \sum_i W_i^2`, from one to the number of weights.
+
+    It is zero if all weights are zero.
+    """
     if not np.isfinite(np.max(log_w)):
         return 0.0
     return float(1.0 / np.sum(normalise(log_w) ** 2))
 
 
 def log_mean(log_w: Floats) -> float:
-    """Logarithm of the mean weight; -inf of none."""
+    """Return the logarithm of the mean weight; ``-inf`` if there are no weights."""
     return float(log_sum_exp(log_w)) - math.log(log_w.size) if log_w.size else -math.inf
 
 
 def log_mean_weight_error(log_w: Floats) -> float:
-    r"""Standard error of the logarithm of the mean weight, :math:`\sqrt{(n \sum W_i^2 - 1) / (n - 1)}`.
+    r"""Return the standard error of the logarithm of the mean weight, :math:`\sqrt{(n \sum W_i^2 - 1) / (n - 1)}`.
 
-    By the delta method, for independent weights; infinite when there are fewer than two, or none is positive.
+    By the delta method, for independent weights. Infinite with fewer than two weights, or if none is positive.
     """
     n = len(log_w)
     size = effective_size(log_w)
@@ -57,26 +61,26 @@ def log_mean_weight_error(log_w: Floats) -> float:
 
 
 def next_temperature(log_l: Floats, log_w: Floats, beta: float, share: float) -> float:
-    r"""The largest inverse temperature, at most one, that leaves the wanted share of the effective size.
+    r"""Return the largest inverse temperature, at most one, that keeps a given share of the effective size.
 
     Raising :math:`\beta` to :math:`b` multiplies the weights by :math:`L_i^{b - \beta}`. A point with :math:`L_i = 0`
-    is lost in any case: the share is counted from the effective size of the others.
+    gets weight zero at any :math:`b`, so the share is relative to the effective size of the other points.
 
     Parameters
     ----------
     log_l, log_w : array (n,)
         Log likelihoods, and log weights at `beta`.
     beta : float
-        The present inverse temperature, in [0, 1).
+        The current inverse temperature, in [0, 1).
     share : float
-        In (0, 1): what is left of the effective size.
+        The share of the effective size to keep, in (0, 1).
     """
     log_w = np.where(log_l > -np.inf, log_w, -np.inf)
     log_l = np.where(log_l > -np.inf, log_l, 0.0)
     wanted = share * effective_size(log_w)
     if effective_size(log_w + (1 - beta) * log_l) >= wanted:
         return 1.0
-    # The increment is halved, not the temperature: a first step of 1e-12 is found to full precision too.
+    # Bisect the increment, not the temperature, so that a first step of 1e-12 has full precision too.
     low, high = 0.0, 1.0 - beta
     while high - low > 1e-13 * high:
         middle = 0.5 * (low + high)
@@ -85,27 +89,28 @@ def next_temperature(log_l: Floats, log_w: Floats, beta: float, share: float) ->
 
 
 def systematic(weights: Floats, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    r"""Indices of `n` points drawn by systematic resampling.
+    r"""Return the indices of `n` points drawn by systematic resampling.
 
-    Point i comes :math:`\lfloor n W_i \rfloor` or :math:`\lceil n W_i \rceil` times, :math:`n W_i` times on average.
+    Point i is drawn :math:`\lfloor n W_i \rfloor` or :math:`\lceil n W_i \rceil` times, :math:`n W_i` times on average.
     """
-    heap = np.cumsum(weights)
-    ticks = (rng.random() + np.arange(n)) * (heap[-1] / n)
-    last = np.flatnonzero(weights)[-1]  # rounding may put the last tick on the very end
-    return np.minimum(np.searchsorted(heap, ticks, side="right"), last)
+    cumulative = np.cumsum(weights)
+    ticks = (rng.random() + np.arange(n)) * (cumulative[-1] / n)
+    last = np.flatnonzero(weights)[-1]  # rounding may put the last tick at the very end
+    return np.minimum(np.searchsorted(cumulative, ticks, side="right"), last)
 
 
 def pareto_k(log_w: Floats) -> float:
-    r"""Shape of the generalised Pareto law that fits the largest weights.
+    r"""Return the shape :math:`k` of the generalised Pareto distribution fitted to the largest weights.
 
-    Moments of the weights above :math:`1/k` do not exist: below 0.5 the variance is finite, above 0.7 neither the mean
-    weight nor its error can be trusted. The tail is the largest :math:`\min(n/5, 3\sqrt n)` weights; the estimator is
-    Zhang and Stephens', drawn to 0.5 by the weight of ten points, as Vehtari et al. (2024) do.
+    Moments of the weights of order :math:`1/k` and above do not exist. Below 0.5 the variance is finite; above 0.7
+    neither the mean weight nor its standard error is reliable. The tail is the largest :math:`\min(n/5, 3\sqrt n)`
+    weights. The estimator is that of Zhang and Stephens, with a prior at 0.5 worth ten points, as in Vehtari et al.
+    (2024).
 
     Returns
     -------
     float
-        ``-inf`` when the tail weights are all equal, ``inf`` when fewer than five are there to judge by.
+        ``-inf`` if the tail weights are all equal, ``inf`` if there are fewer than five of them.
     """
     n = len(log_w)
     size = int(min(0.2 * n, 3 * math.sqrt(n)))
@@ -125,11 +130,11 @@ def pareto_k(log_w: Floats) -> float:
 def _generalised_pareto_shape(x: Floats) -> float:
     r"""Zhang and Stephens' (2009) estimate of k from sorted excesses with density :math:`\propto (1+kx/s)^{-1/k-1}`.
 
-    The profile likelihood of :math:`b = -k / s`, averaged over a grid of candidates around the quartile.
+    It averages :math:`b = -k / s` over a grid of candidates around the quartile, weighted by profile likelihood.
     """
     n = len(x)
     m = 30 + int(math.sqrt(n))
-    quartile = max(x[int(n / 4 + 0.5) - 1], 1e-100 * x[-1])  # next to nothing, if few weights have all
+    quartile = max(x[int(n / 4 + 0.5) - 1], 1e-100 * x[-1])  # tiny if a few weights dominate
     b = 1 / x[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * quartile)
     k = np.mean(np.log1p(-b[:, None] * x), axis=1)
     log_profile = n * (np.log(-b / k) - k - 1)

@@ -1,1 +1,1 @@
-"""From the user's function to values: called here, in processes, or on other machines, recorded or not."""
+"""Evaluate the user's function: in this process, in worker processes or on other machines, recorded or not."""

@@ -1,4 +1,4 @@
-"""How the user's function is called: arguments that `minimize`, `minimize_many` and `sample` have in common."""
+"""How the user's function is called: the arguments that `minimize`, `minimize_many` and `sample` share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paoswarm.evaluation.worker import RetryPolicy
 
 
 class CallOptions(NamedTuple):
-    """How the function is called; the arguments of `minimize` and `sample` of these names."""
+    """How the function is called; see the arguments of the same names of `minimize`."""
 
     vectorized: bool = False
     workers: Any = 1
@@ -21,7 +21,7 @@ class CallOptions(NamedTuple):
 
     @property
     def described(self) -> dict[str, Any]:
-        """As JSON; an executor or a map-like has to be given again."""
+        """These options as JSON, without an executor or a map-like: a resumed run must be given that again."""
         counted = isinstance(self.workers, int | np.integer)
         if counted and self.workers != -1:
             whole_number("workers", self.workers, 1)
@@ -31,7 +31,7 @@ class CallOptions(NamedTuple):
 
     @property
     def retry_policy(self) -> RetryPolicy:
-        """What is done for a point, checked."""
+        """The time limit and the retries of a point, checked."""
         limit = None if self.timeout is None else real_number("timeout", self.timeout, 0.0, may_equal=False)
         limit = None if limit == math.inf else limit
         return RetryPolicy(limit, whole_number("retries", self.retries, 0))

@@ -1,4 +1,4 @@
-"""Calls of the user's function: what it answers, and what failed."""
+"""Call the user's function, check what it returns and describe what failed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from paoswarm.core.arrays import Floats
 
 Objective = Callable[..., Any]
 
-# How an evaluation fails, as the first words of the reason: so a recorded reason tells its kind.
+# The ways an evaluation can fail. A reason starts with one of these, so a recorded reason shows its kind.
 RAISED, NAN, TIMED_OUT, DIED = "raised", "returned NaN", "timed out", "died"
 NO_NUMBER = "no number"  # any other reason
 
 
 class Failed(NamedTuple):
-    """Stands in for a value; crosses process boundaries."""
+    """Stand-in for the value of a point whose evaluation failed. It can be sent between processes."""
 
     reason: str
-    wrong_form: bool = False
+    wrong_form: bool = False  # fun returned something that is not a real number for each point
     error: BaseException | None = None
 
     @property
     def kind(self) -> str:
-        """What happened, in a word or two."""
+        """The kind of failure, in a word or two."""
         return next((kind for kind in (RAISED, NAN, TIMED_OUT, DIED) if self.reason.startswith(kind)), NO_NUMBER)
 
 
@@ -35,7 +35,7 @@ Answers = list[float | Failed] | Floats
 
 
 def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
-    """Values, NaN where a point failed, and how."""
+    """Return the values, with NaN where a point failed, and the failures by row."""
     failed: dict[int, Failed] = {}
     if isinstance(answers, np.ndarray):
         values: Floats = answers
@@ -51,7 +51,10 @@ def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
 def call_rows(
     fun: Objective, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
 ) -> tuple[list[float | Failed], bool]:
-    """Answers for one point after another, as many as time allows, and whether an interrupt came."""
+    """Evaluate one point after another until the deadline.
+
+    Returns the answers so far and whether the user interrupted. The first point is always evaluated.
+    """
     answers: list[float | Failed] = []
     try:
         for row in x.copy():
@@ -82,22 +85,22 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
 
 
 def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
-    """Answers for all points in one call."""
+    """Evaluate all points in one call. If that raises, evaluate them one at a time."""
     try:
         answer = fun(x.copy())
     except Exception as error:
         if len(x) == 1:
             return [_raised(error)]
-        # One bad point must not cost the others: find it by asking one at a time.
+        # One bad point must not cost the others.
         return [answer for row in x for answer in call_vectorized(fun, row[None])]
     try:
         values = np.asarray(unmasked(answer))
     except Exception:
         values = np.asarray(None)
-    if values.ndim == 0 and len(x) == 1:  # what SciPy's multivariate densities make of a single row
+    if values.ndim == 0 and len(x) == 1:  # SciPy's multivariate densities return a scalar for a single row
         values = values.reshape(1)
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
-        return values.astype(float)  # a copy: the function may use its buffer again
+        return values.astype(float)  # a copy: the function may reuse its buffer
     m, d = x.shape
     reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return {m} real numbers, "
     reason += f"shape ({m},), but returned {_describe(answer)}"
@@ -109,28 +112,35 @@ def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
 
 
 def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | Failed]:
-    """Answers that can be sent to another process: exceptions stay behind, since not all survive the journey."""
+    """Evaluate points and return answers that can be sent to another process.
 
-    def stays(points: Floats) -> Any:
+    The exceptions themselves are dropped, because not all of them can be pickled. Their text is kept.
+    """
+
+    def without_exit(points: Floats) -> Any:
         try:
             return fun(points)
-        except SystemExit as wish:  # to end a worker would be no help
-            raise RuntimeError(f"fun called sys.exit({wish.code!r})") from wish
+        except SystemExit as request:  # must not end the worker
+            raise RuntimeError(f"fun called sys.exit({request.code!r})") from request
 
-    answers, interrupted = (call_vectorized(stays, x), False) if vectorized else call_rows(stays, x, None)
+    answers: Answers
+    if vectorized:
+        answers, interrupted = call_vectorized(without_exit, x), False
+    else:
+        answers, interrupted = call_rows(without_exit, x, None)
     if interrupted:
         raise KeyboardInterrupt
     return [a._replace(error=None) if isinstance(a, Failed) else float(a) for a in answers]
 
 
 class Row(NamedTuple):
-    """Evaluates one row; what a map-like ``workers`` is given."""
+    """Evaluates one row; passed to a map-like ``workers``."""
 
     fun: Objective
     vectorized: bool
 
     def evaluate(self, row: Floats) -> float | Failed:
-        """The value at a row."""
+        """Return the value at a row."""
         return call_portably(self.fun, row[None], self.vectorized)[0]
 
 

@@ -1,8 +1,10 @@
-"""A process that evaluates points for its parent and may be ended at any moment, with everything it has started.
+"""A process that evaluates points for its parent. It can be killed at any time, with everything it has started.
 
-Two ways to start one: as a process of `multiprocessing`, which inherits the function where the system can fork; and as
-a new interpreter, which is sent the function. The second works where the first is not allowed: in threads, and in the
-workers of other people's engines.
+There are two ways to start one:
+
+- as a `multiprocessing` process, which inherits the function where the system can fork;
+- as a new Python interpreter, which is sent the function. This works where forking is not safe or not allowed: in
+  threads, and in the workers of an executor.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
 from paoswarm.evaluation.pickling import load
 
-_LOOK = 0.5  # seconds between two looks whether the other one still lives
-# A new interpreter without work ends by itself after so many seconds, since its parent may never say goodbye; after
-# half of that the parent no longer relies on it.
-IDLE = 30.0
+_POLL_SECONDS = 0.5  # how often parent and child check that the other is alive
+# A new interpreter without work exits after this many seconds, because its parent may never tell it to stop. The parent
+# gives it no more work after half that time.
+IDLE_SECONDS = 30.0
 _READY = "ready"
-_START = """
+_BOOTSTRAP = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
 from paoswarm.evaluation.child import main
@@ -41,32 +43,37 @@ main()
 
 
 class Answered(NamedTuple):
-    """Answers for some points, and the seconds that they took."""
+    """Answers for some points, and how many seconds they took."""
 
     answers: list[float | Failed]
     seconds: float
 
 
-def answered(fun: Objective, x: Floats, vectorized: bool) -> Answered:
-    """Answers of a function that is called here, with the time they took."""
+def evaluate_timed(fun: Objective, x: Floats, vectorized: bool) -> Answered:
+    """Evaluate points in this process and measure the time."""
     started = time.perf_counter()
     answers = call_portably(fun, x, vectorized)
     return Answered(answers, time.perf_counter() - started)
 
 
 class Unloadable(NamedTuple):
-    """The function could not be loaded where it was to be called, and why."""
+    """The function could not be loaded on the worker, for this reason."""
 
     reason: str
 
+    @classmethod
+    def because_of(cls, error: Exception) -> Unloadable:
+        """Describe the exception that loading has raised."""
+        return cls(f"{type(error).__name__}: {error}")
 
-class Lost(RuntimeError):
-    """Points were not evaluated, because the process that had them is gone."""
+
+class ProcessLost(RuntimeError):
+    """The process that should evaluate the points is gone."""
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back an interrupt: what is started here must be known before it may be forgotten."""
+    """Delay Ctrl-C until the block is done, so that every process that was started is also recorded."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -78,67 +85,70 @@ def uninterrupted() -> Iterator[None]:
 
 
 class Child:
-    """The parent's hold on a process that evaluates points, one request at a time.
+    """The parent's handle on a process that evaluates points, one request at a time.
 
     Attributes
     ----------
     connection : Connection
         Readable when there is something to `collect`.
     deadline : float or None
-        When to `collect` at the latest, of ``time.monotonic``: then the process is ended.
+        By when to call `collect`, on the clock ``time.monotonic``. It then kills the process.
     """
 
     def __init__(self, process: Any, connection: Connection) -> None:
         self._process = process
         self.connection = connection
         self.deadline: float | None = None
-        self._request = 0  # its number comes back with the answer
+        self._request = 0  # number of the request; the answer carries it too
         self._limit: float | None = None
         self._is_ready = self._is_gone = False
-        self._used = time.monotonic()
+        self._last_used = time.monotonic()
 
     @classmethod
-    def of_multiprocessing(cls, fun: Objective, blob: bytes | None, vectorized: bool) -> Child:
-        """A child that inherits ``fun``, or is sent ``blob`` where there is one."""
+    def start_process(cls, fun: Objective, pickled: bytes | None, vectorized: bool) -> Child:
+        """Start a `multiprocessing` process that inherits ``fun``, or is sent ``pickled`` if that is given."""
         ours, theirs = multiprocessing.Pipe()
-        what = (fun, None) if blob is None else (None, blob)
-        # A daemon: should an interrupt come right here, nobody would ever end it, and the program could not end either.
+        what = (fun, None) if pickled is None else (None, pickled)
+        # A daemon: if an interrupt came right here, nobody would end the process and the program could not exit.
         process = multiprocessing.Process(target=_serve, args=(theirs, *what, vectorized, os.getpid()), daemon=True)
         process.start()
         theirs.close()
         return cls(process, ours)
 
     @classmethod
-    def of_new_interpreter(cls, blob: bytes, vectorized: bool) -> Child:
-        """A child in an interpreter of its own."""
+    def start_interpreter(cls, pickled: bytes, vectorized: bool) -> Child:
+        """Start a new Python interpreter and send it the function."""
         ours, theirs = multiprocessing.Pipe()
         process = subprocess.Popen(
-            [sys.executable, "-c", _START, str(theirs.fileno()), json.dumps(sys.path)],
+            [sys.executable, "-c", _BOOTSTRAP, str(theirs.fileno()), json.dumps(sys.path)],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
         child = cls(process, ours)
         with suppress(OSError):
-            ours.send((blob, vectorized, os.getpid()))
+            ours.send((pickled, vectorized, os.getpid()))
         return child
 
     @property
     def sentinel(self) -> Any:
-        """What becomes readable when the process ends; of `multiprocessing` only."""
+        """A handle that becomes readable when the process ends; only for `start_process`."""
         return self._process.sentinel
 
     def send(self, x: Floats, limit: float | None) -> None:
-        """Ask for the values at points; ``limit`` seconds at most once the function is there."""
+        """Ask for the values at points. ``limit`` is in seconds and starts once the function is loaded."""
         self._limit = limit
-        self._used = time.monotonic()
+        self._last_used = time.monotonic()
         self.deadline = time.monotonic() + limit if limit is not None and self._is_ready else None
-        with suppress(OSError):  # it is gone: `collect` says so
+        with suppress(OSError):  # the process is gone: `collect` reports it
             self._request += 1
             self.connection.send((self._request, x))
 
     def collect(self) -> Answered | Unloadable | None:
-        """The answer, if there is one; `Lost` if the process is gone; past the deadline it is ended."""
+        """Return the answer, or None if there is none yet.
+
+        Raises `ProcessLost` if the process is gone. Kills the process if the deadline has passed.
+        """
         try:
             if self.connection.poll():
                 message = self.connection.recv()
@@ -147,71 +157,71 @@ class Child:
                     self.deadline = None if self._limit is None else time.monotonic() + self._limit
                     return None
                 self.deadline = None
-                self._used = time.monotonic()
+                self._last_used = time.monotonic()
                 if isinstance(message, Unloadable):
                     return message
                 number, answer = message
-                if number != self._request:  # an answer to something else must never pass for this one
+                if number != self._request:  # must not be taken for the answer to this request
                     raise EOFError
                 return answer
         except (OSError, EOFError):
-            raise Lost(self._end()) from None
+            raise ProcessLost(self._exit_reason()) from None
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.kill()
             return Answered([Failed(f"{TIMED_OUT} after {self._limit:g} s")], self._limit or 0.0)
         if not self.is_alive:
-            raise Lost(self._end())
+            raise ProcessLost(self._exit_reason())
         return None
 
     def call(self, x: Floats, limit: float | None) -> Answered | Unloadable:
-        """`send`, and wait for the answer."""
+        """Send points and wait for the answer."""
         try:
             self.send(x, limit)
             while True:
-                left = _LOOK if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-                self.connection.poll(min(left, _LOOK))
+                left = _POLL_SECONDS if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+                self.connection.poll(min(left, _POLL_SECONDS))
                 answer = self.collect()
                 if answer is not None:
                     return answer
-        except Lost:
+        except ProcessLost:
             raise
-        except BaseException:  # its answer would come when something else is asked
+        except BaseException:  # otherwise its answer would arrive during the next call
             self.kill()
             raise
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has begun to serve."""
+        """Whether the function is loaded and requests are served."""
         return self._is_ready
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it may be given work: it runs, and has not been idle for long."""
-        return self.is_alive and time.monotonic() - self._used < IDLE / 2
+        """Whether it can be given work: it is alive and has not been idle for long."""
+        return self.is_alive and time.monotonic() - self._last_used < IDLE_SECONDS / 2
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not ended by its parent."""
+        """Whether its parent has not killed it."""
         return not self._is_gone
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         if self._is_gone:
             return False
         return self._process.poll() is None if isinstance(self._process, subprocess.Popen) else self._process.is_alive()
 
-    def strike(self) -> None:
-        """End the process and all that it has started, without waiting for it."""
-        with suppress(ProcessLookupError, PermissionError, AttributeError):  # there are no groups on Windows
-            os.killpg(self._process.pid, signal.SIGKILL)  # it leads one of its own
-        self._process.kill()  # it may not have come that far
+    def send_kill(self) -> None:
+        """Kill the process and everything it has started, without waiting for the end."""
+        with suppress(ProcessLookupError, PermissionError, AttributeError):  # Windows has no process groups
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()  # it may not have created its group yet
 
     def kill(self) -> None:
-        """End the process and all that it has started."""
+        """Kill the process and everything it has started, and wait for the end."""
         if self._is_gone:
             return
-        self.strike()
+        self.send_kill()
         self._is_gone = True
         self.connection.close()
         if isinstance(self._process, subprocess.Popen):
@@ -220,8 +230,8 @@ class Child:
             self._process.join()
             self._process.close()
 
-    def _end(self) -> str:
-        """How it ended by itself, in words."""
+    def _exit_reason(self) -> str:
+        """Describe how the process ended by itself."""
         popen = isinstance(self._process, subprocess.Popen)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0) if popen else self._process.join(1.0)
@@ -235,58 +245,58 @@ class Child:
         return f"{signal.Signals(-code).name}{hint}"
 
 
-def killed(reason: str, times: int) -> Failed:
-    """The verdict on a point that has ended every process that was given it."""
-    words = " ".join(reason.split())  # some engines are talkative
+def died(reason: str, times: int) -> Failed:
+    """Describe the failure of a point that ended its process ``times`` times."""
+    words = " ".join(reason.split())  # some executors send long messages
     words = words if len(words) <= 300 else words[:297] + "..."
     return Failed(f"{DIED} with its process{f' {times} times' if times > 1 else ''}: {words}")
 
 
 def main() -> None:
-    """A child in an interpreter of its own: the function comes over the connection."""
+    """Run a child in a new interpreter; the function arrives over the connection."""
     connection = Connection(int(sys.argv[1]))
-    blob, vectorized, parent = connection.recv()
-    _serve(connection, None, blob, vectorized, parent, idle=IDLE)
+    pickled, vectorized, parent = connection.recv()
+    _serve(connection, None, pickled, vectorized, parent, idle=IDLE_SECONDS)
 
 
 def _serve(
     connection: Connection,
     fun: Objective | None,
-    blob: bytes | None,
+    pickled: bytes | None,
     vectorized: bool,
     parent: int,
     idle: float | None = None,
 ) -> None:
-    """Answer requests until the parent is gone."""
-    with suppress(OSError, AttributeError):  # a leader already; or on Windows
+    """Answer requests until the parent is gone, or until there was none for ``idle`` seconds."""
+    with suppress(OSError, AttributeError):  # already the leader of a group, or Windows
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     with suppress(AttributeError):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent was `uninterrupted`
-    random.seed()  # a copy of the parent's state would be the same in all children
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by `uninterrupted` in the parent
+    random.seed()  # otherwise all children would share the parent's state
     np.random.seed()  # noqa: NPY002
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # may have children
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # may start processes
     threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     if fun is None:
-        assert blob is not None
+        assert pickled is not None
         try:
-            fun = load(blob)
+            fun = load(pickled)
         except Exception as error:
-            connection.send(Unloadable(f"{type(error).__name__}: {error}"))
+            connection.send(Unloadable.because_of(error))
             return
     with suppress(EOFError, OSError):
         connection.send(_READY)
         while connection.poll(idle):
             number, x = connection.recv()
-            connection.send((number, answered(fun, x, vectorized)))
+            connection.send((number, evaluate_timed(fun, x, vectorized)))
 
 
 def _end_with_parent(parent: int) -> None:
-    """Watch, and end the whole group when the parent is gone, however that came about."""
+    """Watch the parent, and kill the whole process group when it is gone."""
     known = multiprocessing.parent_process()
-    is_direct = os.getppid() == parent  # not so with a fork server, or if the parent has died already
+    is_direct = os.getppid() == parent  # False with a fork server, or if the parent has already died
     while os.getppid() == parent if is_direct else known is not None and known.is_alive():
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
     with suppress(AttributeError):
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,13 +1,17 @@
-"""Points out to an engine and answers back, whatever happens to workers in between.
+"""Send points to an engine and collect the answers, whatever happens to the workers in between.
 
-Points that were lost with their worker are tried again, one by one, since it is not known which of them did it. Where a
-dead worker takes a whole executor with it, everything that was out is sent to a new one; what is out when that one
-breaks as well is tried with nothing beside it. A point that ends its worker alone again and again has failed. Of an
-engine that may blame bystanders, points that it has given up are tried again one at a time, beside those that nothing
-is known against. But a
-fault of the engine is no verdict on a point: points are given up only when others are answered. If there are no others,
-a point that was answered before is evaluated once more to see whether the engine works at all. When nothing but faults
-comes back, that is `EngineDown`. All that was answered is delivered before.
+When a worker is lost:
+
+- Its points are tried again one by one, because nobody knows which of them ended the worker.
+- If the dead worker broke the whole executor, every running point is sent to a new executor. The points that run when
+  that one breaks too are then tried with nothing beside them.
+- A point that ends its worker alone, as often as it may be tried, has failed.
+- An engine may fail innocent tasks (see `Engine.may_fail_innocent_tasks`). Their points are suspects and are tried
+  once more, one suspect at a time beside the other points.
+
+A fault of the engine says nothing about a point. So a point counts as failed only after another one was answered. If no
+other point is left, one that was answered before is evaluated again, to see whether the engine works. If there are only
+faults, the dispatcher raises `EngineDown`, after it has delivered all answers.
 """
 
 from __future__ import annotations
@@ -20,30 +24,30 @@ from typing import Any, NamedTuple
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Failed
-from paoswarm.evaluation.child import Answered, Unloadable, killed
+from paoswarm.evaluation.child import Answered, Unloadable, died
 from paoswarm.evaluation.engines import Engine, EngineDown
-from paoswarm.evaluation.worker import Unknown
+from paoswarm.evaluation.worker import NeedsFunction
 from paoswarm.storage.log import logger
 
-_SILENCE = 300.0  # seconds
-_POINTS_IN_A_ROW = 16  # so many points lost without an answer in between, or two for every slot: the engine is down
+_REPORT_SECONDS = 300.0  # without an answer, until the log says so
+_MAX_LOST_POINTS = 16  # lost one after the other (or two for each slot, if that is more): the engine is down
 
 
 @dataclass
 class Parcel:
-    """Points on their way."""
+    """Points that travel together in one task."""
 
     number: int  # of the first point
     x: Floats
-    losses: int = 0  # when it was alone with its worker
-    breaks: int = 0  # of executors, with others beside it
+    losses: int = 0  # of its worker, when it was the only point there
+    breaks: int = 0  # of executors, with other points beside it
     with_function: bool = False
     is_probe: bool = False  # only to see whether the engine works
-    is_suspect: bool = False  # given up once by an engine that may have meant another
+    is_suspect: bool = False  # failed once, perhaps because of another point
 
     @property
-    def alone(self) -> bool:
-        """Whether it is to be tried with nothing beside it."""
+    def must_run_alone(self) -> bool:
+        """Whether it must be tried with no other parcel beside it."""
         return self.breaks > 1
 
 
@@ -56,162 +60,168 @@ class Delivery(NamedTuple):
 
 
 class Dispatcher:
-    """Sends parcels to an engine, no more at a time than it has slots, and gives out what comes back."""
+    """Sends parcels to an engine, at most one for each slot, and returns the answers."""
 
     def __init__(self, engine: Engine, retries: int) -> None:
         self._engine = engine
-        self._retries = 0 if engine.tries_again else retries
+        self._retries = 0 if engine.retries_lost_tasks else retries
         self._waiting: deque[Parcel] = deque()
-        self._out: dict[Future[Any], Parcel] = {}
-        self._faults, self._reason = 0, ""  # since the last answer
-        self._doubtful: list[Delivery] = []  # points given up since then: it may have been the engine
-        self._good: Floats | None = None  # a point that was answered
-        self._down: EngineDown | None = None  # to be said when all that was answered is delivered
-        self._takes_work = True
+        self._running: dict[Future[Any], Parcel] = {}
+        self._faults, self._last_fault = 0, ""  # since the last answer
+        self._failed: list[Delivery] = []  # withheld until an answer shows that the engine works
+        self._answered_point: Floats | None = None  # any point that was answered
+        self._down: EngineDown | None = None  # raised once all answers are delivered
+        self._accepts_work = True
 
     @property
     def is_busy(self) -> bool:
         """Whether there is something to `receive`."""
-        return bool(self._waiting or self._out or self._doubtful or self._down)
+        return bool(self._waiting or self._running or self._failed or self._down)
 
     @property
     def in_hand(self) -> int:
-        """Parcels that wait for a slot or have one."""
-        return len(self._waiting) + len(self._out)
+        """Number of parcels that are waiting or running."""
+        return len(self._waiting) + len(self._running)
 
     @property
     def slots(self) -> int | None:
-        """How many parcels the engine works on at once; None if nobody knows."""
+        """Number of parcels that can run at once; None if unknown."""
         return self._engine.slots
 
     def send(self, number: int, x: Floats) -> None:
-        """Points ``(k, d)``; they leave when a slot is free and somebody calls `receive`."""
+        """Queue points ``(k, d)``; `receive` submits them as slots become free."""
         self._waiting.append(Parcel(number, x))
 
     def withdraw(self) -> None:
-        """Drop what has not been begun yet."""
+        """Drop the parcels that have not started."""
         self._waiting.clear()
-        if self._engine.slots is None:  # then everything has left
-            for future in [future for future in self._out if future.cancel()]:
-                del self._out[future]
+        if self._engine.slots is None:  # then all were submitted at once
+            for future in [future for future in self._running if future.cancel()]:
+                del self._running[future]
 
     def give_up(self) -> None:
-        """Drop everything: nobody wants the answers any more."""
+        """Drop all parcels; their answers are not needed any more."""
         self._waiting.clear()
-        self._engine.give_up(list(self._out))
-        self._out, self._doubtful = {}, []
+        self._engine.give_up(list(self._running))
+        self._running, self._failed = {}, []
 
     def receive(self, timeout: float | None = None) -> list[Delivery]:
-        """What has arrived, in the order of numbers; nothing if time is up, or when a slot has become free."""
+        """Return the answers that have arrived, ordered by number.
+
+        The list is empty if the timeout has passed, or if a slot has become free.
+        """
         if self._is_over:
             assert self._down is not None
             raise self._down
-        if self._doubtful and not self.in_hand and self._down is None:
-            if self._good is None:
-                return self._verdicts()
-            self._waiting.append(Parcel(-1, self._good, is_probe=True))
-        broken = self._fill()
-        done = self._wait(timeout) if self._out else set()
+        if self._failed and not self.in_hand and self._down is None:
+            if self._answered_point is None:
+                return self._release_failed()
+            self._waiting.append(Parcel(-1, self._answered_point, is_probe=True))
+        broken = self._submit_waiting()
+        done = self._wait(timeout) if self._running else set()
         delivered: list[Delivery] = []
         faults = self._faults
-        known = done & self._out.keys()  # an interrupt may have come before we knew of one
-        for future in sorted(known, key=lambda future: self._out[future].number):
-            parcel = self._out.pop(future)
-            if future.cancelled():  # the engine was restarted: no fault of the point's
-                self._lose(parcel, CancelledError("the engine has cancelled it"), blame=False)
+        known = done & self._running.keys()  # an interrupt may have come between submitting and storing a future
+        for future in sorted(known, key=lambda future: self._running[future].number):
+            parcel = self._running.pop(future)
+            if future.cancelled():  # by a restart of the engine: no fault of the point
+                self._handle_loss(parcel, CancelledError("the engine has cancelled the task"), blame=False)
             elif (error := future.exception()) is None:
                 delivered += self._accept(parcel, future.result())
             elif isinstance(error, BrokenExecutor):
                 broken = error
-                self._break(parcel, error)
+                self._resend_after_break(parcel, error)
             else:
-                self._lose(parcel, error)
+                self._handle_loss(parcel, error)
         if broken is not None:
-            self._replace(broken, counted=self._faults > faults)
-        self._look_at_faults()
+            self._replace_executor(broken, counted=self._faults > faults)
+        self._check_faults()
         if self._is_over and not delivered:
             assert self._down is not None
             raise self._down
-        return delivered + self._verdicts() if self._faults == 0 else delivered
+        return delivered + self._release_failed() if self._faults == 0 else delivered
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing more can come: of an engine that only takes no more work, what has begun will."""
-        return self._down is not None and (self._takes_work or not self._out)
+        """Whether no more answers can come. An engine that only accepts no new work still finishes what it runs."""
+        return self._down is not None and (self._accepts_work or not self._running)
 
     def _wait(self, timeout: float | None) -> set[Future[Any]]:
-        """What is done; people are told when nothing is for a long time: some engines wait for ever in silence."""
+        """Wait for futures, and log a warning if nothing comes for a long time: some engines wait in silence."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = _SILENCE if until is None else min(_SILENCE, max(0.0, until - time.monotonic()))
-            done = self._engine.wait(list(self._out), left)
+            left = _REPORT_SECONDS if until is None else min(_REPORT_SECONDS, max(0.0, until - time.monotonic()))
+            done = self._engine.wait(list(self._running), left)
             if done or (until is not None and time.monotonic() >= until):
                 return done
             slots = self._engine.slots
-            logger.warning("nothing has come back for %g s; %d tasks are out, slots: %s", left, len(self._out), slots)
+            logger.warning("no answer for %g s; tasks running: %d, slots: %s", left, len(self._running), slots)
 
-    def _fill(self) -> BrokenExecutor | None:
-        """Send what waits, as far as there is room; suspects go alone."""
+    def _submit_waiting(self) -> BrokenExecutor | None:
+        """Submit waiting parcels while slots are free."""
         slots = self._engine.slots
-        while self._takes_work and (index := self._next()) is not None:
+        while self._accepts_work and (index := self._next_waiting()) is not None:
             parcel = self._waiting[index]
-            room = 1 if parcel.alone or any(out.alone for out in self._out.values()) else slots
-            if room is not None and len(self._out) >= max(1, room):
+            one_at_a_time = parcel.must_run_alone or any(other.must_run_alone for other in self._running.values())
+            room = 1 if one_at_a_time else slots
+            if room is not None and len(self._running) >= max(1, room):
                 break
             try:
                 future = self._engine.submit(parcel.x, with_function=parcel.with_function)
             except BrokenExecutor as error:
                 return error
-            except EngineDown as down:  # what has begun is waited for
-                self._down, self._takes_work = down, False
+            except EngineDown as down:  # running tasks are waited for
+                self._down, self._accepts_work = down, False
                 break
             del self._waiting[index]
-            self._out[future] = parcel
+            self._running[future] = parcel
         return None
 
-    def _next(self) -> int | None:
-        """Which of those that wait is to be sent: the first, but of suspects only one at a time."""
-        watched = any(parcel.is_suspect for parcel in self._out.values())
-        return next((i for i, parcel in enumerate(self._waiting) if not (watched and parcel.is_suspect)), None)
+    def _next_waiting(self) -> int | None:
+        """Return the index of the next parcel to submit: the first, but only one suspect at a time."""
+        suspect_is_running = any(parcel.is_suspect for parcel in self._running.values())
+        return next(
+            (i for i, parcel in enumerate(self._waiting) if not (suspect_is_running and parcel.is_suspect)), None
+        )
 
     def _accept(self, parcel: Parcel, answer: Any) -> list[Delivery]:
-        if isinstance(answer, Unknown):
+        if isinstance(answer, NeedsFunction):
             parcel.with_function = True
             self._waiting.appendleft(parcel)
             return []
         if isinstance(answer, Unloadable):
             self._down = EngineDown(
-                f"fun cannot be loaded on the workers ({answer.reason}): install there what it imports, or with "
-                "cloudpickle define it in your script, which sends it whole"
+                f"fun cannot be loaded on the workers ({answer.reason}). Install there what it imports, or define it "
+                "in your script and install cloudpickle, which sends its code as well"
             )
             return []
         assert isinstance(answer, Answered)
         self._faults = 0
-        self._good = parcel.x[:1]
+        self._answered_point = parcel.x[:1]
         return [] if parcel.is_probe else [Delivery(parcel.number, answer.answers, answer.seconds)]
 
-    def _verdicts(self) -> list[Delivery]:
-        """Points that are given up, once an answer has shown that the engine works."""
-        verdicts, self._doubtful = self._doubtful, []
-        return verdicts
+    def _release_failed(self) -> list[Delivery]:
+        """Return the failed points that were withheld."""
+        failed, self._failed = self._failed, []
+        return failed
 
-    def _break(self, parcel: Parcel, error: BaseException) -> None:
-        """Of a parcel that was out when the executor broke."""
-        if parcel.alone:
-            self._lose(parcel, error)
+    def _resend_after_break(self, parcel: Parcel, error: BaseException) -> None:
+        """Try a parcel again that was running when the executor broke."""
+        if parcel.must_run_alone:
+            self._handle_loss(parcel, error)
         else:
-            self._take_apart(parcel, parcel.breaks + 1)
+            self._split(parcel, parcel.breaks + 1)
 
-    def _take_apart(self, parcel: Parcel, breaks: int = 0) -> None:
-        """Send the points one by one: the guilty one is not known."""
+    def _split(self, parcel: Parcel, breaks: int = 0) -> None:
+        """Queue the points of a parcel one by one, because nobody knows which of them is at fault."""
         parts = [
             Parcel(parcel.number + i, row[None], breaks=breaks, is_probe=parcel.is_probe)
             for i, row in enumerate(parcel.x)
         ]
         self._waiting.extendleft(reversed(parts))
 
-    def _lose(self, parcel: Parcel, error: BaseException, blame: bool = True) -> None:
-        """Try again, or give the point up."""
+    def _handle_loss(self, parcel: Parcel, error: BaseException, blame: bool = True) -> None:
+        """Try a lost parcel again, or let its point fail."""
         reason = str(error) or type(error).__name__
         if isinstance(error, ImportError):
             self._down = EngineDown(f"the workers cannot import what they need ({error}): install paoswarm there")
@@ -219,10 +229,10 @@ class Dispatcher:
         if isinstance(error, EngineDown):
             self._down = error
             return
-        self._fault(reason)
-        logger.warning("%d points from number %d were lost with their worker: %s", len(parcel.x), parcel.number, reason)
+        self._count_fault(reason)
+        logger.warning("%s lost with the worker: %s", _describe_points(parcel), reason)
         if blame and len(parcel.x) > 1:
-            self._take_apart(parcel)
+            self._split(parcel)
             return
         if blame and self._engine.may_fail_innocent_tasks and not parcel.is_suspect:
             parcel.is_suspect = True
@@ -232,16 +242,16 @@ class Dispatcher:
         if parcel.losses <= self._retries or parcel.is_probe:
             self._waiting.appendleft(parcel)
         else:
-            self._doubtful.append(Delivery(parcel.number, [killed(reason, parcel.losses)], 0.0))
+            self._failed.append(Delivery(parcel.number, [died(reason, parcel.losses)], 0.0))
 
-    def _replace(self, broken: BrokenExecutor, counted: bool) -> None:
-        """A broken executor answers nothing any more: all that was out has to be sent to a new one."""
-        for future, parcel in list(self._out.items()):
+    def _replace_executor(self, broken: BrokenExecutor, counted: bool) -> None:
+        """Restart a broken executor and send it everything that was running."""
+        for future, parcel in list(self._running.items()):
             if not future.done() or future.cancelled() or future.exception() is not None:
-                del self._out[future]
-                self._break(parcel, broken)
+                del self._running[future]
+                self._resend_after_break(parcel, broken)
         if not counted:
-            self._fault(str(broken))
+            self._count_fault(str(broken))
         try:
             restarted = self._engine.restart()
         except Exception as error:
@@ -249,24 +259,32 @@ class Dispatcher:
             return
         if not restarted:
             self._down = EngineDown(
-                f"a worker process died and took the executor with it ({broken}); give workers a function that makes "
-                "a new one, for example workers=lambda: ProcessPoolExecutor(4), and the run survives"
+                f"a worker process died and broke the executor ({broken}). To survive this, give workers a function "
+                "that makes a new executor, for example workers=lambda: ProcessPoolExecutor(4)"
             )
 
-    def _fault(self, reason: str) -> None:
+    def _count_fault(self, reason: str) -> None:
         self._faults += 1
-        self._reason = reason
+        self._last_fault = reason
 
-    def _look_at_faults(self) -> None:
-        """Whether they are too many without an answer in between; each point may cost as many as it has attempts."""
-        points = max(_POINTS_IN_A_ROW, 2 * (self._engine.slots or 1))
+    def _check_faults(self) -> None:
+        """Declare the engine down after too many faults without an answer; each point may cost all its attempts."""
+        points = max(_MAX_LOST_POINTS, 2 * (self._engine.slots or 1))
         if self._faults >= points * (self._retries + 2):
             self._down = EngineDown(
-                f"{self._faults} times in a row points were lost with their workers and nothing came back; the last "
-                f"time: {self._reason}"
+                f"{self._faults} times in a row points were lost with their workers and no value came back; the last "
+                f"reason: {self._last_fault}"
             )
 
     def close(self) -> None:
-        """Give up what is out, and end the engine."""
-        out, self._out, self._waiting = list(self._out), {}, deque()
-        self._engine.close(out)
+        """Give up running parcels and close the engine."""
+        running, self._running, self._waiting = list(self._running), {}, deque()
+        self._engine.close(running)
+
+
+def _describe_points(parcel: Parcel) -> str:
+    if parcel.is_probe:
+        return "a point that was evaluated again to test the workers was"
+    if len(parcel.x) == 1:
+        return f"1 point (number {parcel.number}) was"
+    return f"{len(parcel.x)} points (numbers {parcel.number} to {parcel.number + len(parcel.x) - 1}) were"

@@ -2,10 +2,10 @@
 
 The policy, for every way of calling:
 
-- the function gets a copy of the points, so it may overwrite its argument;
-- a point where it raises, returns NaN or anything that is not one real number, takes too long or ends its process has
-  *failed*: its value is NaN here, +inf for the swarm, it is counted, and the run goes on;
-- but an answer of the wrong form to the very first point is an error at once, before work is lost.
+- The function gets a copy of the points, so it may overwrite its argument.
+- A point has *failed* if the function raises, returns NaN or anything that is not one real number, takes too long or
+  kills its process. Its value is NaN here and +inf for the swarm, it is counted, and the run goes on.
+- But if the answer to the very first point has the wrong form, that is an error at once, before work is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import (
     DIED,
     NAN,
-    RAISED,
     TIMED_OUT,
     Answers,
     Failed,
@@ -38,24 +37,15 @@ from paoswarm.evaluation.calls import (
     sort_out,
 )
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.engines import EngineDown, Here
+from paoswarm.evaluation.engines import EngineDown, InProcessEngine
 from paoswarm.evaluation.executors import open_engine
+from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.stream import Stream
-from paoswarm.storage.journal import Journal
 
-_REMEMBERED = 10  # failures kept with their message
-_TASK = 0.05  # seconds of work that are worth the journey: cheap points travel together
-_WASTED = 5.0  # seconds lost by sending points that would have been evaluated sooner here, and somebody should know
+_TASK = 0.05  # seconds of work in one task: cheap points are sent together
+_WASTED = 5.0  # seconds lost by sending points that this process would have evaluated sooner, worth a warning
 
-
-End = KeyboardInterrupt | EngineDown | None  # what has ended evaluation before its time
-
-
-class Failure(NamedTuple):
-    """A point whose evaluation failed, and why."""
-
-    x: Floats
-    reason: str
+End = KeyboardInterrupt | EngineDown | None  # what ended evaluation early
 
 
 class Evaluator:
@@ -63,46 +53,51 @@ class Evaluator:
 
     Attributes
     ----------
-    failures : list of Failure
-        The first ten.
-    kinds : Counter
-        How many points failed in which way.
+    log : FailureLog
+        What has failed.
     count : callable or None
-        Is told how many evaluations more are done, as they are done.
+        Called with the number of evaluations that were finished since the last call.
     replayed : bool
-        Whether the latest values were all known from an earlier run; of a run with a store.
+        Whether the latest values were all known from an earlier run, with a store.
     """
 
-    def __init__(self, fun: Objective, calling: CallOptions = CallOptions()) -> None:  # noqa: B008 (immutable)
+    def __init__(self, fun: Objective, options: CallOptions = CallOptions()) -> None:  # noqa: B008 (immutable)
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.replayed = False
         self.count: Callable[[int], None] | None = None
-        self.failures: list[Failure] = []
-        self.kinds: Counter[str] = Counter()
-        self._first_raised: Failure | None = None
+        self.log = FailureLog()
         self._fun = fun
-        self._vectorized = flag("vectorized", calling.vectorized)
+        self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
-        self._cause: BaseException | None = None
-        self._seconds, self._n_sent = 0.0, 0  # of work by all workers, for so many points
-        self._worked = self._waited = 0.0  # the same after the first batch, by when workers have started; by the clock
-        policy = calling.retry_policy
+        self._seconds, self._n_sent = 0.0, 0  # work of all workers, and the points it was for
+        self._worked = self._waited = 0.0  # work, and time by the clock, after the first batch has started the workers
+        policy = options.retry_policy
         self._one_by_one = policy.limit is not None
-        engine = open_engine(calling.workers, fun, calling.vectorized, policy)
+        engine = open_engine(options.workers, fun, options.vectorized, policy)
         self._dispatcher = None if engine is None else Dispatcher(engine, policy.retries)
-        if engine is None and callable(calling.workers):
-            self._map = calling.workers
+        if engine is None and callable(options.workers):
+            self._map = options.workers
             if policy.limit is not None:
                 raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
 
-    is_recorded = False
+    is_recorded = False  # whether answers go to a store, where their form is checked
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The first ten failed points."""
+        return self.log.first
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many points failed in which way."""
+        return self.log.kinds
 
     @property
     def is_parallel(self) -> bool:
-        """Whether points are sent elsewhere, so that large batches are worth while."""
+        """Whether points are sent elsewhere, so that large batches pay."""
         return self._dispatcher is not None or self._map is not None
 
     def __enter__(self) -> Evaluator:
@@ -122,14 +117,14 @@ class Evaluator:
         return values
 
     def until(self, deadline: float | None, x: Floats) -> tuple[Floats, End]:
-        """Values of as many rows as time allows, and what has ended it: an interrupt, or workers that are gone.
+        """Values of as many rows as time allows, and what ended it early: an interrupt, or the loss of the workers.
 
-        Points that are being evaluated, those of one vectorised call and those given to a map-like cannot be cut short.
+        Points that are being evaluated, those of one vectorised call and those given to a map-like are finished.
         """
         if self._checked or len(x) == 0 or (self._dispatcher is not None and not self._vectorized):
             return self._values(x, deadline)
-        # The first point goes alone: whatever is wrong with the function shows before work is lost. A function written
-        # for (d, m) gives itself away as soon as it is handed a number of points other than one and d.
+        # The first point goes alone, so that a mistake in the function shows before work is lost. A function written
+        # for (d, m) is recognised by a number of points other than one and d.
         m, d = x.shape
         cuts = [] if self._called else [1, 2] if m - 1 == d else [1]
         self._called = True
@@ -142,13 +137,16 @@ class Evaluator:
                 break
         return np.concatenate(values), end
 
-    def stream(self, journal: Journal | None) -> Stream:
+    def stream(self) -> Stream:
         """Points one at a time instead of batches."""
         if self._map is not None:
             raise ValueError("asynchronous=True needs processes or an executor as workers, not a map-like")
         if self._dispatcher is None:
-            self._dispatcher = Dispatcher(Here(self._fun, self._vectorized), 0)
-        return Stream(self, self._dispatcher, journal)
+            self._dispatcher = Dispatcher(InProcessEngine(self._fun, self._vectorized), 0)
+        return self._make_stream(self._dispatcher)
+
+    def _make_stream(self, dispatcher: Dispatcher) -> Stream:
+        return Stream(self, dispatcher)
 
     def note(self, x: Floats, answer: float | Failed) -> float:
         """The value of one answer; failures are counted."""
@@ -156,39 +154,29 @@ class Evaluator:
             self.count(1)
         if not isinstance(answer, Failed) and not math.isnan(answer):
             return answer
-        self._fail(x, answer if isinstance(answer, Failed) else Failed(NAN))
+        self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
         return math.nan
 
     def check_form(self, x: Floats, answer: float | Failed) -> None:
-        """The very first answer of a stream must be a number."""
+        """Raise if the very first answer of a stream is no number."""
         self._check_form(x, answer)
         self._checked = True
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
         error = ValueError(f"fun gave no finite value at any point of the first swarm; {self.first_failure()}")
-        error.__cause__ = self._cause
+        error.__cause__ = self.log.cause
         return error
 
     def first_failure(self) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
-        why = f"at x = {self.failures[0].x}: {self.failures[0].reason}" if self.failures else "all were +inf"
-        form = "; with vectorized=True it is given an array (m, d), one point per row" if self._vectorized else ""
-        if not self._vectorized and isinstance(self._cause, IndexError):
-            form = "; it is given one point of shape (d,): if it is written for many, one per row, add vectorized=True"
-        return why + form
+        return self.log.explain(vectorized=self._vectorized)
 
     def warn(self, worth: str = "+inf") -> None:
-        """One warning for exceptions that were survived, so that a bug in ``fun`` cannot hide; one for wasted time."""
-        if self._first_raised is not None:
-            warnings.warn(
-                f"fun raised an exception at {self.kinds[RAISED]} points, which count as {worth}; first at "
-                f"x = {self._first_raised.x}: {self._first_raised.reason}",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        unhurt = not (self.kinds[TIMED_OUT] or self.kinds[DIED])  # new workers take time to start
-        if unhurt and self._waited - self._worked > _WASTED:
+        """Warn about exceptions that were survived, and about time that was wasted by sending cheap points."""
+        self.log.warn(worth)
+        has_lost_workers = self.kinds[TIMED_OUT] or self.kinds[DIED]  # new ones take time to start
+        if not has_lost_workers and self._waited - self._worked > _WASTED:
             warnings.warn(
                 f"fun was busy for {self._worked:.2g} s at {self._n_sent} points, but sending and waiting took "
                 f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True",
@@ -199,17 +187,19 @@ class Evaluator:
     def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, End]:
         answers, end = self._answers(x, deadline)
         values, failed = sort_out(answers)
-        self._count(x, failed)
-        self._trust(x)
+        if failed:
+            self._count(x, failed)
+        if not self._checked:
+            self._trust(x)
         return values, end
 
     def _answers(
         self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
     ) -> tuple[Answers, End]:
-        """What the function says of as many rows as time allows, and what has ended it.
+        """The function's answers for as many rows as time allows, and what ended it early.
 
-        ``finished(first, answers)`` is told of consecutive rows as soon as they are known: of one row at a time, of
-        what a worker has done, or of what a map-like gives out.
+        ``finished(first, answers)`` is called with consecutive rows as soon as they are known: one at a time, those of
+        a task, or those that a map-like yields.
         """
         if self.count is not None:
             finished = self._counting(self.count, finished)
@@ -271,7 +261,7 @@ class Evaluator:
             while workers.is_busy:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
-                    left = None  # what is being evaluated is waited for
+                    left = None  # wait for what is being evaluated
                     if answers[0] is not None:
                         workers.withdraw()
                         if not workers.is_busy:
@@ -279,7 +269,7 @@ class Evaluator:
                 collect(left)
         except (KeyboardInterrupt, EngineDown) as error:
             end = error
-            with suppress(KeyboardInterrupt, EngineDown):  # what has come in meanwhile
+            with suppress(KeyboardInterrupt, EngineDown):  # what has arrived meanwhile
                 collect(0.0)
             workers.give_up()
         if is_warm:
@@ -289,7 +279,7 @@ class Evaluator:
         return (answers if all(known) else answers[: known.index(False)]), end
 
     def _task_size(self, m: int, slots: int | None) -> int:
-        """Points that travel together: as many as are worth the journey, but so that every worker has something."""
+        """Points of one task: enough to be worth sending, but so that every worker has some."""
         if self._one_by_one:
             return 1
         share = math.ceil(m / (slots or m))
@@ -299,7 +289,7 @@ class Evaluator:
         return max(1, min(share, int(_TASK / max(each, 1e-9))))
 
     def _trust(self, x: Floats) -> None:
-        """The form of the answers for ``x`` was right: as many points as unknowns prove nothing of a vectorised one."""
+        """Note that the answers for ``x`` had the right form; one point, or as many as unknowns, prove nothing."""
         self._checked = self._checked or not self._vectorized or len(x) not in (1, x.shape[1])
 
     def _check_form(self, x: Floats, answer: float | Failed) -> None:
@@ -310,12 +300,4 @@ class Evaluator:
         for i in sorted(failed):
             if i == 0:
                 self._check_form(x[0], failed[0])
-            self._fail(x[i], failed[i])
-
-    def _fail(self, x: Floats, failed: Failed) -> None:
-        self.kinds[failed.kind] += 1
-        if failed.kind == RAISED:
-            self._first_raised = self._first_raised or Failure(x.copy(), failed.reason)
-            self._cause = self._cause or failed.error
-        if len(self.failures) < _REMEMBERED:
-            self.failures.append(Failure(x.copy(), failed.reason))
+            self.log.add(x[i], failed[i])

@@ -1,4 +1,4 @@
-"""What ``workers=`` may be, and executors that are not ours as engines: of `concurrent.futures`, Dask, Ray, MPI."""
+"""Turn the argument ``workers=`` into an engine: a number, an executor, a Dask client, or a function that makes one."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from typing import Any
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation import worker
 from paoswarm.evaluation.calls import Objective
-from paoswarm.evaluation.engines import Engine, EngineDown, Processes
+from paoswarm.evaluation.engines import Engine, EngineDown, ProcessEngine
 from paoswarm.evaluation.pickling import dump
 
-_COUNT_AGAIN = 1.0  # seconds until the slots of a cluster are counted again
+_SLOTS_VALID_SECONDS = 1.0  # how long a count of the slots of a cluster is used
 
 
-class Foreign(Engine):
-    """Anything with the interface of `concurrent.futures.Executor`, or a function without arguments that makes one.
+class ExecutorEngine(Engine):
+    """Evaluates points on an executor of the user, or on one that the user's function makes.
 
-    Of the interface only ``submit`` is used: ``map`` loses good results at the first exception.
+    Anything with the interface of `concurrent.futures.Executor` will do. Only ``submit`` is used, because ``map`` loses
+    good results at the first exception.
     """
 
     def __init__(
@@ -39,27 +40,27 @@ class Foreign(Engine):
         policy: worker.RetryPolicy,
     ) -> None:
         self._make = make
-        self._patience = policy
+        self._policy = policy
         self._vectorized = vectorized
         self._fun = fun
-        self._blob: bytes | None = None
+        self._pickled: bytes | None = None
         self._key = uuid.uuid4().hex
-        worker.keep(self._key, fun, None)
+        worker.remember(self._key, fun, None)
         self._executor = executor
-        self._used = False
-        self._counted: tuple[float, int | None] = (-math.inf, None)  # when, and how many slots
+        self._has_accepted_work = False
+        self._counted: tuple[float, int | None] = (-math.inf, None)  # time of counting, number of slots
 
     @property
     def slots(self) -> int | None:
-        """As many as there were a moment ago: to ask a cluster takes time."""
+        """Number of tasks that can run at once, counted a moment ago: asking a cluster takes time."""
         when, count = self._counted
-        if time.monotonic() > when + _COUNT_AGAIN:
+        if time.monotonic() > when + _SLOTS_VALID_SECONDS:
             count = self._count_slots()
             self._counted = time.monotonic(), count
         return count
 
     def _count_slots(self) -> int | None:
-        """By whatever name the executor says so."""
+        """Read the number of workers, for which executors have different names."""
         for name in ("slots", "num_workers", "_max_workers"):
             count = getattr(self._executor, name, None)
             if isinstance(count, int) and count > 0:
@@ -67,37 +68,37 @@ class Foreign(Engine):
         return None
 
     @property
-    def tries_again(self) -> bool:
-        """Our adaptor of Ray says so."""
-        return getattr(self._executor, "tries_again", False)
+    def retries_lost_tasks(self) -> bool:
+        """True for `RayExecutor`."""
+        return getattr(self._executor, "retries_lost_tasks", False)
 
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
         """Send a task."""
-        if with_function and self._blob is None:
-            self._blob = dump(self._fun)
-        blob = self._blob if with_function else None
-        task = worker.Task(self._key, x, self._vectorized, self._patience, blob)
+        if with_function and self._pickled is None:
+            self._pickled = dump(self._fun)
+        pickled = self._pickled if with_function else None
+        task = worker.Task(self._key, x, self._vectorized, self._policy, pickled)
         try:
             future: Future[Any] = self._executor.submit(worker.evaluate, task)
         except futures.BrokenExecutor:
             raise
         except Exception as error:
-            if self._used:
-                raise EngineDown(f"the executor takes no more work: {error}") from error
-            raise ValueError(f"workers is an executor that takes no work ({error}): make a new one") from error
-        self._used = True
+            if self._has_accepted_work:
+                raise EngineDown(f"the executor does not accept work any more: {error}") from error
+            raise ValueError(f"workers is an executor that accepts no work ({error}): make a new one") from error
+        self._has_accepted_work = True
         return future
 
     def restart(self) -> bool:
-        """A new executor, where we were told how to make one."""
+        """Make a new executor, if ``workers`` is a function that makes one."""
         if self._make is None:
             return False
-        end(self._executor, wait=True)  # its threads must be gone before a new one may fork
+        end(self._executor, wait=True)  # its threads must be gone before the new one forks
         self._executor = make_one(self._make)
         return True
 
     def close(self, pending: Collection[Future[Any]]) -> None:
-        """End the executor if it was made here; otherwise take back what it has not begun."""
+        """End the executor if it was made here; otherwise cancel the tasks that have not started."""
         worker.forget(self._key)
         if self._make is not None:
             end(self._executor)
@@ -105,67 +106,67 @@ class Foreign(Engine):
             self.give_up(pending)
 
 
-class Dask(Foreign):
-    """A Dask cluster through its `Client`."""
+class DaskEngine(ExecutorEngine):
+    """Evaluates points on a Dask cluster, through its `Client`."""
 
     def __init__(
-        self, client: Any, is_ours: bool, fun: Objective, vectorized: bool, policy: worker.RetryPolicy
+        self, client: Any, made_here: bool, fun: Objective, vectorized: bool, policy: worker.RetryPolicy
     ) -> None:
         import dask
 
         if client.status != "running":
-            raise ValueError(f"workers is a Dask Client that is {client.status}: connect a new one")
-        self._client, self._is_ours = client, is_ours
+            raise ValueError(f"workers is a Dask Client whose status is {client.status}: connect a new one")
+        self._client, self._made_here = client, made_here
         if not self._count_slots():
             raise ValueError(
-                "workers is a Dask Client without workers: scale its cluster, or wait with client.wait_for_workers(1)"
+                "workers is a Dask Client without workers: scale its cluster, or call client.wait_for_workers(1) first"
             )
-        # pure=False: otherwise a point that is measured twice is evaluated once.
+        # pure=False: otherwise Dask evaluates a point only once when it should be measured twice.
         super().__init__(client.get_executor(pure=False), None, fun, vectorized, policy)
         self._settings = ExitStack()
         if type(getattr(client, "cluster", None)).__name__ == "LocalCluster":
-            # It drops a worker for good that happens to be restarting so long after it has died. Clusters that start
-            # jobs must drop theirs, or they would not replace them.
+            # A LocalCluster restarts dead workers, but drops one for good that is not back within this time. Clusters
+            # that start jobs must drop theirs, because only then do they start new jobs.
             self._settings.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}))
 
     def _count_slots(self) -> int:
-        """Threads of all workers at present, or as many as an adaptive cluster may start."""
-        if self._client.status != "running":  # `submit` will say so
+        """Count the threads of all workers, or those that an adaptive cluster may start if that is more."""
+        if self._client.status != "running":  # `submit` reports it
             return 1
         adaptive = getattr(getattr(self._client, "cluster", None), "_adaptive", None)
-        most = getattr(adaptive, "maximum", 0)
-        return max(sum(self._client.nthreads().values()), int(most) if 0 < most < 10_000 else 0)
+        maximum = getattr(adaptive, "maximum", 0)
+        return max(sum(self._client.nthreads().values()), int(maximum) if 0 < maximum < 10_000 else 0)
 
     @property
-    def tries_again(self) -> bool:
-        """Up to ``distributed.scheduler.allowed-failures`` times."""
+    def retries_lost_tasks(self) -> bool:
+        """True: up to ``distributed.scheduler.allowed-failures`` times."""
         return True
 
     @property
     def may_fail_innocent_tasks(self) -> bool:
-        """It counts every worker that has died with the task in its queue."""
+        """True: Dask counts every worker that died with the task in its queue, even if the task was only waiting."""
         return True
 
     def close(self, pending: Collection[Future[Any]]) -> None:
-        """Give up what is still out; the client stays as it is, unless it was made here."""
+        """Give up pending tasks; the client stays open, unless it was made here."""
         super().close(pending)
         self._settings.close()
         if self._client.status == "running":
             self._executor.shutdown(wait=False)
-            if self._is_ours:
+            if self._made_here:
                 self._client.close()
 
 
 def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.RetryPolicy) -> Engine | None:
-    """The engine for ``workers``; None for one worker without a time limit, and for a map-like."""
+    """Return the engine for ``workers``; None for one worker without a time limit, and for a map-like."""
     if isinstance(workers, Engine):
         return workers
     make = workers if not is_executor(workers) and callable(workers) and makes_executor(workers) else None
     executor = workers if make is None else make_one(make)
     if is_client(executor):
-        return Dask(executor, make is not None, fun, vectorized, policy)
+        return DaskEngine(executor, make is not None, fun, vectorized, policy)
     if is_executor(executor):
-        return Foreign(executor, make, fun, vectorized, policy)
+        return ExecutorEngine(executor, make, fun, vectorized, policy)
     if callable(workers):
         return None
     if isinstance(workers, bool) or not isinstance(workers, numbers.Integral) or (workers < 1 and workers != -1):
@@ -176,11 +177,11 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.R
     count = os.cpu_count() or 1 if workers == -1 else int(workers)
     if count == 1 and policy.limit is None:
         return None
-    return Processes(count, fun, vectorized, policy.limit)
+    return ProcessEngine(count, fun, vectorized, policy.limit)
 
 
 def make_one(make: Callable[[], Any]) -> Any:
-    """What a user's function makes, checked."""
+    """Call the user's function and check that it returns an executor or a Dask client."""
     made = make()
     if not is_executor(made):
         raise TypeError(f"workers is a function that makes {made!r}: it must make an executor or a Dask Client")
@@ -188,28 +189,28 @@ def make_one(make: Callable[[], Any]) -> Any:
 
 
 def is_client(workers: Any) -> bool:
-    """Whether it is a Dask client."""
+    """Whether ``workers`` is a Dask client."""
     return type(workers).__module__.startswith("distributed") and hasattr(workers, "get_executor")
 
 
 def is_executor(workers: Any) -> bool:
-    """Whether it has the interface of `concurrent.futures.Executor`."""
+    """Whether ``workers`` has the interface of `concurrent.futures.Executor`."""
     return isinstance(workers, futures.Executor) or (hasattr(workers, "submit") and not isinstance(workers, type))
 
 
 def makes_executor(workers: Any) -> bool:
-    """Whether a callable is a function without arguments that makes an executor, rather than a map-like."""
+    """Whether ``workers`` is a function without arguments that makes an executor, rather than a map-like."""
     if isinstance(workers, type):
         return issubclass(workers, futures.Executor)
     try:
         parameters = inspect.signature(workers).parameters.values()
-    except (TypeError, ValueError):  # a builtin without signature
+    except (TypeError, ValueError):  # a builtin without a signature
         return isinstance(workers, functools.partial)
     return all(p.default is not p.empty or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def end(executor: Any, wait: bool = False) -> None:
-    """End an executor or a client at once: evaluations that may take hours are not waited for."""
+    """End an executor or a Dask client at once, without waiting for evaluations that may take hours."""
     if is_client(executor):
         executor.close()
         return

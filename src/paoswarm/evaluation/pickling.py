@@ -1,4 +1,4 @@
-"""The user's function as bytes: by cloudpickle where it is installed, which sends closures and notebooks as well."""
+"""Pickle the user's function, with cloudpickle if it is installed (it also handles closures and notebooks)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 
 def dump(fun: Any) -> bytes:
-    """The bytes; a TypeError that names what cannot be sent, and what to do."""
-    save, by_value = _pickler()
+    """Return the pickled function; raise a TypeError that names what cannot be pickled and what to do."""
+    save, has_cloudpickle = _pickler()
     try:
         return save(fun)
     except Exception as error:
-        culprits = [name for name, thing in _parts(fun).items() if not _fits(save, thing)]
+        culprits = [name for name, thing in _referenced_objects(fun).items() if not _can_pickle(save, thing)]
         because = f"it uses {', '.join(map(repr, culprits))}, which cannot be pickled: " if culprits else ""
-        advice = "make it inside fun, or use workers=ThreadPoolExecutor(...) without timeout"
-        if not by_value:
+        advice = "create it inside fun, or use workers=ThreadPoolExecutor(...) without timeout"
+        if not has_cloudpickle:
             advice = "install cloudpickle, or define fun at the top level of a module"
         raise TypeError(
             f"fun cannot be sent to worker processes: {because}{type(error).__name__}: {error}; {advice}"
         ) from error
 
 
-def load(blob: bytes) -> Any:
-    """The function."""
-    return pickle.loads(blob)
+def load(pickled: bytes) -> Any:
+    """Return the function that `dump` was given."""
+    return pickle.loads(pickled)
 
 
 def _pickler() -> tuple[Callable[[Any], bytes], bool]:
@@ -37,17 +37,17 @@ def _pickler() -> tuple[Callable[[Any], bytes], bool]:
     return cloudpickle.dumps, True
 
 
-def _parts(fun: Any) -> dict[str, Any]:
-    """What a function refers to, or what an object consists of, by name."""
+def _referenced_objects(fun: Any) -> dict[str, Any]:
+    """Return what a function refers to, or the attributes of an object, by name."""
     if inspect.isfunction(fun):
         used = inspect.getclosurevars(fun)
         return {**used.globals, **used.nonlocals}
     if inspect.ismethod(fun):
-        return {"self": fun.__self__, **_parts(fun.__self__)}
+        return {"self": fun.__self__, **_referenced_objects(fun.__self__)}
     return dict(getattr(fun, "__dict__", {}))
 
 
-def _fits(save: Callable[[Any], bytes], thing: Any) -> bool:
+def _can_pickle(save: Callable[[Any], bytes], thing: Any) -> bool:
     try:
         save(thing)
     except Exception:

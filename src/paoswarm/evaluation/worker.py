@@ -1,9 +1,10 @@
-"""What runs on a worker of anybody's engine.
+"""The code that runs on a worker of an executor.
 
-`evaluate` never lets an exception of the objective out: every exception that reaches the other side is one of the
-engine. The objective travels once to each worker: a task names it by a key, and a worker that does not know the key
-says so and is sent the bytes. Threads find it where their own process has put it, and forked processes where their
-parent has.
+`evaluate` never lets an exception of the objective out. So every exception that comes back is a fault of the executor.
+
+The objective is sent once to each worker. A task names it by a key. A worker that does not know the key answers
+`NeedsFunction` and is then sent the pickled function. Threads find the function in their own process, and forked
+processes inherit it from their parent.
 """
 
 from __future__ import annotations
@@ -15,65 +16,66 @@ from typing import NamedTuple
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Failed, Objective
-from paoswarm.evaluation.child import Answered, Child, Lost, Unloadable, answered, killed
+from paoswarm.evaluation.child import Answered, Child, ProcessLost, Unloadable, died, evaluate_timed
 from paoswarm.evaluation.pickling import load
 
-_REMEMBERED = 4  # objectives that a worker keeps; the one used longest ago goes first
+_MAX_OBJECTIVES = 4  # that a worker keeps; the least recently used one is dropped first
 
 
 class RetryPolicy(NamedTuple):
-    """What is done for a point."""
+    """How long a point may take, and how often it is tried again."""
 
-    limit: float | None  # seconds that it may take
-    retries: int  # how often it is tried again when it was lost with its process
+    limit: float | None  # seconds for one evaluation
+    retries: int  # after the point was lost with its process
 
 
 class Task(NamedTuple):
-    """Points to evaluate, and with what."""
+    """Points to evaluate, and the function to evaluate them with."""
 
     key: str  # of the objective
     x: Floats
     vectorized: bool
     policy: RetryPolicy
-    blob: bytes | None  # the objective, for a worker that has said that it does not know it
+    pickled: bytes | None  # the objective, for a worker that has asked for it
 
 
-class Unknown(NamedTuple):
-    """The answer of a worker that needs the objective."""
+class NeedsFunction(NamedTuple):
+    """The answer of a worker that must be sent the objective first."""
 
 
-class _Kept:
-    """An objective on this worker, and the children that evaluate it for its threads."""
+class _KnownObjective:
+    """An objective on this worker, and the child processes that evaluate it, one for each thread."""
 
-    def __init__(self, fun: Objective | None, blob: bytes | None) -> None:
-        self._fun, self.blob = fun, blob
-        self.is_ours = fun is not None  # made known by a run in this very process, which will say when it ends
-        self.users = 0  # tasks at present
+    def __init__(self, fun: Objective | None, pickled: bytes | None) -> None:
+        self._fun, self.pickled = fun, pickled
+        self.is_local = fun is not None  # from a run in this process, which calls `forget` at its end
+        self.running_tasks = 0
         self.is_closed = False
         self._loading = threading.Lock()
-        self._children: dict[tuple[int, int], Child] = {}  # by process and thread: forks inherit what is not theirs
+        # By process and thread: a forked process inherits entries that are not its own.
+        self._children: dict[tuple[int, int], Child] = {}
 
     @property
     def fun(self) -> Objective:
         """The function, loaded once."""
         with self._loading:
             if self._fun is None:
-                assert self.blob is not None
-                self._fun = load(self.blob)
+                assert self.pickled is not None
+                self._fun = load(self.pickled)
             return self._fun
 
     def child(self, vectorized: bool) -> Child:
-        """The present thread's."""
-        assert self.blob is not None
+        """Return the child process of the current thread; start it if necessary."""
+        assert self.pickled is not None
         me = os.getpid(), threading.get_ident()
         child = self._children.get(me)
         if self.is_closed:
-            raise Lost("the run has ended")
+            raise ProcessLost("the run has ended")
         if child is None or not child.is_fresh:
             if child is not None:
                 child.kill()
-            child = self._children[me] = Child.of_new_interpreter(self.blob, vectorized)
-            if self.is_closed:  # meanwhile
+            child = self._children[me] = Child.start_interpreter(self.pickled, vectorized)
+            if self.is_closed:  # by another thread in the meantime
                 child.kill()
         return child
 
@@ -84,71 +86,77 @@ class _Kept:
                 child.kill()
 
 
-_kept: OrderedDict[str, _Kept] = OrderedDict()
+_objectives: OrderedDict[str, _KnownObjective] = OrderedDict()
 _lock = threading.Lock()
-if hasattr(os, "register_at_fork"):  # another thread may hold it at that moment
+if hasattr(os, "register_at_fork"):  # another thread may hold the lock during the fork
     os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
 
 
-def keep(key: str, fun: Objective | None, blob: bytes | None) -> None:
-    """Make an objective known to this process, and to those it forks."""
+def remember(key: str, fun: Objective | None, pickled: bytes | None) -> None:
+    """Make an objective known to this process and to those that it forks."""
     with _lock:
-        if key not in _kept:
-            _kept[key] = _Kept(fun, blob)
-        if blob is not None:
-            _kept[key].blob = blob
-        _kept.move_to_end(key)
-        idle = [other for other, kept in _kept.items() if not (kept.is_ours or kept.users or other == key)]
-        old = [_kept.pop(other) for other in idle[: max(0, len(_kept) - _REMEMBERED)]]
-    for kept in old:
-        kept.close()
+        if key not in _objectives:
+            _objectives[key] = _KnownObjective(fun, pickled)
+        if pickled is not None:
+            _objectives[key].pickled = pickled
+        _objectives.move_to_end(key)
+        unused = [
+            other
+            for other, objective in _objectives.items()
+            if not (objective.is_local or objective.running_tasks or other == key)
+        ]
+        dropped = [_objectives.pop(other) for other in unused[: max(0, len(_objectives) - _MAX_OBJECTIVES)]]
+    for objective in dropped:
+        objective.close()
 
 
 def forget(key: str) -> None:
-    """Forget an objective, and end the children that evaluate it."""
+    """Forget an objective and kill the child processes that evaluate it."""
     with _lock:
-        kept = _kept.pop(key, None)
-    if kept is not None:
-        kept.close()
+        objective = _objectives.pop(key, None)
+    if objective is not None:
+        objective.close()
 
 
-def evaluate(task: Task) -> Answered | Unknown | Unloadable:
-    """Answers for the points of a task."""
-    if task.blob is not None:
-        keep(task.key, None, task.blob)
+def evaluate(task: Task) -> Answered | NeedsFunction | Unloadable:
+    """Evaluate the points of a task."""
+    if task.pickled is not None:
+        remember(task.key, None, task.pickled)
     with _lock:
-        kept = _kept.get(task.key)
-        if kept is None or (task.policy.limit is not None and kept.blob is None):
-            return Unknown()
-        kept.users += 1
+        objective = _objectives.get(task.key)
+        if objective is None or (task.policy.limit is not None and objective.pickled is None):
+            return NeedsFunction()
+        objective.running_tasks += 1
     try:
-        return _evaluate_in_child(kept, task) if task.policy.limit is not None else _evaluate_here(kept, task)
+        if task.policy.limit is not None:
+            return _evaluate_in_child(objective, task)
+        return _evaluate_here(objective, task)
     finally:
         with _lock:
-            kept.users -= 1
+            objective.running_tasks -= 1
 
 
-def _evaluate_here(kept: _Kept, task: Task) -> Answered | Unloadable:
+def _evaluate_here(objective: _KnownObjective, task: Task) -> Answered | Unloadable:
     try:
-        fun = kept.fun
+        fun = objective.fun
     except Exception as error:
-        return Unloadable(f"{type(error).__name__}: {error}")
-    return answered(fun, task.x, task.vectorized)
+        return Unloadable.because_of(error)
+    return evaluate_timed(fun, task.x, task.vectorized)
 
 
-def _evaluate_in_child(kept: _Kept, task: Task) -> Answered | Unloadable:
-    """One point after another, each with its limit: a point that hangs or crashes ends the child, not the worker."""
+def _evaluate_in_child(objective: _KnownObjective, task: Task) -> Answered | Unloadable:
+    """Evaluate one point after another, each with its time limit. A crash ends the child, not the worker."""
     answers: list[float | Failed] = []
     seconds = 0.0
     for row in task.x:
-        answer: Answered | Unloadable = Answered([killed("the run has ended", 1)], 0.0)
-        for tried in range(1, task.policy.retries + 2):
+        answer: Answered | Unloadable = Answered([died("the run has ended", 1)], 0.0)
+        for attempt in range(1, task.policy.retries + 2):
             try:
-                answer = kept.child(task.vectorized).call(row[None], task.policy.limit)
+                answer = objective.child(task.vectorized).call(row[None], task.policy.limit)
                 break
-            except Lost as loss:
-                answer = Answered([killed(str(loss), tried)], 0.0)
-                if kept.is_closed:  # the run has ended: nobody wants to know
+            except ProcessLost as loss:
+                answer = Answered([died(str(loss), attempt)], 0.0)
+                if objective.is_closed:
                     break
         if isinstance(answer, Unloadable):
             return answer

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.checks import whole_number
+from paoswarm.checks import choices, whole_number
+from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
@@ -20,13 +20,13 @@ DESIGNS = ("latinhypercube", "sobol", "halton", "random")
 
 
 class FirstSwarm:
-    """The points of a first swarm, before it is one.
+    """The points of a first swarm, before their values are known.
 
     Parameters
     ----------
     box : pair of arrays (d,)
     n_particles : int
-        Ignored where ``init`` is an array of points.
+        Ignored if ``init`` is an array of points.
     x0, f0, init
         As in `Optimizer`.
     allowed : pair of arrays (d,)
@@ -46,13 +46,13 @@ class FirstSwarm:
         self._box = box
         self._known: tuple[Floats, Floats] = nowhere, np.empty(0)
         self._given = nowhere  # values unknown
-        self._n_due = 0  # how many of these are evaluated even if more values are known than there are particles
+        self._n_due = 0  # those of them that are evaluated even if more values are known than there are particles
         self._asked: Floats = nowhere
         self._design: str | None = None
         if isinstance(init, str):
             self._design = design_name(init)
             if self._design in ("halton", "sobol"):
-                load()  # before any clock starts
+                load()  # takes half a second: before any clock starts
             self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
             self._given = read_input.read_points("init", init, allowed)
@@ -73,7 +73,7 @@ class FirstSwarm:
             self.add(points[~unknown], values[~unknown])
 
     def add(self, points: Floats, values: Floats) -> None:
-        """More points with known values."""
+        """Add points with known values."""
         self._known = np.concatenate([self._known[0], points]), np.concatenate([self._known[1], values])
 
     @property
@@ -87,8 +87,8 @@ class FirstSwarm:
         return bool((self._known[1] < np.inf).any())
 
     def points(self, generators: list[np.random.Generator], batch: tuple[int, ...]) -> Floats:
-        """The points whose values are unknown, ``(*batch, m, d)``; of too many known ones the best are kept."""
-        best = np.argsort(self._known[1], kind="stable")[: self.n_particles - self._n_due]
+        """The points to evaluate, ``(*batch, m, d)``; if too many values are known, the best are kept."""
+        best = order.ranked(order.failed_last(self._known[1]))[: self.n_particles - self._n_due]
         self._known = self._known[0][best], self._known[1][best]
         given = self._given[: self.n_unknown]
         runs = [given] * len(generators)
@@ -99,7 +99,7 @@ class FirstSwarm:
         return self._asked
 
     def swarm(self, f: Floats, batch: tuple[int, ...], noisy: bool, may_fail: bool = False) -> Swarm:
-        """The swarm, once the values ``(*batch, m)`` at those points are there; NaN where they failed.
+        """The swarm, from the values ``(*batch, m)`` at those points, NaN where they failed.
 
         Points with known values come first.
         """
@@ -112,17 +112,17 @@ class FirstSwarm:
 
 
 def design_name(init: str) -> str:
-    """The design that a user's spelling means."""
+    """The name of a design, whatever its spelling."""
     name = init.lower().replace(" ", "").replace("-", "").replace("_", "")
     if name not in DESIGNS:
-        guess = difflib.get_close_matches(name, DESIGNS, n=1)
-        hint = f" (did you mean {guess[0]!r}?)" if guess else ""
-        raise ValueError(f"init must be one of {', '.join(DESIGNS)} or an array of points, got {init!r}{hint}")
+        raise ValueError(
+            f"init must be the name of a design or an array of points, got {init!r}; {choices(name, DESIGNS)}"
+        )
     return name
 
 
 def load() -> None:
-    """Import what some designs need, which takes half a second."""
+    """Import what some designs need."""
     import scipy.stats.qmc  # noqa: F401
 
 
@@ -137,7 +137,7 @@ def design(name: str, n: int, box: Box, rng: np.random.Generator) -> Floats:
     else:
         from scipy.stats import qmc  # see load
 
-        with warnings.catch_warnings():  # the balance of Sobol points is of no concern to a swarm
+        with warnings.catch_warnings():  # a swarm does not need the balance of Sobol points
             warnings.filterwarnings("ignore", message=".*balance properties of Sobol.*")
             unit = (qmc.Halton if name == "halton" else qmc.Sobol)(d, rng=rng).random(n)
     points: Floats = np.clip(box[0] + unit * (box[1] - box[0]), box[0], box[1])

@@ -1,20 +1,26 @@
-"""The one loop behind `minimize` and `minimize_many`: ask, evaluate, tell, until every run has ended."""
+"""The loop behind `minimize` and `minimize_many`: ask, evaluate, tell, until every run has ended.
+
+A run is a generator: it yields the points that it wants evaluated and is sent their values. So one run can be driven by
+itself, and several together, however many points each of them wants.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core.swarm import Swarm
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.log import logger
+
+AfterGeneration = Callable[[Optimizer], Status | None]  # may end all runs of the optimizer
 
 
 class Ends(NamedTuple):
@@ -23,51 +29,64 @@ class Ends(NamedTuple):
     status: NDArray[np.int64]
     nit: NDArray[np.int64]
     nfev: NDArray[np.int64]
-    deadline: float | None  # what is left of the time
-    why: str = ""  # the workers do not answer any more
+    deadline: float | None  # with the clock as it was last started
+    why: str = ""  # what the workers said before they were lost
 
 
-def solve(
-    optimizer: Optimizer,
-    evaluate: Evaluator,
-    limits: Limits,
-    after_generation: Callable[[Optimizer, Any], Status | None],
-) -> Ends:
+class Request(NamedTuple):
+    """Points that a run wants evaluated."""
+
+    x: Floats  # (m, d)
+    is_divisible: bool  # whether the values of the first rows alone are of use
+    deadline: float | None  # after which the other rows are left out
+
+
+class Answer(NamedTuple):
+    """Their values: of all points, or of the first ones if time ran out or evaluation ended."""
+
+    values: Floats
+    end: End = None
+    replayed: bool = False  # all were known from an earlier run
+
+
+Run = Generator[Request, Answer, Ends]
+
+
+class NoFiniteValue(Exception):
+    """The objective failed at every point of the first swarm."""
+
+
+def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration, *, may_fail: bool = False) -> Run:
     """Run a batch to its end.
 
-    ``after_generation(optimizer, spread)`` may return a status that ends all runs. A finished run is frozen and costs
-    no more evaluations. An interrupt ends the runs that are still going; nothing that was told is lost.
+    A finished run is frozen and costs no more evaluations. An interrupt ends the runs that are still going; nothing
+    that was told is lost. With ``may_fail`` a first swarm without a finite value ends the run instead of raising.
     """
     status, nit, nfev = (np.zeros(optimizer.batch, dtype=np.int64) for _ in range(3))
-    stale: Any = np.zeros(optimizer.batch, dtype=np.int64)
+    active: NDArray[np.bool_] | None = None  # a mask once some runs have ended
+    has_begun = optimizer.swarm is not None  # a run that is continued may have reached its limits already
     why = ""
-    active: NDArray[np.bool_] | None = None  # a mask only once some runs have ended
-    last: Swarm | None = None  # the generation before
-    started = optimizer.swarm is not None  # a run that is continued may have reached its limits already
     try:
         while True:
-            outcome = _Outcome(moved=False) if started else _generation(optimizer, evaluate, limits, active)
-            started = False
-            if evaluate.replayed:  # what was recorded earlier takes no time of this call
+            outcome = _Outcome(moved=False)
+            if not has_begun:
+                outcome = yield from _generation(optimizer, limits, active, may_fail)
+            has_begun = False
+            if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
-            swarm = optimizer.swarm
-            assert swarm is not None
-            if limits.stagnation is not None:
-                stale = np.where(improved(swarm, last), 0, stale + outcome.moved)
-                last = swarm
-            done = optimizer.nit
-            spread = optimizer.spread if limits.tol > 0 else None
-            reached = limits.reached(swarm, spread, done - outcome.is_late, optimizer.nfev, stale)
-            wish = after_generation(optimizer, spread) if outcome.moved else None
+            converged = optimizer.has_converged(limits.tol)
+            done = optimizer.nit - outcome.is_late
+            reached = limits.reached(optimizer.best, converged, done, optimizer.nfev, optimizer.stale)
+            wish = after_generation(optimizer) if outcome.moved else None
             if outcome.end is not None:
-                wish, why = crashed(outcome.end)
+                wish, why = status_of(outcome.end)
             if reached is None and wish is None:
                 continue
             going = status == 0
             for reason in (reached, wish):
                 if reason is not None:
                     status = np.where(status == 0, reason, status)
-            nit, nfev = np.where(going, done, nit), np.where(going, optimizer.nfev, nfev)
+            nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
             if status.all():
                 return Ends(status, nit, nfev, limits.deadline, why)
             active = status == 0
@@ -76,73 +95,118 @@ def solve(
             raise
         going = status == 0
         nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
-        end, why = crashed(error)
-        return Ends(np.where(going, end, status), nit, nfev, limits.deadline, why)
-
-
-@contextmanager
-def telling_the_best(optimizer: Optimizer) -> Iterator[None]:
-    """An error that ends a run for good (in an attractor of the user's, say) is told with the best so far."""
-    try:
-        yield
-    except Exception as error:
-        swarm = optimizer.swarm
-        if swarm is not None and optimizer.nfev and np.isfinite(swarm.global_value):
-            best = f"{swarm.global_value} at x = {swarm.global_best[0].tolist()}"
-            error.add_note(f"The best of the {optimizer.nfev} evaluations that were made: {best}")
-        raise
-
-
-def crashed(error: BaseException) -> tuple[Status, str]:
-    """What an interrupt, or workers that do not answer, mean for a run that has something to show."""
-    if not isinstance(error, EngineDown):
-        return Status.INTERRUPTED, ""
-    logger.error("%s", error)
-    return Status.CRASHED, str(error)
-
-
-def improved(swarm: Swarm, last: Swarm | None) -> Any:
-    """Whether each run has a better best than a generation ago; of a noisy objective, whether it has another leader."""
-    if last is None:
-        return np.asarray(True)
-    if swarm.repeats is None:
-        return swarm.global_value < last.global_value
-    return (swarm.global_best != last.global_best).any(axis=(-2, -1))
+        ended, why = status_of(error)
+        return Ends(np.where(going, ended, status), nit, nfev, limits.deadline, why)
 
 
 class _Outcome(NamedTuple):
-    """Whether a generation was told, what has ended it, and whether time was up before it was complete."""
+    """What came of a generation."""
 
-    moved: bool
-    end: End = None
-    is_late: bool = False
+    moved: bool  # it was told
+    end: End = None  # what ended its evaluation
+    is_late: bool = False  # time was up before it was complete
+    replayed: bool = False
 
 
 def _generation(
-    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, active: NDArray[np.bool_] | None
-) -> _Outcome:
+    optimizer: Optimizer, limits: Limits, active: NDArray[np.bool_] | None, may_fail: bool
+) -> Generator[Request, Answer, _Outcome]:
     """Ask, evaluate and tell once; whatever was evaluated when time ran out or an interrupt came is told."""
     x = optimizer.points(limits.progress(optimizer.nit, optimizer.nfev))
     m, d = x.shape[-2:]
     k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
-    end: End = None
+    is_single = not optimizer.batch  # a single run may stop between two points
+    asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
+    values, end, replayed = yield asked
     is_late = False
-    if optimizer.batch:
-        values = evaluate(rows.reshape(-1, d)).reshape(rows.shape[:-1])
-    else:  # a single run may stop between two points
-        values, end = evaluate.until(limits.deadline, rows)
+    if is_single:
         is_late, k = len(values) < k and end is None, len(values)
         if k == 0 and optimizer.swarm is not None:
-            return _Outcome(moved=False, end=end)
+            return _Outcome(moved=False, end=end, replayed=replayed)
+    values = values.reshape(rows.shape[:-1]) if optimizer.batch else values
     if optimizer.swarm is None and not optimizer.knows_a_value and not (values < np.inf).any():
         if end is not None:  # nothing is known yet
             raise end
-        raise evaluate.explain_total_failure()
+        if not may_fail:
+            raise NoFiniteValue
     if k == m and active is None:
-        optimizer.take(values)
+        optimizer.take(values, may_fail=may_fail)
     else:
         f = np.full((*optimizer.batch, m), np.nan)
         f[(..., slice(k)) if active is None else (active, slice(k))] = values
-        optimizer.take(f, k, active)
-    return _Outcome(moved=True, end=end, is_late=is_late)
+        optimizer.take(f, k, active, may_fail)
+    return _Outcome(moved=True, end=end, is_late=is_late, replayed=replayed)
+
+
+def drive(run: Run, evaluate: Evaluator) -> Ends:
+    """Take one run, or one batch of runs, to its end."""
+    resume: Callable[[Any], Request] = run.send
+    sent: Any = None
+    while True:
+        try:
+            x, is_divisible, deadline = resume(sent)
+        except StopIteration as finished:
+            ends: Ends = finished.value
+            return ends
+        except NoFiniteValue:
+            failure = evaluate.explain_total_failure()
+            raise failure from failure.__cause__
+        try:
+            if is_divisible:
+                resume, sent = run.send, Answer(*evaluate.until(deadline, x), evaluate.replayed)
+            else:
+                resume, sent = run.send, Answer(evaluate(x), None, evaluate.replayed)
+        except (KeyboardInterrupt, EngineDown) as error:
+            resume, sent = run.throw, error
+
+
+def drive_together(runs: Sequence[Run], evaluate: Evaluator) -> list[Ends]:
+    """Take several runs to their ends, evaluating their points together."""
+    ends: dict[int, Ends] = {}
+    asked: dict[int, Floats] = {}
+
+    def step(number: int, resume: Callable[[Any], Request], sent: Any) -> None:
+        try:
+            asked[number] = resume(sent).x
+        except StopIteration as finished:
+            ends[number] = finished.value
+
+    for number, one in enumerate(runs):
+        step(number, one.send, None)
+    while asked:
+        waiting, points = list(asked), list(asked.values())
+        asked.clear()
+        try:
+            values = evaluate(np.concatenate(points))
+            parts = np.split(values, np.cumsum([len(x) for x in points])[:-1])
+            for number, part in zip(waiting, parts, strict=True):
+                step(number, runs[number].send, Answer(part))
+            if any((ends[number].status == Status.INTERRUPTED).any() for number in waiting if number in ends):
+                raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
+        except (KeyboardInterrupt, EngineDown) as error:
+            asked.clear()
+            for number, one in enumerate(runs):
+                if number not in ends:
+                    step(number, one.throw, error)
+    return [ends[number] for number in range(len(runs))]
+
+
+@contextmanager
+def naming_the_best(optimizer: Optimizer) -> Iterator[None]:
+    """Add the best point so far to an error that ends a run, in a user's attractor for example."""
+    try:
+        yield
+    except Exception as error:
+        if optimizer.swarm is not None and optimizer.nfev and np.isfinite(optimizer.best.value):
+            best = f"{optimizer.best.value} at x = {optimizer.best.x.tolist()}"
+            error.add_note(f"The best of the {optimizer.nfev} evaluations before this error: {best}")
+        raise
+
+
+def status_of(error: BaseException) -> tuple[Status, str]:
+    """The status of a run that was interrupted or lost its workers, and why."""
+    if not isinstance(error, EngineDown):
+        return Status.INTERRUPTED, ""
+    logger.error("%s", error)
+    return Status.CRASHED, str(error)

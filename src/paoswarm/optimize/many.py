@@ -1,4 +1,4 @@
-"""`minimize_many`: independent runs side by side on the batch axis."""
+"""`minimize_many`: independent runs side by side."""
 
 from __future__ import annotations
 
@@ -17,78 +17,17 @@ from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import Evaluator, Failure
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize import read_input
-from paoswarm.optimize.loop import Ends, solve
+from paoswarm.optimize.loop import Ends, drive, drive_together, run
+from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.progress import open_bar
-from paoswarm.optimize.result import History, Result, describe, optimum_law, standard_error
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.progress_bar import ProgressBar
 
-# Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than a
-# core's caches can follow (measured: 100 runs of 800 elements each are fastest in two blocks).
+# Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than the
+# caches of a core can hold (measured: 100 runs of 800 elements each are fastest in two blocks).
 _BLOCK = 40_000
-_MANY_GENERATIONS = 100_000  # a limit that nobody means to reach: histories end with the longest run then
-
-
-class ManyResult(Result):
-    """What `minimize_many` returns; every array has the runs on its first axis.
-
-    Attributes
-    ----------
-    x : array (runs, d)
-    fun : array (runs,)
-    history : array (runs, maxiter + 1)
-        Best value after every generation; a run that ended early keeps its last one. (As long as the longest run only,
-        where ``maxiter`` is None or 100,000 and more.)
-    success, status, nit, nfev, n_failed : arrays (runs,)
-    message : list of str
-    swarm : Swarm
-        All swarms, with a leading axis.
-    seeds : list of numpy.random.SeedSequence
-        ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
-    failures : list of Failure
-        The first ten failed points of all runs.
-    """
-
-    seeds: list[np.random.SeedSequence]
-
-    def __repr__(self) -> str:
-        best = int(np.argmin(self.fun))
-        how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
-        low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
-        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
-        lines = [
-            f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed",
-            f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
-            f"best run {best}: x = {self.x[best]}",
-            *(f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons),
-        ]
-        return "\n".join(lines)
-
-    __str__ = __repr__
-
-    def run(self, r: int) -> Result:
-        """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""
-        swarm = map_runs(lambda array: array[r], self.swarm)
-        status = Status(int(self.status[r]))
-        return Result(
-            x=self.x[r],
-            fun=float(self.fun[r]),
-            fun_error=standard_error(swarm),
-            success=bool(self.success[r]),
-            status=status,
-            message=self.message[r],
-            nit=int(self.nit[r]),
-            nfev=int(self.nfev[r]),
-            n_failed=int(self.n_failed[r]),
-            swarm=swarm,
-            method=self.method,
-            progress=float(self.progress[r]),
-            history=History(best=self.history[r, : self.nit[r] + 1]),
-            optimum=optimum_law(self.method, swarm, float(self.progress[r])),
-            failures=self.failures,
-        )
 
 
 def minimize_many(
@@ -117,10 +56,10 @@ def minimize_many(
 ) -> ManyResult:
     """Many independent runs of `minimize` at once.
 
-    Parameters are those of `minimize`, but for ``asynchronous``, ``callback``, ``polish``, ``store_swarms`` and
-    ``store``; limits hold for each run (``time_limit`` for all together, looked at after
-    every generation). A run whose whole first swarm fails ends there with ``fun`` infinite; only if all do, it is an
-    error. With ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
+    It takes the parameters of `minimize`, except ``asynchronous``, ``callback``, ``polish``, ``store_swarms`` and
+    ``store``. Limits hold for each run; ``time_limit`` holds for all together and is checked after every generation.
+    A run whose whole first swarm fails ends there with ``fun`` infinite; it is an error only if all do. With
+    ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
 
     Parameters
     ----------
@@ -133,10 +72,8 @@ def minimize_many(
     Returns
     -------
     ManyResult
-        ``x`` (runs, d), ``fun`` (runs,), ``history`` (runs, maxiter + 1) of best values (a run that ended early keeps
-        its last one), ``nit, nfev, n_failed, status, success`` (runs,), ``message`` (list), ``swarm`` with a leading
-        axis, ``seeds``, and ``run(r)`` for one run alone. ``minimize(fun, bounds, rng=many.seeds[r])`` repeats run
-        ``r`` exactly.
+        Arrays with the runs on the first axis, ``seeds``, and ``run(r)`` for one run alone.
+        ``minimize(fun, bounds, rng=many.seeds[r])`` repeats run ``r`` exactly.
 
     Examples
     --------
@@ -153,67 +90,106 @@ def minimize_many(
     runs = whole_number("runs", runs, 1)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     flag("progress", progress)
-    if isinstance(init, OptimizeResult) and "swarm" in init:
-        init = init.swarm
     seeds = spawn(rng, runs)
+    start = {"method": method, "n_particles": n_particles, "x0": x0, "f0": f0, "reevaluate": reevaluate}
+    takes_batches = bool(getattr(method, "takes_batches", True)) and not _differ_in_size(init)
+    if takes_batches and isinstance(init, OptimizeResult) and "swarm" in init:
+        init = init.swarm
     blocks: list[_Block] = []
     started = 0
-    with (
-        Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate,
-        open_bar(progress) as bar,
-    ):
-        size = _block_size(_elements(n_particles, bounds, init), evaluate, limits) or runs
+    with Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate, ProgressBar(progress) as bar:
+        evaluate.count = bar.count if progress else None
+        n_together = _block_size(_elements(n_particles, bounds, init), evaluate, limits) if takes_batches else None
         while started < runs:
-            optimizer = Optimizer(
-                bounds,
-                method=method,
-                n_particles=n_particles,
-                x0=x0,
-                f0=f0,
-                init=_part_of(init, runs, slice(started, started + size)),
-                reevaluate=reevaluate,
-                rng=seeds[started : started + size],
-            )
-            limits = limits.starting_with(optimizer.n_to_start)
-            block = _Block(optimizer)
-            each = limits.evaluations(optimizer.n_to_start, optimizer.n_particles + optimizer.n_again)
-            if progress and not blocks:
-                evaluate.count = bar.count
-                bar.expect(None if each is None else runs * each)
-            if optimizer.swarm is not None:  # runs that are continued
-                block.record()
-
-            def after_generation(optimizer: Optimizer, spread: Any, block: _Block = block) -> None:
-                block.record()
-                bar.say(optimizer)
-
+            numbers = range(started, min(runs, started + (n_together or runs)))
+            optimizers = _make_optimizers(bounds, start, init, seeds, numbers, takes_batches)
+            limits = limits.starting_with(optimizers[0].n_to_start)
+            n_each = limits.evaluations(optimizers[0].n_to_start, optimizers[0].n_each)
+            bar.expect(None if n_each is None else runs * n_each)
+            block = _Block(optimizers, blocks, bar)
             try:
-                block.ends = solve(optimizer, evaluate, limits, after_generation)
+                block.run(limits, evaluate)
             except (KeyboardInterrupt, EngineDown):
                 if not blocks:
                     raise
-                break  # nothing is known of these runs, but the earlier ones are done
+                break  # nothing is known about these runs, but the earlier ones are done
             blocks.append(block)
-            started += len(block.ends.status)
-            if each is not None:
-                bar.finish(started * each)
-            if np.isin(block.ends.status, [Status.INTERRUPTED, Status.CRASHED]).any():
+            started += len(numbers)
+            if n_each is not None:
+                bar.catch_up(started * n_each)
+            if block.is_cut_short:
                 break
     evaluate.warn()
-    return _gather(blocks, limits, seeds[:started], evaluate.failures)
+    return gather(
+        [optimizer for block in blocks for optimizer in block.optimizers],
+        [best for block in blocks for best in block.best],
+        [ends for block in blocks for ends in block.ends],
+        limits,
+        seeds[:started],
+        evaluate.failures,
+    )
+
+
+def _make_optimizers(
+    bounds: Any,
+    start: dict[str, Any],
+    init: Any,
+    seeds: list[np.random.SeedSequence],
+    numbers: range,
+    takes_batches: bool,
+) -> list[Optimizer]:
+    """One optimiser for some runs, or one for each if the method moves one run at a time."""
+    if takes_batches:
+        rng = [seeds[r] for r in numbers]
+        return [Optimizer(bounds, init=_part_of(init, len(seeds), numbers), rng=rng, **start)]
+    return [Optimizer(bounds, init=_one_of(init, r, len(seeds)), rng=seeds[r], **start) for r in numbers]
 
 
 class _Block:
-    """Some runs that are moved together, and their history of best values."""
+    """Some runs that are evaluated together, and their history of best values."""
 
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer = optimizer
-        self.best: list[Floats] = []
-        self.ends: Ends | None = None
+    def __init__(self, optimizers: list[Optimizer], earlier: list[_Block], bar: ProgressBar) -> None:
+        self.optimizers = optimizers
+        self.ends: list[Ends] = []
+        self.best: list[list[Floats]] = [[] for _ in optimizers]  # after every generation
+        self._bar = bar
+        self._best_before = min((block.lowest for block in earlier), default=np.inf)
+        self._failed_before = sum(block.n_failed for block in earlier)
 
-    def record(self) -> None:
-        assert self.optimizer.swarm is not None
-        self.best.append(self.optimizer.swarm.global_value)
+    @property
+    def lowest(self) -> float:
+        """The best value of all runs."""
+        known = [one.best.value.min() for one in self.optimizers if one.swarm is not None]
+        return float(min(known, default=np.inf))
+
+    @property
+    def n_failed(self) -> int:
+        """Failed evaluations of all runs."""
+        return int(sum(one.n_failed.sum() for one in self.optimizers))
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether an interrupt or the loss of the workers ended a run."""
+        return any(np.isin(ends.status, [Status.INTERRUPTED, Status.CRASHED]).any() for ends in self.ends)
+
+    def run(self, limits: Limits, evaluate: Evaluator) -> None:
+        """Run all to their ends."""
+        may_fail = len(self.optimizers) > 1  # one run may fail as long as others do not
+        runs = []
+        for optimizer, best in zip(self.optimizers, self.best, strict=True):
+            if optimizer.swarm is not None:  # a run that is continued
+                best.append(optimizer.best.value)
+
+            def after_generation(optimizer: Optimizer, best: list[Floats] = best) -> None:
+                best.append(optimizer.best.value)
+                if self._bar.is_shown:
+                    failed = self._failed_before + self.n_failed
+                    self._bar.show(best=min(self._best_before, self.lowest), failed=failed or None)
+
+            runs.append(run(optimizer, limits, after_generation, may_fail=may_fail))
+        self.ends = drive_together(runs, evaluate) if may_fail else [drive(runs[0], evaluate)]
+        if all((ends.status == Status.FAILED).all() for ends in self.ends):
+            raise evaluate.explain_total_failure()
 
 
 def _elements(n_particles: int, bounds: Any, init: Any) -> int:
@@ -226,52 +202,33 @@ def _elements(n_particles: int, bounds: Any, init: Any) -> int:
     return whole_number("n_particles", n_particles, least) * len(read_input.read_bounds(bounds)[0])
 
 
-def _part_of(init: Any, runs: int, part: slice) -> Any:
-    """Of the swarms to continue, those of one block."""
+def _part_of(init: Any, runs: int, numbers: range) -> Any:
+    """The swarms of some runs, if there are swarms to continue."""
     if not isinstance(init, Swarm):
         return init
     if init.position.ndim != 3 or len(init.position) != runs:
         raise ValueError(f"init holds swarms of shape {init.position.shape}; {runs} runs need ({runs}, n, d)")
-    return map_runs(lambda array: array[part], init)
+    return map_runs(lambda array: array[numbers.start : numbers.stop], init)
+
+
+def _one_of(init: Any, r: int, runs: int) -> Any:
+    """The start of one run: its own, if there are results or swarms to continue."""
+    if isinstance(init, ManyResult):
+        if len(init.fun) != runs:
+            raise ValueError(f"init holds {len(init.fun)} runs; give runs={len(init.fun)} to continue them, got {runs}")
+        return init.run(r)
+    if isinstance(init, Swarm):
+        return map_runs(lambda array: array[0], _part_of(init, runs, range(r, r + 1)))
+    return init
+
+
+def _differ_in_size(init: Any) -> bool:
+    """Whether there are swarms to continue that do not fit into one array."""
+    return isinstance(init, ManyResult) and type(init.swarm) is tuple
 
 
 def _block_size(elements: int, evaluate: Evaluator, limits: Limits) -> int | None:
-    """Runs per block; None for all at once, where the evaluations or a common clock matter more than the cache."""
+    """Runs per block; None for all at once, if the evaluations or a common clock matter more than the cache."""
     if evaluate.is_parallel or limits.time_limit is not None:
         return None
     return max(1, _BLOCK // elements)
-
-
-def _gather(
-    blocks: list[_Block], limits: Limits, seeds: list[np.random.SeedSequence], failures: list[Failure]
-) -> ManyResult:
-    """One result from all blocks; histories are continued with their last value to a common length."""
-    length = max(len(block.best) for block in blocks)
-    if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
-        length = max(length, limits.maxiter + 1)
-    histories = []
-    for block in blocks:
-        best = np.stack(block.best, axis=-1)
-        histories.append(np.pad(best, ((0, 0), (0, length - best.shape[-1])), mode="edge"))
-    states = [block.optimizer.swarm for block in blocks if block.optimizer.swarm is not None]
-    swarm = map_runs(lambda *arrays: np.concatenate(arrays), *states)
-    ends = [(block.ends.status, block.ends.nit, block.ends.nfev) for block in blocks if block.ends]
-    status, nit, nfev = (np.concatenate(column) for column in zip(*ends, strict=True))
-    n_failed = np.concatenate([block.optimizer.n_failed for block in blocks])
-    counts = zip(status.tolist(), n_failed.tolist(), nfev.tolist(), strict=True)
-    return ManyResult(
-        x=swarm.global_best[:, 0].copy(),
-        fun=swarm.global_value,
-        success=status > 0,
-        status=status,
-        message=[describe(Status(s), failed, all_) for s, failed, all_ in counts],
-        nit=nit,
-        nfev=nfev,
-        n_failed=n_failed,
-        history=np.concatenate(histories),
-        swarm=swarm,
-        method=blocks[0].optimizer.method,
-        progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
-        seeds=seeds,
-        failures=failures,
-    )

@@ -13,19 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.mover import Mover
 from paoswarm.algorithms.pao import PAO
-from paoswarm.algorithms.run_by_run import RunByRun
 from paoswarm.checks import has_nan, real_number, unmasked
+from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.optimize import read_input
 from paoswarm.optimize.first_swarm import FirstSwarm
-from paoswarm.optimize.result import Recorder, Result, current_result
+from paoswarm.optimize.history import Recorder
+from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, with_measurements
+from paoswarm.optimize.result import Result, message_of, optimum_law, standard_error
 from paoswarm.optimize.stopping import Status
-
-_POINTS = ("position", "velocity", "best_position")  # of a swarm: one row for each particle
 
 
 class Optimizer:
@@ -34,22 +35,22 @@ class Optimizer:
     Parameters
     ----------
     bounds : sequence of (low, high) or scipy.optimize.Bounds
-        The box, finite.
+        Finite bounds, one pair for each unknown.
     method : Method
         The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own.
     n_particles : int
-        Size of the swarm; ignored when ``init`` is an array or a swarm, which bring their own.
+        Size of the first swarm; ignored if ``init`` is an array or a swarm, which bring their own.
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
     f0 : array (m,), optional
-        Their values: these points are not evaluated again. Of more points than particles the best are taken. Points
-        whose value is given as NaN are evaluated.
+        Their values: these points are not evaluated again. If there are more points than particles, the best are
+        taken. Points whose value is NaN are evaluated.
     init : str, array (n, d) or Swarm
-        How the first swarm fills the box: ``latinhypercube``, ``sobol``, ``halton``, ``random``, your own points,
+        How the first swarm fills the bounds: ``latinhypercube``, ``sobol``, ``halton``, ``random``, your own points,
         or a swarm to go on with (``result.swarm``).
     reevaluate : float
         For noisy objectives: the share of the remembered bests, the best ones, that is measured again in each
-        generation (0.2 is a good choice). `ask` then returns so many more rows, and best values are running means.
+        generation (0.2 is a good choice). `ask` then returns that many more rows, and best values are running means.
     rng : int, Generator, SeedSequence, None, or a list of them
         Seed. A list makes a batch: independent runs with a leading axis on every array.
 
@@ -82,71 +83,62 @@ class Optimizer:
         self.lower, self.upper = read_input.read_bounds(bounds)
         seeds = [rng] if rng is None or not isinstance(rng, Sequence) else list(rng)
         self.batch: tuple[int, ...] = (len(seeds),) if isinstance(rng, Sequence) else ()
-        is_told_apart = self.batch and not self.method.takes_batches
-        self._moved_by = RunByRun(self.method) if is_told_apart else self.method
         self._draw = Draw([generator(seed) for seed in seeds], self.batch)
+        self._share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
+        if self._share > 1:
+            raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
         self.nit = 0
-        self._progress = 0.0
         self.nfev = 0  # of every run that is still going
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.swarm: Swarm | None = None
+        self.stale: Any = (
+            np.zeros(self.batch, dtype=np.int64) if self.batch else 0
+        )  # generations since the best point last improved
+        self._best: Incumbent | None = None
+        self._progress = 0.0
         self._recorder = Recorder(store_swarms=False)
         self._pending: Floats | None = None  # what was asked for and is not told yet
         self._proposal: Proposal | None = None
-        self._again: Any = None  # indices of the bests that are measured again
-        self._asked_again: Floats = np.empty(0)  # where they were
-        share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
-        if share > 1:
-            raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
-        polished: Any = None
+        self._again: Any = None  # numbers of the bests that are measured again
+        self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
+        earlier: Any = None
         if isinstance(init, OptimizeResult) and "swarm" in init:
-            polished, init = init, init.swarm
+            earlier, init = init, init.swarm
         self._first: FirstSwarm | None = None
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
-            self.swarm = self._adopt(init, noisy=share > 0)
-            if polished is not None and not self.batch and polished.fun < init.global_value:  # what polishing found
-                self.swarm = swarms.replace_worst(self.swarm, np.asarray([polished.x]), np.asarray([polished.fun]))
-            self.n_particles = init.n_particles
+            self._mover = Mover(self.method, (*self.batch, init.n_particles))
+            self._continue(init, earlier)
         else:
             self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self._allowed)
-            self.n_particles = self._first.n_particles
-        self.n_again = max(1, round(share * self.n_particles)) if share > 0 else 0  # bests measured again
-        self.method.check_swarm((*self.batch, self.n_particles))
-        if self._first is not None and self._first.n_unknown == 0:  # every value is known already
-            self._first.points(self._draw.generators, self.batch)
-            first = self._first.swarm(np.empty((*self.batch, 0)), self.batch, noisy=self.n_again > 0)
-            self.swarm = self._moved_by.begin(first)
+            self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
+            if self._first.n_unknown == 0:  # every value is known already
+                self._first.points(self._draw.generators, self.batch)
+                self._begin(np.empty((*self.batch, 0)))
 
-    def _adopt(self, swarm: Swarm, noisy: bool) -> Swarm:
-        shape = (*self.batch, swarm.n_particles, len(self.lower))
-        if swarm.position.shape != shape:
-            raise ValueError(f"init is a swarm of shape {swarm.position.shape}, but this problem needs {shape}")
-        for name in ("position", "best_position", "velocity", "value", "best_value", "age"):
-            array, expected = getattr(swarm, name), shape if name in _POINTS else shape[:-1]
-            if np.asarray(array).dtype.kind not in "fiu":
-                raise TypeError(f"init is a swarm whose {name} is no array of real numbers, got {array!r}")
-            if np.shape(array) != expected:
-                raise ValueError(f"init is a swarm whose {name} has shape {np.shape(array)}, not {expected}")
-            if name == "best_value" and np.isnan(array).any():
-                raise ValueError("init is a swarm with a best_value that is NaN: a best that failed is +inf")
-            if name in _POINTS and not np.isfinite(array).all():
-                raise ValueError(f"init is a swarm whose {name} is NaN or infinite")
-        for name in ("position", "best_position"):
-            array = getattr(swarm, name)
-            if self.method.wall.is_bounded and ((array < self.lower) | (array > self.upper)).any():
-                raise ValueError(f"init is a swarm whose {name} lies outside the bounds")
-        n = swarm.n_particles
-        if noisy and swarm.repeats is None:
+    def _continue(self, swarm: Swarm, earlier: Any) -> None:
+        """Go on with a swarm, and with the best point of the result that it comes from."""
+        is_bounded = self.method.wall.is_bounded
+        swarm = read_input.read_swarm(swarm, self.batch, (self.lower, self.upper), is_bounded=is_bounded)
+        if self._is_noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
-        boxed = swarm._replace(lower=np.tile(self.lower, (n, 1)), upper=np.tile(self.upper, (n, 1)))
-        return self._moved_by.begin(swarms.with_leader(boxed))
+        swarm = self._mover.begin(swarms.with_leader(swarm))
+        if earlier is not None and not self.batch and earlier.fun < swarm.global_value:
+            swarm = swarms.replace_worst(swarm, np.asarray([earlier.x]), np.asarray([earlier.fun]))
+        self.swarm, self._best = swarm, leader_of(swarm)
+
+    def _begin(self, f: Floats, may_fail: bool = False) -> None:
+        """Make the first swarm from its values ``(*batch, m)``."""
+        assert self._first is not None
+        first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
+        self.swarm = self._mover.begin(first)
+        self._best = leader_of(first)
 
     def ask(self, progress: float = 0.0) -> Floats:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
 
-        Schedules of hyperparameters need to know how far the run is: pass ``progress`` in [0, 1] if there are any.
+        Schedules of hyperparameters depend on how far the run is: pass ``progress`` in [0, 1] if there are any.
         """
         if not 0 <= progress <= 1:
             raise ValueError(f"progress is the share of the run that is over, between 0 and 1, got {progress!r}")
@@ -156,19 +148,26 @@ class Optimizer:
         """`ask` without the copy, for drivers."""
         self._progress = progress
         if self._pending is None:
-            if self.swarm is None:
-                assert self._first is not None
-                self._pending = self._first.points(self._draw.generators, self.batch)
-                if self._pending.shape[-2] == 0:  # known values have filled it
-                    try:
-                        self.take(np.empty((*self.batch, 0)))
-                    except ValueError:
-                        self._pending = None  # others may be injected
-                        raise
-                    return self.points(progress)
-            else:
-                self._pending = self._next_points(progress)
+            self._pending = self._first_points() if self.swarm is None else self._next_points(progress)
         return self._pending
+
+    def _first_points(self) -> Floats:
+        assert self._first is not None
+        points = self._first.points(self._draw.generators, self.batch)
+        if points.shape[-2] > 0:
+            return points
+        self._begin(np.empty((*self.batch, 0)))  # known values have filled it
+        return self._next_points(self._progress)
+
+    def _next_points(self, progress: float) -> Floats:
+        """The points of a proposal, then the bests that are measured again."""
+        assert self.swarm is not None
+        self._proposal = self._mover.ask(self.swarm, self._draw, progress)
+        if not self.n_again:
+            return self._proposal.position
+        self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
+        again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
+        return np.concatenate([self._proposal.position, again], axis=-2)
 
     def tell(self, values: ArrayLike) -> None:
         """The objective at the points of the last `ask`, in its order; NaN where it failed."""
@@ -183,75 +182,92 @@ class Optimizer:
         self.take(f.astype(float))
         if not self.batch:
             assert self.swarm is not None
-            self._recorder.record(self.swarm, float(self.spread), self.nfev)
+            self._recorder.record(self.swarm, float(self.best.value), float(self.spread), self.nfev)
 
-    def take(self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None) -> None:
+    def take(
+        self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None, may_fail: bool = False
+    ) -> None:
         """`tell` without questions, for drivers.
 
-        Only the first ``measured`` values are real when the budget ended inside a generation; the others' particles
-        stay. Only ``active`` runs of a batch move on.
+        Only the first ``measured`` values are real if the budget ended inside a generation; the others are NaN. Only
+        ``active`` runs of a batch move on. With ``may_fail`` a first swarm without a finite value is no error.
         """
         assert self._pending is not None
-        n = self.n_particles
+        x, before = self._pending, self.swarm
         m = f.shape[-1] if measured is None else measured
-        before = self.swarm
-        first: Swarm | None = None
         if before is None:  # may raise; then nothing has changed
-            assert self._first is not None
-            first = self._first.swarm(f, self.batch, noisy=self.n_again > 0)
+            self._begin(f, may_fail)
+        self._pending = None
         self.nfev += m
         if has_nan(f):
             failed = np.isnan(f[..., :m])
             self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
-        self._pending = None
-        if before is None:
-            assert first is not None
-            self.swarm = self._moved_by.begin(first)
-            return
+        if before is not None:
+            self._move_on(before, x, f, None if m == f.shape[-1] else np.arange(f.shape[-1]) < m, active)
+
+    def _move_on(
+        self,
+        before: Swarm,
+        x: Floats,
+        f: Floats,
+        evaluated: NDArray[np.bool_] | None,
+        active: NDArray[np.bool_] | None,
+    ) -> None:
+        """The next swarm and the best point, from the values of a proposal and of the bests measured again.
+
+        ``evaluated`` (m,) tells which points were evaluated; None if all were. The values of the others are NaN.
+        """
         assert self._proposal is not None
-        evaluated = None if m >= n else np.broadcast_to(np.arange(n) < m, (*self.batch, n))
-        again = before
-        if m > n:  # first what is remembered, so that the new points meet the better estimate
-            index = self._again[..., : m - n]
-            now = np.take_along_axis(before.best_position, index[..., None], axis=-2)
-            asked = self._asked_again[..., : m - n, :]
-            same = (now == asked).all(axis=-1)  # a best that was replaced meanwhile (inject) was not measured
-            with np.errstate(over="ignore"):  # values beyond 1e150 have infinite squares
-                again = swarms.remeasure(before, index, np.where(same, f[..., n:m], np.nan))
-        after = self._moved_by.tell(again, self._proposal, f[..., :n], evaluated)
+        assert self._best is not None
+        new = self._proposal.position.shape[-2]
+        swarm, old = before, self._best
+        if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
+            swarm = self._remeasured(before, x[..., new:, :], f[..., new:])
+            self._best = with_measurements(old, swarm)
+            x, f = x[..., :new, :], f[..., :new]
+        if evaluated is not None:
+            evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
+        after = self._mover.tell(swarm, self._proposal, f, evaluated)
         self.swarm = after if active is None else swarms.select(active, after, before)
+        self._improve(x, f)
+        self._count_stale(old)
         self.nit += 1
 
-    def begin_unevaluated(self) -> int:
-        """For drivers that tell one value at a time: the first swarm before its values are known, which count as +inf.
+    def _remeasured(self, swarm: Swarm, asked: Floats, f: Floats) -> Swarm:
+        """The swarm after bests were measured again; one that was replaced meanwhile (`inject`) was not."""
+        now = np.take_along_axis(swarm.best_position, self._again[..., None], axis=-2)
+        same = (now == asked).all(axis=-1)
+        with np.errstate(over="ignore"):  # values beyond 1e150 have infinite squares
+            return swarms.remeasure(swarm, self._again, np.where(same, f, np.nan))
 
-        Returns how many are unknown, those of the last particles; zero for a run that is continued.
-        """
-        unknown = self.n_to_start
-        if self.swarm is None:
-            assert self._first is not None
-            self._first.points(self._draw.generators, self.batch)
-            first = self._first.swarm(np.full(unknown, np.inf), self.batch, noisy=self.n_again > 0, may_fail=True)
-            self.swarm = self._moved_by.begin(first)
-        return unknown
-
-    def propose(self, progress: float) -> Proposal:
-        """Where all particles would go now; for drivers that move them one at a time."""
+    def _improve(self, x: Floats, f: Floats) -> None:
+        """The best point after these were evaluated."""
         assert self.swarm is not None
-        self._progress = progress
-        return self._moved_by.propose(self.swarm, self._draw, progress)
+        assert self._best is not None
+        if self.swarm.repeats is not None:
+            self._best = with_measurements(self._best, self.swarm)
+        elif not self._mover.keeps_bests:
+            self._best = better_of(self._best, best_of(x, f))
+        else:  # the swarm's leader is the best of all
+            is_better = order.is_better(self.swarm.global_value, self._best.value)
+            if is_better.any() if self.batch else is_better:
+                self._best = better_of(self._best, leader_of(self.swarm))
 
-    def adopt(self, swarm: Swarm, failed: bool) -> None:
-        """The swarm after one more evaluation, of such drivers."""
-        self.swarm = swarm
-        self.nfev += 1
-        self.n_failed = self.n_failed + failed
+    def _count_stale(self, old: Incumbent) -> None:
+        """Count the generations without improvement: with noise, without another best point."""
+        new = self._best
+        assert new is not None
+        if new is old:
+            self.stale = self.stale + 1
+            return
+        improved = order.is_better(new.value, old.value) if new.error is None else (new.x != old.x).any(axis=-1)
+        self.stale = (0 if improved else self.stale + 1) if not self.batch else np.where(improved, 0, self.stale + 1)
 
     def inject(self, x: ArrayLike, f: ArrayLike) -> None:
         """Points evaluated elsewhere, with their values.
 
-        Before the first swarm they are part of it. Later each one takes the place of a worst remembered best, if it
-        is better. They are not counted in ``nfev``.
+        Before the first swarm they are part of it. Later each one replaces one of the worst remembered bests, if it is
+        better. They are not counted in ``nfev``.
         """
         points = read_input.read_points("x", x, self._allowed)
         values = read_input.read_values("f", f, len(points))
@@ -261,23 +277,36 @@ class Optimizer:
             assert self._first is not None
             self._first.add(points, values)
             return
-        order = np.argsort(values, kind="stable")[: self.n_particles]
-        self.swarm = swarms.replace_worst(self.swarm, points[order], values[order])
+        best_first = order.ranked(order.failed_last(values))[: self.n_particles]
+        points, values = points[best_first], order.failed_last(values)[best_first]
+        self.swarm = swarms.replace_worst(self.swarm, points, values)
+        shape = (*self.batch, len(values))
+        self._improve(np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape))
 
     @property
-    def _allowed(self) -> read_input.Box:
-        """Where points may lie: without walls the box is only where the search begins."""
-        if self.method.wall.is_bounded:
-            return self.lower, self.upper
-        anywhere = np.full(len(self.lower), np.finfo(float).max)
-        return -anywhere, anywhere
+    def best(self) -> Incumbent:
+        """The best point so far, of each run."""
+        if self._best is None:
+            raise RuntimeError("there is no best point before the first swarm has been told")
+        return self._best
 
     @property
-    def spread(self) -> Floats:
-        """Root mean square distance of the particles from the best, in widths of the box; of each run."""
-        assert self.swarm is not None
-        with np.errstate(under="ignore"):
-            return swarms.spread(self.swarm, self.method.wall.unroll)
+    def n_particles(self) -> int:
+        """How many particles there are now."""
+        if self.swarm is not None:
+            return self.swarm.n_particles
+        assert self._first is not None
+        return self._first.n_particles
+
+    @property
+    def n_again(self) -> int:
+        """How many bests are measured again in a generation."""
+        return max(1, round(self._share * self.n_particles)) if self._share else 0
+
+    @property
+    def n_each(self) -> int:
+        """How many points a generation takes, if the method asks for one for each particle."""
+        return self.n_particles + self.n_again
 
     @property
     def n_to_start(self) -> int:
@@ -290,19 +319,59 @@ class Optimizer:
         return self.swarm is not None or (self._first is not None and self._first.has_value)
 
     @property
+    def spread(self) -> Floats:
+        """Root mean square distance of the particles from the swarm's best, in widths of the bounds; of each run."""
+        assert self.swarm is not None
+        if self._spread is None or self._spread[0] is not self.swarm:
+            with np.errstate(under="ignore"):
+                self._spread = self.swarm, swarms.spread(self.swarm, self.method.wall.unroll)
+        return self._spread[1]
+
+    def has_converged(self, tol: float) -> Any:
+        """Whether each run is done, as its method sees it; None if nobody would say so."""
+        if tol <= 0 and not self._mover.decides_its_end:
+            return None
+        assert self.swarm is not None
+        return np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+
+    @property
     def result(self) -> Result:
         """The best so far, as `minimize` returns it."""
         if self.swarm is None:
             raise RuntimeError("there is no result before the first swarm has been told")
-        return current_result(self, Status.RUNNING, self._progress, history=self._recorder.history())
+        return self.result_with(Status.RUNNING, self._progress, history=self._recorder.history())
 
-    def _next_points(self, progress: float) -> Floats:
+    def result_with(self, status: Status, progress: float, **more: Any) -> Result:
+        """The best so far, for drivers that know the status and more."""
+        if self.batch:
+            raise ValueError("a batch of runs has no single result; look at its swarm")
         assert self.swarm is not None
-        with np.errstate(under="ignore"):  # a swarm that collapses gets there, whatever the user has set
-            self._proposal = self._moved_by.propose(self.swarm, self._draw, progress)
-        if not self.n_again:
-            return self._proposal.position
-        order = np.argsort(self.swarm.best_value, axis=-1, kind="stable")
-        self._again = order[..., : self.n_again]
-        self._asked_again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
-        return np.concatenate([self._proposal.position, self._asked_again], axis=-2)
+        n_failed = int(self.n_failed)
+        return Result(
+            x=self.best.x.copy(),
+            fun=float(self.best.value),
+            fun_error=standard_error(self.best.error),
+            success=status > 0,
+            status=status,
+            message=message_of(status, n_failed, self.nfev, more.get("failure_kinds")),
+            nit=self.nit,
+            nfev=self.nfev,
+            n_failed=n_failed,
+            swarm=self.swarm,
+            method=self.method,
+            progress=progress,
+            optimum=optimum_law(self.method, self.swarm, progress),
+            **more,
+        )
+
+    @property
+    def _is_noisy(self) -> bool:
+        return self._share > 0
+
+    @property
+    def _allowed(self) -> read_input.Box:
+        """Where points may lie: without walls the bounds are only where the search begins."""
+        if self.method.wall.is_bounded:
+            return self.lower, self.upper
+        anywhere = np.full(len(self.lower), np.finfo(float).max)
+        return -anywhere, anywhere

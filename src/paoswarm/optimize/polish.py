@@ -1,4 +1,4 @@
-"""Finishing touch: a local search from the swarm's best point, inside the box and inside the budget."""
+"""Polishing: a local search from the best point, inside the bounds and inside the budget."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from scipy.optimize import minimize as scipy_minimize
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.optimize.loop import Ends, status_of
 from paoswarm.optimize.read_input import Box
+from paoswarm.optimize.result import Result, message_of
+from paoswarm.optimize.stopping import Limits
 
-ASIDE = 50  # evaluations per unknown that are set aside for it, and one more unknown's
-_MOST = 200  # the same, where nobody has set a limit
-ASIDE_TIME = 0.1  # of the time
-_STEP = 1e-8  # of the box, for differences
-_WALL = 1e10  # stands for failure: a value that a line search turns back from, and can reckon with
+_ASIDE = 50  # evaluations set aside for it, for each unknown and one more
+_MOST = 200  # the same if there is no limit
+_ASIDE_TIME = 0.1  # share of the time that is set aside for it
+_STEP = 1e-8  # for differences, in widths of the bounds
+_WALL = 1e10  # stands for a failed point: finite, so that a line search can turn back from it
 
 
 class Polished(NamedTuple):
-    """The best point, what it cost, and what has ended it before its time."""
+    """The best point, what it cost, and what ended the search early."""
 
     x: Floats
     fun: float
@@ -36,14 +39,48 @@ class _Enough(Exception):
     pass
 
 
+def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
+    """The limits of the swarm if it leaves something for polishing: a part of the evaluations and of the time."""
+    if limits.maxfev is not None:
+        aside = min(_ASIDE * (n_unknowns + 1), max(0, limits.maxfev - n_to_start) // 4)
+        limits = limits._replace(maxfev=limits.maxfev - aside)
+    if limits.time_limit is not None:
+        limits = limits._replace(time_limit=(1 - _ASIDE_TIME) * limits.time_limit).restarted()
+    return limits
+
+
+def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: Ends) -> None:
+    """Polish a result in place, with what the swarm has left of the limits."""
+    budget = None if limits.maxfev is None else limits.maxfev - result.nfev
+    deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
+    before, bests = result.fun, result.swarm.best_value
+    finite = bests[np.isfinite(bests)]
+    scale = float(np.median(finite)) - before if len(finite) and np.isfinite(before) else 0.0
+    scale = scale if scale > 0 else abs(before) or 1.0  # all bests are the same
+    found = polish(evaluate, result.x, before, scale, box, budget, deadline)
+    result.x, result.fun = found.x, found.fun
+    result.nfev += found.spent
+    result.n_failed += found.failed
+    why = ""
+    if found.end is not None:
+        result.status, why = status_of(found.end)
+        result.success = False
+    message = message_of(result.status, result.n_failed, result.nfev, result.failure_kinds)
+    result.message = " ".join(filter(None, [message, why, _summary(found, before)]))
+
+
+def _summary(found: Polished, before: float) -> str:
+    return f"Polished with {found.spent} evaluations, from {before:.6g} to {found.fun:.6g}."
+
+
 def polish(
     evaluate: Evaluator, x: Floats, fun: float, scale: float, box: Box, budget: int | None, deadline: float | None
 ) -> Polished:
     """L-BFGS-B from ``x``.
 
-    It works in widths of the box and with values in units of ``scale``, a difference that matters: its tolerances are
-    made for numbers of order one. A point and its neighbours, whose differences are the gradient, are evaluated
-    together, so that workers share them. Where a neighbour fails, nothing is known of that direction.
+    It works in widths of the bounds and with values in units of ``scale``, a difference that matters, because its
+    tolerances are made for numbers of order one. A point and the neighbours that give its gradient are evaluated
+    together, so that workers share them. If a neighbour fails, the slope in its direction counts as zero.
     """
     low, high = box
     width = high - low

@@ -1,4 +1,4 @@
-"""Reading the user's problem: the box, numbers and starting points, each checked before the first evaluation."""
+"""Reading what users give: bounds, starting points, values, swarms, each checked before the first evaluation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.optimize import Bounds
 
 from paoswarm.checks import unmasked
 from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Swarm
 
 Box = tuple[Floats, Floats]
 _WIDEST = 1e150
@@ -40,10 +41,10 @@ def read_bounds(bounds: Any) -> Box:
     lower, upper = (np.array(end, dtype=float) for end in (lower, upper))
     for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
         if np.isnan(low) or np.isnan(high):
-            raise ValueError(f"bounds[{i}] is ({low}, {high}): NaN is no bound")
+            raise ValueError(f"bounds[{i}] is ({low}, {high}): a bound cannot be NaN")
         if np.isinf(low) or np.isinf(high):
             raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): both ends must be finite, since the first swarm fills the box; "
+                f"bounds[{i}] is ({low}, {high}): both ends must be finite, because the first swarm fills the bounds; "
                 "give the widest range that makes sense"
             )
         if low > high:
@@ -55,7 +56,7 @@ def read_bounds(bounds: Any) -> Box:
             )
         if float(high) - float(low) > _WIDEST:
             raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): too wide, since the squares of distances must be finite numbers; "
+                f"bounds[{i}] is ({low}, {high}): too wide, because squared distances would overflow; "
                 "choose another unit, or search the logarithm"
             )
     return lower, upper
@@ -81,7 +82,7 @@ def read_points(name: str, points: ArrayLike, box: Box) -> Floats:
 
 
 def read_values(name: str, values: ArrayLike, count: int) -> Floats:
-    """``count`` known values, of which NaN means failed."""
+    """``count`` known values; NaN means failed."""
     try:
         array = np.array(unmasked(values), dtype=float, ndmin=1)
     except (TypeError, ValueError):
@@ -89,3 +90,26 @@ def read_values(name: str, values: ArrayLike, count: int) -> Floats:
     if array.shape != (count,):
         raise ValueError(f"{name} must hold one value for each of the {count} points, got shape {np.shape(values)}")
     return array
+
+
+def read_swarm(swarm: Swarm, batch: tuple[int, ...], box: Box, *, is_bounded: bool) -> Swarm:
+    """A swarm to go on with, in these bounds; raise if it does not fit the problem."""
+    lower, upper = box
+    n = swarm.n_particles
+    shape = (*batch, n, len(lower))
+    if swarm.position.shape != shape:
+        raise ValueError(f"init is a swarm of shape {swarm.position.shape}, but this problem needs {shape}")
+    for name in ("position", "best_position", "velocity", "value", "best_value", "age"):
+        is_point = name in ("position", "velocity", "best_position")  # one row for each particle
+        array, expected = getattr(swarm, name), shape if is_point else shape[:-1]
+        if np.asarray(array).dtype.kind not in "fiu":
+            raise TypeError(f"init is a swarm whose {name} is no array of real numbers, got {array!r}")
+        if np.shape(array) != expected:
+            raise ValueError(f"init is a swarm whose {name} has shape {np.shape(array)}, not {expected}")
+        if name == "best_value" and np.isnan(array).any():
+            raise ValueError("init is a swarm with a best_value that is NaN: a best that failed is +inf")
+        if is_point and not np.isfinite(array).all():
+            raise ValueError(f"init is a swarm whose {name} is NaN or infinite")
+        if is_bounded and is_point and name != "velocity" and ((array < lower) | (array > upper)).any():
+            raise ValueError(f"init is a swarm whose {name} lies outside the bounds")
+    return swarm._replace(lower=np.tile(lower, (n, 1)), upper=np.tile(upper, (n, 1)))

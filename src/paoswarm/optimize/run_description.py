@@ -1,4 +1,4 @@
-"""A run of `minimize` as its store describes it."""
+"""The description of a run of `minimize` in its store."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def describe_run(
     optimizer: Optimizer,
     limits: Limits,
     given: dict[str, Any],
-    calling: CallOptions,
+    options: CallOptions,
     polish: bool,
     seed: dict[str, Any],
 ) -> Run:
     """A run of `minimize` as JSON.
 
-    What decides on the points must stay as it is. Limits may change: whether they lead to another run, as they do where
-    a schedule depends on them, shows when the recorded points are compared with those that are asked for.
+    Everything in ``problem`` decides which points are asked for and must stay the same. Limits may change. If they lead
+    to other points, because a schedule depends on them, that shows when the recorded points are compared.
     """
     problem = {
         "bounds": np.stack([optimizer.lower, optimizer.upper], axis=1).tolist(),
@@ -36,14 +36,14 @@ def describe_run(
         **{name: encode(_plain(value)) for name, value in given.items()},
         "rng": seed,
     }
-    expected = limits.evaluations(optimizer.n_to_start, optimizer.n_particles + optimizer.n_again)
+    expected = limits.evaluations(optimizer.n_to_start, optimizer.n_each)
     kept = {name: encode(value) for name, value in limits._asdict().items() if name != "deadline"}
     kept |= {"polish": bool(polish), "expected": expected}
-    return Run("minimize", problem, kept, calling.described)
+    return Run("minimize", problem, kept, options.described)
 
 
 def _plain(value: Any) -> Any:
-    """Points as arrays, the name of a design as we spell it, a swarm or a number as it is."""
+    """Points as arrays, a design by its own name, a swarm or a number as it is."""
     if isinstance(value, str):
         return design_name(value)
     if value is None or isinstance(value, Swarm | int | float):

@@ -1,4 +1,4 @@
-"""When a run ends, and why: every reason is a status whose label is the message."""
+"""When a run ends, and why: every reason is a status with a message."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.checks import real_number, whole_number
-from paoswarm.core.swarm import Swarm, score
+from paoswarm.core import order
+from paoswarm.optimize.incumbent import Incumbent
 
 
 class Status(IntEnum):
-    """Why a run ended. Positive: as planned. Negative: before its time."""
+    """Why a run ended. Positive: as planned. Negative: early."""
 
     RUNNING = 0
     TARGET = 1
-    COLLAPSED = 2
+    CONVERGED = 2
     STAGNATED = 3
     MAXFEV = 4
     MAXITER = 5
@@ -38,15 +39,15 @@ class Status(IntEnum):
 _MESSAGES = {
     Status.RUNNING: "The run has not ended.",
     Status.TARGET: "The target value was reached.",
-    Status.COLLAPSED: "The swarm has collapsed: its spread fell below tol.",
-    Status.STAGNATED: "The best value has not improved for the allowed number of generations.",
-    Status.MAXFEV: "The allowed number of evaluations is used up.",
-    Status.MAXITER: "The allowed number of generations is used up.",
-    Status.TIME: "The time limit was reached.",
-    Status.CALLBACK: "The callback asked to stop.",
-    Status.INTERRUPTED: "The run was interrupted; this is the best so far.",
-    Status.CRASHED: "The workers do not answer any more; this is the best so far.",
-    Status.FAILED: "Every point of the first swarm failed.",
+    Status.CONVERGED: "Converged: the swarm's spread is below tol.",
+    Status.STAGNATED: "Stopped: the best value did not improve for the given number of generations (stagnation).",
+    Status.MAXFEV: "Stopped at maxfev evaluations.",
+    Status.MAXITER: "Stopped at maxiter generations.",
+    Status.TIME: "Stopped at the time limit.",
+    Status.CALLBACK: "Stopped by the callback.",
+    Status.INTERRUPTED: "Interrupted; this is the best so far.",
+    Status.CRASHED: "The workers no longer answer; this is the best so far.",
+    Status.FAILED: "The objective failed at every point of the first swarm.",
 }
 
 
@@ -73,7 +74,7 @@ class Limits(NamedTuple):
     ) -> Limits:
         """The user's limits, checked."""
         if maxiter is None and maxfev is None and time_limit is None:
-            raise ValueError("nothing would end this run for sure: give maxiter, maxfev or time_limit")
+            raise ValueError("this run might never end: give maxiter, maxfev or time_limit")
         if time_limit is not None:
             time_limit = real_number("time_limit", time_limit, 0.0, may_equal=False)
         return cls(
@@ -86,46 +87,44 @@ class Limits(NamedTuple):
         )
 
     def starting_with(self, needed: int) -> Limits:
-        """The same limits with the clock running, for a first swarm that costs ``needed`` evaluations."""
+        """The same limits with the clock started, for a first swarm that takes ``needed`` evaluations."""
         if self.maxfev is not None and self.maxfev < needed:
             raise ValueError(
-                f"maxfev={self.maxfev} does not pay for the first swarm, which needs {needed} evaluations: "
+                f"maxfev={self.maxfev} is too small for the first swarm, which needs {needed} evaluations: "
                 "raise maxfev or lower n_particles"
             )
         return self.restarted()
 
     def restarted(self) -> Limits:
-        """The same limits with the clock set back."""
+        """The same limits with the clock started again."""
         return self if self.time_limit is None else self._replace(deadline=time.monotonic() + self.time_limit)
 
     def evaluations(self, first: int, each: int) -> int | None:
-        """How many evaluations there can be, where the first swarm takes ``first`` and a generation ``each``."""
-        all_ = [] if self.maxfev is None else [self.maxfev]
-        if self.maxiter is not None:
-            all_.append(first + self.maxiter * each)
-        return min(all_, default=None)
+        """The most evaluations of a run whose first swarm takes ``first`` and whose generations take ``each``."""
+        by_generations = [] if self.maxiter is None else [first + self.maxiter * each]
+        by_evaluations = [] if self.maxfev is None else [self.maxfev]
+        return min(by_generations + by_evaluations, default=None)
 
-    def is_hit(self, swarm: Swarm) -> Any:
-        """Whether the target is reached, by each run."""
+    def is_hit(self, best: Incumbent) -> Any:
+        """Whether each run has reached the target.
+
+        With repeated measurements a lucky value does not count: the score must reach it, and the noise be known.
+        """
         if self.target is None:
             return np.asarray(False)
-        value = swarm.global_value
-        if swarm.repeats is not None:  # a lucky value does not count: the mean must be that good, doubt included
-            cautious = score(swarm.best_value, swarm.repeats).min(axis=-1)
-            value = np.where(swarm.repeats.freedom > 0, cautious, np.inf)
-        return value <= self.target
+        score = best.score if best.error is None else np.where(np.isnan(best.error), np.inf, best.score)
+        return np.asarray(~order.is_better(self.target, score))
 
     def progress(self, nit: float, nfev: int) -> float:
-        """How much of the budget is spent, in [0, 1]; schedules run on it. Time is left out: it cannot be repeated."""
+        """The share of the budget that is spent, in [0, 1]; schedules follow it. Time does not count: it varies."""
         by_iterations = nit / self.maxiter if self.maxiter else 0.0
         by_evaluations = nfev / self.maxfev if self.maxfev else 0.0
         return min(1.0, max(by_iterations, by_evaluations))
 
-    def reached(self, swarm: Swarm, spread: Any, nit: int, nfev: int, stale: Any) -> NDArray[np.int64] | None:
+    def reached(self, best: Incumbent, converged: Any, nit: int, nfev: int, stale: Any) -> NDArray[np.int64] | None:
         """A `Status` for every run of the batch, the first that holds in the order of `Status`; None if all go on.
 
-        ``spread`` is the swarms' spread, needed where ``tol`` is positive; ``stale`` the generations since a run last
-        improved.
+        ``converged`` is what the method says, None if nothing; ``stale`` the generations since a run last improved.
         """
         status: Any = None
         if self.maxfev is not None and nfev >= self.maxfev:
@@ -136,14 +135,14 @@ class Limits(NamedTuple):
             status = Status.TIME
         reasons: list[tuple[Any, Status]] = []
         if self.stagnation is not None:
-            reasons.append((stale >= self.stagnation, Status.STAGNATED))
-        if self.tol > 0:
-            reasons.append((spread < self.tol, Status.COLLAPSED))
+            reasons.append((np.asarray(stale >= self.stagnation), Status.STAGNATED))
+        if converged is not None:
+            reasons.append((converged, Status.CONVERGED))
         if self.target is not None:
-            reasons.append((self.is_hit(swarm), Status.TARGET))
-        if nit == 0:  # nothing is known of a run whose first swarm has failed
-            reasons.append((swarm.global_value == np.inf, Status.FAILED))
+            reasons.append((self.is_hit(best), Status.TARGET))
+        if nit == 0:  # nothing is known about a run whose first swarm has failed
+            reasons.append((best.value == np.inf, Status.FAILED))
         for holds, reason in reasons:
             if holds.any():
                 status = np.where(holds, reason, Status.RUNNING if status is None else status)
-        return None if status is None else np.broadcast_to(status, swarm.global_value.shape)
+        return None if status is None else np.broadcast_to(status, best.value.shape)

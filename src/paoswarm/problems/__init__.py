@@ -1,4 +1,4 @@
-"""Problems with known answers: the nine functions of the study, shifted and rotated at will, and COCO's bbob suite.
+"""Test problems with known optima: the nine functions of the paper, shifted and rotated, and COCO's bbob suite.
 
 >>> import paoswarm as ps
 >>> from paoswarm import problems
@@ -7,24 +7,23 @@
 >>> bool(abs(result.fun - problem.minimum) < 1e-6)
 True
 
-Most of the nine have their optimum at the centre of the box, and six are separable: a method may owe its success to
-that. ``problem.shifted(seed).rotated(seed)`` takes both away; in a name that is ``"ackley-shifted2-rotated3"``.
+Most of the nine have their optimum at the centre of the box, and six are separable, which may favour a method.
+``problem.shifted(seed).rotated(seed)`` removes both properties. As a name, this is ``"ackley-shifted2-rotated3"``.
 
-The functions follow the study's table with its misprints put right: Griewank divides by 4000, Rosenbrock's sum ends at
-d - 1, and Schwefel has the constant that makes its minimum 0. Boxes are those of the literature where the table rounds
-them: 65.536 for 65.54 and 32.768 for 32.77.
+The functions follow the table of the paper, with its misprints corrected: Griewank divides by 4000, Rosenbrock's sum
+ends at d - 1, and Schwefel has the constant that makes its minimum 0. Where the table rounds the bounds, they are those
+of the literature: 65.536 for 65.54 and 32.768 for 32.77.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from paoswarm.checks import whole_number
+from paoswarm.checks import choices, whole_number
 from paoswarm.problems import bbob, functions
 from paoswarm.problems.bbob import Bbob
 from paoswarm.problems.problem import Problem, split_name
@@ -50,7 +49,7 @@ __all__ = [
 
 
 def sphere(dim: int) -> Problem:
-    """De Jong's function on [-5.12, 5.12]^d: round and separable."""
+    """De Jong's function on [-5.12, 5.12]^d: spherical and separable."""
     return _problem(functions.sphere, "De Jong (sphere)", dim, 5.12)
 
 
@@ -60,12 +59,12 @@ def ellipsoid(dim: int) -> Problem:
 
 
 def rotated_ellipsoid(dim: int) -> Problem:
-    """Rotated hyper-ellipsoid on [-65.536, 65.536]^d: by its name, but in truth separable, see `functions`."""
+    """Rotated hyper-ellipsoid on [-65.536, 65.536]^d: separable in spite of its name, see `functions`."""
     return _problem(functions.rotated_ellipsoid, "Rotated hyper-ellipsoid", dim, 65.536)
 
 
 def power_sum(dim: int) -> Problem:
-    """Sum of different powers on [-1, 1]^d: separable, flatter in every further direction."""
+    """Sum of different powers on [-1, 1]^d: separable, flatter in each further dimension."""
     return _problem(functions.power_sum, "Power sum", dim, 1.0)
 
 
@@ -75,22 +74,22 @@ def rosenbrock(dim: int) -> Problem:
 
 
 def griewank(dim: int) -> Problem:
-    """Griewank's function on [-600, 600]^d: a wide bowl with many small waves."""
+    """Griewank's function on [-600, 600]^d: a wide bowl with many shallow local minima."""
     return _problem(functions.griewank, "Griewank", dim, 600.0)
 
 
 def rastrigin(dim: int) -> Problem:
-    """Rastrigin's function on [-5.12, 5.12]^d: separable, a local minimum near every whole number."""
+    """Rastrigin's function on [-5.12, 5.12]^d: separable, a local minimum near every integer point."""
     return _problem(functions.rastrigin, "Rastrigin", dim, 5.12)
 
 
 def ackley(dim: int) -> Problem:
-    """Ackley's function on [-32.768, 32.768]^d: a steep hole in a rippled plain."""
+    """Ackley's function on [-32.768, 32.768]^d: a steep funnel in a plain with many local minima."""
     return _problem(functions.ackley, "Ackley", dim, 32.768)
 
 
 def schwefel(dim: int) -> Problem:
-    """Schwefel's function on [-500, 500]^d: separable, the optimum (420.97, ...) far from the next best minima."""
+    """Schwefel's function on [-500, 500]^d: separable, the optimum (420.97, ...) is far from the next best minima."""
     return _problem(functions.schwefel, "Schwefel", dim, 500.0, optimum=functions.SCHWEFEL_OPTIMUM, confined=True)
 
 
@@ -110,22 +109,22 @@ _MAKERS: dict[str, Callable[[int], Problem]] = {
 }
 
 names: tuple[str, ...] = tuple(_MAKERS)
-"""The nine problems in the order of the study."""
+"""The names of the nine problems, in the order of the paper."""
 
 
 def paper(dim: int) -> list[Problem]:
-    """The nine problems of the study, in its order."""
+    """Return the nine problems of the paper, in its order."""
     return [make(dim) for make in _MAKERS.values()]
 
 
 def get(name: str, dim: int) -> Problem | Bbob:
-    """A problem by its name.
+    """Return a problem by its name.
 
     Parameters
     ----------
     name : str
-        One of `names`, followed by any number of ``-shifted`` and ``-rotated`` with a seed (1 if there is none), such
-        as ``"rastrigin-shifted7-rotated2"``; or ``"bbob-f1"`` to ``"bbob-f24"``.
+        One of `names`, or ``"bbob-f1"`` to ``"bbob-f24"``. One of `names` may be followed by any number of
+        ``-shifted`` and ``-rotated``, each with a seed (default 1), as in ``"rastrigin-shifted7-rotated2"``.
     dim : int
 
     Examples
@@ -134,16 +133,14 @@ def get(name: str, dim: int) -> Problem | Bbob:
     Problem('rastrigin-shifted1-rotated2', dim=8)
     """
     if not isinstance(name, str):
-        raise TypeError(f"the name of a problem is a text such as 'rastrigin', got {name!r}")
+        raise TypeError(f"the name of a problem must be a string such as 'rastrigin', got {name!r}")
     if found := re.fullmatch(r"bbob-f(\d+)", name):
         return bbob.bbob(int(found[1]), dim)
     own_name, steps = split_name(name)
     if own_name not in _MAKERS:
-        close = difflib.get_close_matches(own_name, names, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(
-            f"unknown problem {name!r}; {hint}Known are {', '.join(names)}, each with or without -shifted and -rotated "
-            "and a seed after them (rastrigin-shifted7-rotated2), and bbob-f1 to bbob-f24"
+            f"unknown problem {name!r}; {choices(own_name, names)}, or bbob-f1 to bbob-f24. The first nine may end in "
+            "-shifted and -rotated, each with a seed: rastrigin-shifted7-rotated2"
         )
     problem = _MAKERS[own_name](dim)
     for how, seed in steps:
@@ -161,7 +158,7 @@ def _problem(
     least: int = 1,
     confined: bool = False,
 ) -> Problem:
-    """A problem on a cube about the origin, its minimum 0."""
+    """Return a problem on a cube around the origin, with minimum 0."""
     name = function.__name__
     d = whole_number(f"the dim of {name}", dim, least)
     side, place = np.full(d, half_width), np.full(d, optimum)

@@ -1,7 +1,7 @@
-"""The bbob suite of COCO: 24 functions, each in as many instances (shifted, rotated, with another minimum) as wanted.
+"""The bbob suite of COCO: 24 functions, each in any number of instances (shifted, rotated, with another minimum).
 
-Needs cocoex (``pip install "paoswarm[bbob]"``), which is imported when a problem is made. Nothing is observed or
-written by it.
+It needs cocoex (``pip install "paoswarm[bbob]"``), which is imported when a problem is made. COCO's own logging is not
+used.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from paoswarm.checks import whole_number
 from paoswarm.core.arrays import Floats
+from paoswarm.extras import need
 from paoswarm.problems.problem import Problem
 
 DIMS = (2, 3, 5, 10, 20, 40)
@@ -50,9 +50,9 @@ TITLES = (
 
 @dataclass(frozen=True)
 class Bbob:
-    """One function of the suite in several instances; made by `bbob`.
+    """One function of the suite in several instances, made by `bbob`.
 
-    Used like a `Problem` it is the first of its instances; a run of a study takes ``instance(run)``.
+    Used as a `Problem`, it is its first instance. Each run of a study uses ``instance(run)``.
     """
 
     number: int
@@ -62,58 +62,58 @@ class Bbob:
     instanced: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        # The library ends the whole process when it is asked for a function that it does not have.
+        # The library exits the process if a function does not exist.
         if whole_number("the number of a bbob function", self.number, 1) > len(TITLES):
             raise ValueError(f"the bbob functions are numbered from 1 to {len(TITLES)}, got {self.number}")
         if whole_number("dim", self.dim, 1) not in DIMS:
-            raise ValueError(f"the bbob suite has the dimensions {', '.join(map(str, DIMS))}, got {self.dim}")
+            raise ValueError(f"dim must be one of {', '.join(map(str, DIMS))} in the bbob suite, got {self.dim}")
         if not self.instances:
-            raise ValueError("a bbob problem needs one instance at least, got none")
+            raise ValueError("a bbob problem needs at least one instance, got none")
         for instance in self.instances:
             if whole_number("a bbob instance", instance, 1) >= 2**31:
                 raise ValueError(f"a bbob instance must be less than 2**31, got {instance}")
 
     @property
     def name(self) -> str:
-        """Such as ``bbob-f15``."""
+        """The name, such as ``bbob-f15``."""
         return f"bbob-f{self.number}"
 
     @property
     def title(self) -> str:
-        """Such as ``f15 Rastrigin``."""
+        """The title, such as ``f15 Rastrigin``."""
         return f"f{self.number} {TITLES[self.number - 1]}"
 
     @property
     def lower(self) -> Floats:
-        """The box is [-5, 5] in every direction."""
+        """The lower bounds, -5."""
         return np.full(self.dim, -5.0)
 
     @property
     def upper(self) -> Floats:
-        """The box is [-5, 5] in every direction."""
+        """The upper bounds, 5."""
         return np.full(self.dim, 5.0)
 
     @property
     def bounds(self) -> Floats:
-        """The box as `minimize` takes it, ``(d, 2)``."""
+        """The bounds in the form of `minimize`, ``(d, 2)``."""
         return np.stack([self.lower, self.upper], axis=-1)
 
     @property
     def optimum(self) -> Floats:
-        """That of the first instance."""
+        """The optimum of the first instance."""
         return self.instance(0).optimum
 
     @property
     def minimum(self) -> float:
-        """That of the first instance."""
+        """The minimum of the first instance."""
         return self.instance(0).minimum
 
     def __call__(self, x: ArrayLike) -> Floats:
-        """Values of the first instance at points ``(..., d)``."""
+        """Return the values of the first instance at points ``(..., d)``."""
         return self.instance(0)(x)
 
     def instance(self, run: int) -> Problem:
-        """The instance of a run; after the last comes the first again."""
+        """Return the instance of a run. Runs cycle through the instances."""
         chosen = self.instances[run % len(self.instances)]
         function = _Function(self.number, self.dim, chosen)
         bare = _bare(function)
@@ -129,35 +129,38 @@ class Bbob:
 
 
 def bbob(function: int, dim: int, instances: Iterable[int] = range(1, 16)) -> Bbob:
-    """A function of the suite by its number, 1 to 24, in 2, 3, 5, 10, 20 or 40 dimensions.
+    """Return a function of the suite.
 
     Parameters
     ----------
-    function, dim : int
+    function : int
+        Its number, 1 to 24.
+    dim : int
+        2, 3, 5, 10, 20 or 40.
     instances : iterable of int
-        Which instances the runs of a study take in turn; COCO itself uses fifteen.
+        The instances that the runs of a study use in turn. COCO itself uses fifteen.
     """
-    _coco()  # if it is missing, say so now and not in the middle of a study
+    _coco()  # raise now if it is missing, not in the middle of a study
     return Bbob(function, dim, tuple(instances))
 
 
 def suite(dims: Iterable[int], functions: Iterable[int] = range(1, 25)) -> list[Bbob]:
-    """The functions of the suite in the given dimensions, one dimension after the other."""
+    """Return the functions of the suite in each of the given dimensions."""
     functions = tuple(functions)
     return [bbob(function, dim) for dim in dims for function in functions]
 
 
 @dataclass(frozen=True)
 class _Function:
-    """A formula as three numbers: it can be sent to another process, which builds the library's object itself."""
+    """A function as three numbers, which can be pickled. The library's object is made in each process."""
 
     number: int
     dim: int
     instance: int
 
     def __call__(self, x: Floats) -> Floats:
-        rows = np.array(x, order="C").reshape(-1, self.dim)  # it takes nothing but contiguous memory of our own
-        return _bare(self)(rows).reshape(x.shape[:-1])[()]  # a number for one point
+        rows = np.array(x, order="C").reshape(-1, self.dim)  # it accepts only contiguous arrays that own their memory
+        return _bare(self)(rows).reshape(x.shape[:-1])[()]  # a scalar for one point
 
 
 @lru_cache(maxsize=32)
@@ -166,7 +169,4 @@ def _bare(function: _Function) -> Any:
 
 
 def _coco() -> Any:
-    try:
-        return import_module("cocoex")
-    except ImportError as error:
-        raise ImportError("bbob problems need cocoex; install it with: pip install 'paoswarm[bbob]'") from error
+    return need("cocoex", extra="bbob", user="the bbob suite")

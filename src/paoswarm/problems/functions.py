@@ -1,7 +1,7 @@
-"""The nine functions of the study, as pure functions of points: ``(..., d) -> (...)``.
+"""The nine functions of the paper, as pure functions of points: ``(..., d) -> (...)``.
 
-Written for any array that follows the array API standard. Each is the textbook form with the misprints of the study's
-table put right, and none has a value below its known minimum, 0 (Schwefel inside its box, and up to rounding).
+They accept any array that follows the array API standard. Each is the textbook form, with the misprints of the paper's
+table corrected. None has a value below its minimum, 0 (Schwefel only inside its box, and up to rounding).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def ellipsoid(x: Array) -> Array:
 def rotated_ellipsoid(x: Array) -> Array:
     """Rotated hyper-ellipsoid in the form of Molga and Smutnicki: the sum over i of x_1^2 + ... + x_i^2.
 
-    In spite of its name it is not rotated but separable: x_j^2 is counted d - j + 1 times, so this is `ellipsoid` with
-    its unknowns in reverse order.
+    In spite of its name it is separable: x_j^2 occurs d - j + 1 times, so this is `ellipsoid` with its unknowns in
+    reverse order.
     """
     xp = namespace(x)
     return xp.vecdot(x * x, xp.flip(_indices(x)))
 
 
 def power_sum(x: Array) -> Array:
-    """Sum of different powers: the sum of abs(x_i)^(i + 1) with i from 1, so that the exponents are 2, ..., d + 1."""
+    """Sum of different powers: the sum of abs(x_i)^(i + 1) with i from 1, so the exponents are 2, ..., d + 1."""
     xp = namespace(x)
     return xp.sum(xp.abs(x) ** (_indices(x) + 1.0), axis=-1)
 
@@ -49,7 +49,7 @@ def rosenbrock(x: Array) -> Array:
 
 
 def griewank(x: Array) -> Array:
-    """Griewank's function: the sum of x_i^2 / 4000, less the product of cos(x_i / sqrt(i)), plus 1."""
+    """Griewank's function: the sum of x_i^2 / 4000, minus the product of cos(x_i / sqrt(i)), plus 1."""
     xp = namespace(x)
     waves = xp.prod(xp.cos(x / xp.sqrt(_indices(x))), axis=-1)
     return _squares(x) / 4000.0 - waves + 1.0
@@ -68,7 +68,7 @@ def rastrigin(x: Array) -> Array:
 def ackley(x: Array) -> Array:
     """Ackley's function: -20 exp(-0.2 sqrt(mean x_i^2)) - exp(mean cos(2 pi x_i)) + 20 + e.
 
-    Rounding leaves 4e-16 at the optimum.
+    At the optimum, rounding leaves 4e-16.
     """
     xp = namespace(x)
     bowl = xp.exp(-0.2 * xp.sqrt(_squares(x) / x.shape[-1]))
@@ -79,8 +79,8 @@ def ackley(x: Array) -> Array:
 def schwefel(x: Array) -> Array:
     """Schwefel's function: the sum of 418.98... - x_i sin(sqrt(abs(x_i))).
 
-    The constant, the largest value that x sin(sqrt(abs(x))) has in the box, makes the minimum 0; rounding leaves
-    about 1e-13 for every unknown. Outside [-500, 500] the formula falls without end.
+    The constant, the maximum of x sin(sqrt(abs(x))) in the box, makes the minimum 0; rounding leaves about 1e-13 for
+    each unknown. Outside [-500, 500] the function is unbounded below.
     """
     xp = namespace(x)
     terms = xp.sin(xp.sqrt(xp.abs(x)))
@@ -89,10 +89,10 @@ def schwefel(x: Array) -> Array:
 
 
 def _squares(x: Array) -> Array:
-    """Sum of squares; `vecdot` is quicker than a sum over a short last axis."""
+    """Return the sum of squares; `vecdot` is faster than a sum over a short last axis."""
     return namespace(x).vecdot(x, x)
 
 
 def _indices(x: Array) -> Array:
-    """The numbers 1, ..., d."""
+    """Return the numbers 1, ..., d."""
     return namespace(x).arange(1, x.shape[-1] + 1, dtype=x.dtype, device=x.device)

@@ -1,4 +1,4 @@
-"""A problem whose answer is known, and the same landscape moved or turned inside its box."""
+"""A test problem with a known optimum, and its shifted and rotated versions in the same box."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SUFFIX = r"-(shifted|rotated)(\d*)"
 
 
 def split_name(name: str) -> tuple[str, list[tuple[str, int]]]:
-    """The function's own name, and what was done to it with which seed; a suffix without number means seed 1.
+    """Return the name of the function, and its transformations with their seeds. Without a number, the seed is 1.
 
     >>> split_name("rastrigin-shifted7-rotated")
     ('rastrigin', [('shifted', 7), ('rotated', 1)])
     """
     found = re.search(rf"(?:{_SUFFIX})*\Z", name)
-    assert found is not None  # it matches the empty end of any text
+    assert found is not None  # the pattern matches an empty end
     return name[: found.start()], [(how, int(seed or 1)) for how, seed in re.findall(_SUFFIX, found[0])]
 
 
@@ -34,29 +34,30 @@ def split_name(name: str) -> tuple[str, list[tuple[str, int]]]:
 class Problem:
     """A function on a box, with its known optimum. Call it with points ``(..., d)`` to get values ``(...)``.
 
-    Its value at x is ``function(anchor + (x - optimum) @ matrix)``, or ``function(x)`` as long as nothing has been
-    shifted or rotated.
+    Its value at x is ``function(x)``. For a shifted or rotated problem it is
+    ``function(anchor + (x - optimum) @ matrix)``.
 
     Attributes
     ----------
     name, title : str
-        For programs and for readers.
+        A name for use in code, and one for readers.
     lower, upper : (d,) arrays
-        The box.
+        The bounds of the box.
     optimum : (d,) array
-        The point x* of the box where the value is smallest.
+        The global minimiser in the box.
     minimum : float
-        That value, f*.
+        The value at the optimum.
     function : callable
-        The formula, ``(..., d) -> (...)``; a module-level function, so that problems can be sent to other processes.
+        The formula, ``(..., d) -> (...)``. It must be a module-level function if the problem is sent to other
+        processes.
     confined : bool
-        Whether the formula has values below ``minimum`` outside the box, as Schwefel's has. A shifted or rotated
-        problem then continues it: the value at the nearest point of the function's own box plus the squared distance
-        to it, so that the optimum stays the global one.
+        Whether the formula has values below ``minimum`` outside the box, as Schwefel's function has. A shifted or
+        rotated problem then uses the value at the nearest point of the original box, plus the squared distance to it,
+        so that the optimum remains the global one.
     anchor : (d,) array, optional
-        The function's own optimum, which a transformation carries to ``optimum``.
+        The optimum of the original function, which is mapped to ``optimum``.
     matrix : (d, d) array, optional
-        The rotation; rows are points.
+        The rotation; points are rows.
 
     Examples
     --------
@@ -85,15 +86,15 @@ class Problem:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.minimum, Real) and math.isfinite(self.minimum)):
-            raise ValueError(f"minimum must be a finite number, the known smallest value, got {self.minimum!r}")
+            raise ValueError(f"minimum must be a finite number, the known smallest value; got {self.minimum!r}")
         for field in ("lower", "upper", "optimum"):
             array = np.array(getattr(self, field), dtype=float)
             if array.ndim != 1 or array.shape != np.shape(self.lower):
-                raise ValueError(f"lower, upper and optimum are arrays of shape (d,), got {field} {array.shape}")
-            array.flags.writeable = False  # shared by all that is made from this problem
+                raise ValueError(f"lower, upper and optimum must be arrays of shape (d,), got {field} {array.shape}")
+            array.flags.writeable = False  # shared by all problems derived from this one
             object.__setattr__(self, field, array)
         if not ((self.lower <= self.optimum) & (self.optimum <= self.upper) & (self.lower < self.upper)).all():
-            raise ValueError(f"{self.name}: optimum must lie in the box, whose lower ends are below its upper ends")
+            raise ValueError(f"{self.name}: optimum must lie in the box, and lower must be below upper")
 
     @property
     def dim(self) -> int:
@@ -102,11 +103,11 @@ class Problem:
 
     @property
     def bounds(self) -> Floats:
-        """The box as `minimize` takes it, ``(d, 2)``."""
+        """The bounds in the form of `minimize`, ``(d, 2)``."""
         return np.stack([self.lower, self.upper], axis=-1)
 
     def __call__(self, x: ArrayLike) -> Floats:
-        """Values at points ``(..., d)``; what a point gets does not depend on its company, to the last bit."""
+        """Return the values at points ``(..., d)``. Each value is independent of the other points, to the last bit."""
         points = np.asarray(x, dtype=float)
         if points.shape[-1:] != self.lower.shape:
             raise ValueError(f"{self.name} takes points of shape (..., {self.dim}), got shape {points.shape}")
@@ -114,7 +115,7 @@ class Problem:
             return self._values(points)
         points = points - self.optimum
         if self.matrix is not None:
-            # Row by row: in one product of the whole batch, BLAS may round a row according to how many there are.
+            # Row by row: in a product of the whole batch, BLAS rounding may depend on the number of rows.
             points = (points[..., None, :] @ self.matrix)[..., 0, :]
         points += self.anchor
         if not self.confined:
@@ -125,29 +126,29 @@ class Problem:
 
     def _values(self, points: Floats) -> Floats:
         values: Floats = self.function(points)
-        if np.shape(values) != points.shape[:-1]:  # it is written for one point
+        if np.shape(values) != points.shape[:-1]:  # for example, a function of one point
             raise ValueError(
-                f"the function of {self.name} takes many points at once, (m, {self.dim}), and returns their m values; "
-                f"of shape {points.shape} it made shape {np.shape(values)}"
+                f"the function of {self.name} must take m points (m, {self.dim}) and return m values; for shape "
+                f"{points.shape} it returned shape {np.shape(values)}"
             )
         return values
 
     def instance(self, run: int) -> Problem:
-        """The problem of a run: always this one. Problems with ``instanced = True`` differ from run to run."""
+        """Return the problem of a run: always this one. Problems with ``instanced = True`` differ between runs."""
         return self
 
     def shifted(self, seed: int = 1) -> Problem:
-        """The same box, with the optimum moved to a random place in the middle 80 % of it; the minimum stays.
+        """Return the problem with its optimum moved to a random place in the middle 80 % of the same box.
 
-        The place depends on the seed, the function's name and the dimension alone.
+        The minimum stays. The place depends on the seed, the name of the function and the dimension only.
         """
         share = 0.1 + 0.8 * self._random("shifted", seed).random(self.dim)
         return self._transformed("shifted", seed, optimum=self.lower + share * (self.upper - self.lower))
 
     def rotated(self, seed: int = 1) -> Problem:
-        """The same box, with the landscape turned about its optimum by a random rotation; the minimum stays.
+        """Return the problem rotated about its optimum in the same box, by a uniformly distributed random rotation.
 
-        The rotation, uniform among all, depends on the seed, the function's name and the dimension alone.
+        The minimum stays. The rotation depends on the seed, the name of the function and the dimension only.
         """
         matrix = _rotation(self._random("rotated", seed), self.dim)
         return self._transformed("rotated", seed, matrix=matrix if self.matrix is None else matrix @ self.matrix)
@@ -171,7 +172,7 @@ class Problem:
 
 
 def _rotation(rng: np.random.Generator, d: int) -> Floats:
-    """A rotation drawn uniformly (Haar): orthogonal, with determinant 1."""
+    """Draw a rotation uniformly (Haar measure): orthogonal, with determinant 1."""
     q, r = np.linalg.qr(rng.normal(size=(d, d)))
     q *= np.sign(np.diagonal(r))  # without it, Q depends on LAPACK's choice of signs and is not uniform
     if np.linalg.det(q) < 0:

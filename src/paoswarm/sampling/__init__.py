@@ -1,1 +1,1 @@
-"""Posterior draws and evidence without gradients: adapt, freeze, produce."""
+"""Posterior draws and evidence without gradients: adapt a proposal, freeze it, draw from it."""

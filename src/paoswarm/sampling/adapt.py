@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.explore import explore, explore_again
 from paoswarm.sampling.mixture import Blend, Density
 from paoswarm.sampling.modes import Mode
-from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.starts import Draws, badly_covered
 from paoswarm.sampling.target import Target

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.modes import Mode, distance, log_volume, merge
+from paoswarm.sampling.periodic_coordinates import Circle
 from paoswarm.sampling.target import Target
 
 # Scales are those of the sampler's coordinates: a box is [-1, 1], other priors are standard normal.

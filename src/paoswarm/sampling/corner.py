@@ -1,4 +1,4 @@
-"""A posterior at a glance: every parameter alone and against every other, drawn through ArviZ."""
+"""Corner plots of a posterior, drawn by ArviZ."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from paoswarm.core.random import Seed
 if TYPE_CHECKING:
     from paoswarm.sampling.posterior import Posterior
 
-_MOST = 10  # parameters in one picture
-_DOTS = 2000  # draws in one panel
-_SHARES = (0.95, 0.5)  # of the posterior inside the contours
-_BINS = 100  # per side of the grid on which contours are drawn
-_FEWEST = 10  # effective draws of which a density can be drawn
+_MOST = 10  # most parameters in one picture
+_DOTS = 2000  # most draws in one panel
+_SHARES = (0.95, 0.5)  # shares of the posterior inside the contours
+_BINS = 100  # bins per side of the grid for contours
+_FEWEST = 10  # fewest effective draws for which a density is drawn
 
 
 def corner(
@@ -31,25 +31,26 @@ def corner(
     truth: Mapping[str, float] | ArrayLike | None = None,
     rng: Seed = 0,
 ) -> NDArray[Any]:
-    """A posterior at a glance: every parameter alone and against every other.
+    """Draw a corner plot: every parameter alone, and every pair of parameters.
 
-    Drawn through ArviZ's ``plot_pair``: needs ``pip install 'paoswarm[posterior]'``. On the diagonal are the marginal
-    density with its 95 % interval, mean and standard deviation; below it draws, and contours that hold 50 % and 95 %.
+    The diagonal shows the marginal density, its 95 % interval, mean and standard deviation. Below the diagonal are
+    draws, with contours that hold 50 % and 95 % of the posterior. It uses ArviZ's ``plot_pair`` and needs
+    ``pip install 'paoswarm[posterior]'``.
 
     Parameters
     ----------
     posterior : Posterior
     names : list of str, optional
-        The parameters to show, ten at most; all unless given.
+        The parameters to show, at most ten; by default all.
     truth : dict or array, optional
-        Values to mark, by name or in the order of the parameters shown; leave out or NaN what has none.
+        Values to mark, by name or in the order of the parameters shown. Use NaN, or leave out the name, for no mark.
     rng : int, Generator, SeedSequence or None
         Seed of the choice of draws.
 
     Returns
     -------
     array (k, k) of matplotlib Axes
-        Those above the diagonal are switched off. The figure is ``axes[0, 0].figure``.
+        Axes above the diagonal are switched off. The figure is ``axes[0, 0].figure``.
 
     Examples
     --------
@@ -65,8 +66,8 @@ def corner(
         )
     plots, colour = _load()
     k = len(shown)
-    side = min(max(9 / k, 1.35), 2.4)  # inches of a panel
-    small = min(max(4.2 * side, 7.0), 9.0)  # points of a letter
+    side = min(max(9 / k, 1.35), 2.4)  # width of a panel, in inches
+    small = min(max(4.2 * side, 7.0), 9.0)  # font size, in points
     matrix = plots.plot_pair(
         posterior.to_datatree(min(int(posterior.effective_size), _DOTS), rng),
         var_names=shown,
@@ -123,7 +124,7 @@ def _all_known(what: str, names: Iterable[str], known: Sequence[str]) -> None:
 
 
 def _marks(known: Sequence[str], shown: Sequence[str], truth: Mapping[str, float] | ArrayLike | None) -> Floats:
-    """The value to mark of every parameter shown; NaN for none."""
+    """Values to mark for the parameters shown; NaN for none."""
     if truth is None:
         return np.full(len(shown), np.nan)
     if isinstance(truth, Mapping):
@@ -136,29 +137,29 @@ def _marks(known: Sequence[str], shown: Sequence[str], truth: Mapping[str, float
 
 
 def _load() -> tuple[Any, str]:
-    """ArviZ's plots, and the colour in which to draw."""
+    """Import ArviZ's plots; also return the colour to draw in."""
     try:
-        with warnings.catch_warnings():  # of what older versions of ArviZ use of matplotlib
+        with warnings.catch_warnings():  # older versions of ArviZ use deprecated parts of matplotlib
             warnings.simplefilter("ignore")
             with contextlib.suppress(ModuleNotFoundError):
-                import matplotlib.style.core  # noqa: F401  arviz-plots to 1.1 fails without, since matplotlib 3.11
+                import matplotlib.style.core  # noqa: F401  arviz-plots up to 1.1 needs it with matplotlib 3.11
             import arviz_plots
             import arviz_plots.backend.matplotlib
             from matplotlib.colors import to_hex
     except ImportError as error:
         raise ImportError("plot.corner needs arviz-plots and matplotlib; pip install 'paoswarm[posterior]'") from error
-    return arviz_plots, to_hex("C0")  # ArviZ makes numbers of "C0", of which matplotlib warns
+    return arviz_plots, to_hex("C0")  # matplotlib warns of what ArviZ makes of "C0"
 
 
 def _make_room(ax: Any, mark: float) -> None:
-    """Settle the limits of a column so that its mark is inside."""
+    """Widen the limits of a column to include its mark."""
     low, high = ax.get_xlim()
     edge = 0.05 * (high - low)
     ax.set_xlim(np.fmin(low, mark - edge), np.fmax(high, mark + edge))
 
 
 def _contours(ax: Any, posterior: Posterior, i: int, j: int, colour: str) -> None:
-    """Lines of equal density that hold the given shares of the posterior of two parameters."""
+    """Draw contours that hold `_SHARES` of the posterior of two parameters."""
     from scipy.ndimage import gaussian_filter
 
     limits = np.array([ax.get_xlim(), ax.get_ylim()])
@@ -176,7 +177,7 @@ def _contours(ax: Any, posterior: Posterior, i: int, j: int, colour: str) -> Non
 
 
 def _rounded(mean: float, std: float) -> str:
-    """``mean ± std`` with two digits of the deviation."""
+    """Format ``mean ± std`` with two digits of the standard deviation."""
     if std <= 0:
         return f"{mean:.6g}"
     digits = 1 - math.floor(math.log10(std))
@@ -190,7 +191,7 @@ def _rounded(mean: float, std: float) -> str:
 
 
 def _tidy(axes: NDArray[Any], side: float, small: float) -> None:
-    """Few and small ticks, with labels at the left and the bottom alone."""
+    """Make ticks few and small, with labels only at the left and the bottom."""
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
     axes[0, 0].figure.align_ylabels(axes[1:, 0])
@@ -203,7 +204,7 @@ def _tidy(axes: NDArray[Any], side: float, small: float) -> None:
             formatter = ScalarFormatter(useMathText=True)
             formatter.set_powerlimits((-3, 4))
             axis.set_major_formatter(formatter)
-            axis.label.set_size(min(small, 130 * side / max(len(axis.label.get_text()), 1)))  # as long as the panel
+            axis.label.set_size(min(small, 130 * side / max(len(axis.label.get_text()), 1)))  # no longer than the panel
             axis.get_offset_text().set_size(small - 1)
         ax.xaxis.get_offset_text().set_visible(row == len(axes) - 1)
         if column == row:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.modes import Mode, distance
+from paoswarm.sampling.periodic_coordinates import Circle
 from paoswarm.sampling.starts import Draws, spread_out
 from paoswarm.sampling.target import Target
 

@@ -1,11 +1,11 @@
-r"""Phase B: draws from the frozen proposal, their weights, the evidence and its error.
+r"""Phase B, production: draws from the frozen proposal, their weights, the evidence and its error.
 
-Given phase A the proposal :math:`q` and the number of draws are constants, so with :math:`w = \pi L / q`
+After phase A the proposal :math:`q` and the number of draws :math:`n` are constants. The mean weight
 
-.. math:: E[\hat Z] = E\Big[\frac1n \sum_i w_i\Big] = Z
+.. math:: \hat Z = \frac1n \sum_i w_i, \qquad w_i = \frac{p(z_i)\,L(z_i)}{q(z_i)} \tag{S19}
 
-whatever the quality of the fit; a bad fit costs variance, not bias. (A production that is set aside because of its
-weights, and one that is kept in spite of them, are selected: the bias of that is far below the stated error.)
+is then an unbiased estimate of the evidence, whatever the quality of the fit: a bad fit costs variance, not bias.
+(`produce` may repeat a production because of its weights. The bias of that selection is far below the stated error.)
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from paoswarm.core.weights import FEWEST, effective_size, log_mean, log_mean_wei
 from paoswarm.sampling.adapt import Frozen, improve
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target
 
-_HARMLESS = 10.0  # mean weights that the largest may have
-_SHORT = 0.2  # of the effective draws that were predicted
-_UNEVEN = 2.0  # times fewer effective draws than were predicted, and something is badly covered
-_TRUSTED = 0.7  # Pareto k up to which a mean weight and its error mean something
+_HARMLESS = 10.0  # largest weight, in mean weights, up to which a large Pareto k is no problem
+_SHORT = 0.2  # share of the predicted effective draws below which the proposal is fitted again
+_UNEVEN = 2.0  # ratio of predicted to actual effective draws above which the error is widened
+_TRUSTED = 0.7  # Pareto k up to which the mean weight and its error can be trusted
 
 
 class Production(NamedTuple):
@@ -33,31 +33,29 @@ class Production(NamedTuple):
     log_weights: Floats
     log_likelihood: Floats
     log_evidence: float
-    error: float  # standard error of log_evidence, widened
+    error: float  # standard error of log_evidence, after widening
     pareto_k: float
     effective_size: float
     halves: tuple[float, float]  # log evidence from each half of the draws
-    widened: float = 1.0  # by which the error is larger than the weights alone would have it
-    cut_short: Interrupted | None = None  # where an interrupt came before the last draw
-    message: str = ""  # why the error is withheld (inf), where it is
+    widened: float = 1.0  # factor by which the error was widened
+    cut_short: Interrupted | None = None  # the interrupt that came before the last draw
+    message: str = ""  # why the error is not stated (inf); empty if it is
 
 
 def produce(
     target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator, *, attempts: int = 2
 ) -> tuple[Production, Frozen]:
-    """Draw until about ``n_effective`` effective draws are there, or the budget is spent.
+    """Draw until there are about ``n_effective`` effective draws, or the budget is spent.
 
-    Where the weights turn out to have a tail that no error can be read from (Pareto k above 0.7), or to be worth far
-    less than predicted, the draws go to the pool, the proposal is fitted and frozen anew, and an independent production
-    takes the place of the first, as long as the budget allows one of the same size. The proposal that was used last is
-    returned as well.
+    If the weights have too heavy a tail (Pareto k above 0.7), or are worth far less than predicted, the draws are added
+    to the pool, the proposal is fitted and frozen again, and an independent production replaces the first. This needs a
+    budget for a production of the same size. The proposal that was used last is returned as well.
 
-    Weights that are less even than the pool has predicted, by more than a factor of two, show that some of the
-    posterior is badly covered; then there may be more that no draw has met, and the error is widened by that factor,
-    five times at most.
+    If there are fewer than half of the predicted effective draws, part of the posterior is poorly covered, and more of
+    it may not be covered at all. The error is then widened by the ratio, at most five times.
     """
     if target.n_left < 1:
-        raise BudgetSpent(f"maxfev={target.maxfev} leaves no evaluation for production; allow more")
+        raise BudgetSpent(f"maxfev={target.maxfev} leaves no evaluation for the production; raise maxfev")
     for attempt in range(attempts):
         n = min(math.ceil(n_effective / max(frozen.predicted_efficiency, 0.01)), target.n_left)
         production = _measure(target, frozen, n, rng)
@@ -67,9 +65,9 @@ def produce(
         if not (short or _heavy_tailed(production)) or attempt + 1 == attempts or target.n_left < n:
             break
         frozen = improve(target, frozen, production.draws, production.log_likelihood, n_effective, rng)
-    doubt = _doubt(production)
-    if doubt:
-        return production._replace(error=math.inf, message=doubt), frozen
+    problem = _problem(production)
+    if problem:
+        return production._replace(error=math.inf, message=problem), frozen
     uneven = len(production.draws) * frozen.predicted_efficiency / production.effective_size
     if uneven > _UNEVEN:
         widened = min(uneven, 1 / _SHORT)
@@ -78,36 +76,37 @@ def produce(
 
 
 def _heavy_tailed(production: Production) -> bool:
-    """Whether the tail of the weights is heavy; weights that are almost all alike have no tail, whatever k says."""
+    """Whether the weights have a heavy tail; weights that are almost equal have none, even if Pareto k is large."""
     largest = float(np.max(production.log_weights)) - production.log_evidence  # in units of the mean weight
-    alike = largest < math.log(_HARMLESS) and production.effective_size >= FEWEST
-    return production.pareto_k > _TRUSTED and not alike
+    is_even = largest < math.log(_HARMLESS) and production.effective_size >= FEWEST
+    return production.pareto_k > _TRUSTED and not is_even
 
 
-def _doubt(production: Production) -> str:
-    """Why the error cannot be trusted; empty where it can."""
+def _problem(production: Production) -> str:
+    """Why the error cannot be trusted; empty if it can."""
     first, second = production.halves
     if production.effective_size < FEWEST:
         return f"{production.effective_size:.1f} effective draws are too few to state an error; {MORE}"
     if _heavy_tailed(production):
         return (
-            f"the weights have too heavy a tail to state an error (Pareto k {production.pareto_k:.2f} > {_TRUSTED}): "
-            f"{MORE}, or give points near the modes as start="
+            f"The weights have too heavy a tail to state an error (Pareto k {production.pareto_k:.2f} > {_TRUSTED}); "
+            f"{MORE}, or give points near the modes (start=)"
         )
-    if abs(first - second) > 4 * 2 * production.error:  # each half has sqrt(2) of the error, their difference twice
-        return f"the halves of the production disagree: log evidence {first:.3f} and {second:.3f}; raise n_effective"
+    if abs(first - second) > 4 * 2 * production.error:  # four standard errors of the difference
+        return f"The two halves of the draws disagree: log evidence {first:.3f} and {second:.3f}; raise n_effective"
     return ""
 
 
 def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -> Production:
+    """Draw ``n`` points from the proposal, evaluate and weight them."""
     z = frozen.proposal.sample(n, rng)
     cut_short = None
     try:
         log_likelihood = target.log_likelihood(z)
-    except Interrupted as interrupt:  # its time has nothing to do with the values: what is there is unbiased
+    except Interrupted as interrupt:  # its time does not depend on the values, so the draws so far are unbiased
         n, log_likelihood, cut_short = len(interrupt.values), interrupt.values, interrupt
         z = z[:n]
-    log_w = target.log_prior(z) + log_likelihood - frozen.proposal.log_density(z)
+    log_w = target.log_prior(z) + log_likelihood - frozen.proposal.log_density(z)  # (S19)
     if cut_short is not None and (n == 0 or effective_size(log_w) < FEWEST):
         raise cut_short
     middle = n // 2
@@ -115,7 +114,7 @@ def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -
         z,
         log_w,
         log_likelihood,
-        log_mean(log_w),
+        log_mean(log_w),  # (S19)
         log_mean_weight_error(log_w),
         pareto_k(log_w),
         effective_size(log_w),

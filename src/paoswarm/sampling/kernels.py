@@ -1,15 +1,15 @@
-r"""Moves that leave a target density exactly invariant: PAO proposes, Metropolis and Hastings correct.
+r"""Metropolis-Hastings moves with PAO's exact step as the proposal; they leave the target density exactly invariant.
 
 The *reference* :math:`\varphi` is a mixture of normal or Student-t components with attractors :math:`a_c`. In the units
-of its component a particle is a damped spring whose stationary law is :math:`N(0, I)` for position and velocity alike;
-its exact transition is followed for a time ``dt`` and accepted with probability
+of its component, a particle is a damped spring whose stationary distribution is :math:`N(0, I)` for position and
+velocity. A move follows the exact transition of the spring for a time ``dt`` and accepts the result with probability
 
 .. math:: \alpha = \min\Big(1, \frac{\pi(z')\,\varphi(z)}{\pi(z)\,\varphi(z')}\Big), \qquad v \leftarrow -v
-          \text{ on rejection.}
+          \text{ on rejection.} \tag{S5}
 
-No transition density appears: the spring is reversible up to the sign of the velocity. A target
-:math:`\pi \propto p\,L^\beta` is given by its prior and likelihood. Nothing that a particle is pulled by may depend on
-the particle itself: the reference is a constant, or made from others.
+No transition density appears in (S5), because the spring is reversible up to the sign of the velocity. The target
+:math:`\pi \propto p\,L^\beta` is given by its prior and likelihood. The reference must not depend on the particle that
+it moves: it is constant, or made from other particles.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from scipy.special import lambertw
 from paoswarm.core.arrays import Floats
 from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.weights import log_sum_exp
-from paoswarm.sampling.circle import Circle
 from paoswarm.sampling.mixture import Mixture
+from paoswarm.sampling.periodic_coordinates import Circle
 
 Indices = NDArray[np.intp]
 
-RHO = np.array([0.0, 0.5, 0.8, 0.92, 0.97, 0.99])  # correlations between which moves choose at random
+RHO = np.array([0.0, 0.5, 0.8, 0.92, 0.97, 0.99])  # correlations that moves choose from at random
 
 
 class Unnormalised(Protocol):
-    """What is sampled: a prior and a likelihood, by their logarithms (see `Target`)."""
+    """An unnormalised target: the logarithms of a prior and a likelihood (see `Target`)."""
 
     def log_prior(self, z: Floats) -> Floats:
         """Log prior density of each row, ``-inf`` outside the box."""
@@ -43,7 +43,7 @@ class Unnormalised(Protocol):
 
 
 class Step(NamedTuple):
-    """One step of a spring in units in which its stationary law is N(0, I); leading axes are particles.
+    """One step of a spring, (S1), in units in which its stationary distribution is N(0, I); leading axes are particles.
 
     Attributes
     ----------
@@ -57,12 +57,12 @@ class Step(NamedTuple):
     noise: Floats
 
     def take(self, i: Indices) -> Step:
-        """The steps with the given indices, from a batch of them."""
+        """Select steps of a batch by index."""
         return Step(self.A[i], self.noise[i])
 
 
 class State(NamedTuple):
-    """Particles: positions and velocities (n, d), and what is known at the positions (n,)."""
+    """Particles: positions and velocities (n, d), log prior and log likelihood (n,)."""
 
     z: Floats
     v: Floats
@@ -70,12 +70,12 @@ class State(NamedTuple):
     log_likelihood: Floats
 
     def take(self, i: Indices) -> State:
-        """The particles with the given indices."""
+        """Select particles by index."""
         return State(*(a[i] for a in self))
 
 
 class Moved(NamedTuple):
-    """What a move tried: the proposals, their probability of acceptance (n,), and whether they were accepted (n,)."""
+    """Record of a move: the proposals, their acceptance probabilities (n,), and which were accepted (n,)."""
 
     proposal: State
     probability: Floats
@@ -83,27 +83,27 @@ class Moved(NamedTuple):
 
 
 def spring(dt: float | Floats, zeta: float | Floats) -> Step:
-    r"""Step of a spring with :math:`\omega = 1` and damping ratio ``zeta > 0`` over ``dt``.
+    r"""Step (S1) of a spring with :math:`\omega = 1` and damping ratio ``zeta > 0`` over a time ``dt``.
 
-    Its stationary law is :math:`N(0, I / 4\zeta)` for unit noise, for position and velocity alike.
+    With unit noise its stationary distribution is :math:`N(0, I / 4\zeta)`, for position and velocity.
     """
     dt, zeta = np.broadcast_arrays(np.asarray(dt, dtype=float), np.asarray(zeta, dtype=float))
     law = exact_transition(zeta, np.ones_like(zeta), dt)
-    return Step(law.A, 2 * np.sqrt(zeta)[..., None, None] * law.cholesky)
+    return Step(law.A, 2 * np.sqrt(zeta)[..., None, None] * law.cholesky)  # (S1)
 
 
 def correlated(rho: float | Floats) -> Step:
-    r"""Critically damped step after which the position keeps the correlation ``rho``, from 0 to 1.
+    r"""Critically damped step after which positions have the correlation ``rho``, from 0 to 1.
 
-    Solves :math:`(1 + t)\,e^{-t} = \rho`. When the velocity is fresh only :math:`\rho` matters, whatever the damping.
+    It solves :math:`(1 + t)\,e^{-t} = \rho`, (S4). With a fresh velocity only :math:`\rho` matters, not the damping.
     """
     rho = np.asarray(rho, dtype=float)
-    t = -1 - np.real(lambertw(-np.where(rho > 0, rho, 1.0) / np.e, -1))
-    return spring(np.where(rho > 0, np.fmax(t, 0.0), 1e3), 1.0)  # at rho = 1 rounding makes t NaN
+    t = -1 - np.real(lambertw(-np.where(rho > 0, rho, 1.0) / np.e, -1))  # (S4)
+    return spring(np.where(rho > 0, np.fmax(t, 0.0), 1e3), 1.0)  # at rho = 1, rounding may make t NaN
 
 
 def log_parts(z: Floats, reference: Mixture, circle: Circle | None) -> Floats:
-    """Log of every component's part in the reference density (n, images * k), image by image."""
+    """Logarithms of the terms of the reference density (n, images * k), image by image, (S8) and (S12)."""
     if circle is None:
         return reference.log_parts(z)
     return np.concatenate([reference.log_parts(z + shift) for shift in circle.shifts], axis=1)
@@ -119,30 +119,31 @@ def propose(
     jump: float | Floats,
     circle: Circle | None,
 ) -> tuple[Floats, Floats]:
-    r"""Where the springs take particles at `z` that have the `log_parts` `parts`: (z', v').
+    r"""Propose new positions and velocities for particles at `z`, whose `log_parts` are `parts`.
 
-    A particle is lifted to :math:`z = a_c + L_c u / \sqrt\lambda`: its component by its part in the density, and
-    :math:`\lambda \sim \Gamma(\frac{\nu+d}2, \frac{\nu + |L_c^{-1}(z - a_c)|^2}2)`, one for normal components.
-    Then (u, v) takes the step. With probability `jump` the component and :math:`\lambda` are drawn anew as well.
+    A particle is written as :math:`z = a_c + L_c u / \sqrt\lambda`. The component :math:`c` is drawn by its term in the
+    density, and :math:`\lambda \sim \Gamma(\frac{\nu+d}2, \frac{\nu + |L_c^{-1}(z - a_c)|^2}2)`, (S9);
+    :math:`\lambda = 1` for normal components. Then (u, v) takes the step (S1). With probability `jump`, the component
+    and :math:`\lambda` are drawn again from the reference.
     """
     n, d = z.shape
     k = len(reference.weight)
-    image, c = np.divmod(_pick(parts, rng), k)
+    image, c = np.divmod(_pick(parts, rng), k)  # (S9)
     if circle is not None:
         z = z + circle.shifts[image]
     u = np.einsum("nij,nj->ni", np.linalg.inv(reference.factor)[c], z - reference.mean[c])
     nu = reference.freedom
     root = np.ones((n, 1))
     if np.isfinite(nu):
-        root = np.sqrt(rng.gamma((nu + d) / 2, size=n) * 2 / (nu + np.sum(u * u, axis=1)))[:, None]
+        root = np.sqrt(rng.gamma((nu + d) / 2, size=n) * 2 / (nu + np.sum(u * u, axis=1)))[:, None]  # (S9)
     u = u * root
     A, H = step.A[..., None], step.noise[..., None]
     e1, e2 = rng.standard_normal((2, n, d))
-    u, v = (
+    u, v = (  # (S1)
         A[..., 0, 0, :] * u + A[..., 0, 1, :] * v + H[..., 0, 0, :] * e1,
         A[..., 1, 0, :] * u + A[..., 1, 1, :] * v + H[..., 1, 0, :] * e1 + H[..., 1, 1, :] * e2,
     )
-    if np.any(jump):
+    if np.any(jump):  # a new component and lambda, as in a draw from (S8)
         jumps = np.asarray(rng.random((n, 1)) < np.reshape(jump, (-1, 1)))
         c = np.where(jumps[:, 0], rng.choice(k, size=n, p=reference.weight / reference.weight.sum()), c)
         if np.isfinite(nu):
@@ -163,7 +164,7 @@ def move(
     jump: float | Floats = 0.1,
     circle: Circle | None = None,
 ) -> tuple[State, Moved]:
-    r"""One Metropolis-Hastings move of every particle, which leaves :math:`p\,L^\beta \times N(0, I)` invariant.
+    r"""Make one Metropolis-Hastings move of every particle; it leaves :math:`p\,L^\beta \times N(0, I)` invariant.
 
     Parameters
     ----------
@@ -174,35 +175,35 @@ def move(
     beta : float
         Inverse temperature.
     reference : Mixture
-        The attractors and their covariances; must not depend on the particles that are moved.
+        The attractors and their covariances. It must not depend on the particles that are moved.
     step : Step
-        One step for all, or one for each particle; must not depend on the positions.
+        One step for all, or one for each particle. It must not depend on the positions.
     refresh : float
-        The velocity is first replaced by :math:`\sqrt{1-e^2}\,v + e\,\xi`: 1 forgets it, 0 keeps it.
+        The velocity is first replaced by :math:`\sqrt{1-e^2}\,v + e\,\xi`, (S7): 1 forgets it, 0 keeps it.
     jump : float or array (n,)
-        Probability of going to a component drawn by weight instead of staying in one's own. With 1, and a step that
-        forgets the position, the proposal is an independent draw from the reference.
+        Probability of going to a component drawn by weight. With 1, and a step that forgets the position, the proposal
+        is an independent draw from the reference.
     circle : Circle, optional
         Which coordinates are periodic.
     """
     n = len(state.z)
-    v = np.sqrt(1 - refresh**2) * state.v + refresh * rng.standard_normal(state.v.shape)
+    v = np.sqrt(1 - refresh**2) * state.v + refresh * rng.standard_normal(state.v.shape)  # (S7)
     parts = log_parts(state.z, reference, circle)
     z_new, v_new = propose(state.z, v, parts, reference, step, rng, jump, circle)
-    known = np.asarray(np.isfinite(z_new).all(axis=1, keepdims=True))
-    z_new = np.where(known, z_new, state.z)
-    log_prior = np.where(known.ravel(), target.log_prior(z_new), -np.inf)
+    has_image = np.asarray(np.isfinite(z_new).all(axis=1, keepdims=True))
+    z_new = np.where(has_image, z_new, state.z)
+    log_prior = np.where(has_image.ravel(), target.log_prior(z_new), -np.inf)
     log_likelihood = np.full(n, -np.inf)
     inside = log_prior > -np.inf
     log_likelihood[inside] = target.log_likelihood(z_new[inside])
     here = tempered_density(state.log_prior, state.log_likelihood, beta) - log_sum_exp(parts, axis=1)
     there = tempered_density(log_prior, log_likelihood, beta) - log_sum_exp(log_parts(z_new, reference, circle), axis=1)
-    # From a point of zero density any other is accepted; to one, none.
+    # (S5); from a point of zero density every proposal is accepted, and a proposal of zero density never is.
     log_ratio = np.where(there > -np.inf, there - np.where(there > -np.inf, here, 0.0), -np.inf)
     probability = np.exp(np.minimum(log_ratio, 0.0))
     accepted: NDArray[np.bool_] = np.asarray(rng.random(n) < probability)
     proposal = State(z_new, v_new, log_prior, log_likelihood)
-    stay = state._replace(v=-v)
+    stay = state._replace(v=-v)  # (S5), on rejection
     moved = State(
         *(np.where(accepted.reshape(n, *[1] * (b.ndim - 1)), b, a) for a, b in zip(stay, proposal, strict=True))
     )
@@ -221,10 +222,10 @@ def split_move(
     jump: float = 0.1,
     circle: Circle | None = None,
 ) -> State:
-    """Move one random half of the particles by a reference made from the other half, then the other way round.
+    """Move a random half of the particles by a reference made from the other half, then the other way round.
 
-    ``refer(points)`` makes the reference, for example `fit` or `around`. Each half is moved while what pulls it stands
-    still, so the joint law of independent particles is invariant, although they adapt to each other.
+    ``refer(points)`` makes the reference, for example by `fit` or `around`. While a half moves, its reference is
+    constant, so the joint distribution of independent particles is invariant.
     """
     halves = np.array_split(rng.permutation(len(state.z)), 2)
     for movers, others in (halves, halves[::-1]):
@@ -244,7 +245,7 @@ def split_move(
 
 
 def around(points: Floats, width: float = 0.5) -> Mixture:
-    r"""A normal component at each of the points, with `width` times their standard deviations: every point attracts."""
+    """Make a reference with one normal component at each point, `width` times as wide as all points together."""
     n, d = points.shape
     covariance = np.atleast_2d(np.cov(points.T))
     factor = width * np.linalg.cholesky(covariance + 1e-9 * np.trace(covariance) / d * np.eye(d))
@@ -252,18 +253,18 @@ def around(points: Floats, width: float = 0.5) -> Mixture:
 
 
 def tempered_density(log_prior: Floats, log_likelihood: Floats, beta: float) -> Floats:
-    r"""The logarithm of :math:`p\,L^\beta`; the prior at :math:`\beta = 0`, whatever the likelihood."""
+    r"""The logarithm of :math:`p\,L^\beta`; the log prior at :math:`\beta = 0`, even if the likelihood is zero."""
     return log_prior + beta * log_likelihood if beta > 0 else log_prior
 
 
 def _pick(log_p: Floats, rng: np.random.Generator) -> Indices:
-    """One column of each row, by the exponentials of its entries."""
-    heap = np.cumsum(np.exp(log_p - log_p.max(axis=1, keepdims=True)), axis=1)
-    return np.sum(heap <= rng.random((len(heap), 1)) * heap[:, -1:], axis=1).clip(max=log_p.shape[1] - 1)
+    """Draw a column of each row with probability proportional to ``exp(log_p)``."""
+    total = np.cumsum(np.exp(log_p - log_p.max(axis=1, keepdims=True)), axis=1)
+    return np.sum(total <= rng.random((len(total), 1)) * total[:, -1:], axis=1).clip(max=log_p.shape[1] - 1)
 
 
 def _put(array: Floats, rows: Indices, new: Floats) -> Floats:
-    """A copy of the array with some rows replaced."""
+    """Copy the array and replace some rows."""
     copy = array.copy()
     copy[rows] = new
     return copy

@@ -1,6 +1,6 @@
-r"""Mixtures of multivariate Student-t or normal laws, and their weighted fit.
+r"""Mixtures of multivariate Student-t or normal distributions, and their fit to weighted points.
 
-.. math:: q(z) = \sum_c w_c\, t_\nu(z; a_c, L_c L_c^T), \qquad \nu = \infty: \text{ normal}
+.. math:: \varphi(z) = \sum_c w_c\, t_\nu(z; a_c, L_c L_c^T), \qquad \nu = \infty: \text{ normal} \tag{S8}
 """
 
 from __future__ import annotations
@@ -12,15 +12,23 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import log_sum_exp, systematic
+from paoswarm.sampling.moments import scatter_matrix
 
 _CHUNK = 2_000_000  # numbers per block of whitened points: 16 MB
-SIZES = (1, 2, 3, 5, 8, 12, 20, 32)  # numbers of components that are tried
+SIZES = (1, 2, 3, 5, 8, 12, 20, 32)  # numbers of components to try
 
 
 class Mixture(NamedTuple):
-    """Mixture of Student-t components with a common number of degrees of freedom (inf: normal).
+    """Mixture of Student-t components with common degrees of freedom (infinite: normal), (S8).
 
-    ``weight (k,)``, ``mean (k, d)``, ``factor (k, d, d)`` lower Cholesky factors of the scale matrices, ``freedom``.
+    Attributes
+    ----------
+    weight : array (k,)
+    mean : array (k, d)
+    factor : array (k, d, d)
+        Lower Cholesky factors of the scale matrices.
+    freedom : float
+        Degrees of freedom.
     """
 
     weight: Floats
@@ -29,7 +37,7 @@ class Mixture(NamedTuple):
     freedom: float = math.inf
 
     def log_parts(self, z: Floats) -> Floats:
-        """``log(w_c p_c(z))`` of every point and component, ``(m, k)``."""
+        """The logarithms of the terms of (S8), for every point and component, ``(m, k)``."""
         d = self.mean.shape[1]
         diagonal = np.diagonal(self.factor, axis1=1, axis2=2)
         with np.errstate(divide="ignore"):
@@ -38,8 +46,8 @@ class Mixture(NamedTuple):
         nu = self.freedom
         if math.isinf(nu):
             return constant - 0.5 * d * math.log(2 * math.pi) - 0.5 * square
-        height = math.lgamma((nu + d) / 2) - math.lgamma(nu / 2) - 0.5 * d * math.log(nu * math.pi)
-        return constant + height - 0.5 * (nu + d) * np.log1p(square / nu)
+        log_peak = math.lgamma((nu + d) / 2) - math.lgamma(nu / 2) - 0.5 * d * math.log(nu * math.pi)
+        return constant + log_peak - 0.5 * (nu + d) * np.log1p(square / nu)
 
     def log_density(self, z: Floats) -> Floats:
         """Log density at the rows of ``z``."""
@@ -60,7 +68,7 @@ class Mixture(NamedTuple):
         return out
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
-        """``n`` draws ``(n, d)``; stratified ones take from each component its share, to within one draw."""
+        """``n`` draws ``(n, d)``; if stratified, each component gives its share to within one draw."""
         k, d = self.mean.shape
         share = self.weight / self.weight.sum()
         chosen = systematic(share, n, rng) if stratified else rng.choice(k, size=n, p=share)
@@ -70,22 +78,22 @@ class Mixture(NamedTuple):
         return self.mean[chosen] + np.einsum("nij,nj->ni", self.factor[chosen], noise)
 
     def widened(self, scale: float, freedom: float) -> Mixture:
-        """The same mixture with every factor scaled and another tail."""
+        """The same mixture with scaled factors and other degrees of freedom."""
         return self._replace(factor=scale * self.factor, freedom=freedom)
 
 
 class Density(Protocol):
-    """Anything that can be drawn from and whose normalised density is known."""
+    """A distribution with a known, normalised density that can be drawn from."""
 
     def log_density(self, z: Floats) -> Floats:
         """Log density at the rows of ``z``."""
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
-        """``n`` draws."""
+        """``n`` draws; if stratified, parts of a mixture give their shares to within one draw."""
 
 
 class Blend(NamedTuple):
-    """Densities in fixed shares: ``q(z) = sum_j share_j q_j(z)``."""
+    """Mixture of any densities: ``q(z) = sum_j share_j q_j(z)``."""
 
     share: Floats
     parts: tuple[Density, ...]
@@ -97,10 +105,16 @@ class Blend(NamedTuple):
         return density
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = True) -> Floats:
-        """``n`` draws, each part giving its share to within one draw; in random order."""
+        """``n`` draws in random order; each part gives its share to within one draw."""
         counts = np.bincount(systematic(self.share, n, rng), minlength=len(self.share))
         drawn = [part.sample(m, rng, stratified) for part, m in zip(self.parts, counts.tolist(), strict=True) if m]
         return rng.permutation(np.concatenate(drawn))
+
+
+def distinct_draws(points: Floats, weights: Floats, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw ``n`` of the points by weight; return the distinct ones and how often each was drawn."""
+    rows, counts = np.unique(systematic(weights, n, rng), return_counts=True)
+    return points[rows], counts.astype(float)
 
 
 def fit(
@@ -112,46 +126,47 @@ def fit(
     *,
     iterations: int = 40,
 ) -> Mixture:
-    """Mixture of at most ``k`` components for weighted points, by expectation and maximisation.
+    """Fit a mixture of at most ``k`` components to weighted points by expectation-maximisation.
 
-    Each covariance is drawn, with the force of ``d + 2`` points, to the pooled shape at the component's own volume, so
-    that small clusters stay proper and narrow ones stay narrow. Components that hold too little are dropped. It begins
-    twice, with k-means++ in whitened coordinates (which see correlation) and in standardised ones (which see that
-    modes are far apart), and keeps the likelier end.
+    Covariances are shrunk towards the pooled shape, scaled to the component's own volume, with the weight of ``d + 2``
+    points: small clusters stay proper and narrow ones stay narrow. Components with too little weight are dropped.
+
+    There are two starts, both by k-means++: in whitened coordinates, which account for correlation, and in standardised
+    ones, which separate distant modes. The fit with the higher likelihood is returned.
 
     Parameters
     ----------
     points, weights : arrays (n, d), (n,)
-        Weights need not sum to one.
+        The weights need not sum to one.
     k : int
-        Components to begin with.
+        Number of components at the start.
     """
     used = weights > 0
     points, share = points[used], weights[used] / weights[used].sum()
     centre = share @ points
-    spread = _covariance(points - centre, share)
-    variance = np.diagonal(spread)  # each coordinate has a floor of its own: scales may differ by many decades
+    spread = scatter_matrix(points - centre, share)
+    variance = np.diagonal(spread)  # each coordinate has its own floor, because scales may differ by many decades
     floor = np.diag(1e-12 * np.where(variance > 0, variance, variance.mean() or 1.0))
     if k == 1:
         return _improve(points, share, np.ones((len(points), 1)), freedom, floor, iterations)[0]
     whole = np.linalg.cholesky(spread + floor)
     white = np.linalg.solve(whole, (points - centre).T).T
     standard = (points - centre) / np.sqrt(np.diagonal(spread + floor))
-    ends = [
+    fits = [
         _improve(points, share, _partition(scaled, share, k, rng), freedom, floor, iterations)
         for scaled in (white, standard)
     ]
-    return max(ends, key=lambda end: end[1])[0]
+    return max(fits, key=lambda fitted: fitted[1])[0]
 
 
 def _improve(
     points: Floats, share: Floats, member: Floats, freedom: float, floor: Floats, iterations: int
 ) -> tuple[Mixture, float]:
-    """Alternate memberships and moments until the mean log density settles; both are returned."""
+    """Alternate memberships and moments until the mean log density settles; return the mixture and that mean."""
     d = points.shape[1]
-    size = float(1 / (share**2).sum())  # what the points are worth
-    mass = member * share[:, None]  # of each point in each component
-    pull = mass  # in a Student-t law far points count less for the place and the scale
+    size = float(1 / (share**2).sum())  # effective number of points
+    mass = member * share[:, None]  # weight of each point in each component
+    pull = mass  # for Student-t components, distant points count less for mean and scale
     last = -math.inf
     for _ in range(iterations):
         held = mass.sum(axis=0)
@@ -160,7 +175,7 @@ def _improve(
             keep[np.argmax(held)] = True
         mass, pull, held = mass[:, keep], pull[:, keep], held[keep]
         mean = (pull.T @ points) / pull.sum(axis=0)[:, None]
-        scatter = np.stack([_covariance(points - a, p) for a, p in zip(mean, pull.T, strict=True)])
+        scatter = np.stack([scatter_matrix(points - a, p) for a, p in zip(mean, pull.T, strict=True)])
         factor = np.linalg.cholesky(_shrunk(scatter, held, size, floor)).astype(np.float64, copy=False)
         mixture = Mixture(held / held.sum(), mean, factor, freedom)
         parts = mixture.log_parts(points)
@@ -174,24 +189,20 @@ def _improve(
     return mixture, now
 
 
-def _covariance(offset: Floats, weight: Floats) -> Floats:
-    return (offset * weight[:, None]).T @ offset
-
-
 def _shrunk(scatter: Floats, held: Floats, size: float, floor: Floats) -> Floats:
-    """Covariances drawn to the pooled one, scaled to each component's own volume."""
+    """Covariances shrunk towards the pooled one, which is scaled to each component's volume."""
     d = scatter.shape[-1]
     pooled = scatter.sum(axis=0) + floor
     own = scatter / held[:, None, None] + floor
     volume = np.linalg.slogdet(own)[1] - np.linalg.slogdet(pooled)[1]
     scale = np.exp(np.minimum(volume, 0.0) / d)[:, None, None]
     scale = np.where((held * size > 2 * d)[:, None, None], scale, 1.0)
-    force = (d + 2) / size
-    return (scatter + force * scale * pooled) / (held[:, None, None] + force) + floor
+    pull = (d + 2) / size
+    return (scatter + pull * scale * pooled) / (held[:, None, None] + pull) + floor
 
 
 def _partition(points: Floats, share: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """Memberships ``(n, k)`` of 0 and 1: k-means++ and five rounds of k-means."""
+    """Memberships ``(n, k)``, zero or one, by k-means++ and five rounds of k-means."""
     centres = points[[rng.choice(len(points), p=share)]]
     nearest = ((points - centres[0]) ** 2).sum(axis=1)
     for _ in range(k - 1):

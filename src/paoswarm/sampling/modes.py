@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.circle import Circle
+from paoswarm.sampling.periodic_coordinates import Circle
 
 _SAME = 2.0  # standard deviations of a mode within which a place belongs to it
 _LIGHT = 3.0  # difference of log mass to the heaviest mode, from which on a mode does not matter

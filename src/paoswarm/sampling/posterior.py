@@ -1,4 +1,4 @@
-"""What `sample` returns: weighted posterior draws, the evidence, and how far both can be trusted."""
+"""`Posterior`, the result of `sample`: weighted draws, the evidence and diagnostics."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from paoswarm.checks import whole_number
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.weights import effective_size, normalise, systematic
+from paoswarm.sampling.moments import scatter_matrix
 
 
 class BayesFactor(NamedTuple):
-    """Two models compared by their evidence, at equal prior odds."""
+    """Comparison of two models by their evidence, at equal prior odds."""
 
     log_bayes_factor: float
     error: float
     probability: float  # of the first model
-    message: str = ""  # what is known to be wrong with either evidence
+    message: str = ""  # problems of either evidence
 
     def __str__(self) -> str:
         if math.isinf(self.error):
@@ -36,37 +37,41 @@ class BayesFactor(NamedTuple):
 
 @dataclass(frozen=True)
 class Posterior:
-    """Draws from a posterior, and the evidence of the model.
+    """Weighted posterior draws, the evidence of the model, and diagnostics.
 
     Attributes
     ----------
     names : list of str
-        Of the parameters.
+        Names of the parameters.
     draws : array (n, d)
-        Parameters; each counts by its weight.
+        Parameters of each draw.
     weights : array (n,)
-        They sum to one.
+        Weights of the draws; they sum to one.
     log_evidence, log_evidence_error : float
-        Logarithm of the probability of the data under the model, and its standard error. Infinite where no error can
-        be stated; ``message`` then says why and what to do.
+        Logarithm of the evidence, which is the probability of the data under the model, and its standard error. The
+        error is infinite if none can be stated; ``message`` then says why and what to do.
     n_evaluations, n_failed : int
-        Likelihood evaluations, and those of them that failed (they count as likelihood zero).
+        Number of likelihood evaluations, and how many of them failed (they count as likelihood zero).
     method : str
         ``importance``, ``tempered``, or ``interrupted``.
     diagnostics : dict
-        ``pareto_k`` of the weights (above 0.7 nothing can be trusted), ``effective_size``, ``halves`` (log evidence
-        from each half of the draws), ``widened`` (by which the error is larger than the weights alone would have it,
-        where they are less even than was predicted), ``modes`` that were climbed (to a fraction of a standard
-        deviation), how many ``climbs`` ended at each, ``stages`` of the adaptation, ``unseen``: a basin of less
-        than this share of the prior, which 30 of the first draws hit on average, may be missing, ``search_settled``:
-        whether nothing speaks for modes that it has missed, but that, and ``noise``: the largest difference of two
-        values of the likelihood at one point.
+        - ``pareto_k``: tail of the weights; above 0.7 the result cannot be trusted.
+        - ``effective_size``: number of independent draws that the draws are worth.
+        - ``halves``: log evidence from each half of the draws.
+        - ``widened``: factor by which the error was widened, because the weights are less even than predicted.
+        - ``modes``: positions of the modes, to a fraction of a standard deviation.
+        - ``climbs``: number of climbs that ended at each mode.
+        - ``stages``: stages of the adaptation.
+        - ``unseen``: modes that cover less than this share of the prior cannot be ruled out. It is 30 divided by the
+          number of first draws.
+        - ``search_settled``: True if the search found no sign of missed modes.
+        - ``noise``: largest difference of two log likelihoods at the same point.
     success : bool
-        Whether nothing is known to be wrong.
+        True if no problem was found.
     message : str
-        What is wrong, and what to do; else what no diagnostic can see: how small a basin of a mode may be missing.
+        Problems and what to do about them, and how small a mode may have been missed.
     log_likelihood, log_prior : array (n,), optional
-        At the draws; the prior's density is that of the parameters. None where it is not known.
+        Log likelihood, and log prior density of the parameters, at the draws. None if not known.
     """
 
     names: list[str]
@@ -90,7 +95,7 @@ class Posterior:
 
     @property
     def effective_size(self) -> float:
-        """How many independent draws these are worth: by their weights (Kish), and by what moves failed to forget."""
+        """Effective sample size: by the weights (Kish), and after moves also by the spread of the swarms' means."""
         return float(self.diagnostics.get("effective_size", effective_size(self.log_weights)))
 
     def mean(self) -> Floats:
@@ -99,15 +104,14 @@ class Posterior:
 
     def covariance(self) -> Floats:
         """Posterior covariance, ``(d, d)``."""
-        apart = self.draws - self.mean()
-        return (self.weights[:, None] * apart).T @ apart
+        return scatter_matrix(self.draws - self.mean(), self.weights)
 
     def std(self) -> Floats:
         """Posterior standard deviations, ``(d,)``."""
         return np.sqrt(np.diag(self.covariance()))
 
     def quantile(self, share: float) -> Floats:
-        """The value of each parameter below which this share of the posterior lies, ``(d,)``."""
+        """Value of each parameter below which this share of the posterior lies, ``(d,)``."""
         if not 0 <= share <= 1:
             raise ValueError(f"share must lie between 0 and 1, got {share!r}")
         found = []
@@ -118,7 +122,7 @@ class Posterior:
         return np.array(found)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Ends of the central interval of each parameter that holds this share of the posterior."""
+        """Ends of the central credible interval of each parameter, ``(d,)`` each."""
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
@@ -128,34 +132,34 @@ class Posterior:
         return self.draws[self._rows(n, rng)]
 
     def _rows(self, n: int, rng: Seed) -> NDArray[np.intp]:
-        """Which draws to take so that all count the same."""
+        """Rows of draws of equal weight."""
         source = generator(rng)
         return source.permutation(systematic(self.weights, whole_number("n", n, 1), source))
 
     def predict(
         self, function: Callable[[Floats], ArrayLike], n: int = 1000, rng: Seed = None, *, vectorized: bool = False
     ) -> NDArray[Any]:
-        """Posterior predictive draws: ``function(x)`` for ``n`` parameters drawn from the posterior, ``(n, ...)``.
+        """Posterior predictive draws: ``function(x)`` for ``n`` draws ``x`` from the posterior, ``(n, ...)``.
 
         Parameters
         ----------
         function : callable
-            Of the parameters ``(d,)``, in the prior's order; with ``vectorized=True``, ``(n, d) -> (n, ...)``. For
-            predictions of data let it add the noise of a measurement; without noise they are predictions of the mean.
+            Takes parameters ``(d,)``, in the prior's order; with ``vectorized=True``, ``(n, d) -> (n, ...)``. To
+            predict data, add measurement noise in the function; without noise it predicts the mean.
         n : int
-            How many parameters; some occur more than once, each is a call of its own.
+            Number of draws. Some may occur more than once; the function is called for each.
         rng : int, Generator, SeedSequence or None
-            Seed of the choice of parameters.
+            Seed of the choice of draws.
         vectorized : bool
-            Whether the function takes all parameters at once.
+            Whether the function takes all draws at once.
         """
         return _values(function, self.resample(n, rng), vectorized)
 
     def compare(self, other: Posterior) -> BayesFactor:
-        """Compare with another model of the same data, by the evidence."""
+        """Compare with another model of the same data by the evidence."""
         difference = self.log_evidence - other.log_evidence
         error = math.hypot(self.log_evidence_error, other.log_evidence_error)
-        message = "; ".join(one.message for one in (self, other) if not one.success)
+        message = " ".join(one.message for one in (self, other) if not one.success)
         return BayesFactor(difference, error, 1 / (1 + math.exp(-min(max(difference, -700.0), 700.0))), message)
 
     def to_datatree(
@@ -168,44 +172,45 @@ class Posterior:
         observed_data: Mapping[str, ArrayLike] | None = None,
         vectorized: bool = False,
     ) -> Any:
-        """An ArviZ ``DataTree`` of draws of equal weight; evidence and diagnostics are its attributes.
+        """Convert to an ArviZ ``DataTree``: draws of equal weight, with evidence and diagnostics as attributes.
 
         Needs ``arviz-base``.
 
         Parameters
         ----------
         n : int, optional
-            How many draws; as many as they are worth unless given. More would repeat draws, and ArviZ would count them
-            all: its effective sizes and errors hold for the default or fewer.
+            Number of draws; by default the effective sample size. With more, draws are repeated, and ArviZ's effective
+            sizes and errors are too optimistic.
         rng : int, Generator, SeedSequence or None
             Seed of the resampling.
         posterior_predictive, log_likelihood : dict of callables, optional
-            By the name of the data, functions of the parameters as in `predict`: simulated data, and the log likelihood
-            of *each observation*, which ArviZ needs for cross-validation. They are evaluated at the draws.
+            Functions of the parameters as in `predict`, by the name of the data. They return simulated data, and the
+            log likelihood of *each observation*, which ArviZ needs for cross-validation.
         observed_data : dict of arrays, optional
             The data, by the same names.
         vectorized : bool
-            Whether the functions take all parameters at once.
+            Whether the functions take all draws at once.
 
         Returns
         -------
         xarray.DataTree
-            ``posterior``: the draws, a variable for each parameter. ``sample_stats``, for each draw: ``log_weight``,
-            the logarithm of its share before resampling; where they are known ``log_prior`` and ``log_lik``, of prior
-            and likelihood, and ``lp``, their sum. ``modes``, where they are known: ``position`` by mode and parameter.
+            - ``posterior``: the draws, one variable for each parameter.
+            - ``sample_stats``: for each draw ``log_weight``, the logarithm of its weight before resampling; if known,
+              ``log_prior``, ``log_lik`` and their sum ``lp``.
+            - ``modes``: if known, their ``position``, by mode and parameter.
 
         Notes
         -----
-        The draws are one chain, in random order. Several chains made by dividing them would agree whatever had
-        happened, so that ArviZ's ``rhat`` would be one and mean nothing; of one chain it is NaN. What can be doubted
-        is in the attributes: ``pareto_k``, ``log_evidence_error``, ``message``.
+        The draws form one chain in random order, so ArviZ's ``rhat`` is NaN. (If they were divided into several chains,
+        ``rhat`` would always be one and mean nothing.) To judge the result, use the attributes ``pareto_k``,
+        ``log_evidence_error`` and ``message``.
         """
         try:
             from arviz_base import from_dict
         except ImportError as error:
             raise ImportError("to_datatree needs arviz-base; pip install 'paoswarm[posterior]'") from error
         if taken := {"chain", "draw"}.intersection(self.names):
-            raise ValueError(f"ArviZ has a dimension {sorted(taken)[0]!r}; give the parameter another name")
+            raise ValueError(f"ArviZ has its own dimension {sorted(taken)[0]!r}; give the parameter another name")
         rows = self._rows(max(2, int(self.effective_size)) if n is None else n, rng)
         x = self.draws[rows]
         groups: dict[str, dict[str, Any]] = {"posterior": dict(zip(self.names, x.T, strict=True))}
@@ -232,7 +237,7 @@ class Posterior:
         return tree
 
     def _facts(self) -> dict[str, Any]:
-        """Evidence and diagnostics as plain numbers, rows of numbers and text, which files can hold."""
+        """Evidence and diagnostics as numbers, lists of numbers and text, which can be saved to a file."""
         known = {name: np.asarray(value) for name, value in self.diagnostics.items() if not isinstance(value, list)}
         return {
             "method": self.method,
@@ -252,7 +257,7 @@ class Posterior:
         truth: Mapping[str, float] | ArrayLike | None = None,
         rng: Seed = 0,
     ) -> NDArray[Any]:
-        """Every parameter against every other; the same as `paoswarm.plot.corner`, which says more."""
+        """Draw a corner plot; see `paoswarm.plot.corner`."""
         from paoswarm.sampling.corner import corner
 
         return corner(self, names=names, truth=truth, rng=rng)
@@ -274,18 +279,18 @@ class Posterior:
         if "climbs" in self.diagnostics:
             climbs = self.diagnostics["climbs"]
             found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
-            lines.append(f"  {found if len(climbs) else 'no climb came to a mode'}")
+            lines.append(f"  {found if len(climbs) else 'no climb reached a mode'}")
         return "\n".join([*lines, *([self.message] if self.message else [])])
 
 
 def _values(function: Callable[[Floats], ArrayLike], x: Floats, vectorized: bool) -> NDArray[Any]:
-    """The function at every row of ``x``, ``(n, ...)``; it may write into what it is given."""
+    """Evaluate the function at every row of a copy of ``x``, ``(n, ...)``."""
     x = x.copy()
     if not vectorized:
         return np.stack([np.asarray(function(row)) for row in x])
     found = np.asarray(function(x))
     if found.shape[:1] != x.shape[:1]:
         raise ValueError(
-            f"with vectorized=True the function must map {x.shape} to ({len(x)}, ...), it returned {found.shape}"
+            f"with vectorized=True the function must map {x.shape} to ({len(x)}, ...), but it returned {found.shape}"
         )
     return found

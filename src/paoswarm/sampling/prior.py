@@ -1,9 +1,12 @@
-r"""Priors, and the coordinates in which the sampler works.
+r"""Priors, and the sampler's coordinates ``z``.
 
-Where every parameter is uniform on a finite interval, the coordinates ``z`` are the box scaled to :math:`[-1, 1]^d`.
-Otherwise :math:`z_i = \Phi^{-1}(F_i(x_i))` with the prior's distribution functions (or any transform of uniform
-deviates), and the prior of ``z`` is exactly :math:`N(0, I)`: no Jacobian is left over. A periodic parameter is
-scaled to :math:`[-1, 1]`, a circle of circumference 2, whatever the others are: the prior of ``z`` is then a product.
+- If every parameter is uniform on a finite interval, ``z`` is the box scaled to :math:`[-1, 1]^d`.
+- Otherwise the prior's distribution functions :math:`F_i` (or any transform of uniform deviates) define
+
+  .. math:: z_i = \Phi^{-1}(F_i(x_i)). \tag{S11}
+
+  The prior of ``z`` is then exactly :math:`N(0, I)`, and no Jacobian is left over.
+- A periodic parameter is always scaled to :math:`[-1, 1]`, a circle of circumference 2.
 """
 
 from __future__ import annotations
@@ -18,24 +21,26 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.circle import Circle
-from paoswarm.sampling.laws import Periodic, is_normal, uniform_ends
+from paoswarm.sampling.distributions import Periodic, is_normal, uniform_ends
+from paoswarm.sampling.moments import weighted_variance
+from paoswarm.sampling.periodic_coordinates import Circle
 
 _LOG_2PI = math.log(2 * math.pi)
-_AT_WALL = 5.0  # where a parameter is looked for that lies on the very end of its law: just inside
-_BEYOND = 37  # where Phi is zero to the last bit
-_UPPER = 7.9  # where it is so near to one that few digits are left
+_AT_END = 5.0  # |z| given to a parameter that lies exactly on an end of its distribution: just inside
+_LARGEST = 37  # |z| beyond which Phi(-|z|) underflows
+_UPPER = 7.9  # z beyond which Phi(z) is so close to one that few digits are left
 
 
 class Prior(ABC):
     """A prior in the sampler's coordinates.
 
-    Standard normal there, but uniform on [-1, 1] in those that are periodic; subclasses say what that means.
+    It is standard normal there, except for periodic coordinates, which are uniform on [-1, 1]. Subclasses define how
+    the coordinates relate to the parameters.
 
     Attributes
     ----------
     is_box : bool
-        Whether all coordinates are uniform on [-1, 1].
+        True if all coordinates are uniform on [-1, 1].
     walled : array (d,) of bool
         Which coordinates end at -1 and 1.
     circle : Circle or None
@@ -49,24 +54,24 @@ class Prior(ABC):
         self.dim = len(self.names)
         self._round = np.zeros(self.dim, dtype=bool) if periodic is None else np.asarray(periodic, dtype=bool)
         self.walled = np.asarray(~self._round & self.is_box)
-        self._reach = np.where(self._round | self.is_box, 1.0, float(_BEYOND))  # where the density is positive
+        self._reach = np.where(self._round | self.is_box, 1.0, float(_LARGEST))  # the density is positive up to here
         self.circle = Circle.of(np.where(self._round, 2.0, np.inf)) if self._round.any() else None
         self._period = np.zeros(self.dim)  # of the periodic parameters
 
     @abstractmethod
     def parameters(self, z: Floats) -> Floats:
-        """The user's parameters ``x`` at ``z``."""
+        """Map coordinates ``z`` to the user's parameters ``x``."""
 
     @abstractmethod
     def coordinates(self, x: Floats) -> Floats:
-        """Where parameters lie in the sampler's coordinates."""
+        """Map parameters ``x`` to the sampler's coordinates."""
 
     @abstractmethod
     def parameter_log_density(self, x: Floats) -> Floats | None:
-        """Normalised log density of the parameters ``x``; None where it is not known."""
+        """Normalised log density of the parameters ``x``; None if it is not known."""
 
     def log_density(self, z: Floats) -> Floats:
-        """Normalised log density of ``z``; -inf outside a box, and where a distribution function has no digits left."""
+        """Normalised log density of ``z``; -inf outside a box, and where a distribution function underflows."""
         line = z if self.circle is None else z[:, ~self._round]
         density: Floats = -0.5 * (line**2).sum(axis=1) - 0.5 * line.shape[1] * _LOG_2PI
         density -= (self.dim - line.shape[1]) * math.log(2)
@@ -80,25 +85,25 @@ class Prior(ABC):
         return z
 
     def strained(self, z: Floats) -> NDArray[np.bool_]:
-        """Whether points lie so far in a tail that the prior's quantiles have hardly any digits left there."""
+        """Whether points lie so far in a tail that the prior's quantiles have hardly any digits left, ``(n,)``."""
         return np.asarray(((np.abs(z) > 0.95 * self._reach) & (self._reach > 1)).any(axis=1))
 
     def pressed(self, z: Floats, weights: Floats) -> list[str]:
-        """The names of parameters of which nearly all the weight lies in the last percent before a wall, up to it."""
+        """Names of the parameters whose posterior lies almost entirely in the last percent before a bound."""
         near = np.maximum(weights @ (z < -0.98), weights @ (z > 0.98)) > 0.95
         mean = weights @ z
-        sd = np.sqrt(weights @ (z - mean) ** 2)
-        at_wall = near & (1 - np.abs(mean) < 3 * sd)  # not a peak that only happens to lie there
-        return [name for name, is_pressed in zip(self.names, at_wall & self.walled, strict=True) if is_pressed]
+        sd = np.sqrt(weighted_variance(z, weights))
+        at_bound = near & (1 - np.abs(mean) < 3 * sd)  # not a narrow peak that happens to lie there
+        return [name for name, is_pressed in zip(self.names, at_bound & self.walled, strict=True) if is_pressed]
 
     def inside(self, z: Floats) -> Floats:
-        """The nearest points of positive density; on a circle the same points."""
+        """The nearest points of positive density; periodic coordinates are only wrapped."""
         return np.clip(z if self.circle is None else self.circle.nearest(z), -self._reach, self._reach)
 
     def gathered(self, x: Floats, weights: Floats) -> Floats:
-        """The same parameters with every periodic one within half a period of its weighted mean on the circle.
+        """Shift periodic parameters by whole periods to within half a period of their weighted circular mean.
 
-        Where a posterior lies across the seam, means and intervals then are what they look like.
+        Means and intervals are then meaningful for a posterior that lies across the ends.
         """
         if self.circle is None:
             return x
@@ -108,7 +113,7 @@ class Prior(ABC):
 
 
 class Box(Prior):
-    """Uniform on a finite box, of which some pairs of sides may be one."""
+    """Uniform prior on a finite box; some parameters may be periodic."""
 
     is_box = True
 
@@ -119,22 +124,22 @@ class Box(Prior):
         self._period = 2 * self._half
 
     def parameters(self, z: Floats) -> Floats:
-        """The user's parameters; rounding does not leave the box."""
+        """Scale from [-1, 1] to the box; rounding does not leave the box."""
         z = z if self.circle is None else self.circle.nearest(z)
         return np.clip(self._middle + self._half * z, self._low, self._high)
 
     def coordinates(self, x: Floats) -> Floats:
-        """Scaled to [-1, 1]."""
+        """Scale from the box to [-1, 1]."""
         z = (x - self._middle) / self._half
         return z if self.circle is None else self.circle.nearest(z)
 
     def parameter_log_density(self, x: Floats) -> Floats:
-        """Minus the logarithm of the volume inside."""
+        """Minus the logarithm of the volume inside the box, -inf outside."""
         inside = (self._round | ((x >= self._low) & (x <= self._high))).all(axis=1)
         return np.where(inside, -np.log(2 * self._half).sum(), -np.inf)
 
     def log_density(self, z: Floats) -> Floats:
-        """``-d log 2`` inside."""
+        """``-d log 2`` inside the box, -inf outside."""
         return np.where((np.abs(z) <= 1).all(axis=1), -self.dim * math.log(2), -np.inf)
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
@@ -143,7 +148,7 @@ class Box(Prior):
 
 
 class Independent(Prior):
-    """Parameters with laws of their own."""
+    """Independent parameters, each with its own distribution."""
 
     def __init__(self, names: Sequence[str], laws: Sequence[Any]) -> None:
         super().__init__(names, [isinstance(law, Periodic) for law in laws])
@@ -156,11 +161,11 @@ class Independent(Prior):
         self._period[self._round] = self._ring._period
 
     def parameters(self, z: Floats) -> Floats:
-        """By quantile functions; each half by the tail that keeps its digits."""
+        """Invert (S11) by quantile functions, using the tail that keeps its digits."""
         x = np.empty_like(z)
         x[:, self._round] = self._ring.parameters(z[:, self._round])
         for i, law in self._lines:
-            if i in self._normal:  # keeps its digits however far out
+            if i in self._normal:  # exact, however far in the tail
                 mean, sd = self._normal[i]
                 x[:, i] = mean + sd * z[:, i]
                 continue
@@ -169,7 +174,7 @@ class Independent(Prior):
         return x
 
     def coordinates(self, x: Floats) -> Floats:
-        """By distribution functions."""
+        """Evaluate (S11) by distribution functions, using the tail that keeps its digits."""
         z = np.empty_like(x)
         z[:, self._round] = self._ring.coordinates(x[:, self._round])
         for i, law in self._lines:
@@ -179,24 +184,24 @@ class Independent(Prior):
                 continue
             below, above = law.cdf(x[:, i]), law.sf(x[:, i])
             z[:, i] = np.where(below < above, ndtri(below), -ndtri(above))
-            for end, beside in zip(law.support(), (-_AT_WALL, _AT_WALL), strict=True):
+            for end, beside in zip(law.support(), (-_AT_END, _AT_END), strict=True):
                 z[x[:, i] == end, i] = beside
         return z
 
     def parameter_log_density(self, x: Floats) -> Floats | None:
-        """The sum of the laws' own, where all have one."""
+        """Sum of the log densities of all parameters; None if any has no ``logpdf``."""
         if not all(hasattr(law, "logpdf") for law in self._laws):
             return None
         return np.sum([law.logpdf(x[:, i]) for i, law in enumerate(self._laws)], axis=0)
 
 
 class Correlated(Prior):
-    """A multivariate normal law."""
+    """Multivariate normal prior."""
 
     def __init__(self, names: Sequence[str], mean: Floats, covariance: Floats) -> None:
         super().__init__(names)
         self._mean = mean
-        self._reach = np.full(self.dim, np.inf)  # a linear map keeps its digits anywhere
+        self._reach = np.full(self.dim, np.inf)  # a linear map keeps its digits everywhere
         try:
             self._factor = np.linalg.cholesky(covariance)
         except np.linalg.LinAlgError:
@@ -211,14 +216,14 @@ class Correlated(Prior):
         return np.linalg.solve(self._factor, (x - self._mean).T).T
 
     def parameter_log_density(self, x: Floats) -> Floats:
-        """Of the normal law."""
+        """Log density of the normal distribution."""
         return self.log_density(self.coordinates(x)) - np.log(np.diagonal(self._factor)).sum()
 
 
 class Transformed(Prior):
-    """Any law, as a transform ``(m, d) -> (m, d)`` of independent uniform deviates on (0, 1).
+    """Any prior, given as a transform ``(m, d) -> (m, d)`` of independent uniform deviates on (0, 1).
 
-    Its log density ``(m, d) -> (m,)`` is not needed to draw from the posterior, only to tell what it is there.
+    Its log density ``(m, d) -> (m,)`` is optional: it is reported at the draws, but not needed to find them.
     """
 
     def __init__(
@@ -233,34 +238,36 @@ class Transformed(Prior):
         self.parameter_log_density(self.parameters(np.zeros((2, self.dim))))  # raises before any work is done
 
     def parameters(self, z: Floats) -> Floats:
-        """The transform of ``Phi(z)``."""
-        inside = np.clip(ndtr(z), np.finfo(float).tiny, 1 - 2.0**-53)  # quantiles at 0 and 1 are often infinite
+        """Transform ``Phi(z)``, the inverse of (S11)."""
+        inside = np.clip(ndtr(z), np.finfo(float).tiny, 1 - 2.0**-53)  # quantiles at 0 and 1 may be infinite
         x = np.asarray(self._transform(inside), dtype=float)
         if x.shape != z.shape:
-            raise ValueError(f"the prior's transform must map {z.shape} to the same shape, it returned {x.shape}")
+            raise ValueError(f"the prior's transform must map {z.shape} to the same shape, but it returned {x.shape}")
         return x
 
     def strained(self, z: Floats) -> NDArray[np.bool_]:
-        """Near one, uniform deviates have fewer digits than near zero."""
+        """As for any prior, and in the upper tail sooner: uniform deviates near one have few digits."""
         return super().strained(z) | (z > _UPPER).any(axis=1)
 
     def coordinates(self, x: Floats) -> Floats:
-        """Not known: the transform is given in one direction only."""
-        raise ValueError("start= needs a prior of distributions: a transform cannot be turned round")
+        """Raise: the inverse of the transform is not known."""
+        raise ValueError("start= needs a prior given by distributions, because a transform cannot be inverted")
 
     def parameter_log_density(self, x: Floats) -> Floats | None:
-        """As it was given; it does not follow from the transform but by its derivative."""
+        """The log density that the user gave; None if there is none."""
         if self._log_density is None:
             return None
         density = np.asarray(self._log_density(x.copy()), dtype=float)
-        if density.ndim == 0 and len(x) == 1:  # SciPy's of a single row
+        if density.ndim == 0 and len(x) == 1:  # SciPy returns a scalar for a single row
             density = density.reshape(1)
         if density.shape != (len(x),):
-            raise ValueError(f"the prior's log density must map {x.shape} to ({len(x)},), it returned {density.shape}")
+            raise ValueError(
+                f"the prior's log density must map {x.shape} to ({len(x)},), but it returned {density.shape}"
+            )
         return density
 
 
 def box_of(names: Sequence[str], laws: Sequence[Any]) -> Box:
-    """The box of uniform laws."""
+    """Make a box from uniform distributions."""
     low, high = np.array([uniform_ends(law) for law in laws], dtype=float).reshape(-1, 2).T
     return Box(names, low, high, [isinstance(law, Periodic) for law in laws])

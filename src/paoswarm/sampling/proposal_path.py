@@ -1,11 +1,11 @@
-r"""From a proposal to the posterior: where a tempered swarm starts.
+r"""Tempering that starts at a proposal instead of the prior.
 
-Tempering may begin at any normalised density :math:`q` that is known and can be drawn from, not only at the prior:
+Tempering may start at any normalised density :math:`q` that can be drawn from:
 
-.. math:: \pi_\beta \propto q \, \Big(\frac{p\,L}{q}\Big)^\beta, \qquad \beta \text{ from 0 to 1.}
+.. math:: \pi_\beta \propto q \, \Big(\frac{p\,L}{q}\Big)^\beta, \qquad \beta \text{ from 0 to 1.} \tag{S18}
 
-With the proposal of the adaptation for :math:`q` the swarm begins in the modes that were found, however narrow, and
-importance sampling is the path with a single step.
+If :math:`q` is the proposal of the adaptation, the swarm starts in the modes that were found, however narrow.
+Importance sampling is the special case of a single step.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from paoswarm.sampling.target import Target
 
 
 class Bridge:
-    """A target whose prior is the proposal and whose likelihood is the ratio of the posterior to it.
+    """A target with the proposal as its prior and ``p L / q`` as its likelihood, (S18).
 
-    The product of the two is that of the target, so the evidence is the same.
+    Their product is ``p L``, so the evidence does not change.
     """
 
     def __init__(self, target: Target, proposal: Density) -> None:
@@ -33,7 +33,7 @@ class Bridge:
         return self._target.n_left
 
     def draw_prior(self, n: int, rng: np.random.Generator) -> Floats:
-        """Draws from the proposal; those outside the prior's support have the ratio zero."""
+        """Draws from the proposal; ``p L / q`` is zero for those outside the prior's support."""
         return self._proposal.sample(n, rng)
 
     def log_prior(self, z: Floats) -> Floats:
@@ -41,15 +41,15 @@ class Bridge:
         return self._proposal.log_density(z)
 
     def log_likelihood(self, z: Floats) -> Floats:
-        """Log ratio of prior times likelihood to the proposal; counted as one evaluation of the likelihood."""
+        """The logarithm of ``p L / q``; each row costs one likelihood evaluation."""
         log_prior = self._target.log_prior(z)
         inside = np.isfinite(log_prior)
         ratio = np.full(len(z), -np.inf)
         if inside.any():
             z = z[inside]
-            ratio[inside] = log_prior[inside] + self._target.log_likelihood(z) - self._proposal.log_density(z)
+            ratio[inside] = log_prior[inside] + self._target.log_likelihood(z) - self._proposal.log_density(z)  # (S18)
         return ratio
 
     def true_log_likelihood(self, z: Floats, log_ratio: Floats) -> Floats:
-        """The target's log likelihood where the ratio is known; no evaluation."""
+        """The target's log likelihood, recovered from the log ratio without an evaluation."""
         return log_ratio + self._proposal.log_density(z) - self._target.log_prior(z)

@@ -1,4 +1,4 @@
-"""Priors from what users write."""
+"""Read priors from what users write."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.sampling.laws import Periodic, Uniform, finite_ends, uniform_ends
+from paoswarm.sampling.distributions import Periodic, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
 
-_MOST_CIRCLES = 6  # each triples the images that densities are summed over
+_MOST_CIRCLES = 6  # each one triples the number of images in (S12)
 
 
 def read_prior(prior: Any) -> Prior:
-    """A prior from what users write.
+    """Make a `Prior` from what the user gave.
 
-    A dict of names, or a list, of frozen `scipy.stats` distributions, ``(low, high)`` pairs or `Periodic`; a frozen
-    ``scipy.stats.multivariate_normal``, or ``(names, law)`` with one; or ``(names, transform)``, where the transform
-    maps uniform deviates ``(m, d)``, or ``(names, transform, log_density)``. A number is as good as so many names.
+    - A dict (by name) or list of frozen `scipy.stats` distributions, ``(low, high)`` pairs or `Periodic`.
+    - A frozen ``scipy.stats.multivariate_normal``, or ``(names, distribution)`` with one.
+    - ``(names, transform)`` or ``(names, transform, log_density)``, where the transform maps uniform deviates (m, d).
+
+    The number of parameters may stand for their names.
     """
     if isinstance(prior, Prior):
         return prior
@@ -44,8 +46,9 @@ def read_prior(prior: Any) -> Prior:
         raise ValueError("prior is empty; give one entry per parameter")
     _check_names(names)
     laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
-    if sum(isinstance(law, Periodic) for law in laws) > _MOST_CIRCLES:
-        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic")
+    n_circles = sum(isinstance(law, Periodic) for law in laws)
+    if n_circles > _MOST_CIRCLES:
+        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic, got {n_circles}")
     return Independent(names, laws) if any(uniform_ends(law) is None for law in laws) else box_of(names, laws)
 
 
@@ -61,14 +64,14 @@ def _correlated(law: Any, names: list[str] | None) -> Correlated:
 
 
 def _read_names(prior: tuple[Any, ...]) -> list[str]:
-    """The names of a prior for all parameters at once, from its first entry."""
+    """Names from the first entry of a prior that covers all parameters at once."""
     first = prior[0]
     if isinstance(first, Integral) and not isinstance(first, bool) and int(first) >= 1:
         return _numbered(int(first))
     if not isinstance(first, list | tuple) or not first or not all(isinstance(name, str) for name in first):
         raise ValueError(
-            f"a prior for all parameters at once begins with their names or their number: (number of parameters, "
-            f"transform) for example, got {prior!r}"
+            f"a prior for all parameters at once begins with their names or their number, for example "
+            f"(number of parameters, transform), got {prior!r}"
         )
     _check_names(list(first))
     return list(first)
@@ -76,7 +79,7 @@ def _read_names(prior: tuple[Any, ...]) -> list[str]:
 
 def _check_names(names: list[str]) -> None:
     if len(set(names)) < len(names):
-        raise ValueError(f"prior: names must differ as text, got {names}")
+        raise ValueError(f"prior: names must differ (compared as text), got {names}")
 
 
 def _numbered(dim: int) -> list[str]:
@@ -84,7 +87,7 @@ def _numbered(dim: int) -> list[str]:
 
 
 def _read_law(name: str, entry: Any) -> Any:
-    """A frozen distribution; a pair becomes a uniform one."""
+    """Check a frozen distribution, or make a uniform one from a pair."""
     if isinstance(entry, Periodic):
         return entry
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
@@ -100,8 +103,8 @@ def _read_law(name: str, entry: Any) -> Any:
     except (TypeError, ValueError):
         if hasattr(entry, "cov") or hasattr(entry, "logpdf"):
             raise TypeError(
-                f"prior {name!r} is a multivariate distribution. A multivariate normal stands for all parameters at "
-                "once; for others, and where some parameters are independent of it, give (names, transform)"
+                f"prior {name!r} is a multivariate distribution. A multivariate normal must cover all parameters; in "
+                "all other cases give (names, transform)"
             ) from None
         raise TypeError(f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high)") from None
     return Uniform(*finite_ends(f"prior {name!r} is ", low, high))

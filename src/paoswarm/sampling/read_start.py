@@ -1,4 +1,4 @@
-"""What users know already, as points near modes."""
+"""Read `start=`: points near modes that the user already knows."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from scipy.optimize import OptimizeResult
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.starts import spread_out
 
-_REMEMBERED = 32  # bests of a swarm that may lie near modes, far from each other
+_REMEMBERED = 32  # best points of a swarm to start from, spread out
 
 
 def is_search(start: Any) -> bool:
-    """Whether it is what a search has found: a result, or several."""
+    """Whether it is an optimisation result, or a list of results."""
     several = isinstance(start, list | tuple) and any(isinstance(one, OptimizeResult) for one in start)
     return several or isinstance(start, OptimizeResult)
 
 
 def known_points(start: Any, names: list[str]) -> Floats | None:
-    """Points near modes ``(m, d)``; of a result of `minimize` its best points and those that its particles remember."""
+    """Points near modes ``(m, d)``; for a result of `minimize`, its best point and the best points of its particles."""
     if start is None:
         return None
     if is_search(start) and not isinstance(start, OptimizeResult):
         return np.concatenate([points for one in start if (points := known_points(one, names)) is not None])
     if isinstance(start, OptimizeResult) and "swarm" in start:
         value = start.swarm.best_value.reshape(-1)
-        bests = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[np.isfinite(value)]
-        chosen = spread_out(bests, -value[np.isfinite(value)], _REMEMBERED)
-        return np.concatenate([np.atleast_2d(start.x), bests[chosen]])
+        best = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[np.isfinite(value)]
+        chosen = spread_out(best, -value[np.isfinite(value)], _REMEMBERED)
+        return np.concatenate([np.atleast_2d(start.x), best[chosen]])
     if isinstance(start, Mapping) and not isinstance(start, OptimizeResult):
         if set(start) != set(names):
             raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
         try:
             start = np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
         except ValueError:
-            raise ValueError(f"start must have as many values of one parameter as of another, got {start}") from None
+            raise ValueError(f"start must have the same number of values for every parameter, got {start}") from None
     try:
         points = np.atleast_2d(np.asarray(start, dtype=float))
     except (TypeError, ValueError):

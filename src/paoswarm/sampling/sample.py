@@ -17,27 +17,33 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.progress_bar import ProgressBar
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
-from paoswarm.sampling.assemble_posterior import found, from_pool, make_posterior, verdict, with_caveat
-from paoswarm.sampling.bar import Bar
-from paoswarm.sampling.cost import metropolis_cost
+from paoswarm.sampling.assemble_posterior import (
+    adaptation_diagnostics,
+    interrupted_posterior,
+    make_posterior,
+    production_problems,
+    search_problems,
+)
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.importance import produce
 from paoswarm.sampling.mixture import fit
-from paoswarm.sampling.pool import Pool
+from paoswarm.sampling.move_cost import metropolis_cost
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.proposal_path import Bridge
 from paoswarm.sampling.read_prior import read_prior
 from paoswarm.sampling.read_start import is_search, known_points
 from paoswarm.sampling.target import Interrupted, Target
-from paoswarm.sampling.tempered import doubt, pass_cost, tempered
+from paoswarm.sampling.tempered import pass_cost, pass_problem, tempered
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Run, Store
 
-_INEFFICIENT = 0.02  # effective draws per evaluation, below which moves may be cheaper than importance sampling
-_CAUTION = 2.0  # by which the predicted cost of moves is too low
-_LEAST = 100  # effective draws; with fewer there is no tail of weights to judge
-_PATIENCE = 100  # exceptions in a row, from the first draw on
+_INEFFICIENT = 0.02  # effective draws per evaluation below which moves may be cheaper than importance sampling
+_CAUTION = 2.0  # factor by which the predicted cost of moves is assumed to be too low
+_LEAST = 100  # effective draws; with fewer the tail of the weights cannot be judged
+_PATIENCE = 100  # first draws that may all raise an exception before the run ends
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
@@ -64,37 +70,42 @@ def sample(
     ----------
     log_likelihood : callable
         ``log_likelihood(x) -> float`` with the parameters ``x`` of shape ``(d,)``, in the prior's order; with
-        ``vectorized=True``, ``(m, d) -> (m,)``. NaN or an exception counts as likelihood zero, and
-        so does what is below -1e100; +inf is an error.
+        ``vectorized=True``, ``(m, d) -> (m,)``. NaN, an exception and values below -1e100 count as likelihood zero;
+        +inf is an error.
     prior : dict, list, frozen multivariate_normal, or tuple
-        By parameter, with or without names, a frozen `scipy.stats` distribution or a pair ``(low, high)`` for a
-        uniform one. Correlated priors: a frozen ``scipy.stats.multivariate_normal``, or ``(names, law)`` with one; or
-        ``(names, transform)`` with a function that maps independent uniform deviates ``(m, d)`` to parameters
-        ``(m, d)``, or ``(names, transform, log_density)``, where the density ``(m, d) -> (m,)`` of the parameters is
-        only reported. Instead of names their number will do.
+        A dict (by name) or list with an entry for each parameter: a frozen `scipy.stats` distribution, a pair
+        ``(low, high)`` for a uniform one, or `Periodic` for an angle or a phase. Correlated priors are given as
+
+        - a frozen ``scipy.stats.multivariate_normal``, or ``(names, distribution)`` with one;
+        - ``(names, transform)``, where the function maps independent uniform deviates ``(m, d)`` to parameters
+          ``(m, d)``;
+        - ``(names, transform, log_density)``, where the log density ``(m, d) -> (m,)`` of the parameters is only
+          reported.
+
+        The number of parameters may stand for their names.
     n_effective : int
-        How many independent draws the result shall be worth, 100 at least.
+        Wanted effective sample size, at least 100.
     n_particles : int, optional
-        Draws from the prior with which the search begins; 1000 per parameter, at most 10,000, unless given. A mode
-        whose basin holds less than ``30 / n_particles`` of the prior may be missed; more draws find smaller ones.
+        Number of first draws from the prior; by default 1000 per parameter, at most 10,000. Modes that cover less than
+        ``30 / n_particles`` of the prior may be missed.
     vectorized, workers, timeout, retries
         As in `minimize`.
     start : result, array (m, d) or dict, optional
-        What is known already: a result of `minimize` or `minimize_many` (or a list of them), points near modes, or
-        their values by parameter. It is looked at besides what the draws from the prior show, not instead.
+        Points near known modes: a result of `minimize` or `minimize_many` (or a list of them), an array, or a dict of
+        values by parameter. They are used in addition to the draws from the prior.
     callback : callable, optional
-        Called after every stage of the adaptation with a dict of inverse temperature, efficiency, effective draws of
-        its pool and evaluations; what it returns is not looked at.
+        Called after every stage of the adaptation with a dict of inverse temperature, efficiency, effective size of
+        the pool and evaluations. Its return value is ignored.
     progress : bool
         Show evaluations, inverse temperature, effective draws and efficiency (needs tqdm).
     maxfev : int, optional
-        Likelihood evaluations at most; never exceeded. (A vectorised likelihood that raises is called again for each
-        point of its batch; better to return NaN there.)
+        Maximum number of likelihood evaluations; never exceeded. (A vectorised likelihood that raises an exception is
+        called again for each point of its batch; return NaN instead.)
     rng : int, Generator, SeedSequence or None
         Seed.
     store : path or Store, optional
-        A file that keeps every evaluation: the same call again goes on where an earlier one was killed or interrupted,
-        as in `minimize`.
+        A file that keeps every evaluation. If the run is killed or interrupted, repeat the same call to continue it, as
+        in `minimize`.
 
     Returns
     -------
@@ -102,13 +113,16 @@ def sample(
 
     Notes
     -----
-    First everything is adapted: draws from the prior, climbs to modes (and swarms, where there are very many), a
-    tempered pool, mixtures of normal laws fitted to it. Then the proposal :math:`q` is frozen, and new draws are
-    weighted by :math:`w = p L / q`: their mean is an unbiased estimate of the evidence, whatever the quality of the
-    fit. Where that would be too inefficient, a swarm drawn from :math:`q` is tempered towards the posterior, moved by
-    PAO's exact steps with a Metropolis correction.
+    First a proposal :math:`q` is adapted. This takes draws from the prior, climbs to modes (and swarms, if there are
+    very many), a tempered pool of draws, and mixtures of normal distributions fitted to the pool. Then the proposal is
+    frozen, and new draws are weighted by :math:`w = p L / q`. The mean weight is an unbiased estimate of the evidence,
+    whatever the quality of the fit.
 
-    **No diagnostic sees a mode that no draw has come near.** The error is conditional on the modes that were found.
+    If that would be too inefficient, a swarm drawn from :math:`q` is tempered towards the posterior. It moves by PAO's
+    exact steps with a Metropolis correction.
+
+    **No diagnostic can detect a mode that no draw has come near.** The error is conditional on the modes that were
+    found.
 
     Examples
     --------
@@ -119,8 +133,8 @@ def sample(
     >>> def log_likelihood(x):
     ...     return stats.norm.logpdf(data, x[0], 0.5).sum()
     >>> posterior = ps.sample(log_likelihood, {"level": stats.norm(0, 10)}, n_effective=500, rng=1)
-    >>> bool(abs(posterior.mean()[0] - 1.324) < 0.05)
-    True
+    >>> print(f"{posterior.mean()[0]:.1f} +- {posterior.std()[0]:.2f}")
+    1.3 +- 0.25
     """
     law = read_prior(prior)
     wanted = max(whole_number("n_effective", n_effective, 1), _LEAST)
@@ -140,7 +154,7 @@ def sample(
     with (
         journal or nullcontext(),
         open_evaluator(log_likelihood, journal, calling) as evaluate,
-        Bar(progress, budget) as bar,
+        ProgressBar(progress, budget) as bar,
     ):
         evaluate.count = bar.count if progress else None
 
@@ -151,26 +165,26 @@ def sample(
             return values
 
         def measure_first(x: Floats) -> Floats:
-            """Some of the points before the others: a function that never works need not be called often."""
+            """Evaluate a few points first: a function that always raises an exception should not be called often."""
             if target.n_evaluations or len(x) <= _PATIENCE:
                 return measure(x)
-            known = measure(x[:_PATIENCE])
+            first_values = measure(x[:_PATIENCE])
             if evaluate.kinds[RAISED] == _PATIENCE:
                 raise NothingFound(f"log_likelihood raised an exception at all of the first {_PATIENCE} draws")
             try:
-                return np.concatenate([known, measure(x[_PATIENCE:])])
+                return np.concatenate([first_values, measure(x[_PATIENCE:])])
             except Interrupted as interrupt:
-                raise Interrupted(np.concatenate([known, interrupt.values]), interrupt.why) from None
+                raise Interrupted(np.concatenate([first_values, interrupt.values]), interrupt.why) from None
 
         target = Target(measure_first, law, budget)
         if points is not None:
-            if is_search(start):  # which may have looked elsewhere as well
+            if is_search(start):  # an optimisation may have had wider bounds than the prior
                 points = target.within(points)
             target.coordinates(points)  # raises before the first evaluation
         pool = Pool(target.dim)
 
         def after_stage(stage: dict[str, Any]) -> None:
-            bar.say("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
+            bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
             if callback is not None and not evaluate.replayed:
                 callback(stage)
 
@@ -186,12 +200,12 @@ def sample(
             why = f"; the first failed {evaluate.first_failure()}" if evaluate.failures else ""
             raise ValueError(f"{error}{why}") from evaluate.explain_total_failure().__cause__
         except KeyboardInterrupt as error:
-            why = getattr(error, "why", "")  # the workers do not answer any more
+            why = getattr(error, "why", "")  # set if the workers failed
             if not np.isfinite(pool.log_weight(1.0)).any():
-                where = f"; they are in {journal.path}, and the same call goes on" if journal else ""
+                where = f"; they are stored in {journal.path}: repeat the call to continue" if journal else ""
                 early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
                 raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
-            posterior = from_pool(target, pool, why or "interrupted")
+            posterior = interrupted_posterior(target, pool, why or "Interrupted")
         if journal is not None:
             journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
     evaluate.warn(worth="likelihood zero")
@@ -199,10 +213,10 @@ def sample(
 
 
 def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:
-    """Whether moves promise more than importance sampling, judged from the pool and a few trial moves.
+    """Whether moves are likely to be cheaper than importance sampling, judged from the pool and a few trial moves.
 
-    Where the budget does not pay for the fewest effective draws, or the pool is too poor to make trial moves from,
-    importance sampling has nothing to offer.
+    Without trial moves the answer is yes if the budget does not pay for the fewest effective draws by importance
+    sampling, or if the pool is too poor for trial moves.
     """
     if frozen.predicted_efficiency >= _INEFFICIENT or target.n_left < _WORTH_MOVING:
         return False
@@ -215,8 +229,11 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
     return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
 
 
-def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
-    bar.say("production", efficiency=frozen.predicted_efficiency)
+def _by_importance(
+    target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: ProgressBar
+) -> Posterior:
+    """Draw from the frozen proposal; fall back to moves if the weights are bad."""
+    bar.show("production", efficiency=frozen.predicted_efficiency)
     made, frozen = produce(target, frozen, n_effective, rng)
     if made.cut_short is None and made.message and frozen.is_trusted and target.n_left >= _WORTH_MOVING:
         moved = _by_moves(target, frozen, rng, n_effective, bar)
@@ -227,7 +244,7 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         "effective_size": made.effective_size,
         "halves": made.halves,
         "widened": made.widened,
-        **found(target, frozen),
+        **adaptation_diagnostics(target, frozen),
     }
     return make_posterior(
         target,
@@ -238,30 +255,28 @@ def _by_importance(target: Target, frozen: Frozen, rng: np.random.Generator, n_e
         made.error if frozen.is_trusted else math.inf,
         "importance" if made.cut_short is None else "interrupted",
         diagnostics,
-        with_caveat(verdict(target, made, n_effective), frozen),
+        [*production_problems(target, made, n_effective), *search_problems(frozen)],
     )
 
 
-def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: Bar) -> Posterior:
-    """From the proposal on by tempered moves: one pass that plans, one with the plan frozen, which is unbiased."""
+def _by_moves(
+    target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: ProgressBar
+) -> Posterior:
+    """Temper a swarm from the proposal: one pass makes a plan, and one with the plan frozen is unbiased."""
     bridge = Bridge(target, frozen.proposal)
 
     def show(beta: float, log_evidence: float) -> None:
-        bar.say("moves", beta=beta, log_evidence=log_evidence)
+        bar.show("moves", beta=beta, log_evidence=log_evidence)
 
     made = tempered(bridge, rng, callback=show)
-    message = "the budget did not pay for a second pass with a frozen plan, so no error is stated; raise maxfev"
-    if made.complete and target.n_left >= pass_cost(made.plan):
-        made = tempered(bridge, rng, made.plan, chains=max(96, n_effective // 4), callback=show)
-        message = doubt(made)
-    elif not made.complete:
-        message = "the budget ended before the posterior was reached; raise maxfev"
-    error = math.inf if message or not frozen.is_trusted else made.log_evidence_error
-    diagnostics = {
-        "pareto_k": math.nan,
-        **made.diagnostics,
-        **found(target, frozen),
-    }
+    if made.complete and target.n_left < pass_cost(made.plan):
+        problem = "The budget is too small for a second pass with a frozen plan, so no error is stated; raise maxfev"
+    else:
+        if made.complete:
+            made = tempered(bridge, rng, made.plan, chains=max(96, n_effective // 4), callback=show)
+        problem = pass_problem(made)
+    error = math.inf if problem or not frozen.is_trusted else made.log_evidence_error
+    diagnostics = {"pareto_k": math.nan, **made.diagnostics, **adaptation_diagnostics(target, frozen)}
     log_likelihood = bridge.true_log_likelihood(made.draws, made.log_likelihood)
     return make_posterior(
         target,
@@ -272,5 +287,5 @@ def _by_moves(target: Target, frozen: Frozen, rng: np.random.Generator, n_effect
         error,
         "tempered",
         diagnostics,
-        with_caveat(message, frozen),
+        [*([problem] if problem else []), *search_problems(frozen)],
     )

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import normalise
+from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.modes import Mode, is_near
-from paoswarm.sampling.pool import Pool
 from paoswarm.sampling.target import Target
 
 _SPACING = 0.5  # least distance between starts, in typical distances between draws

@@ -1,4 +1,4 @@
-"""The posterior in the coordinates in which the sampler works, with every likelihood call counted."""
+"""The target: prior and likelihood in the sampler's coordinates, with a count of every evaluation."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.read_prior import read_prior
 
-_ZERO = -1e100  # log likelihoods below are meant as zero, and would overflow when squared
-NOISY = 0.1  # a difference of two log likelihoods at one point that makes the evidence worthless
+_ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
+NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
 
-MORE = "raise n_effective, and maxfev if there is one"
+MORE = "raise n_effective (and maxfev, if set)"
 
 
 class BudgetSpent(RuntimeError):
-    """More likelihood evaluations were asked for than ``maxfev`` leaves."""
+    """More likelihood evaluations are needed than ``maxfev`` leaves."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt came when ``values`` of the first points were known; or the workers failed, and ``why``."""
+    """The run was interrupted, or the workers failed (``why``), when ``values`` of the first points were known."""
 
     def __init__(self, values: Floats, why: str = "") -> None:
         super().__init__()
@@ -37,10 +37,11 @@ class Target:
     Parameters
     ----------
     log_likelihood : callable
-        ``(m, d) -> (m,)``, of the parameters ``x``.
-    prior : Prior, or what `read_prior` takes
+        Maps parameters ``x`` to values, ``(m, d) -> (m,)``.
+    prior : Prior
+        Or anything that `read_prior` accepts.
     maxfev : int, optional
-        No more likelihood evaluations than this.
+        Maximum number of likelihood evaluations.
     """
 
     def __init__(self, log_likelihood: Callable[[Floats], ArrayLike], prior: Any, maxfev: int | None = None) -> None:
@@ -52,7 +53,7 @@ class Target:
         self.maxfev = maxfev
         self.n_evaluations = 0
         self.n_failed = 0
-        self.noise = 0.0  # largest difference of two values at one point
+        self.noise = 0.0  # largest difference of two log likelihoods at one point
         self._log_likelihood = log_likelihood
         self.parameters = self.prior.parameters
         self.log_prior = self.prior.log_density
@@ -65,31 +66,32 @@ class Target:
         return sys.maxsize if self.maxfev is None else self.maxfev - self.n_evaluations
 
     def coordinates(self, x: ArrayLike) -> Floats:
-        """Where the parameters ``x`` lie in the sampler's coordinates."""
+        """Map parameters ``x`` to the sampler's coordinates; raise if any lies outside the prior."""
         points = np.atleast_2d(np.asarray(x, dtype=float))
         if points.shape[1] != self.dim:
-            raise ValueError(f"points have {points.shape[1]} parameters, the prior has {self.dim}")
+            raise ValueError(f"the points have {points.shape[1]} parameters, the prior has {self.dim}")
         if not np.isfinite(points).all():
-            raise ValueError("points must be finite, got NaN or infinite numbers")
+            raise ValueError("the points must be finite, got NaN or infinite values")
         z, outside = self._placed(points)
         if outside.any():
             raise ValueError(f"the point {points[np.argmax(outside)]} lies outside the prior, or too far in its tail")
         return z
 
     def within(self, x: Floats) -> Floats:
-        """Those of the parameters ``x`` that lie where the prior is positive."""
+        """Select the rows of ``x`` at which the prior is positive."""
         return x[~self._placed(x)[1]]
 
     def _placed(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Coordinates of the parameters ``x``, and which of them lie outside the prior."""
         z = self.prior.coordinates(x)
         return z, np.asarray(~(np.abs(self.inside(z) - z).max(axis=1) <= 1e-9))
 
     def log_likelihood(self, z: Floats) -> Floats:
-        """Log likelihood of the rows of ``z``, counted; -inf where the prior is zero (not evaluated) or it failed."""
+        """Log likelihood of the rows of ``z``; -inf where the prior is zero (not evaluated) or the call failed."""
         allowed = np.isfinite(self.log_prior(z))
         m = int(allowed.sum())
         if m > self.n_left:
-            raise BudgetSpent(f"{m} likelihood evaluations asked for, maxfev={self.maxfev} leaves {self.n_left}")
+            raise BudgetSpent(f"{m} likelihood evaluations are needed, but maxfev={self.maxfev} leaves {self.n_left}")
         values = np.full(len(z), -np.inf)
         if m == 0:
             return values
@@ -106,12 +108,12 @@ class Target:
         return values
 
     def height(self, z: Floats) -> Floats:
-        """Log posterior but for a constant, at the nearest places where the prior is positive."""
+        """Log posterior up to a constant, at the nearest points where the prior is positive."""
         z = self.inside(z)
         return self.log_prior(z) + self.log_likelihood(z)
 
     def _counted(self, x: Floats, found: Floats) -> Floats:
-        """What was found at the first rows of ``x``; a failed point has likelihood zero."""
+        """Count the values found at the first rows of ``x``; a failed point gets likelihood zero."""
         self.n_evaluations += len(found)
         if (found == np.inf).any():
             raise ValueError(f"log_likelihood is +inf at {x[np.argmax(found)]}; a likelihood must be finite")
@@ -120,17 +122,17 @@ class Target:
         return np.where(failed | (found < _ZERO), -np.inf, found)
 
     def measure_again(self, z: Floats, before: Floats) -> None:
-        """Evaluate points a second time, and warn at once where the likelihood turns out to be noisy."""
+        """Evaluate points a second time, and warn if the likelihood is noisy."""
         again = self.log_likelihood(z)
         both = np.isfinite(before) & np.isfinite(again)
-        apart = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
-        self.noise = max(self.noise, float(apart.max(initial=0.0)))
+        difference = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
+        self.noise = max(self.noise, float(difference.max(initial=0.0)))
         if self.noise > NOISY:
-            i = int(np.argmax(apart))
+            i = int(np.argmax(difference))
             warnings.warn(
                 f"log_likelihood is noisy: at x = {self.parameters(z[i : i + 1])[0]} it was {before[i]:.6g} and then "
-                f"{again[i]:.6g}; sample takes every value for exact. Give its random numbers the same seed at "
-                "every point, or average until it differs by much less than one",
+                f"{again[i]:.6g}, but sample treats every value as exact. Use the same seed at every point, or average "
+                "until the values differ by much less than one",
                 RuntimeWarning,
                 stacklevel=4,
             )

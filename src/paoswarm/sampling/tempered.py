@@ -1,16 +1,19 @@
-r"""Tempered sequential Monte Carlo, waste-free, with a plan that is adapted once and then frozen.
+r"""Waste-free tempered sequential Monte Carlo, with a plan that is adapted once and then frozen.
 
-From prior to posterior by :math:`\pi_t \propto p\,L^{\beta_t}`, :math:`0 = \beta_0 < \dots < \beta_T = 1`; a `Bridge`
-makes any proposal take the place of the prior. At each stage the states are weighted by
-:math:`L^{\beta_t - \beta_{t-1}}`, a few are drawn by weight as starts of chains, each makes ``steps - 1`` moves that
-leave :math:`\pi_t` invariant, and *all* states are kept (Dau and Chopin, 2022), rejected proposals too: a move from z
-that proposes z' with probability of acceptance :math:`\alpha` counts as :math:`\alpha` of z' and :math:`1 - \alpha` of
-z, its expectation. The product of the mean weights estimates the evidence.
+The path from prior to posterior is :math:`\pi_t \propto p\,L^{\beta_t}`, :math:`0 = \beta_0 < \dots < \beta_T = 1`. A
+`Bridge` puts any proposal in the place of the prior. Each stage does the following:
 
-The first pass chooses temperatures, references and steps from its own states and records them: a `Plan`. A second pass
-with the plan has nothing left to choose, and its evidence is exactly unbiased. It runs as several *swarms* that share
-the plan and nothing else: the evidence is the mean of theirs, and its error is read off their disagreement, which
-includes whatever the chains failed to forget.
+- It weights the states by :math:`L^{\beta_t - \beta_{t-1}}`. The product of the mean weights estimates the evidence,
+  (S14).
+- It draws a few states by weight as starts of chains. Each chain makes ``steps - 1`` moves that leave :math:`\pi_t`
+  invariant.
+- It keeps *all* states (Dau and Chopin, 2022), including rejected proposals. A move from z that proposes z' with
+  acceptance probability :math:`\alpha` counts as :math:`\alpha` of z' and :math:`1 - \alpha` of z, (S15).
+
+The first pass chooses temperatures, references and steps from its own states and records them in a `Plan`. In a second
+pass with that plan nothing is left to choose, and its evidence is exactly unbiased. The second pass runs as several
+independent *swarms* that share only the plan. The evidence is the mean over swarms, and its error comes from their
+disagreement, which includes the effect of slow mixing.
 """
 
 from __future__ import annotations
@@ -31,37 +34,37 @@ from paoswarm.core.weights import (
     normalise,
 )
 from paoswarm.sampling.kernels import RHO
-from paoswarm.sampling.stages import Cloud, Path, Plan, Stage, advance, choose, references
 from paoswarm.sampling.target import MORE
+from paoswarm.sampling.tempering_stages import Cloud, Path, Plan, Stage, advance, choose, references
 
-_FLOOR = 0.1  # of the moves are made whatever the scores say
-_AGREEMENT = 0.7  # standard deviation of the swarms' log evidence up to which their mean has a normal error
-_STUCK = 0.01  # acceptance below which chains forget nothing
+_FLOOR = 0.1  # share of the moves that is divided equally among the steps, regardless of their scores
+_AGREEMENT = 0.7  # largest standard deviation of the swarms' log evidence for which the normal error holds
+_STUCK = 0.01  # acceptance rate below which chains do not mix
 
 
 class TemperedResult(NamedTuple):
-    """What a pass of `tempered` has found.
+    """Result of one pass of `tempered`.
 
     Attributes
     ----------
     draws : array (n, d)
         Draws from the posterior, in the target's coordinates, with the weights ``exp(log_weights)``.
     log_weights : array (n,)
-        They sum to the evidence. A swarm's weight is its own evidence, a state's share of it the probability of having
-        been accepted.
+        The weights sum to the evidence. A swarm's weight is its own evidence; a state's share of it is proportional to
+        its acceptance probability.
     log_likelihood : array (n,)
-        The likelihood of the path at the draws: for a `Bridge` a ratio of densities.
+        Log likelihood of the target at the draws; for a `Bridge`, the log ratio of densities.
     log_evidence, log_evidence_error : float
-        In a pass with a plan the evidence (not its logarithm) is unbiased, and the error is the standard deviation of
-        the Student-t law that the swarms' disagreement implies. Infinite in a first or an interrupted pass.
+        In a pass with a plan, the evidence (not its logarithm) is unbiased, and the error follows from the swarms'
+        disagreement, (S17). The error is infinite in a first or an interrupted pass.
     plan : tuple of Stage
-        For a second pass.
+        The plan for a second pass.
     complete : bool
-        Whether the posterior was reached. Otherwise the draws are those of the last temperature, weighted up to one.
+        Whether the posterior was reached. If not, the draws are those of the last temperature, weighted up to beta = 1.
     diagnostics : dict
-        ``beta``, ``acceptance``, ``jump`` (expected squared jump of a move per dimension, in variances) and
-        ``effective_share`` of each stage, ``swarm_log_evidence`` of each swarm, ``effective_size`` by how far their
-        means lie apart, ``chains`` and ``steps``.
+        For each stage ``beta``, ``acceptance``, ``jump`` (expected squared jump of a move per dimension, in variances)
+        and ``effective_share``; ``swarm_log_evidence`` of each swarm; ``effective_size``, from the spread of the
+        swarms' means; ``chains`` and ``steps``.
     """
 
     draws: Floats
@@ -87,47 +90,47 @@ def tempered(
     jump: float = 0.1,
     callback: Callable[[float, float], bool | None] | None = None,
 ) -> TemperedResult:
-    """Posterior draws and evidence by tempered sequential Monte Carlo: one pass.
+    """Make one pass of tempered sequential Monte Carlo.
 
     Parameters
     ----------
     target : Target or Bridge
-        Prior and likelihood; its ``maxfev`` is kept to.
+        Prior and likelihood; its ``maxfev`` is never exceeded.
     plan : tuple of Stage, optional
-        The plan of an earlier pass. Without one this pass adapts: its evidence is only consistent, and has no error.
+        The plan of an earlier pass. Without a plan this pass adapts: its evidence is only consistent, without an error.
     chains, steps : int
-        Chains per temperature, in all swarms together, and states per chain. With a plan there are as many chains as
-        the swarms can share equally and the budget can pay.
+        Chains per temperature in all swarms together, and states per chain. With a plan, the number of chains is
+        reduced to a multiple of `swarms` that the budget allows.
     swarms : int
-        Independent swarms of a pass with a plan, four at least. A first pass is one swarm: what it learns from all its
-        states is worth more than an error.
+        Number of independent swarms in a pass with a plan, at least 4. A first pass is a single swarm, because a plan
+        that is learnt from all states is worth more than an error.
     share : float
-        Part of the effective size that is left by a rise in temperature.
+        Share of the effective size that is left after each rise of beta.
     freedom : float
         Degrees of freedom of the references.
     jump : float
-        Probability that a move goes to another component; one for the steps that keep nothing of the position.
+        Probability that a move draws a new component; 1 for the steps that forget the position.
     callback : callable, optional
-        Called with beta and the log evidence so far after each stage; the pass ends when it returns True.
+        Called after each stage with beta and the log evidence so far; the pass ends if it returns True.
 
     Notes
     -----
-    The cost is at most ``chains * (steps + stages * (steps - 1))`` evaluations; proposals outside the box are free.
+    A pass costs at most ``chains * (steps + stages * (steps - 1))`` evaluations; proposals outside the box are free.
     """
     if swarms < 4 or steps < 2:
         raise ValueError(f"swarms must be at least 4 and steps at least 2, got {swarms} and {steps}")
     if plan is not None and (not plan or plan[-1].beta < 1):
         raise ValueError(
-            f"the plan ends at beta = {plan[-1].beta if plan else 0}: it was interrupted; make a complete one"
+            f"the plan ends at beta = {plan[-1].beta if plan else 0}: its pass was interrupted; make a complete plan"
         )
     swarms = 1 if plan is None else swarms
     each = max(chains // swarms, 1)
-    cost = pass_cost(plan or (), steps, swarms)  # for one chain in each swarm
+    cost = pass_cost(plan or (), steps, swarms)  # with one chain in each swarm
     if plan is not None:
         each = max(min(each, target.n_left // cost), 1)
     if each * cost > target.n_left:
         raise ValueError(
-            f"{each * cost} likelihood evaluations are needed, maxfev leaves {target.n_left}: "
+            f"{each * cost} likelihood evaluations are needed, but maxfev leaves {target.n_left}; "
             "raise maxfev, or lower steps, swarms or chains"
         )
     cloud = _prior_cloud(target, swarms, each * steps, rng)
@@ -146,7 +149,7 @@ def tempered(
         if plan is None:
             if score.sum() > 0:
                 chances = (1 - _FLOOR) * score / score.sum() + _FLOOR / len(RHO)
-            # The plan is for another pass: it may know what this stage has seen.
+            # The plan is for another pass, so it may use the states of this stage.
             stage = Stage(beta, references(cloud, 0.0, freedom, rng)[:1], chances)
         made.append(stage)
         complete = beta >= 1.0
@@ -156,22 +159,22 @@ def tempered(
 
 
 def pass_cost(plan: Plan, steps: int = 20, swarms: int = 8) -> int:
-    """Likelihood evaluations that the smallest pass with the plan needs."""
+    """Likelihood evaluations of the smallest pass with the plan."""
     return swarms * (steps + len(plan) * (steps - 1))
 
 
-def doubt(made: TemperedResult) -> str:
-    """Why the error of a pass with a plan cannot be trusted; empty where it can."""
+def pass_problem(made: TemperedResult) -> str:
+    """Why the error of a pass with a plan cannot be trusted; empty if it can."""
     if not made.complete:
-        return "the budget ended before the posterior was reached; raise maxfev"
+        return "The budget ended before the posterior was reached; raise maxfev"
     spread = float(np.std(made.diagnostics["swarm_log_evidence"], ddof=1))
     stuck = float(np.min(made.diagnostics["acceptance"]))
     if not spread < _AGREEMENT:
-        return f"independent swarms disagree about the log evidence (standard deviation {spread:.2g}); {MORE}"
+        return f"Independent swarms disagree about the log evidence (standard deviation {spread:.2g}); {MORE}"
     if (size := made.diagnostics["effective_size"]) < FEWEST:
-        return f"the draws are worth only {size:.0f} independent ones, by how far the swarms lie apart; {MORE}"
+        return f"The draws are worth only {size:.0f} independent ones, judging by the spread of the swarms; {MORE}"
     if stuck < _STUCK:
-        return f"hardly any move was accepted at one of the temperatures ({stuck:.1%}); {MORE}"
+        return f"Only {stuck:.1%} of the moves were accepted at one of the temperatures; {MORE}"
     return ""
 
 
@@ -187,10 +190,10 @@ def _effective_share(cloud: Cloud, rise: float) -> float:
 
 
 def _worth(cloud: Cloud, rise: float) -> float:
-    """How many independent draws the states are worth.
+    """Effective size of the states, from the spread of the swarms' means.
 
-    By how far the means of the swarms lie apart, in the median over coordinates, but never more than the weights say;
-    by the weights alone where there is only one swarm.
+    It is the median over coordinates, and never more than Kish's effective size of the weights. A single swarm has
+    Kish's effective size.
     """
     log_w = cloud.log_weights(rise)
     most = effective_size(log_w.ravel())
@@ -216,10 +219,10 @@ def _result(
     swarms = len(cloud.z)
     log_weights = cloud.log_weights(rise) - math.log(swarms)
     by_swarm = log_sum_exp(log_weights, axis=1) + math.log(swarms)
-    # The mean of r independent values over its estimated error is t with r - 1 degrees of freedom.
+    # The mean of r independent values, over its estimated error, has a t distribution with r - 1 degrees of freedom.
     error = math.inf
     if complete and swarms > 3:
-        error = math.sqrt((swarms - 1) / (swarms - 3)) * log_mean_weight_error(by_swarm)
+        error = math.sqrt((swarms - 1) / (swarms - 3)) * log_mean_weight_error(by_swarm)  # (S17)
     columns = np.array(notes).reshape(-1, 4).T
     diagnostics: dict[str, Any] = dict(zip(("beta", "acceptance", "jump", "effective_share"), columns, strict=True))
     diagnostics |= {"swarm_log_evidence": by_swarm, "chains": chains, "steps": steps}

@@ -1,1 +1,1 @@
-"""Evaluations on disk: a run that is killed goes on where it was."""
+"""Record evaluations on disk, so that a killed run continues where it stopped."""

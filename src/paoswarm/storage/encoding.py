@@ -1,94 +1,143 @@
-"""What a run was asked to do, as JSON, and back again.
+"""The arguments of a run as JSON, and back.
 
-Numbers, arrays, our own methods, schedules and attractors, and frozen `scipy.stats` distributions are rebuilt from
-their names and numbers: nothing is executed but their constructors. Functions and classes of the user are known by name
-only, and have to be given again.
+`decode` rebuilds numbers, arrays, our own methods, schedules and attractors, and frozen `scipy.stats` distributions
+from their names and numbers. It calls nothing but their constructors. Functions and classes of the user are stored by
+name only and must be passed again. `describe` shows a value with all its settings as one line of text.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
+import json
 import math
 import warnings
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from paoswarm.algorithms import de, pao, pso, qpso, random_search, sade, schedules
+from paoswarm.algorithms import schedules
+from paoswarm.algorithms.registry import METHODS
 from paoswarm.core import attractors, noise
 from paoswarm.core.random import Seed
+from paoswarm.core.swarm import Swarm
+from paoswarm.storage.fingerprint import checksum
 
-_MODULES = (pao, pso, qpso, de, sade, random_search, schedules, attractors, noise)
-OURS: dict[str, Any] = {
+OURS: dict[str, Any] = METHODS | {
     name: thing
-    for module in _MODULES
+    for module in (schedules, attractors, noise)
     for name, thing in vars(module).items()
     if getattr(thing, "__module__", None) == module.__name__ and callable(thing)
 }
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+_DEEPEST = 8  # levels of a user's object that are looked into: it may contain itself
 
 
 class Unknown(LookupError):
-    """Something of the user's that has to be given again."""
+    """A function or class of the user, which must be passed again."""
 
 
-def encode(thing: Any) -> Any:
-    """A value as JSON."""
+def encode(thing: Any, *, with_code: bool = False, _depth: int = 0) -> Any:
+    """Return a value as JSON.
+
+    Functions and objects of the user are encoded by name. If ``with_code`` is true, their encoding also holds a
+    checksum of their code and their attributes, so that it changes with every edit.
+    """
+
+    def inner(part: Any) -> Any:
+        return encode(part, with_code=with_code, _depth=_depth + 1)
+
+    if with_code and _depth > _DEEPEST:
+        return {"own": type(thing).__qualname__}
     if thing is None or isinstance(thing, bool | str):
         return thing
     if isinstance(thing, np.ndarray):
-        return {"array": encode(thing.tolist())}
+        return {"array": encode(thing.tolist(), with_code=with_code)}
     if isinstance(thing, int | np.integer):
         return int(thing)
     if isinstance(thing, float | np.floating):
         number = float(thing)
         return number if math.isfinite(number) else {"float": str(number)}
     if isinstance(thing, Mapping):
-        return {"items": [[encode(key), encode(value)] for key, value in thing.items()]}
-    if hasattr(thing, "_fields"):  # a swarm
+        return {"items": [[inner(key), inner(value)] for key, value in thing.items()]}
+    if isinstance(thing, Swarm):
         return {"sha256": _digest(thing)}
     if isinstance(thing, tuple | list):
-        return [encode(part) for part in thing]
+        return [inner(part) for part in thing]
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     module = getattr(thing, "__module__", None) or type(thing).__module__
-    if module.startswith("paoswarm.") and hasattr(thing, "__qualname__"):
-        return {"paoswarm": name}
-    if module.startswith("paoswarm.") and (settings := _settings(thing)) is not None:
-        return {"paoswarm": name, "with": settings}
+    if module.startswith("paoswarm.") and not inspect.ismethod(thing):
+        if hasattr(thing, "__qualname__"):
+            return {"paoswarm": name}
+        if (settings := _settings(thing)) is not None:
+            return {"paoswarm": name, "with": {key: inner(value) for key, value in settings.items()}}
     family = getattr(getattr(thing, "dist", None), "name", None)
     if family is not None and hasattr(thing, "kwds"):
-        return {"scipy.stats": family, "args": encode(thing.args), "kwds": encode(thing.kwds)}
+        return {"scipy.stats": family, "args": inner(thing.args), "kwds": inner(thing.kwds)}
     if type(thing).__name__ == "multivariate_normal_frozen":
         settings = {"mean": np.asarray(thing.mean), "cov": np.asarray(thing.cov)}
-        return {"scipy.stats": "multivariate_normal", "args": [], "kwds": encode(settings)}
-    return {"own": f"{module}.{name}"}
+        return {"scipy.stats": "multivariate_normal", "args": [], "kwds": inner(settings)}
+    return _encode_code(thing, inner) if with_code else {"own": f"{module}.{name}"}
 
 
 def _settings(thing: Any) -> dict[str, Any] | None:
-    """The arguments that would make an object again; None where it does not show them."""
+    """Return the arguments that would construct an equal object; None if they are not among its attributes."""
     names = inspect.signature(type(thing)).parameters
-    return {name: encode(getattr(thing, name)) for name in names} if all(hasattr(thing, n) for n in names) else None
+    return {name: getattr(thing, name) for name in names} if all(hasattr(thing, name) for name in names) else None
 
 
-def _digest(thing: Any) -> str:
+def _encode_code(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the name, code and attributes of something of the user's.
+
+    The name comes without its module: a script is ``__main__`` when it is run, and has a name when it is imported.
+    """
+    if isinstance(thing, partial):
+        parts = {"func": thing.func, "args": thing.args, "keywords": sorted(thing.keywords.items())}
+        return {"own": "partial", "with": {name: inner(part) for name, part in parts.items()}}
+    if inspect.ismethod(thing):
+        return {"own": thing.__name__, "with": {"self": inner(thing.__self__)}}
+    if isinstance(thing, set | frozenset):  # their order differs between processes
+        return {"set": sorted(map(inner, thing), key=json.dumps)}
+    is_code = inspect.isroutine(thing) or inspect.isclass(thing)
+    name = getattr(thing, "__qualname__", type(thing).__qualname__)
+    code = checksum(thing if is_code else type(thing), lambda part: json.dumps(inner(part)))
+    checked = {"code": code} if code else {}
+    if is_code:
+        return {"own": name, **checked}
+    if dataclasses.is_dataclass(thing):
+        attributes = [(field.name, getattr(thing, field.name)) for field in dataclasses.fields(thing) if field.init]
+    elif " at 0x" in repr(thing):  # an address differs between processes
+        attributes = sorted(getattr(thing, "__dict__", {}).items())
+    else:
+        return {"own": repr(thing), **checked}
+    return {"own": name, **checked, "with": {key: inner(value) for key, value in attributes}}
+
+
+def _digest(swarm: Any) -> str:
     digest = hashlib.sha256()
 
     def add(part: Any) -> None:
         if isinstance(part, tuple):
-            for inner in part:
-                add(inner)
+            for field in part:
+                add(field)
         elif part is not None:
             array = np.ascontiguousarray(part)
-            digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+            contents = describe(part).encode() if array.dtype == object else array.tobytes()
+            digest.update(f"{array.dtype}{array.shape}".encode() + contents)
 
-    add(thing)
+    add(swarm)
     return digest.hexdigest()
 
 
 def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
-    """The value that `encode` was given, lists as tuples; `Unknown` where it cannot be rebuilt."""
+    """Return the value that was given to `encode`, with lists as tuples.
+
+    Raises `Unknown` if it cannot be rebuilt.
+    """
     if isinstance(kept, list):
         return tuple(decode(part, ours) for part in kept)
     if not isinstance(kept, dict):
@@ -103,7 +152,7 @@ def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
         thing = ours[kept["paoswarm"]]
         if "with" not in kept:
             return thing
-        with warnings.catch_warnings():  # whoever made it has been warned
+        with warnings.catch_warnings():  # the user was warned when the run was started
             warnings.simplefilter("ignore")
             return thing(**{name: decode(value, ours) for name, value in kept["with"].items()})
     if "scipy.stats" in kept:
@@ -115,25 +164,68 @@ def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
     raise Unknown(str(kept.get("own") or kept.get("paoswarm") or kept.get("scipy.stats") or "a swarm"))
 
 
+def describe(thing: Any) -> str:
+    """Return a value with all its settings as one line of text, the same in every process.
+
+    Functions and classes of the user carry a checksum of their code, so that the line changes when they are edited.
+    Functions that they call are not included.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> describe(ps.PSO(inertia=ps.schedules.linear(0.9, 0.4)))
+    "PSO(inertia=linear(0.9, 0.4), local=1.49618, social=1.49618, walls='clip')"
+    """
+    return as_text(encode(thing, with_code=True))
+
+
+def as_text(kept: Any) -> str:
+    """Return an encoded value as one line of text."""
+    if isinstance(kept, list):
+        return f"({', '.join(map(as_text, kept))})"
+    if not isinstance(kept, dict):
+        return repr(kept)
+    if "float" in kept:
+        return str(kept["float"])
+    if "array" in kept:
+        crc = zlib.crc32(json.dumps(kept["array"]).encode())
+        return f"array(shape={np.shape(kept['array'])}, crc={crc:08x})"
+    if "items" in kept:
+        return f"{{{', '.join(f'{as_text(key)}: {as_text(value)}' for key, value in kept['items'])}}}"
+    if "set" in kept:
+        return f"{{{', '.join(map(as_text, kept['set']))}}}"
+    if "sha256" in kept:
+        return f"swarm#{kept['sha256'][:8]}"
+    if "scipy.stats" in kept:
+        keywords = [f"{key}={as_text(value)}" for key, value in kept["kwds"]["items"]]
+        return f"{kept['scipy.stats']}({', '.join([*map(as_text, kept['args']), *keywords])})"
+    if kept.get("paoswarm") == schedules.Lines.__name__:
+        return repr(decode(kept))
+    name = str(kept.get("paoswarm") or kept["own"]) + (f"#{kept['code']}" if "code" in kept else "")
+    if "with" not in kept:
+        return name
+    return f"{name}({', '.join(f'{key}={as_text(value)}' for key, value in kept['with'].items())})"
+
+
 def encode_seed(rng: Seed) -> Any:
-    """A seed, or the state of a generator, as JSON."""
+    """Return a seed, or the state of a generator, as JSON."""
     if isinstance(rng, np.random.Generator):
         state, seeds = rng.bit_generator.state, rng.bit_generator.seed_seq
         if state["bit_generator"] not in _BIT_GENERATORS or not isinstance(seeds, np.random.SeedSequence):
             raise TypeError(
-                f"a store cannot keep a {type(rng.bit_generator).__name__} of this kind; give a number as rng"
+                f"a store cannot keep this {type(rng.bit_generator).__name__} generator; pass an integer as rng"
             )
-        # Designs of the first swarm draw from its children, so it matters how many it has.
-        return {"state": _plain(state), **_of_sequence(seeds), "n_children_spawned": seeds.n_children_spawned}
-    return _of_sequence(rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng))
+        # The designs of the first swarm draw from child generators, so the number of children counts.
+        return {"state": _plain(state), **_encode_sequence(seeds), "n_children_spawned": seeds.n_children_spawned}
+    return _encode_sequence(rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng))
 
 
-def _of_sequence(seeds: np.random.SeedSequence) -> dict[str, Any]:
+def _encode_sequence(seeds: np.random.SeedSequence) -> dict[str, Any]:
     return {"entropy": _plain(seeds.entropy), "spawn_key": _plain(seeds.spawn_key), "pool_size": seeds.pool_size}
 
 
 def decode_seed(kept: Any) -> np.random.SeedSequence | np.random.Generator:
-    """The seed, or the generator in its state."""
+    """Return the seed, or the generator in its stored state."""
     state = kept.get("state")
     seeds = np.random.SeedSequence(**{name: value for name, value in kept.items() if name != "state"})
     if state is None:
@@ -146,7 +238,7 @@ def decode_seed(kept: Any) -> np.random.SeedSequence | np.random.Generator:
 
 
 def _plain(thing: Any) -> Any:
-    """Without NumPy's types."""
+    """Return a value without NumPy's types."""
     if isinstance(thing, Mapping):
         return {key: _plain(value) for key, value in thing.items()}
     if isinstance(thing, np.ndarray | tuple | list):

@@ -1,13 +1,17 @@
-"""The evaluations of one run, recorded as they are made and recalled when the run is repeated.
+"""Record the evaluations of a run, and recall them when the run is repeated.
 
-A run is a function of its description and of the values of the objective, in the order in which they were asked for. So
-the values are all that has to be kept: to resume is to run again from the beginning with recorded values in place of
-calls, and then to go on. Every recalled point must be the one that is asked for, to the last bit.
+A run is determined by its description and by the values of the objective, in the order in which it asks for them. So
+only the values are recorded. To resume a run is to repeat it from the start with recorded values in place of calls, and
+then to continue. Every recalled point must equal the recorded one, to the last bit.
 
-Records after the header, see `paoswarm.storage.log`: ``i, t, x, f, why`` for evaluated points (numbers in the order of
-asking, seconds since 1970, points, values with null for failures, and their reasons by row); of an asynchronous run
-``asked`` as well, how many points had been asked for, since its course depends on who was quickest; ``open`` when a
-process begins to write; ``limits`` when they were changed; ``end`` when a call has ended.
+Records after the header (see `paoswarm.storage.log`):
+
+- ``i, t, x, f, why`` for evaluated points: their numbers in the order of asking, the time in seconds since 1970, the
+  points, the values (null if failed), and the reasons of failures by row. An asynchronous run also has ``asked``, the
+  number of points it had asked for by then, because its course depends on the order in which values arrive.
+- ``open`` when a process starts to write, ``limits`` when they have changed, ``end`` when a call has ended.
+- ``polish`` when polishing starts, and ``aside`` when it is set aside because the run continues. Both hold the number
+  of the first evaluation.
 """
 
 from __future__ import annotations
@@ -31,37 +35,37 @@ from paoswarm.core.arrays import Floats
 from paoswarm.storage.fingerprint import objective_checksum
 from paoswarm.storage.log import Log, Record, logger
 from paoswarm.storage.same_run import OtherRun, check_same, same_bits
-from paoswarm.storage.store import Contents, Run, Store, latest
+from paoswarm.storage.store import Contents, Run, Store, with_latest_limits
 
 
 class Recalled(NamedTuple):
-    """What is known of a batch of points; values are NaN where nothing is."""
+    """Recorded values of a batch of points; NaN where nothing is recorded."""
 
     values: Floats
     known: NDArray[np.bool_]
-    why: dict[int, str]  # by row, of those that failed
+    why: dict[int, str]  # reasons of failures, by row
 
 
 class Completion(NamedTuple):
     """An evaluation of an asynchronous run."""
 
     number: int  # in the order of asking
-    asked: int  # how many had been asked for when it arrived
+    asked: int  # how many points had been asked for when the value arrived
     value: float
-    why: str | None  # it failed
+    why: str | None  # reason of the failure, if it failed
 
 
 class Journal:
-    """The record of a run that is going on; a context manager.
+    """The record of a run in progress; a context manager.
 
     Parameters
     ----------
     store : Store
     run : Run
-        What is to be run. A file that holds another problem is an error; other limits are not, as long as they lead to
-        the points that were recorded.
+        Description of the run. A file with another problem is an error. Other limits are allowed, as long as they lead
+        to the recorded points.
     fun : callable, optional
-        The objective. If its code has changed since values were recorded, that is a warning: it may be the same.
+        The objective. A warning is given if its code has changed since values were recorded.
     """
 
     def __init__(self, store: Store, run: Run, fun: Any = None) -> None:
@@ -76,31 +80,33 @@ class Journal:
     def _load(self, run: Run) -> None:
         log, header = self._log, self._log.header
         if header is None:
-            kept = Contents.empty()
+            contents = Contents.empty()
         else:
             check_same(log.path, Run(**header["run"]), run)
-            kept = Contents.of(log.reader)
+            contents = Contents.read(log.reader)
         log.recover()
-        self._kept = kept
-        self._first = self._position = 0  # evaluations asked for before the present batch, and with it
-        self._missing = 0  # points of the present batch that are not recorded yet
-        marks = [event for event in kept.events if "polish" in event or "aside" in event]
-        self._polished_from: int | None = marks[-1].get("polish") if marks else None  # recorded evaluations of it
-        self._polishing_from: int | None = None  # of this call
-        self._announced = False
+        self._contents = contents
+        self._batch_start = self._batch_end = 0  # numbers of the current batch of points
+        self._missing = 0  # points of the current batch that are not recorded yet
+        marks = [event for event in contents.events if "polish" in event or "aside" in event]
+        # The first evaluation of polishing: in the file, and in this call.
+        self._recorded_polish_start: int | None = marks[-1].get("polish") if marks else None
+        self._polish_start: int | None = None
+        self._is_open = False  # whether this call has recorded that it writes
         self._run, self._versions = run, _versions()
         if header is None:
             header = {"versions": self._versions, "run": run._asdict()}
             log.start(header)
-            logger.info("%s: a new run of %s", log.path, run.function)
+            logger.info("%s: new run of %s", log.path, run.function)
         else:
-            logger.info("%s: %s goes on after %d evaluations", log.path, run.function, kept.known.sum())
-        self._made_with: dict[str, str] = header["versions"]
-        self._limits = latest(Run(**header["run"]), kept.events).limits
+            count = int(contents.known.sum())
+            logger.info("%s: %s resumed after %d evaluation%s", log.path, run.function, count, "s" * (count != 1))
+        self._recorded_versions: dict[str, str] = header["versions"]
+        self._limits = with_latest_limits(Run(**header["run"]), contents.events).limits
         if self.resumed:
-            self._compare_code()
-        if not (kept.events and kept.events[-1].get("end", {}).get("final")):
-            self._announce()
+            self._warn_if_code_changed()
+        if not (contents.events and contents.events[-1].get("end", {}).get("final")):
+            self._record_opening()
 
     @property
     def path(self) -> Path:
@@ -109,8 +115,8 @@ class Journal:
 
     @property
     def resumed(self) -> bool:
-        """Whether there was something to recall."""
-        return bool(self._kept.known.any())
+        """Whether the file held evaluations when it was opened."""
+        return bool(self._contents.known.any())
 
     def __enter__(self) -> Journal:
         return self
@@ -118,82 +124,76 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and self._announced:
+        if error is not None and self._is_open:
             with suppress(OSError):
                 self.end("ERROR", f"{type(error).__name__}: {error}".rstrip(": "), final=False)
         self._log.close()
 
     def recall(self, x: Floats) -> Recalled:
-        """What is recorded of the next points ``(m, d)`` of the run; `OtherRun` where other points are recorded."""
-        first, last = self._first, self._position = self._position, self._position + len(x)
-        kept = self._kept
+        """Return the recorded values of the next points ``(m, d)``; raise `OtherRun` if other points are recorded."""
+        first, last = self._batch_start, self._batch_end = self._batch_end, self._batch_end + len(x)
+        contents = self._contents
         known, values = np.zeros(len(x), dtype=bool), np.full(len(x), np.nan)
-        known[: len(kept.known[first:last])] = kept.known[first:last]
-        if not known.all() and len(kept.known) > last:
+        known[: len(contents.known[first:last])] = contents.known[first:last]
+        if not known.all() and len(contents.known) > last:
             row = int(np.argmin(known))
-            if self._makes_way(last + int(np.argmax(kept.known[last:]))):  # time had run out inside this generation
+            later = last + int(np.argmax(contents.known[last:]))
+            if self._set_polishing_aside(later):  # the time limit ended the run within this generation
                 return self._recall_again(x)
-            self._refuse(first + row, x[row], "is missing")
+            self._raise_other_run(first + row, x[row], "is missing")
         rows = np.flatnonzero(known)
         self._missing = len(x) - len(rows)
         if len(rows):
-            there = kept.x[first + rows]
-            if there.tobytes() != x[rows].tobytes():
-                same = same_bits(there, x[rows])
+            recorded = contents.x[first + rows]
+            if recorded.tobytes() != x[rows].tobytes():
+                same = same_bits(recorded, x[rows])
                 if not same.all():
                     row = int(rows[np.argmin(same)])
-                    if self._makes_way(first + row):
+                    if self._set_polishing_aside(first + row):
                         return self._recall_again(x)
-                    self._refuse(first + row, x[row], f"was at x = {kept.x[first + row]}")
-            values[rows] = kept.f[first + rows]
+                    self._raise_other_run(first + row, x[row], f"was at x = {contents.x[first + row]}")
+            values[rows] = contents.f[first + rows]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
-        return Recalled(values, known, {row: kept.why.get(first + row, "returned NaN") for row in failed})
+        return Recalled(values, known, {row: contents.reason(first + row) for row in failed})
 
     def polish(self) -> None:
-        """What is asked for from here on is polishing: it makes way where the run itself goes on."""
-        self._polishing_from = self._position
+        """Mark the evaluations from here on as polishing; they are set aside if the run continues later."""
+        self._polish_start = self._batch_end
 
-    def _makes_way(self, number: int) -> bool:
-        """Whether what is recorded under a number is polishing, which is set aside then."""
-        start = self._polished_from
+    def _set_polishing_aside(self, number: int) -> bool:
+        """Set recorded polishing aside if evaluation ``number`` is part of it; return whether it was."""
+        start = self._recorded_polish_start
         if start is None or number < start:
             return False
-        self._announce()
+        self._record_opening()
         self._log.append({"aside": start})
-        kept = self._kept
-        self._kept = kept._replace(
-            x=kept.x[:start],
-            f=kept.f[:start],
-            known=kept.known[:start],
-            why={i: reason for i, reason in kept.why.items() if i < start},
-            order=kept.order[kept.order < start],
-        )
-        self._polished_from = None
+        self._contents = self._contents.before(start)
+        self._recorded_polish_start = None
         return True
 
     def _recall_again(self, x: Floats) -> Recalled:
-        self._position = self._first
+        self._batch_end = self._batch_start
         return self.recall(x)
 
     def append(self, rows: NDArray[np.int64], x: Floats, values: Floats, why: dict[int, str]) -> None:
-        """Record some rows of the batch that was recalled last; they are safe once this returns.
+        """Record some rows of the last recalled batch; they are safe once this returns.
 
-        ``rows`` are their numbers in that batch, ``why`` the reasons of those that failed, by their place in ``rows``.
+        ``rows`` are row numbers in that batch. ``why`` holds the reasons of failures, by position in ``rows``.
         """
-        self._record((self._first + rows).tolist(), x, values, why, {})
+        self._record((self._batch_start + rows).tolist(), x, values, why, {})
         self._missing -= len(rows)
 
     def _record(self, index: list[int], x: Floats, values: Floats, why: dict[int, str], more: Record) -> None:
-        self._announce()
+        self._record_opening()
         if self._limits != self._run.limits:
             self._log.append({"limits": self._run.limits})
             self._limits = self._run.limits
-        if self._polishing_from is not None and self._polishing_from != self._polished_from:
-            self._log.append({"polish": self._polishing_from})
-            self._polished_from = self._polishing_from
+        if self._polish_start is not None and self._polish_start != self._recorded_polish_start:
+            self._log.append({"polish": self._polish_start})
+            self._recorded_polish_start = self._polish_start
         contiguous = index[-1] - index[0] == len(index) - 1
         record: Record = {"i": index[0] if contiguous else index, "t": round(time.time(), 3)}
-        record |= {"x": _numbers(x), "f": _numbers(values), **more}
+        record |= {"x": _encode_numbers(x), "f": _encode_numbers(values), **more}
         if why:
             record["why"] = {str(row): reason for row, reason in why.items()}
             for row, reason in why.items():
@@ -201,86 +201,89 @@ class Journal:
         self._log.append(record)
 
     def completions(self) -> list[Completion]:
-        """What is recorded of an asynchronous run, in the order in which it arrived."""
-        kept = self._kept
+        """Return the recorded evaluations of an asynchronous run, in the order in which they arrived."""
+        contents = self._contents
         return [
-            Completion(i, asked, float(kept.f[i]), kept.why.get(i, "returned NaN") if np.isnan(kept.f[i]) else None)
-            for i in kept.order.tolist()
-            if (asked := kept.asked.get(i)) is not None
+            Completion(i, asked, float(contents.f[i]), contents.reason(i) if np.isnan(contents.f[i]) else None)
+            for i in contents.order.tolist()
+            if (asked := contents.asked.get(i)) is not None
         ]
 
     def go_on_after(self, asked: int) -> None:
-        """What is recalled next comes after so many points of an asynchronous run."""
-        self._position = asked
+        """Recall batches again, after an asynchronous run has asked for ``asked`` points."""
+        self._batch_end = asked
 
     def check(self, number: int, x: Floats) -> None:
-        """Raise `OtherRun` where another point is recorded under this number."""
-        kept = self._kept
-        is_known = number < len(kept.known) and kept.known[number]
-        if is_known and not same_bits(kept.x[number : number + 1], x[None])[0] and not self._makes_way(number):
-            self._refuse(number, x, f"was at x = {kept.x[number]}")
+        """Raise `OtherRun` if another point is recorded under this number."""
+        contents = self._contents
+        if number >= len(contents.known) or not contents.known[number]:
+            return
+        is_same = same_bits(contents.x[number : number + 1], x[None])[0]
+        if not is_same and not self._set_polishing_aside(number):
+            self._raise_other_run(number, x, f"was at x = {contents.x[number]}")
 
     def complete(self, number: int, asked: int, x: Floats, value: float, why: str | None) -> None:
         """Record an evaluation of an asynchronous run; it is safe once this returns."""
         self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, {"asked": asked})
 
     def end(self, status: str, message: str, *, final: bool) -> None:
-        """Record how the call has ended; ``final`` where the same call again would change nothing.
+        """Record how the call has ended. ``final`` says that the same call again would change nothing.
 
-        It would where the last generation was cut short, even if that was the last one.
+        A last generation that was cut short is never final.
         """
         logger.info("%s: %s", self.path, message)
-        if self._announced:  # a finished run that was looked at again leaves no trace
+        if self._is_open:  # repeating a finished run records nothing
             how = {"status": status, "message": message, "final": final and not self._missing}
             self._log.append({"end": {**how, "t": round(time.time(), 3)}})
-            self._announced = False
+            self._is_open = False
 
-    def _compare_code(self) -> None:
-        """Warn where the objective was edited; the same source is other code to another Python."""
-        codes = [event["open"].get("code", "") for event in self._kept.events if "open" in event]
+    def _warn_if_code_changed(self) -> None:
+        """Warn if the objective was edited. Checksums of different Python versions cannot be compared."""
+        codes = [event["open"].get("code", "") for event in self._contents.events if "open" in event]
         was, now = codes[-1] if codes else "", self._code
         if was and now and was != now and was.partition(":")[0] == now.partition(":")[0]:
             warnings.warn(
-                f"the code of the function has changed since its values in {self.path} were recorded; they are used "
-                "as they are: choose another store, or delete this one, to evaluate the new function from the start",
+                f"the code of the function has changed since its values in {self.path} were recorded. The recorded "
+                "values are used all the same: to evaluate the new function from the start, choose another store or "
+                "delete this one",
                 RuntimeWarning,
                 stacklevel=5,
             )
 
-    def _announce(self) -> None:
-        """Say who is writing, for others to see."""
-        if not self._announced:
+    def _record_opening(self) -> None:
+        """Record which process is writing, once."""
+        if not self._is_open:
             who = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3), "code": self._code}
             self._log.append({"open": who})
-            self._announced = True
+            self._is_open = True
 
-    def _refuse(self, number: int, x: Floats, what: str) -> NoReturn:
+    def _raise_other_run(self, number: int, x: Floats, what: str) -> NoReturn:
         changed = [
-            f"{name} was {was!r} and is {self._run.limits.get(name)!r}, on which its schedules may depend"
+            f"{name} was {was!r} and is now {self._run.limits.get(name)!r}, and schedules may depend on it"
             for name, was in self._limits.items()
             if was != self._run.limits.get(name) and name != "expected"
         ]
         changed += [
-            f"it was made with {name} {was}, this is {self._versions.get(name)}"
-            for name, was in self._made_with.items()
+            f"it was recorded with {name} {was}, and this is {name} {self._versions.get(name)}"
+            for name, was in self._recorded_versions.items()
             if was != self._versions.get(name)
         ]
-        if self._polishing_from is not None:
-            changed = ["the recorded run goes on where this one is polished"]
-        reason = "; ".join(changed) or "something that the description of a run does not show has changed"
+        if self._polish_start is not None:
+            changed = ["the recorded run continues where this one starts polishing"]
+        reason = "; ".join(changed) or "something has changed that the description of the run does not show"
         raise OtherRun(
-            f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x}; "
-            f"{reason}; no evaluation was lost or added: choose another store, where a new run can begin with what is "
-            f"known: x, f = Store({str(self.path)!r}).read(), then x0=x[f < inf], f0=f[f < inf]"
+            f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x} "
+            f"({reason}). No evaluation was lost or added. Choose another store; to start the new run from the "
+            f"recorded values, use x, f = Store({str(self.path)!r}).read() and x0=x[f < inf], f0=f[f < inf]"
         )
 
 
-def _numbers(numbers: Floats) -> Any:
-    """Nested lists for JSON, which has neither NaN (null) nor infinity (a string)."""
+def _encode_numbers(numbers: Floats) -> Any:
+    """Return nested lists for JSON, with null for NaN and a string for infinity."""
     if np.isfinite(numbers).all():
         return numbers.tolist()
     if numbers.ndim > 1:
-        return [_numbers(row) for row in numbers]
+        return [_encode_numbers(row) for row in numbers]
     return [n if math.isfinite(n) else None if math.isnan(n) else str(n) for n in numbers.tolist()]
 
 

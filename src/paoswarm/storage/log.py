@@ -1,9 +1,10 @@
-"""An append-only file of records, one JSON object per line, each with a checksum.
+"""An append-only file of records: one JSON object per line, each with a checksum.
 
-The last entry of every line is ``"crc"``, the CRC-32 of the text before it; ``jq`` and pandas read the file as it is.
-The first line is the header. A record is one write, so a crash can only leave a torn last line, which is cut off when
-the file is opened for writing; anything bad *before* a good record is damage, and refused. Nothing is ever rewritten,
-and reading executes nothing.
+- The first line is the header. The last entry of every line is ``"crc"``, the CRC-32 of the text before it. ``jq`` and
+  pandas can read the file.
+- A record is a single write, so a crash can only leave an incomplete last line. It is cut off when the file is next
+  opened for writing. A bad line *before* a good one is damage, and the file is refused.
+- Nothing is ever rewritten, and reading executes nothing.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger("paoswarm")
-logger.addHandler(logging.NullHandler())  # otherwise Python would print warnings of programs that set up no logging
+logger.addHandler(logging.NullHandler())  # otherwise Python prints warnings to stderr if no logging is set up
 
 SCHEMA = 1
-_MAGIC = b'{"paoswarm":"evaluations"'
-_SEAL = b',"crc":"%08x"}\n'
-_SEAL_LENGTH = len(_SEAL % 0)
+_FIRST_BYTES = b'{"paoswarm":"evaluations"'
+_CHECKSUM = b',"crc":"%08x"}\n'
+_CHECKSUM_LENGTH = len(_CHECKSUM % 0)
 
 Record = dict[str, Any]
 
 
 class StoreError(ValueError):
-    """A store that cannot be used as it is; it was not changed."""
+    """The store cannot be used as it is; it was not changed."""
 
 
 class DamagedStore(StoreError):
-    """A file with something bad before good records; repair or remove it."""
+    """The file has a bad line before good ones; repair or remove it."""
 
 
 class StoreInUse(StoreError):
@@ -43,15 +44,15 @@ class StoreInUse(StoreError):
 
 
 def encode(record: Record) -> bytes:
-    """A record as a line; ValueError for numbers that JSON does not have."""
+    """Return the record as a line; raise a ValueError for NaN and infinity, which JSON does not have."""
     text = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
-    return text + _SEAL % zlib.crc32(text)
+    return text + _CHECKSUM % zlib.crc32(text)
 
 
 def decode(line: bytes) -> Record | None:
-    """The record of a line; None where the line is torn or damaged."""
-    text, seal = line[:-_SEAL_LENGTH], line[-_SEAL_LENGTH:]
-    if seal != _SEAL % zlib.crc32(text):
+    """Return the record of a line; None if the line is incomplete or damaged."""
+    text, checksum = line[:-_CHECKSUM_LENGTH], line[-_CHECKSUM_LENGTH:]
+    if checksum != _CHECKSUM % zlib.crc32(text):
         return None
     try:
         record = json.loads(text + b"}")
@@ -66,55 +67,57 @@ class Reader:
     Attributes
     ----------
     path : Path
-    good : int
-        Bytes of the records read so far; behind them there may be a torn one.
+    good_bytes : int
+        Length of the records read so far. An incomplete record may follow them.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.good = 0
+        self.good_bytes = 0
 
     def header(self) -> Record | None:
-        """The first record; None for an empty file and for one that was killed while its header was written.
+        """Return the first record; None if the file is empty or its header is incomplete.
 
-        Raises `StoreError` for a file that is not ours, or from a later version.
+        Raises `StoreError` if the file is not a store or was written by a later version.
         """
         with self.path.open("rb") as file:
             line = file.readline()
-        if line[: len(_MAGIC)] != _MAGIC[: len(line)]:
-            raise StoreError(f"{self.path} is not a store of paoswarm; it was not touched, choose another name")
+        if line[: len(_FIRST_BYTES)] != _FIRST_BYTES[: len(line)]:
+            raise StoreError(f"{self.path} is not a paoswarm store; it was not changed, choose another name")
         if not line.endswith(b"\n"):
             return None
         schema = None
-        with suppress(ValueError, TypeError, KeyError):  # before the checksum, which a later version may compute anew
+        # Before the checksum, which a later version may compute differently.
+        with suppress(ValueError, TypeError, KeyError):
             schema = json.loads(line)["schema"]
         if isinstance(schema, int) and schema > SCHEMA:
             raise StoreError(
-                f"{self.path} was written in format {schema} by a later version of paoswarm, this one knows format "
-                f"{SCHEMA}: update paoswarm; the file was not touched"
+                f"{self.path} has format {schema} of a later version of paoswarm, and this version reads format "
+                f"{SCHEMA}: update paoswarm. The file was not changed"
             )
         record = decode(line)
         if record is None or not {"versions", "run"} <= record.keys():
-            raise DamagedStore(f"{self.path} is damaged in its first line; it was not touched")
+            raise DamagedStore(f"{self.path} is damaged in its first line and was not changed: choose another store")
         return record
 
     def records(self) -> Iterator[Record]:
-        """The records that have come since the last call."""
+        """Yield the records that were added since the last call."""
         bad = None
         with self.path.open("rb") as file:
-            file.seek(self.good)
+            file.seek(self.good_bytes)
             for line in file:
-                if not line.endswith(b"\n"):  # torn, or just being written: what follows may have come meanwhile
+                if not line.endswith(b"\n"):  # incomplete, or still being written
                     break
                 record = decode(line)
                 if record is None:
-                    bad = self.good if bad is None else bad
+                    bad = self.good_bytes if bad is None else bad
                 elif bad is not None:
                     raise DamagedStore(
-                        f"{self.path} is damaged at byte {bad}, and good records follow; it was not touched"
+                        f"{self.path} is damaged at byte {bad}, before good records. It was not changed: repair it or "
+                        "choose another store"
                     )
                 else:
-                    self.good += len(line)
+                    self.good_bytes += len(line)
                     yield record
 
 
@@ -124,10 +127,10 @@ class Log:
     Parameters
     ----------
     path : path
-        Made if it is not there; its folder must be.
+        Created if it does not exist; its folder must exist.
     fsync : bool
-        Whether every record is on the disk before `append` returns, so that it survives a loss of power. Without, it
-        is with the operating system, and survives the death of this process.
+        Whether every record is on the disk before `append` returns, so that it survives a power failure. Otherwise the
+        operating system writes it later: it survives the death of this process, but not a power failure.
     """
 
     def __init__(self, path: str | os.PathLike[str], fsync: bool = True) -> None:
@@ -141,28 +144,31 @@ class Log:
             if not stat.S_ISREG(os.fstat(self._fd).st_mode):
                 raise StoreError(f"the store {self.path} is not a regular file; choose another name")
             try:
-                alone = locked(self._fd)
+                has_lock = locked(self._fd)
             except OSError as error:  # a file system without locks
-                logger.warning("%s cannot be locked (%s): take care that nobody else writes to it", self.path, error)
-                alone = True
-            if not alone:
-                raise StoreInUse(f"{self.path} is being written by {_writer(self.path)}; a store has one writer")
+                logger.warning("%s cannot be locked (%s): make sure that no other run writes to it", self.path, error)
+                has_lock = True
+            if not has_lock:
+                raise StoreInUse(
+                    f"{self.path} is in use by {_describe_writer(self.path)}; only one run can write to a store"
+                )
             self.reader = Reader(self.path)
             self.header = self.reader.header()
         except BaseException:
             os.close(self._fd)
             raise
-        _open.add(self)
+        _open_logs.add(self)
 
     def recover(self) -> None:
-        """Cut off what a crash left behind the good records, once ``reader`` has read them all."""
-        torn = os.fstat(self._fd).st_size - self.reader.good
-        if torn:
-            logger.warning("%s: cut off %d bytes of a record that a crash left unfinished", self.path, torn)
-            os.ftruncate(self._fd, self.reader.good)
+        """Cut off an incomplete record that a crash has left; call it once ``reader`` has read all records."""
+        incomplete = os.fstat(self._fd).st_size - self.reader.good_bytes
+        if incomplete:
+            size = f"{incomplete} byte{'' if incomplete == 1 else 's'}"
+            logger.warning("%s: cut off an incomplete record of %s, left by a crash", self.path, size)
+            os.ftruncate(self._fd, self.reader.good_bytes)
 
     def start(self, header: Record) -> None:
-        """Write the first record; the file's name is then on disk as well."""
+        """Write the first record, and make sure that the name of the file is on disk too."""
         self.header = {"paoswarm": "evaluations", "schema": SCHEMA, **header}
         self.append(self.header)
         if self._fsync and hasattr(os, "O_DIRECTORY"):
@@ -173,37 +179,37 @@ class Log:
                 os.close(folder)
 
     def append(self, record: Record) -> None:
-        """Add a record; it is safe once this returns. Where it cannot be written, the file stays as it was."""
+        """Add a record; it is safe once this returns. If it cannot be written, the file stays as it was."""
         line = encode(record)
         before = os.fstat(self._fd).st_size
         try:
             rest = memoryview(line)
-            while rest:  # the first write of a disk that is almost full is a short one, the second fails
+            while rest:  # on an almost full disk the first write is cut short, and only the second fails
                 rest = rest[os.write(self._fd, rest) :]
             if self._fsync:
                 os.fsync(self._fd)
         except OSError as error:
-            with suppress(OSError):  # what is left then is a torn record, as after a crash
+            with suppress(OSError):  # then an incomplete record is left, as after a crash
                 os.ftruncate(self._fd, before)
             raise OSError(
                 error.errno,
-                f"cannot write to the store {self.path} ({error.strerror or error}); what it holds is safe, and the "
-                "same call goes on from there",
+                f"cannot write to the store {self.path} ({error.strerror or error}). The recorded evaluations are "
+                "safe, and the same call continues from them",
             ) from error
 
     def close(self) -> None:
-        """Give the file and its lock back."""
+        """Close the file and release its lock."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
-_open: weakref.WeakSet[Log] = weakref.WeakSet()
+_open_logs: weakref.WeakSet[Log] = weakref.WeakSet()
 
 
 def _close_in_child() -> None:
-    """Worker processes do not inherit the lock: they may outlive a run that is killed."""
-    for log in _open:
+    """Close the logs in a forked process: it must not keep the lock if it outlives a killed run."""
+    for log in _open_logs:
         log.close()
 
 
@@ -212,10 +218,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def locked(file: Any) -> bool:
-    """Take the lock of an open file, which ends with the process that holds it; False where another one has it."""
+    """Take the lock of an open file, and return False if another process has it. It is released at exit."""
     try:
         import fcntl
-    except ImportError:  # elsewhere an open file cannot be removed anyway
+    except ImportError:  # Windows, where an open file cannot be removed anyway
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -224,8 +230,8 @@ def locked(file: Any) -> bool:
     return True
 
 
-def _writer(path: Path) -> str:
-    """Who has the file open, as far as it says so."""
+def _describe_writer(path: Path) -> str:
+    """Describe the process that has the file open, from its latest record."""
     last: Record = {}
     with suppress(OSError, StoreError):
         for record in Reader(path).records():

@@ -1,4 +1,4 @@
-"""Whether a file holds the run that is asked for, and what differs if it does not."""
+"""Check that a file holds the requested run, and name what differs."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from paoswarm.storage.store import Run
 
 
 class OtherRun(StoreError):
-    """A file that holds another run; its evaluations are as they were."""
+    """The file holds another run; its evaluations were not changed."""
 
 
 def same_bits(one: Floats, other: Floats) -> NDArray[np.bool_]:
-    """Whether rows are the same to the last bit; of NaN there is only one."""
+    """Whether rows are equal to the last bit; all NaNs count as equal."""
     same = np.ascontiguousarray(one).view(np.uint64) == np.ascontiguousarray(other).view(np.uint64)
     return (same | (np.isnan(one) & np.isnan(other))).all(axis=1)
 
 
 def check_same(path: Path, recorded: Run, now: Run) -> None:
-    """Raise where the file is of another problem, and say what differs."""
+    """Raise `OtherRun` if the file belongs to another problem, and name what differs."""
     if recorded.function != now.function:
         raise OtherRun(f"{path} holds a run of {recorded.function}, not of {now.function}; choose another store")
     if recorded.problem != now.problem:
         name, was, wanted = _difference("", recorded.problem, now.problem)
         raise OtherRun(
             f"{path} holds a run with {name} = {_short(was)}, but this one has {name} = {_short(wanted)}; "
-            "it was not touched, choose another store"
+            "it was not changed, choose another store"
         )
 
 
 def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
-    """The first detail that differs, and its name."""
+    """Return the name of the first detail that differs, and both values."""
     if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
         for key in was:
             if was[key] != now[key]:
@@ -46,6 +46,6 @@ def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
     return name.lstrip("."), was, now
 
 
-def _short(kept: Any) -> str:
-    text = json.dumps(kept)
+def _short(value: Any) -> str:
+    text = json.dumps(value)
     return text if len(text) <= 200 else text[:197] + "..."

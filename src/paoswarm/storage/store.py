@@ -1,4 +1,4 @@
-"""The file that ``store=`` names: what it says of the run, and the evaluations in it."""
+"""The file named by ``store=``: the description of the run and its evaluations."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from paoswarm.storage.log import DamagedStore, Reader, Record, StoreError, decod
 
 
 class Run(NamedTuple):
-    """What is to be run, as JSON: what must not change, what may, and how to call the objective."""
+    """Description of a run, as JSON."""
 
     function: str  # "minimize" or "sample"
-    problem: dict[str, Any]
-    limits: dict[str, Any]
-    how: dict[str, Any]
+    problem: dict[str, Any]  # must not change when the run is resumed
+    limits: dict[str, Any]  # may change, unless schedules depend on them
+    how: dict[str, Any]  # how the objective is called; may change
 
 
 @dataclass(frozen=True)
 class Store:
-    """A file that keeps every evaluation of a run; what ``store=`` takes where a name is not enough.
+    """A file that records every evaluation of a run; pass it as ``store=`` to set options or to read the values.
 
     Parameters
     ----------
     path : path
-        The file, made where it is not there.
+        The file. It is created if it does not exist.
     fsync : {"always", "never"}
-        Whether evaluations are on the disk before the swarm uses them, and survive a loss of power; or with the
-        operating system, which is much faster, and survive the death of the process.
+        With "always", every evaluation is on the disk before the swarm uses it, and survives a power failure. With
+        "never", the operating system writes it later. That is much faster, and evaluations still survive the death of
+        the process, but not a power failure.
 
     Examples
     --------
@@ -62,29 +63,29 @@ class Store:
 
     @classmethod
     def of(cls, given: Any) -> Store:
-        """From what a user gives."""
+        """Return the store for the argument ``store=``: a path or a `Store`."""
         return given if isinstance(given, cls) else cls(given)
 
     def read(self) -> tuple[Floats, Floats]:
-        """Points ``(m, d)`` and values ``(m,)`` so far, in the order of asking; NaN where a point failed.
+        """Return the points ``(m, d)`` and values ``(m,)`` so far; NaN where a point failed.
 
-        It needs no lock: another process may be writing.
+        They come in the order in which the run asked for them. Another process may be writing to the file.
         """
         reader = Reader(self.path)
         _header(reader)
-        kept = Contents.of(reader)
-        return kept.x[kept.known], kept.f[kept.known]
+        contents = Contents.read(reader)
+        return contents.x[contents.known], contents.f[contents.known]
 
     def run(self) -> Run:
-        """What the file says was run, with limits as they were last."""
+        """Return the description of the run, with its latest limits."""
         reader = Reader(self.path)
         header = _header(reader)
-        with reader.path.open("rb") as file:  # evaluations, of which there may be many, are not looked at
+        with reader.path.open("rb") as file:  # skip evaluations: there may be many
             events = [record for line in file if not line.startswith(b'{"i":') and (record := decode(line))]
-        return latest(Run(**header["run"]), events)
+        return with_latest_limits(Run(**header["run"]), events)
 
     def seeded(self, rng: Seed) -> tuple[Seed, Any]:
-        """The seed to run with, and its description: of None the recorded one, or a new one."""
+        """Return the seed of the run and its description as JSON; None means the recorded seed, or else a new one."""
         check_seed(rng)
         if rng is None:
             rng = np.random.SeedSequence()
@@ -98,29 +99,43 @@ class Store:
 def _header(reader: Reader) -> Record:
     header = reader.header()
     if header is None:
-        raise StoreError(f"{reader.path} is empty: no run has begun in it")
+        raise StoreError(f"{reader.path} is empty: no run has started in it")
     return header
 
 
 class Contents(NamedTuple):
-    """Everything behind the header of a file."""
+    """All records after the header of a file."""
 
-    x: Floats  # recorded points by the order in which they were asked for
+    x: Floats  # points, by number: the order in which the run asked for them
     f: Floats
-    known: NDArray[np.bool_]  # worker processes may have finished out of order
-    why: dict[int, str]  # reasons of failures
-    order: NDArray[np.int64]  # their numbers in the order in which they were recorded
-    asked: dict[int, int]  # by number, how many had been asked for by then; of asynchronous runs only
+    known: NDArray[np.bool_]  # which numbers are recorded; workers may finish out of order
+    why: dict[int, str]  # reasons of failures, by number
+    order: NDArray[np.int64]  # numbers in the order of recording
+    asked: dict[int, int]  # by number, how many points had been asked for by then; asynchronous runs only
     events: list[Record]  # all other records
 
     @classmethod
     def empty(cls) -> Contents:
-        """Of a new file."""
+        """Return the contents of a new file."""
         return cls(np.empty((0, 0)), np.empty(0), np.zeros(0, dtype=bool), {}, np.zeros(0, dtype=np.int64), {}, [])
 
+    def reason(self, number: int) -> str:
+        """Return why a point failed."""
+        return self.why.get(number, "returned NaN")
+
+    def before(self, number: int) -> Contents:
+        """Return the contents without the evaluations from a number on."""
+        return self._replace(
+            x=self.x[:number],
+            f=self.f[:number],
+            known=self.known[:number],
+            why={i: reason for i, reason in self.why.items() if i < number},
+            order=self.order[self.order < number],
+        )
+
     @classmethod
-    def of(cls, reader: Reader) -> Contents:
-        """From the records of a file, one at a time: there may be millions."""
+    def read(cls, reader: Reader) -> Contents:
+        """Read the records of a file, one at a time: there may be millions."""
         index, x, f = array("q"), array("d"), array("d")
         why: dict[int, str] = {}
         events: list[Record] = []
@@ -129,54 +144,54 @@ class Contents(NamedTuple):
             for record in reader.records():
                 if "f" not in record:
                     events.append(record)
-                    if "aside" in record:  # a polishing that had to make way: it stays in the file alone
-                        kept = [k for k, i in enumerate(index) if i < record["aside"]]
+                    if "aside" in record:  # the polishing was set aside when the run continued
+                        rows = [row for row, i in enumerate(index) if i < record["aside"]]
                         d = len(x) // max(1, len(f))
-                        x = array("d", chain.from_iterable(x[d * k : d * (k + 1)] for k in kept))
-                        index, f = array("q", (index[k] for k in kept)), array("d", (f[k] for k in kept))
+                        x = array("d", chain.from_iterable(x[d * row : d * (row + 1)] for row in rows))
+                        index, f = array("q", (index[row] for row in rows)), array("d", (f[row] for row in rows))
                         why = {i: reason for i, reason in why.items() if i < record["aside"]}
                     continue
                 values, first = record["f"], record["i"]
                 numbers = first if isinstance(first, list) else range(first, first + len(values))
                 if not len(numbers) == len(values) == len(record["x"]):
-                    raise ValueError("not one value for each point")
+                    raise ValueError("the numbers of points and values differ")
                 index.extend(numbers)
                 if "asked" in record:
                     asked |= dict.fromkeys(numbers, int(record["asked"]))
-                f += _doubles(values)
-                x += _doubles(list(chain.from_iterable(record["x"])))
+                f += _decode_numbers(values)
+                x += _decode_numbers(list(chain.from_iterable(record["x"])))
                 if "why" in record:
                     why |= {numbers[int(row)]: str(reason) for row, reason in record["why"].items()}
             order = np.array(index, dtype=np.int64)
             n = 1 + int(order.max(initial=-1))
-            points, all_f = np.full((n, len(x) // max(1, len(f))), np.nan), np.full(n, np.nan)
+            points, point_values = np.full((n, len(x) // max(1, len(f))), np.nan), np.full(n, np.nan)
             known = np.zeros(n, dtype=bool)
-            points[order], all_f[order], known[order] = np.reshape(x, (len(f), points.shape[1])), f, True
+            points[order], point_values[order], known[order] = np.reshape(x, (len(f), points.shape[1])), f, True
             if known.sum() != len(f):
                 raise ValueError("an evaluation is recorded twice")
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, StoreError):
                 raise
-            what = f"{reader.path} holds records that make no sense ({error}); it was not touched"
-            raise DamagedStore(what) from error
-        return cls(points, all_f, known, why, order, asked, events)
+            message = f"{reader.path} holds inconsistent records ({error}). It was not changed: choose another store"
+            raise DamagedStore(message) from error
+        return cls(points, point_values, known, why, order, asked, events)
 
 
-def latest(run: Run, events: list[Record]) -> Run:
-    """The run with limits as they were changed last."""
+def with_latest_limits(run: Run, events: list[Record]) -> Run:
+    """Return the run with the limits that were recorded last."""
     for record in events:
         run = run._replace(limits=record.get("limits", run.limits))
     return run
 
 
-def number(kept: Any) -> float:
-    """A number of JSON, where null stands for NaN and a string for infinity."""
-    return math.nan if kept is None else float(kept)
+def decode_number(encoded: Any) -> float:
+    """Return a number from JSON, where null stands for NaN and a string for infinity."""
+    return math.nan if encoded is None else float(encoded)
 
 
-def _doubles(kept: list[Any]) -> array[float]:
-    """The same of many, quickly where all are plain numbers."""
+def _decode_numbers(encoded: list[Any]) -> array[float]:
+    """Decode many numbers; fast if all of them are finite."""
     try:
-        return array("d", kept)
+        return array("d", encoded)
     except TypeError:
-        return array("d", map(number, kept))
+        return array("d", map(decode_number, encoded))

@@ -1,4 +1,4 @@
-"""How a run is getting on, read from its store by another process."""
+"""Show the progress of a run, read from its store by another process."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from typing import Any
 import numpy as np
 
 from paoswarm.storage.log import Reader, Record
-from paoswarm.storage.store import number
+from paoswarm.storage.store import decode_number
 
 
 class Progress:
-    """What the records of a store amount to so far; `update` reads those that have come since.
+    """Progress of a run, from the records in its store; `update` reads the new ones.
 
     Attributes
     ----------
     evaluations, failed : int
     best : float
-        The lowest value, of a posterior the highest log likelihood; NaN before there is one.
+        The lowest value, or for `sample` the highest log likelihood; NaN before the first value.
     where : list of float
-        Its point.
+        The point with the best value.
     expected : int or None
-        Evaluations that the limits allow.
+        Number of evaluations that the limits allow.
     rate : float
-        Evaluations a second since the run was started or resumed last; NaN where nothing is known.
+        Evaluations per second since the run was last started or resumed; NaN if unknown.
     ended : str or None
-        How the run ended; None while it goes on.
+        How the run ended; None while it is running.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._reader = Reader(path)
         self._sign = 1.0
-        self._what = ""
+        self._title = ""
         self._writer: dict[str, Any] = {}
-        self._since, self._last, self._before = math.nan, math.nan, 0  # of the present call
-        self.evaluations = self.failed = self._unpolished = 0
+        # Of the current call: when it started, when it last recorded a value, and the evaluations before it.
+        self._started, self._last_recorded, self._evaluations_before = math.nan, math.nan, 0
+        self.evaluations = self.failed = self._evaluations_before_polishing = 0
         self.best = math.nan
         self.where: list[float] = []
         self.expected: int | None = None
         self.ended: str | None = None
 
     def update(self) -> Progress:
-        """Read on."""
-        if self._reader.good == 0 and self._reader.header() is None:
+        """Read the new records."""
+        if self._reader.good_bytes == 0 and self._reader.header() is None:
             return self
         for record in self._reader.records():
             self._add(record)
@@ -55,44 +56,44 @@ class Progress:
 
     def _add(self, record: Record) -> None:
         if "f" in record:
-            self._last = record["t"]
-            for point, kept in zip(record["x"], record["f"], strict=True):
-                value = number(kept)
+            self._last_recorded = record["t"]
+            for point, encoded in zip(record["x"], record["f"], strict=True):
+                value = decode_number(encoded)
                 self.evaluations += 1
                 self.failed += math.isnan(value)
                 if self._sign * value < self._sign * self.best or (math.isnan(self.best) and not math.isnan(value)):
-                    self.best, self.where = value, [number(element) for element in point]
+                    self.best, self.where = value, [decode_number(element) for element in point]
         elif "run" in record:
             run = record["run"]
             self._sign = -1.0 if run["function"] == "sample" else 1.0
-            self._what = f"{run['function']} {run['problem'].get('method', {}).get('paoswarm', '')}".rstrip()
+            self._title = f"{run['function']} {run['problem'].get('method', {}).get('paoswarm', '')}".rstrip()
             self.expected = run["limits"].get("expected")
         elif "limits" in record:
             self.expected = record["limits"].get("expected")
         elif "open" in record:
             self._writer, self.ended = record["open"], None
-            self._since, self._before = record["open"]["t"], self.evaluations
+            self._started, self._evaluations_before = record["open"]["t"], self.evaluations
         elif "polish" in record:
-            self._unpolished = self.evaluations
-        elif "aside" in record:  # the run went on from before its polishing
-            self.evaluations = self._before = self._unpolished
+            self._evaluations_before_polishing = self.evaluations
+        elif "aside" in record:  # the run continues from before its polishing
+            self.evaluations = self._evaluations_before = self._evaluations_before_polishing
         elif "end" in record:
             self.ended = record["end"]["message"]
 
     @property
     def rate(self) -> float:
-        """Evaluations a second since the run was started or resumed last."""
-        seconds = self._last - self._since
-        return (self.evaluations - self._before) / seconds if seconds > 0 else math.nan
+        """Evaluations per second since the run was last started or resumed."""
+        seconds = self._last_recorded - self._started
+        return (self.evaluations - self._evaluations_before) / seconds if seconds > 0 else math.nan
 
     @property
     def remaining(self) -> float:
-        """Seconds that the limits leave at this rate; NaN where nothing is known."""
+        """Seconds until the limits are reached at this rate; NaN if unknown."""
         return math.nan if self.expected is None else max(0, self.expected - self.evaluations) / self.rate
 
     @property
     def is_alive(self) -> bool | None:
-        """Whether the process that writes is there; None where that cannot be known, on another machine."""
+        """Whether the process that writes is alive; None if it runs on another machine."""
         if self._writer.get("host") != platform.node() or os.name != "posix":
             return None
         try:
@@ -104,20 +105,20 @@ class Progress:
         return True
 
     def __str__(self) -> str:
-        if not self._what:
-            return f"{self._reader.path}: no run has begun"
-        expected = self.expected or 0  # polishing is not among them
+        if not self._title:
+            return f"{self._reader.path}: no run has started"
+        expected = self.expected or 0  # without polishing
         share = f" of {expected} ({self.evaluations / expected:.1%})" if self.evaluations <= expected else ""
         lines = [
-            f"{self._reader.path}: {self._what}",
+            f"{self._reader.path}: {self._title}",
             f"evaluations  {self.evaluations}{share}, {self.failed} failed"
-            + (f", {self.rate:.3g} a second" if self.rate > 0 else ""),
+            + (f", {self.rate:.3g} per second" if self.rate > 0 else ""),
             f"best         {self.best:.10g} at {np.array(self.where)}",
         ]
         if self.ended is not None:
             lines.append(f"ended        {self.ended}")
         elif self.is_alive is False:
-            lines.append(f"stopped      process {self._writer['pid']} is gone; the same call goes on from here")
+            lines.append(f"stopped      process {self._writer['pid']} is gone; the same call continues from here")
         elif self.remaining >= 0:
             lines.append(f"left         {_duration(self.remaining)} at most")
         return "\n".join(lines)
@@ -126,7 +127,7 @@ class Progress:
 def watch(
     path: str | os.PathLike[str], *, once: bool = False, every: float = 1.0, show: Callable[[str], object] = print
 ) -> None:
-    """Show how a run is getting on, until it has ended or its process is gone; ``once`` only as it stands."""
+    """Show the progress of a run until it has ended or its process is gone; with ``once``, show it once."""
     progress, shown = Progress(path), ""
     while True:
         text = str(progress.update())

@@ -1,8 +1,8 @@
-"""Other people's optimisers in a study.
+"""Adapters: optimisers of other libraries in a study.
 
-An adapter is any callable ``adapter(fun, bounds, *, population, seed)`` that minimises ``fun`` (one point, or rows of
-points) until it is stopped: the study counts evaluations, ends the run when the budget is spent and keeps the best
-value after every ``population`` evaluations. Nothing has to be returned.
+An adapter is any callable ``adapter(fun, bounds, *, population, seed)`` that minimises ``fun`` until it is stopped.
+``fun`` takes one point or rows of points. The study counts evaluations, stops the run when the budget is spent, and
+records the best value after every ``population`` evaluations. The return value is ignored.
 
 >>> import numpy as np
 >>> import paoswarm as ps
@@ -24,16 +24,17 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core.arrays import Floats
+from paoswarm.extras import need
 
 Adapter = Callable[..., Any]
 
 
 class BudgetSpent(BaseException):
-    """Ends a foreign optimiser. Not an Exception, since some of them swallow those."""
+    """Stops an adapter. It is not an Exception, because some optimisers catch those."""
 
 
 class CountedObjective:
-    """The objective as a foreign optimiser sees it: it counts, remembers the best, and ends the run in time."""
+    """The objective that an adapter gets: it counts evaluations, records values, and stops the run in time."""
 
     def __init__(self, problem: Callable[[Floats], Any], budget: int, every: int) -> None:
         self._problem = problem
@@ -43,7 +44,7 @@ class CountedObjective:
         self._values: list[Floats] = []
 
     def __call__(self, x: Any) -> Any:
-        """The value of a point ``(d,)``, or of rows ``(m, d)``."""
+        """Return the value of a point ``(d,)``, or the values of rows ``(m, d)``."""
         points = np.atleast_2d(np.array(x, dtype=float))
         left = self._budget - self._spent
         if left <= 0:
@@ -56,14 +57,14 @@ class CountedObjective:
         return float(values[0]) if np.ndim(x) == 1 else values.copy()
 
     def exhaust(self, adapter: Adapter, bounds: Floats, *, population: int, seed: int) -> None:
-        """Run an optimiser to the end of the budget, or to its own; NumPy's global random state is left as it was."""
+        """Run an adapter until the budget is spent or it returns. NumPy's global random state is restored."""
         with _global_seed(seed), suppress(BudgetSpent):
             adapter(self, np.array(bounds, dtype=float), population=population, seed=seed)
         if self._spent == 0:
-            raise ValueError("the optimiser ended without evaluating a single point")
+            raise ValueError("the adapter returned without evaluating any point; it must call fun")
 
     def trace(self) -> tuple[np.ndarray, Floats]:
-        """Evaluations and best values so far; after its own end an optimiser keeps its last best."""
+        """Return evaluations and best values so far. If the adapter returned early, its last best value is repeated."""
         values = np.concatenate(self._values)
         best = np.minimum.accumulate(np.where(np.isnan(values), np.inf, values))
         steps = -(-self._budget // self._every)
@@ -73,7 +74,7 @@ class CountedObjective:
 
 @contextmanager
 def _global_seed(seed: int) -> Iterator[None]:
-    """Some libraries draw from NumPy's global generator only."""
+    """Seed NumPy's global generator, which some libraries use."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     try:
@@ -84,9 +85,9 @@ def _global_seed(seed: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class SciPyDE:
-    """`scipy.optimize.differential_evolution` with the study's population, without early stop and polishing.
+    """`scipy.optimize.differential_evolution` with the study's population, without early stopping or polishing.
 
-    Everything else has SciPy's defaults (best1bin, dithered factor 0.5 to 1, recombination 0.7, immediate updating).
+    All other options are SciPy's defaults: best1bin, dithered factor 0.5 to 1, recombination 0.7, immediate updating.
     """
 
     strategy: Any = "best1bin"
@@ -97,7 +98,7 @@ class SciPyDE:
             raise ValueError(f"recombination must be a number between 0 and 1, got {self.recombination!r}")
 
     def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
-        """Minimise until stopped."""
+        """Minimise ``fun`` until the study stops it."""
         from scipy.optimize import differential_evolution
 
         low, high = bounds.T
@@ -117,9 +118,9 @@ class SciPyDE:
 
 @dataclass(frozen=True)
 class CMAES:
-    """CMA-ES of the package ``cma``, restarted with twice the population whenever it stops by itself (IPOP).
+    """CMA-ES from the package ``cma``, restarted with twice the population whenever it stops (IPOP).
 
-    Starts at a uniformly drawn point with a standard deviation of ``sigma`` box widths; the first population is its
+    It starts at a uniformly drawn point with a standard deviation of ``sigma`` box widths. Its first population is its
     own default, 4 + 3 ln d, not the study's.
     """
 
@@ -130,8 +131,8 @@ class CMAES:
             raise ValueError(f"sigma must be a positive number, got {self.sigma!r}")
 
     def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
-        """Minimise until stopped."""
-        cma = _need("cma", "peers")
+        """Minimise ``fun`` until the study stops it."""
+        cma = need("cma", extra="peers", user="CMAES")
         rng = np.random.default_rng(seed)
         low, high = bounds.T
         size = 4 + int(3 * np.log(len(low)))
@@ -147,23 +148,13 @@ class CMAES:
 
 @dataclass(frozen=True)
 class Freelunch:
-    """An optimiser of the package ``freelunch``, the code behind Champneys and Rogers' study, as released."""
+    """An optimiser of the package ``freelunch``, the code released with Champneys and Rogers (2023)."""
 
     optimiser: str = "PAO"
 
     def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
-        """Minimise until stopped."""
-        freelunch = _need("freelunch", "peers")
+        """Minimise ``fun`` until the study stops it."""
+        freelunch = need("freelunch", extra="peers", user="Freelunch")
         search = getattr(freelunch, self.optimiser)(obj=fun, bounds=bounds)
         search.hypers = {**search.hypers, "N": population, "G": 10**6}
         search(n_return=1, full_output=False)
-
-
-def _need(module: str, extra: str) -> Any:
-    """Import an optional package, or say how to get it."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"this adapter needs {module}; install it with: pip install 'paoswarm[{extra}]'") from error

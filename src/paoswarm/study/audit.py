@@ -1,7 +1,7 @@
-"""The centre-bias audit: whether a method profits from an optimum at the centre of the box.
+"""The centre-bias audit, which tests whether a method profits from an optimum at the centre of the box.
 
-Many test functions have theirs there, and a method that drifts to the centre looks better on them than it is. The audit
-runs the method on such functions as they are and with the optimum moved elsewhere in the same box.
+Many test functions have their optimum there. On these, a method that drifts to the centre looks better than it is. The
+audit runs the method on such functions, and on copies whose optimum is elsewhere in the same box.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from paoswarm.study.study import Study, trace_of
 PROBLEMS = ("sphere", "rastrigin", "ackley", "griewank")
 SHIFTS = 3
 LEAST_RUNS = 10
-LEVEL = 0.01  # of the tests, so that one honest method in a hundred is accused
-FACTOR = 2.0  # what the centre must be worth to count: smaller advantages are the box's, not the method's
+LEVEL = 0.01  # significance level: one unbiased method in a hundred is flagged
+FACTOR = 2.0  # smaller advantages come from the box, not from the method
 
 
 class Advantage(NamedTuple):
-    """What the centre is worth on one function."""
+    """The advantage of an optimum at the centre, on one function."""
 
     problem: str
     factor: float  # median error with the optimum elsewhere / median error with the optimum at the centre
-    share: float  # of pairs of runs in which the centred one is better; one half without bias
-    p_holm: float  # Mann-Whitney, one-sided, corrected over the functions
+    share: float  # share of all pairs of runs in which the centred one is better; one half without bias
+    p_holm: float  # one-sided Mann-Whitney test, with Holm's correction over the functions
 
 
 class CentreBias(NamedTuple):
@@ -42,12 +42,12 @@ class CentreBias(NamedTuple):
     advantages: tuple[Advantage, ...]
 
     def __str__(self) -> str:
-        found = f"{self.method} PROFITS" if self.profits else f"No evidence that {self.method} profits"
-        lines = [f"{found} from an optimum at the centre."]
+        verdict = f"{self.method} PROFITS" if self.profits else f"No evidence that {self.method} profits"
+        lines = [f"{verdict} from an optimum at the centre."]
         for one in self.advantages:
             lines.append(
-                f"  {one.problem:<12} error grows by a factor {one.factor:.3g} when the optimum is moved; the centred "
-                f"run is better in {one.share:.0%} of pairs (p = {one.p_holm:.2g})"
+                f"  {one.problem:<12} error grows by a factor of {one.factor:.3g} when the optimum is moved; the "
+                f"centred run is better in {one.share:.0%} of pairs (p = {one.p_holm:.2g})"
             )
         return "\n".join(lines)
 
@@ -55,7 +55,7 @@ class CentreBias(NamedTuple):
 def audit_study(
     methods: dict[str, Method | Adapter], options: Mapping[str, Any], dim: int = 8, problems: Sequence[str] = PROBLEMS
 ) -> Study:
-    """The runs that an audit needs, as a study: each function centred and with its optimum in three other places."""
+    """Return the study that an audit needs: each function as it is, and with its optimum in three other places."""
     names = [name for base in problems for name in (base, *_moved(base))]
     return Study(
         **{"problems": names, "methods": methods, "dims": [dim], "runs": 30, "title": "Centre bias", **options}
@@ -65,22 +65,22 @@ def audit_study(
 def centre_bias(
     method: Method | Adapter, *, dim: int = 8, problems: Sequence[str] = PROBLEMS, **options: Any
 ) -> CentreBias:
-    """Tell whether a method profits from an optimum at the centre of the box.
+    """Test whether a method profits from an optimum at the centre of the box.
 
     Parameters
     ----------
     method : Method or adapter
     dim : int
     problems : sequence of str
-        Functions with their optimum at the centre.
+        Names of functions with their optimum at the centre.
     **options
-        Of `Study`: ``runs`` (30), ``population`` (100), ``generations`` (100), ``seed`` (1).
+        Fields of `Study`, such as ``runs`` (30), ``population`` (100), ``generations`` (100) and ``seed`` (1).
 
     Returns
     -------
     CentreBias
-        ``profits`` is true where the centre makes the error at least twice as small on some function, and chance is
-        ruled out: one honest method in a hundred would be accused.
+        ``profits`` is true if, on some function, the centre makes the error at least twice as small and the difference
+        is significant. One unbiased method in a hundred is flagged by chance.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def centre_bias(
     made = [get(name, dim) for name in problems]
     for problem in made:
         if not np.allclose(problem.optimum, (problem.lower + problem.upper) / 2, rtol=0, atol=1e-9):
-            raise ValueError(f"problems: the optimum of {problem.name} is not at the centre, so it cannot tell")
+            raise ValueError(f"problems: the optimum of {problem.name} is not at the centre; choose another problem")
     check_runs(options.get("runs", LEAST_RUNS))
     names = [problem.name for problem in made]
     study = audit_study({"method": method}, options, dim, names)
@@ -100,13 +100,15 @@ def centre_bias(
 
 
 def check_runs(runs: int) -> None:
-    """Raise for an audit that could not tell anything."""
+    """Raise if there are too few runs for an audit."""
     if runs < LEAST_RUNS:
-        raise ValueError(f"runs must be at least {LEAST_RUNS} for an audit, got {runs}: fewer rule out nothing")
+        raise ValueError(
+            f"runs must be at least {LEAST_RUNS} for an audit, got {runs}; with fewer, chance cannot be ruled out"
+        )
 
 
 def judge(errors: Any, method: str, title: str, problems: Sequence[str] = PROBLEMS) -> CentreBias:
-    """The verdict from final errors by `Key`."""
+    """Return the verdict on a method from the final errors by `Key`."""
     from scipy.stats import mannwhitneyu
 
     from paoswarm.study.statistics import FLOOR, holm
@@ -129,10 +131,10 @@ def judge(errors: Any, method: str, title: str, problems: Sequence[str] = PROBLE
 
 
 def _moved(problem: str) -> list[str]:
-    """The same function with its optimum elsewhere, by name."""
+    """Return the names of the copies of a function whose optimum is elsewhere."""
     return [f"{problem}-shifted{seed}" for seed in range(1, SHIFTS + 1)]
 
 
 def final_errors(results: Any) -> dict[Key, Floats]:
-    """Final errors by key of a finished audit study."""
+    """Return the final errors of a finished audit study by key."""
     return {key: trace.final for key, trace in results.traces.items()}

@@ -1,7 +1,7 @@
-"""The runs of a study on disk: one Parquet file per cell, written whole or not at all.
+"""The runs of a study on disk: one Parquet file per cell, written completely or not at all.
 
-Each file has the columns ``run, evaluations, best, minimum`` and, as metadata under the key ``paoswarm``, what was run
-(JSON) and a checksum of the numbers. Any program that reads Parquet can read it.
+Each file has the columns ``run, evaluations, best, minimum``. Its metadata has the key ``paoswarm``: a JSON object with
+the description of the cell and a checksum. Any program that reads Parquet can read the files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.extras import need
 from paoswarm.storage.log import locked
 from paoswarm.study.cells import Runs
 from paoswarm.study.results import Key
@@ -27,21 +28,21 @@ _TYPES = {"run": "int32", "evaluations": "int64", "best": "float64", "minimum": 
 
 
 class DamagedFile(Exception):
-    """A file that does not hold what it should; its cell has to be run again."""
+    """A file that cannot be read or whose checksum is wrong. Its cell must be run again."""
 
 
 class OtherStudy(ValueError):
-    """A file that holds runs made with other settings; it is not touched."""
+    """A file that holds runs with other settings. It is left unchanged."""
 
 
 class CellFiles:
-    """The folder of a study."""
+    """The files of all cells of a study, in one folder."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
 
     def open(self) -> None:
-        """Make the folder and prove that it can be written to, before the first run."""
+        """Create the folder, and check before the first run that it is writable."""
         _pyarrow()
         try:
             (self.folder / "runs").mkdir(parents=True, exist_ok=True)
@@ -49,15 +50,15 @@ class CellFiles:
                 pass
         except OSError as error:
             raise OSError(
-                f"cannot write the study's results to {self.folder}: {error.strerror or error}; choose another folder"
+                f"cannot write to the study's folder {self.folder}: {error.strerror or error}; choose another folder"
             ) from error
 
     def path(self, key: Key) -> Path:
-        """The file of a cell; names are made safe for every file system."""
+        """Return the path of a cell's file. Its name is valid on every file system."""
         return self.folder / "runs" / f"{_safe(key.problem)}-{key.dim}d" / f"{_safe(key.method)}.parquet"
 
     def write(self, key: Key, description: dict[str, Any], runs: Runs) -> None:
-        """Keep a finished cell. It is complete on disk before its name exists, so that a kill leaves all or nothing."""
+        """Write a finished cell under a temporary name, then rename it: a killed process leaves no partial file."""
         pa, pq = _pyarrow()
         count, steps = runs.best.shape
         columns: dict[str, np.ndarray] = {
@@ -83,9 +84,9 @@ class CellFiles:
             raise
 
     def read(self, key: Key, description: dict[str, Any]) -> Runs | None:
-        """The runs of a cell; None where there are none yet.
+        """Return the runs of a cell, or None if it has no file yet.
 
-        Raises `DamagedFile` for a file that cannot be trusted and `OtherStudy` for one with other settings.
+        Raises `DamagedFile` for a damaged file and `OtherStudy` for one with other settings.
         """
         path = self.path(key)
         if not path.exists():
@@ -108,23 +109,23 @@ class CellFiles:
         )
 
     def clean(self) -> None:
-        """Remove what a killed study left unfinished; what another process is writing just now is not touched."""
-        for left in (self.folder / "runs").glob("*/*.unfinished"):
-            with suppress(OSError), left.open("rb") as file:
+        """Remove the unfinished files of a killed study, but not those that another process is writing now."""
+        for path in (self.folder / "runs").glob("*/*.unfinished"):
+            with suppress(OSError), path.open("rb") as file:
                 if locked(file):
-                    left.unlink(missing_ok=True)
+                    path.unlink(missing_ok=True)
 
 
 def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Columns and description of a file, verified."""
+    """Return the columns and the description of a file; raise if they do not match its checksum."""
     _, pq = _pyarrow()
-    # No threads: they would not survive in worker processes that are forked later.
+    # No threads: worker processes may be forked later, and threads do not survive a fork.
     table = pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
     kept = json.loads((table.schema.metadata or {})[_KEY])
     columns = {name: table[name].to_numpy() for name in _TYPES}
     for name, column in columns.items():
         if column.dtype != _TYPES[name]:
-            raise ValueError(f"the column {name} is of type {column.dtype}, not {_TYPES[name]}")
+            raise ValueError(f"column {name} has type {column.dtype} instead of {_TYPES[name]}")
     if kept["sha256"] != _digest(columns, kept["description"]):
         raise ValueError("the checksum does not match")
     return columns, kept["description"]
@@ -139,16 +140,12 @@ def _digest(columns: dict[str, np.ndarray], description: dict[str, Any]) -> str:
 
 
 def _safe(name: str) -> str:
-    """A file name for any text: readable where possible, and different for different texts."""
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60]
-    as_it_is = plain == name and not re.search(r"-[0-9a-f]{8}$", name)  # that ending is kept for the others
-    return plain if as_it_is else f"{plain}-{zlib.crc32(name.encode()):08x}"
+    """Return a file name for any text: readable where possible, and unique."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60]
+    unchanged = safe == name and not re.search(r"-[0-9a-f]{8}$", name)  # such an ending marks a changed name
+    return safe if unchanged else f"{safe}-{zlib.crc32(name.encode()):08x}"
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("studies keep their runs as Parquet files; install pip install 'paoswarm[study]'") from error
-    return pyarrow, pyarrow.parquet
+    pyarrow, parquet = (need(name, extra="study", user="a study") for name in ("pyarrow", "pyarrow.parquet"))
+    return pyarrow, parquet

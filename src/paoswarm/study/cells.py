@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import zlib
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.schedules import Lines
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import spawn
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.stopping import Status
 from paoswarm.problems import Problem, get
-from paoswarm.storage.fingerprint import checksum
+from paoswarm.storage.encoding import describe
 from paoswarm.study.adapters import Adapter, CountedObjective
 from paoswarm.study.results import Key
 
@@ -28,16 +25,16 @@ ProblemSource = str | Callable[[int], Any]  # a name, or a function of the dimen
 
 
 class Runs(NamedTuple):
-    """What is kept of a cell: the best value of every run over its evaluations."""
+    """The runs of a cell: the best value so far of each run against evaluations."""
 
     evaluations: np.ndarray  # (g,)
     best: Floats  # (runs, g)
-    minimum: Floats  # (runs,) known smallest value of the problem that each run had
+    minimum: Floats  # (runs,) known minimum of the problem of each run
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """Everything that decides the numbers of a cell; it travels to worker processes."""
+    """All settings that determine the numbers of a cell. It is sent to worker processes."""
 
     key: Key
     source: ProblemSource
@@ -49,11 +46,11 @@ class Cell:
     seed: int
 
     def problem(self) -> Any:
-        """The problem; made where it is needed, since not every one can be sent."""
+        """Return the problem. It is made in the worker, because some problems cannot be pickled."""
         return make_problem(self.source, self.key.dim)
 
     def description(self, version: str) -> dict[str, Any]:
-        """What must be the same for stored runs to be used again, by name."""
+        """Return the settings by name. Stored runs are reused only if all of them are equal."""
         return {
             "version": version,
             "problem": self.key.problem,
@@ -69,7 +66,7 @@ class Cell:
         }
 
     def run(self) -> Runs:
-        """All runs. The seeds depend on the problem and the dimension only: every method gets the same ones."""
+        """Return all runs. Their seeds depend on the problem and dimension only, so all methods get the same seeds."""
         problem = self.problem()
         if not self._stays_inside():
             problem = _Boxed(problem)
@@ -77,7 +74,7 @@ class Cell:
         if isinstance(self.method, Method) and not problem.instanced:
             many = minimize_many(problem, problem.bounds, runs=self.runs, rng=entropy, **self._options())
             if len(many.fun) < self.runs or (many.status == Status.INTERRUPTED).any():
-                raise KeyboardInterrupt  # a cell is finished or nothing
+                raise KeyboardInterrupt  # an incomplete cell is discarded
             evaluations = np.minimum(self.population * np.arange(1, many.history.shape[1] + 1), self.budget)
             return self._checked(Runs(evaluations, many.history, np.full(self.runs, problem.minimum)))
         instances = [problem.instance(run) for run in range(self.runs)]
@@ -87,27 +84,28 @@ class Cell:
         return self._checked(Runs(rows[0][0], best, np.array([one.minimum for one in instances])))
 
     def _checked(self, runs: Runs) -> Runs:
-        """Raise where a run has found less than the least: the stated minimum is wrong."""
+        """Raise if a run has found a value below the stated minimum, which must then be wrong."""
         below = runs.best[:, -1] < runs.minimum - 1e-9 * np.maximum(1.0, np.abs(runs.minimum))
         if below.any():
             run = int(np.argmax(below))
             raise ValueError(
-                f"run {run} found {runs.best[run, -1]:.9g}, below the problem's stated minimum {runs.minimum[run]:.9g}"
+                f"run {run} found {runs.best[run, -1]:.9g}, below the stated minimum {runs.minimum[run]:.9g} of the "
+                "problem; correct the minimum"
             )
         return runs
 
     def _stays_inside(self) -> bool:
-        """Whether the method is one of ours that keeps to the box by itself."""
+        """Whether the method is one of ours and never leaves the box."""
         method = self.method
         ours = type(method).__module__.startswith("paoswarm.algorithms.")
         return ours and isinstance(method, Method) and method.wall.is_bounded
 
     def _options(self) -> dict[str, Any]:
-        """Of `minimize`: the whole budget is spent, whatever the swarm does."""
+        """Return arguments of `minimize` with which it spends the whole budget, even after convergence."""
         options = {"method": self.method, "n_particles": self.population, "init": self.init}
         generations = math.ceil(self.budget / self.population) - 1
-        cut = self.budget if self.budget % self.population else None
-        return {**options, "maxiter": generations, "maxfev": cut, "tol": 0.0, "vectorized": True}
+        maxfev = self.budget if self.budget % self.population else None  # the last generation is not a whole one
+        return {**options, "maxiter": generations, "maxfev": maxfev, "tol": 0.0, "vectorized": True}
 
     def _swarm_run(self, problem: Any, seed: np.random.SeedSequence) -> tuple[np.ndarray, Floats]:
         result = minimize(problem, problem.bounds, rng=seed, **self._options())
@@ -123,7 +121,7 @@ class Cell:
 
 
 class _Boxed:
-    """A problem that is infinite outside its box, for methods that might look for better values there."""
+    """A problem that is infinite outside its box, for methods that may leave it."""
 
     def __init__(self, problem: Any) -> None:
         self._problem = problem
@@ -139,18 +137,18 @@ class _Boxed:
 
 
 def make_problem(source: ProblemSource, dim: int) -> Any:
-    """A problem from its name or from a function of the dimension."""
+    """Return a problem from its name or from a function of the dimension."""
     if isinstance(source, str):
         return get(source, dim)
     if not callable(source) or isinstance(source, Problem):
-        raise TypeError(f"problems: must be names or functions of the dimension that return a Problem, got {source!r}")
+        raise TypeError(f"problems must be names, or functions of the dimension that return a Problem; got {source!r}")
     name = getattr(source, "__qualname__", repr(source))
     try:
         made = source(dim)
     except Exception as error:
         raise TypeError(
-            f"problems: {name}({dim}) failed ({type(error).__name__}: {error}); it must be a function of the dimension "
-            "that returns a paoswarm.problems.Problem, not an objective"
+            f"problems: {name}({dim}) failed ({type(error).__name__}: {error}); pass a function of the dimension that "
+            "returns a paoswarm.problems.Problem, not an objective"
         ) from error
     if not all(hasattr(made, needed) for needed in ("name", "title", "bounds", "minimum", "instance", "instanced")):
         raise TypeError(f"problems: {name}({dim}) must return a paoswarm.problems.Problem, got {made!r}")
@@ -158,53 +156,14 @@ def make_problem(source: ProblemSource, dim: int) -> Any:
 
 
 def probe(problem: Any, runs: int) -> str:
-    """A checksum of values at three points of the box: a problem that was changed since its runs were stored shows."""
+    """Return a checksum of the values at three points, which shows whether a problem has changed since its runs."""
     text = []
     for one in [problem.instance(run) for run in range(runs)] if problem.instanced else [problem]:
         low, high = np.asarray(one.bounds, dtype=float).T
         points = low + (high - low) * np.random.default_rng(0).random((3, len(low)))
         try:
             values = [f"{value:.9g}" for value in (*one(points), one.minimum)]
-        except Exception as error:  # the runs will tell
+        except Exception as error:  # the runs will raise it again
             values = [type(error).__name__]
         text += [*values, *(f"{end:.9g}" for end in (*low, *high))]
     return f"{zlib.crc32(' '.join(text).encode()):08x}"
-
-
-def describe(thing: Any, depth: int = 0) -> str:
-    """A method with all its hyperparameters: the same text for the same behaviour.
-
-    Functions and classes that are not ours carry a checksum of their code, so that an edit shows. What they call
-    elsewhere does not.
-    """
-
-    def inner(part: Any) -> str:
-        return describe(part, depth + 1)
-
-    if depth > 8:  # something that holds itself
-        return type(thing).__name__
-    if isinstance(thing, tuple | list):
-        return f"({', '.join(map(inner, thing))})"
-    if isinstance(thing, np.ndarray):
-        return f"array(shape={thing.shape}, crc={zlib.crc32(np.ascontiguousarray(thing).tobytes()):08x})"
-    if isinstance(thing, partial):
-        return f"partial({inner(thing.func)}, {inner(thing.args)}, {inner(sorted(thing.keywords.items()))})"
-    if inspect.ismethod(thing):
-        return f"{inner(thing.__self__)}.{thing.__name__}"
-    if inspect.isroutine(thing) or inspect.isclass(thing):
-        return thing.__qualname__ + _code(thing, inner)
-    if isinstance(thing, Lines):
-        return repr(thing)
-    if dataclasses.is_dataclass(thing):
-        fields = [(field.name, getattr(thing, field.name)) for field in dataclasses.fields(thing) if field.init]
-    elif " at 0x" in repr(thing):  # an address would differ from run to run
-        fields = sorted(getattr(thing, "__dict__", {}).items())
-    else:
-        return repr(thing)
-    inside = ", ".join(f"{name}={inner(value)}" for name, value in fields)
-    return f"{type(thing).__qualname__}{_code(type(thing), inner)}({inside})"
-
-
-def _code(thing: Any, inner: Callable[[Any], str]) -> str:
-    of_code = checksum(thing, inner)
-    return f"#{of_code}" if of_code else ""

@@ -1,4 +1,4 @@
-"""What Champneys and Rogers (2023) claim in their discussion, and what a fair repetition finds."""
+"""The claims in the discussion of Champneys and Rogers (2023), and what a repetition of their study finds."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ HOLDS, PARTLY, FAILS, OUTSIDE = "holds", "partly", "does not hold", "not tested 
 
 
 class Finding(NamedTuple):
-    """Numbers, in words, and what they mean for a claim."""
+    """The numbers that concern a claim, as text, and the verdict that follows."""
 
     numbers: str
     verdict: str
 
 
 class Claim(NamedTuple):
-    """One claim of the paper beside our numbers."""
+    """One claim of the paper, with our numbers."""
 
     claim: str
     with_paper_presets: str
     with_literature_defaults: str
-    verdict: str  # for the paper's own presets
+    verdict: str  # with the paper's presets
 
 
 def check(main: Results, variants: Results) -> list[Claim]:
-    """Every claim of the discussion, from the study and from PAO with one hyperparameter changed at a time."""
+    """Return all claims, checked with the main study and with PAO with one hyperparameter changed at a time."""
 
     def both(text: str, examine: Callable[[Results, Sequence[str]], Finding]) -> Claim:
         ours, theirs = (examine(main, main.groups[name]) for name in (PAPER, LITERATURE))
@@ -68,9 +68,9 @@ def check(main: Results, variants: Results) -> list[Claim]:
 
 
 def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> list[Section]:
-    """What the report on the paper's study has besides: the claims and the centre-bias audit, with runs of their own.
+    """Return the additional sections of the paper's study: its claims and the centre-bias audit.
 
-    Nothing for any other study, or for a part of this one.
+    Both need further runs, which are made here. For any other study, or for a part of this one, the list is empty.
     """
     whole = paper()
     parts = ("problems", "dims", "groups")
@@ -85,9 +85,9 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
         Section(
             "The paper's claims",
             [
-                "Each claim of the discussion in Champneys and Rogers (2023), in our words, beside what this study "
-                "finds, by means and without tests (those are above). The verdict is for the paper's hyperparameters; "
-                "the one for the literature's is in brackets."
+                "Each claim in the discussion of Champneys and Rogers (2023), in our words, with the numbers of this "
+                "study. Verdicts compare means, without tests; the tests are above. The verdict is for the paper's "
+                "hyperparameters; the one for the literature's defaults is in brackets."
             ],
             ["Claim", "With paper presets", "With literature defaults", "Verdict"],
             [list(claim) for claim in check(results, variants)],
@@ -95,10 +95,10 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
         Section(
             "Centre bias",
             [
-                "By what factor the median error grows when the optimum is moved from the centre of the box to another "
-                f"place in it ({audit.runs} runs, 8-D, three places). A method profits where it is at least 2 on some "
-                "function and chance is ruled out (Mann-Whitney test, Holm's correction, level 0.01); few runs rule "
-                "out little."
+                "Each number is the factor by which the median error grows when the optimum is moved from the centre "
+                f"of the box to another place in it ({audit.runs} runs, 8-D, three places). A method profits from the "
+                "centre if the factor is at least 2 on some function and significant (Mann-Whitney test with Holm's "
+                "correction, level 0.01). With few runs, only large effects are significant."
             ],
             ["Method", *(one.problem for one in verdicts[0].advantages), "Profits from the centre"],
             [
@@ -114,7 +114,7 @@ def _mean(results: Results, problem: str, dim: int, method: str) -> float:
 
 
 def _base(method: str) -> str:
-    """DE for DE (literature)."""
+    """Return the name without its preset: DE for DE (literature)."""
     return method.partition(" ")[0]
 
 
@@ -126,7 +126,7 @@ def _only_sade_is_better(results: Results, group: Sequence[str]) -> Finding:
         if _mean(results, problem, 2, method) < _mean(results, problem, 2, "PAO")
     ]
     if not better:
-        return Finding("nobody is better than PAO on any of the four: SADE is not ahead either", PARTLY)
+        return Finding("no method is better than PAO on any of the four, not even SADE", PARTLY)
     others = [name for name in better if _base(name) != "SADE"]
     return Finding("better than PAO: " + ", ".join(better), FAILS if others else HOLDS)
 
@@ -149,7 +149,7 @@ def _in_line(dim: int) -> Callable[[Results, Sequence[str]], Finding]:
 def _exact_optima(results: Results, group: Sequence[str]) -> Finding:
     rastrigin, ackley = (results.final(problem, 2, "PAO") for problem in ("rastrigin", "ackley"))
     exact = int(np.sum(rastrigin == 0))
-    text = f"Rastrigin exactly 0 in {exact} of {len(rastrigin)} runs; Ackley {ackley.mean():.2g} in the mean, "
+    text = f"Rastrigin exactly 0 in {exact} of {len(rastrigin)} runs; Ackley {ackley.mean():.2g} on average, "
     text += f"{ackley.max():.2g} at worst"
     return Finding(text, HOLDS if exact == len(rastrigin) and ackley.mean() < 1e-13 else PARTLY if exact else FAILS)
 
@@ -161,80 +161,79 @@ def _clearly_ahead(results: Results, group: Sequence[str]) -> Finding:
         second = min((mean, method) for method, mean in means.items() if method != "PAO")
         ahead[problem] = (float(np.log10(second[0] / means["PAO"])), second[1])
     text = ", ".join(f"{problem} {decades:.2g} (next: {who})" for problem, (decades, who) in ahead.items())
-    clearly = sum(decades >= 1 for decades, _ in ahead.values())
-    return Finding(
-        f"decades by which PAO's mean is smaller: {text}", HOLDS if clearly == 4 else PARTLY if clearly else FAILS
-    )
+    verdict = _verdict([decades >= 1 for decades, _ in ahead.values()])
+    return Finding(f"PAO's mean is smaller by this many decades: {text}", verdict)
 
 
 def _not_trapped(results: Results, group: Sequence[str]) -> Finding:
-    parts, better, pairs = [], 0, 0
+    parts, better = [], []
     for problem in ("rastrigin", "griewank"):
         means = {
             method: _mean(results, problem, 8, method) for method in group if _base(method) in ("PAO", "PSO", "DE")
         }
         parts.append(f"{problem} " + ", ".join(f"{_base(method)} {mean:.2g}" for method, mean in means.items()))
-        pairs += len(means) - 1
-        better += sum(mean > means["PAO"] for mean in means.values())
-    return Finding("mean error: " + "; ".join(parts), HOLDS if better == pairs else PARTLY if better else FAILS)
+        better += [mean > means["PAO"] for method, mean in means.items() if method != "PAO"]
+    return Finding("mean error: " + "; ".join(parts), _verdict(better))
 
 
 def _nobody_finds(results: Results, group: Sequence[str]) -> Finding:
-    parts, found = [], {}
+    parts, unsolved = [], []
     for problem in ("schwefel", "ackley"):
         share = {method: float(np.mean(results.final(problem, 8, method) < 1e-2)) for method in group}
         parts.append(f"{problem} " + ", ".join(f"{_base(method)} {part:.0%}" for method, part in share.items()))
-        found[problem] = sum(part > 0.5 for part in share.values()), share["PAO"] > 0.5
-    true = [count <= 1 and not pao for count, pao in found.values()]
-    verdict = HOLDS if all(true) else PARTLY if any(true) else FAILS
-    return Finding("runs that come within 0.01: " + "; ".join(parts), verdict)
+        unsolved.append(sum(part > 0.5 for part in share.values()) <= 1 and not share["PAO"] > 0.5)
+    return Finding("runs with an error below 0.01: " + "; ".join(parts), _verdict(unsolved))
 
 
 def _beats_pso(results: Results, group: Sequence[str]) -> Finding:
     (pso,) = (method for method in group if _base(method) == "PSO")
     tasks = list(results.tasks())
-    lost = [f"{problem} {dim}-D" for problem, dim in tasks if not _pao_below(results, problem, dim, pso)]
+    lost = [
+        f"{problem} {dim}-D"
+        for problem, dim in tasks
+        if not _mean(results, problem, dim, "PAO") < _mean(results, problem, dim, pso)
+    ]
     text = f"smaller mean on {len(tasks) - len(lost)} of {len(tasks)}" + (f", not on {', '.join(lost)}" if lost else "")
     return Finding(text, HOLDS if not lost else PARTLY if len(lost) <= len(tasks) / 2 else FAILS)
 
 
-def _pao_below(results: Results, problem: str, dim: int, other: str) -> bool:
-    return _mean(results, problem, dim, "PAO") < _mean(results, problem, dim, other)
-
-
 def _compared(results: Results, variant: str, *, slower: bool) -> Finding:
-    """The median error on the 8-D sphere at a tenth of the run and at its end, with one hyperparameter changed."""
-    parts, as_claimed = [], []
-    (dim,) = results.dims
-    steps = len(results.trace("sphere", dim, "default").evaluations)
-    for name, step in (("early", steps // 10), ("at the end", steps - 1)):
-        usual, changed = (
-            float(np.median(results.trace("sphere", dim, m).error[:, step])) for m in ("default", variant)
-        )
-        parts.append(f"{name} {changed:.2g} instead of {usual:.2g}")
-        as_claimed.append(changed > usual if slower else changed < usual)
-    verdict = HOLDS if all(as_claimed) else PARTLY if any(as_claimed) else FAILS
-    return Finding(f"{variant} on the {dim}-D sphere, median error: {'; '.join(parts)}", verdict)
+    """Check whether one changed hyperparameter makes PAO slower, or faster."""
+    pairs = _medians(results, variant, "default")
+    verdict = _verdict([changed > default if slower else changed < default for changed, default in pairs])
+    return Finding(_median_text(results, variant, "default", pairs), verdict)
 
 
 def _like_random_search(results: Results, variant: str) -> Finding:
-    """Whether the median error stays within a factor of two of random search's, early and at the end."""
-    parts, alike = [], []
+    """Check whether the median error stays within a factor of two of random search's."""
+    pairs = _medians(results, variant, "random search")
+    verdict = _verdict([0.5 <= found / random <= 2.0 for found, random in pairs])
+    return Finding(_median_text(results, variant, "random search", pairs), verdict)
+
+
+def _medians(results: Results, variant: str, other: str) -> list[tuple[float, float]]:
+    """Return the median errors of two methods on the sphere, after a tenth of the run and at its end."""
     (dim,) = results.dims
-    steps = len(results.trace("sphere", dim, variant).evaluations)
-    for name, step in (("early", steps // 10), ("at the end", steps - 1)):
-        found, blind = (
-            float(np.median(results.trace("sphere", dim, method).error[:, step]))
-            for method in (variant, "random search")
-        )
-        parts.append(f"{name} {found:.2g}, random search {blind:.2g}")
-        alike.append(0.5 <= found / blind <= 2.0)
-    verdict = HOLDS if all(alike) else PARTLY if any(alike) else FAILS
-    return Finding(f"{variant} on the {dim}-D sphere, median error: {'; '.join(parts)}", verdict)
+    errors = [results.trace("sphere", dim, method).error for method in (variant, other)]
+    steps = errors[0].shape[1]
+    one, two = (np.median(error[:, [steps // 10, steps - 1]], axis=0).tolist() for error in errors)
+    return list(zip(one, two, strict=True))
+
+
+def _median_text(results: Results, variant: str, other: str, pairs: Sequence[tuple[float, float]]) -> str:
+    (dim,) = results.dims
+    parts = [
+        f"{when} {one:.2g}, {other} {two:.2g}" for when, (one, two) in zip(("early", "at the end"), pairs, strict=True)
+    ]
+    return f"{variant} on the {dim}-D sphere, median error: {'; '.join(parts)}"
+
+
+def _verdict(as_claimed: Sequence[bool]) -> str:
+    return HOLDS if all(as_claimed) else PARTLY if any(as_claimed) else FAILS
 
 
 def _exact_motion() -> Finding:
-    """One step of dt is two of dt/2: A(dt) = A(dt/2)^2 and Sigma(dt) = Sigma(dt/2) + A Sigma(dt/2) A^T."""
+    """Check that one step of dt equals two of h = dt/2: A(dt) = A(h)^2 and S(dt) = S(h) + A(h) S(h) A(h)^T."""
     dt = np.geomspace(1e-3, 1e3, 61)
     whole, half = transition(1.0, 0.2, 2.0, dt), transition(1.0, 0.2, 2.0, dt / 2)
     twice = half.A @ half.A

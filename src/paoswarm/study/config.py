@@ -20,14 +20,13 @@
     [methods."SciPy DE"]
     kind = "SciPyDE"
 
-Without ``kind`` the method is the one that the table is named after. All other keys are those of `Study`, and those of
-the method.
+Without ``kind``, the name of the table is the name of the method. All other keys are the fields of `Study` and the
+hyperparameters of the method.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -35,16 +34,13 @@ from pathlib import Path
 from typing import Any
 
 from paoswarm.algorithms import schedules
-from paoswarm.algorithms.de import DE
-from paoswarm.algorithms.pao import PAO
-from paoswarm.algorithms.pso import PSO
-from paoswarm.algorithms.qpso import QPSO
-from paoswarm.algorithms.sade import SADE
+from paoswarm.algorithms.registry import METHODS
+from paoswarm.checks import choices
 from paoswarm.core import attractors, noise
 from paoswarm.study.adapters import CMAES, Freelunch, SciPyDE
 from paoswarm.study.study import Study
 
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (PAO, PSO, QPSO, DE, SADE, SciPyDE, CMAES, Freelunch)}
+KINDS: dict[str, Any] = METHODS | {adapter.__name__: adapter for adapter in (SciPyDE, CMAES, Freelunch)}
 _SCHEDULES: dict[str, Any] = {
     "linear": schedules.linear,
     "geometric": schedules.geometric,
@@ -61,11 +57,11 @@ _NOISES = (noise.spread, noise.mean_to_best, noise.covariance)
 
 
 class ConfigurationError(ValueError):
-    """A configuration that cannot be used; the message names the key."""
+    """An invalid configuration; the message names the key."""
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
-    """The study that a TOML file describes."""
+    """Return the study that a TOML file describes."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -79,16 +75,16 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 
 def study_from(given: Mapping[str, Any]) -> Study:
-    """The study that a mapping describes, as TOML would give it."""
+    """Return the study that a mapping describes, in the form that TOML is parsed to."""
     known = [field.name for field in dataclasses.fields(Study) if field.init]
     for key in given:
         if key not in known:
-            raise ConfigurationError(f"{key}: no such key; {_meant(key, known)}")
+            raise ConfigurationError(f"{key}: no such key; {choices(key, known)}")
     for key in ("problems", "methods"):
         if key not in given:
-            raise ConfigurationError(f"{key}: missing; a study needs problems and methods")
+            raise ConfigurationError(f"{key}: missing key; a study needs problems and methods")
     if not isinstance(given["methods"], Mapping):
-        raise ConfigurationError(f"methods: must be tables [methods.NAME], got {given['methods']!r}")
+        raise ConfigurationError(f"methods: write one table [methods.NAME] for each method, got {given['methods']!r}")
     methods = {name: _method(name, table) for name, table in given["methods"].items()}
     try:
         return Study(**{**given, "methods": methods})
@@ -96,8 +92,8 @@ def study_from(given: Mapping[str, Any]) -> Study:
         raise ConfigurationError(str(error)) from error
 
 
-def method_named(name: str) -> Any:
-    """A method or adapter by the name of its kind, with its defaults; ``PSO:paper`` has the paper's."""
+def method_or_adapter(name: str) -> Any:
+    """Return a method or adapter with its defaults, or with the paper's hyperparameters: ``PSO`` or ``PSO:paper``."""
     kind, _, preset = name.partition(":")
     return _method(name, {"kind": kind, **({"preset": preset} if preset else {})})
 
@@ -109,19 +105,21 @@ def _method(name: str, table: Any) -> Any:
     options = dict(table)
     kind_name = options.pop("kind", name)
     if not isinstance(kind_name, str) or kind_name not in KINDS:
-        raise ConfigurationError(f"{where}: unknown method {kind_name!r}; {_meant(str(kind_name), list(KINDS))}")
+        raise ConfigurationError(f"{where}: unknown method {kind_name!r}; {choices(str(kind_name), KINDS)}")
     kind = KINDS[kind_name]
     preset = options.pop("preset", None)
     if preset is not None:
         if preset != "paper" or not hasattr(kind, "paper") or options:
             have = ", ".join(name for name, one in KINDS.items() if hasattr(one, "paper"))
             got = f"{preset!r} of {kind_name}" + (f" with {', '.join(options)}" if options else "")
-            raise ConfigurationError(f"{where}.preset: {have} have 'paper', without other keys; got {got}")
+            raise ConfigurationError(
+                f"{where}.preset: the only preset is 'paper', of {have}, and it takes no other keys; got {got}"
+            )
         return kind.paper()
     known = [field.name for field in dataclasses.fields(kind) if field.init]
     for key in options:
         if key not in known:
-            raise ConfigurationError(f"{where}.{key}: {kind_name} has no such hyperparameter; {_meant(key, known)}")
+            raise ConfigurationError(f"{where}.{key}: {kind_name} has no such hyperparameter; {choices(key, known)}")
     try:
         return kind(**{key: _value(f"{where}.{key}", key, value) for key, value in options.items()})
     except ConfigurationError:
@@ -131,7 +129,7 @@ def _method(name: str, table: Any) -> Any:
 
 
 def _value(where: str, key: str, value: Any) -> Any:
-    """What TOML cannot say: schedules, and functions by their names."""
+    """Return the hyperparameter that a TOML value stands for: a schedule, a function by its name, or a plain value."""
     if key == "attractors":
         if not isinstance(value, list):
             raise ConfigurationError(f"{where}: must be a list of names, got {value!r}")
@@ -140,7 +138,8 @@ def _value(where: str, key: str, value: Any) -> Any:
         return _function(where, value, _NOISES)
     if isinstance(value, Mapping):
         if len(value) != 1 or next(iter(value)) not in _SCHEDULES:
-            raise ConfigurationError(f"{where}: a schedule is {{ linear = [0.9, 0.1] }} or so, got {dict(value)!r}")
+            kinds = " or ".join(_SCHEDULES)
+            raise ConfigurationError(f"{where}: write a schedule as {{ {kinds} = [...] }}, got {dict(value)!r}")
         ((shape, numbers),) = value.items()
         try:
             return _SCHEDULES[shape](*numbers)
@@ -153,9 +152,4 @@ def _function(where: str, name: Any, known: tuple[Any, ...]) -> Any:
     for function in known:
         if function.__name__ == name:
             return function
-    raise ConfigurationError(f"{where}: unknown {name!r}; {_meant(str(name), [f.__name__ for f in known])}")
-
-
-def _meant(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"known are {', '.join(known)}" + (f"; did you mean {close[0]}?" if close else "")
+    raise ConfigurationError(f"{where}: unknown {name!r}; {choices(str(name), [f.__name__ for f in known])}")

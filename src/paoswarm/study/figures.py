@@ -1,11 +1,10 @@
 """Figures of a study for print, at most 180 mm wide. Every function returns a matplotlib Figure.
 
-It is unknown to pyplot, unless you give it one to draw into: ``convergence_grid(results, 8, figure=plt.figure())``.
+The figure is not registered with pyplot. To show it there, pass one to draw into:
+``convergence_grid(results, 8, figure=plt.figure())``.
 
-A method has one colour and one line style in all figures, by its place in the study. Names are drawn as they are
-written: a dollar sign does not start a formula.
-
-Needs matplotlib, which is imported when a figure is drawn.
+A method has the same colour and line style in all figures, given by its place in the study. Names are drawn literally:
+a dollar sign does not start a formula. Matplotlib is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core.arrays import Floats
+from paoswarm.extras import need
 from paoswarm.study import statistics
+from paoswarm.study.findings import count
 from paoswarm.study.results import Results
 
-# Any two of them look different, to normal eyes and to three kinds of colour blindness alike, and all stand out on
-# white and on dark pages.
+# Any two of these can be told apart, also with three kinds of colour blindness, on white and on dark pages.
 PALETTE = ("#0072B2", "#D55E00", "#00A578", "#F078C3", "#694B69", "#A5B400", "#A51E00", "#2DB4FF")
-# As many as have no factor in common with the number of colours: pairs repeat after 40 methods only.
+# Their number is coprime to the number of colours, so that pairs repeat only after 40 methods.
 DASHES: tuple[Any, ...] = (
     "solid",
     (0, (5, 1.5)),
@@ -42,16 +42,17 @@ _ZERO = ("exactly zero from here on", {"marker": "v", "markersize": 4, "color": 
 
 
 def colour_of(results: Results, method: str) -> str:
-    """The colour of a method in all figures of this study, as ``#RRGGBB``."""
+    """Return the colour of a method in all figures of this study, as ``#RRGGBB``."""
     return PALETTE[_place(results, method) % len(PALETTE)]
 
 
 def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None = None, *, figure: Any = None) -> Any:
-    """Error against evaluations in one dimension: a panel per problem, the mean of the runs over a 10 % to 90 % band.
+    """Draw the error against evaluations in one dimension, with one panel per problem.
 
-    The error axis is logarithmic and has no place for zero: a line that reaches exactly zero drops through the bottom
-    of its panel, and a triangle of its colour marks the bottom where this happens. No axis goes below `FLOOR` or above
-    `CEILING`. A mean is not drawn while it is infinite; a band is then open to the top.
+    Lines are means over the runs, bands reach from the 10 % to the 90 % quantile. The error axis is logarithmic, so it
+    has no zero: a line that reaches exactly zero drops through the bottom of its panel, where a triangle of its colour
+    marks the place. No axis goes below `FLOOR` or above `CEILING`. Infinite means are not drawn, and a band with an
+    infinite quantile is open at the top.
     """
     _check_dims(results, [dim])
     methods = _chosen(results, methods)
@@ -72,7 +73,7 @@ def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None =
     runs = len(results.final(problems[0], dim, methods[0]))
     figure.supxlabel("Evaluations", fontsize=_NORMAL)
     figure.supylabel("Error: mean and 10 % to 90 % band", fontsize=_NORMAL)
-    title = f"{_count(dim, 'dimension')}, {_count(runs, 'run')}"
+    title = f"{count(dim, 'dimension')}, {count(runs, 'run')}"
     _legend(figure, entries, loc="outside upper center", ncols=across, title=title, title_fontsize=_LARGE)
     return _laid_out(figure)
 
@@ -80,7 +81,7 @@ def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None =
 def _convergence(ax: Any, results: Results, problem: str, dim: int, methods: Sequence[str]) -> None:
     bands = {method: statistics.band(results, problem, dim, method) for method in methods}
     bottom, top = _limits(values for band in bands.values() for values in (band.mean, band.low, band.high))
-    ax.set_yscale("log", nonpositive="clip")  # zero lies far below every panel: lines fall steeply to it
+    ax.set_yscale("log", nonpositive="clip")  # lines fall steeply to zero, far below the panel
     ax.set_ylim(bottom, top)
     ax.set_xlim(0, max(band.evaluations[-1] for band in bands.values()))
     for method, band in bands.items():
@@ -104,18 +105,18 @@ def _convergence(ax: Any, results: Results, problem: str, dim: int, methods: Seq
 
 
 def _limits(arrays: Iterable[Floats]) -> tuple[float, float]:
-    """Around all positive numbers, with a little air; a decade to either side of 1 where there are none."""
+    """Return limits around all positive numbers, with a margin; if there are none, a decade to either side of 1."""
     values = np.concatenate(list(arrays))
     positive = values[(values >= statistics.FLOOR) & (values <= statistics.CEILING)]
     if positive.size == 0:
         return 0.1, 10.0
     low, high = np.log10([positive.min(), positive.max()])
-    air = max(0.05 * (high - low), 0.05)
-    return float(10 ** (low - air)), float(10 ** (high + air))
+    margin = max(0.05 * (high - low), 0.05)
+    return float(10 ** (low - margin)), float(10 ** (high + margin))
 
 
 def _error_ticks(bottom: float, top: float) -> tuple[list[float], list[str]]:
-    """A few round numbers and their labels: powers of ten, or within two decades others too."""
+    """Return a few round ticks and their labels: powers of ten, and others if the axis is below two decades."""
     low, high = np.log10([bottom, top])
     if high - low >= 2:
         stride = next(stride for stride in (1, 2, 5, 10, 20) if (high - low) / stride < 6)
@@ -131,9 +132,9 @@ def _error_ticks(bottom: float, top: float) -> tuple[list[float], list[str]]:
 def ecdf_plot(
     results: Results, dim: int | None = None, methods: Sequence[str] | None = None, *, figure: Any = None
 ) -> Any:
-    """Runtime distributions: the share of all (run, target) pairs solved, against evaluations per unknown.
+    """Draw runtime distributions: the share of all (run, target) pairs solved, against evaluations per unknown.
 
-    Over all problems, in one dimension or in all of them. The legend has the most successful method at the top.
+    They are taken over all problems, in one dimension or in all. The legend lists the most successful method first.
     """
     _check_dims(results, [] if dim is None else [dim])
     methods = _chosen(results, methods)
@@ -163,7 +164,7 @@ def ecdf_plot(
 
 
 def rank_plot(results: Results, group: Sequence[str], dims: Sequence[int] | None = None, *, figure: Any = None) -> Any:
-    """Average ranks of a group of methods, the best at the top, each with its value."""
+    """Draw the average ranks of a group of methods, with the best at the top."""
     _check_dims(results, dims or [])
     ranks = statistics.average_ranks(results, group, dims)
     ordered = sorted(group, key=lambda method: ranks.average[method])
@@ -183,7 +184,7 @@ def rank_plot(results: Results, group: Sequence[str], dims: Sequence[int] | None
     ax.xaxis.set_major_locator(_ticker().MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
     tasks = sum(1 for _ in results.tasks(dims))
     friedman = "" if np.isnan(ranks.p) else f"; Friedman p {'< 0.0001' if ranks.p < 1e-4 else f'= {ranks.p:.2g}'}"
-    ax.set_xlabel(f"Average rank over {_count(tasks, 'task')} (1 is best{friedman})", fontsize=_NORMAL)
+    ax.set_xlabel(f"Average rank over {count(tasks, 'task')} (1 is best{friedman})", fontsize=_NORMAL)
     ax.set_title(_dimensions(dims), fontsize=_LARGE)
     ax.grid(axis="x", color=_PALE, linewidth=0.5)
     _tidy(ax)
@@ -192,24 +193,24 @@ def rank_plot(results: Results, group: Sequence[str], dims: Sequence[int] | None
 
 
 def save(figure: Any, path: str | PathLike[str]) -> None:
-    """Write a figure as SVG or PNG, by the ending of the path; the same figure gives the same bytes every time."""
+    """Write a figure as SVG or PNG, depending on the suffix of the path. The same figure gives the same bytes."""
     matplotlib = _matplotlib()
     path = Path(path)
     metadata = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}.get(path.suffix.lower())
     if metadata is None:
-        raise ValueError(f"figures are saved as .svg or .png, got {path.name!r}; give the path one of these endings")
+        raise ValueError(f"cannot save a figure as {path.name!r}; use a file name that ends in .svg or .png")
     settings = {"svg.hashsalt": "paoswarm", "svg.fonttype": "path", "savefig.bbox": None, "savefig.facecolor": "auto"}
     with matplotlib.rc_context(settings):
         figure.savefig(path, dpi="figure", metadata=metadata)
 
 
 def _figure(width: float, height: float, given: Any) -> Any:
-    """A blank page of so many millimetres."""
+    """Return an empty figure; its size is given in millimetres."""
     if given is None:
         _matplotlib()
         from matplotlib.figure import Figure
 
-        # Letters are a little wider or narrower at another resolution, so the layout is made for the one that is saved.
+        # The width of letters depends on the resolution, so the layout uses the resolution of the saved file.
         given = Figure(dpi=_DPI)
     given.set_size_inches(width / 25.4, height / 25.4)
     given.set_layout_engine("constrained")
@@ -218,10 +219,10 @@ def _figure(width: float, height: float, given: Any) -> Any:
 
 
 def _laid_out(figure: Any) -> Any:
-    """The figure with everything in its final place.
+    """Return the figure with its layout fixed.
 
-    Every further drawing would otherwise move things a little; and the last digits of a layout differ from one time to
-    the next, so they are dropped.
+    Otherwise every further drawing would move things a little. Positions are rounded, because the last digits of a
+    layout are not reproducible.
     """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -246,7 +247,7 @@ def _legend(figure: Any, entries: Sequence[tuple[str, dict[str, Any]]], **option
     handles = [Line2D([], [], **style) for _, style in entries]
     legend = figure.legend(handles, ["-"] * len(handles), fontsize=_NORMAL, frameon=False, handlelength=3, **options)
     for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
-        text.set_text(_literal(name))  # given as a label, a name that starts with an underscore would be left out
+        text.set_text(_literal(name))  # as a label, a name that starts with an underscore would be ignored
 
 
 def _style(results: Results, method: str) -> dict[str, Any]:
@@ -272,21 +273,17 @@ def _chosen(results: Results, methods: Sequence[str] | None) -> Sequence[str]:
 def _check_dims(results: Results, dims: Sequence[int]) -> None:
     for dim in dims:
         if dim not in results.dims:
-            raise ValueError(f"dimension {dim!r} is not in this study; choose from {list(results.dims)}")
+            raise ValueError(f"this study has no dimension {dim!r}; choose from {list(results.dims)}")
 
 
 def _literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _dimensions(dims: Sequence[int] | None) -> str:
     if dims is None:
         return "All dimensions"
-    return _count(dims[0], "dimension") if len(dims) == 1 else f"{', '.join(map(str, dims))} dimensions"
+    return count(dims[0], "dimension") if len(dims) == 1 else f"{', '.join(map(str, dims))} dimensions"
 
 
 def _ticker() -> Any:
@@ -296,8 +293,4 @@ def _ticker() -> Any:
 
 
 def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError('figures need matplotlib; install it with: pip install "paoswarm[study]"') from error
-    return matplotlib
+    return need("matplotlib", extra="study", user="a figure")

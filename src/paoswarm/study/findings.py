@@ -1,4 +1,4 @@
-"""What a study has found, in sentences: where the reference wins, where it loses, and how sure one can be."""
+"""The findings of a study in sentences: who wins, where the reference wins and loses, and what is significant."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ from collections.abc import Iterable, Sequence
 from paoswarm.study.results import Results
 from paoswarm.study.statistics import FLOOR, Comparison, average_ranks, band, compare, wins
 
-LEVEL = 0.05  # of every test in the report
-LONGEST = 12  # tasks that are named one by one
+LEVEL = 0.05  # significance level of every test in the report
+LONGEST = 12  # most tasks, or methods, that are named one by one
 
 Task = tuple[str, int]
 Won = dict[str, list[Task]]  # as `wins` gives it
 
 
+def headlines(results: Results) -> list[str]:
+    """Return one sentence for each group of methods: what was compared, and which method wins most often."""
+    return [_in_group(results, name, _headline(results, name)) for name in results.groups]
+
+
 def findings(results: Results) -> list[str]:
-    """Paragraphs of plain text on the reference, for every group of methods in turn."""
-    named = len(results.groups) > 1
+    """Return paragraphs of plain text on the reference, for each group of methods."""
     paragraphs = []
     for name in results.groups:
         first, *others = group_findings(results, name)
-        paragraphs += [f"In the group “{name}”, {first}" if named else first, *others]
+        paragraphs += [_in_group(results, name, first), *others]
     return paragraphs
 
 
 def group_findings(results: Results, name: str) -> list[str]:
-    """Paragraphs of plain text on the reference among the methods of one group."""
+    """Return paragraphs of plain text on the reference among the methods of one group."""
     reference, group = results.reference, results.groups[name]
     if len(group) == 1:
-        return [f"{reference} stands alone: there is nothing to compare it with."]
+        return [f"{reference} is the only method: there is nothing to compare it with."]
     won = wins(results, group)
     comparisons = compare(results, group, LEVEL)
     return [
@@ -43,7 +47,7 @@ def group_findings(results: Results, name: str) -> list[str]:
 
 
 def short(value: float) -> str:
-    """A number in short scientific notation: 1.23e-8, 0, ∞, or a dash where there is none."""
+    """Return a number in short scientific notation: 1.23e-8, 0, ∞, or a dash for NaN."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -55,34 +59,58 @@ def short(value: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """The number with its noun: 1 task, 2 tasks."""
+    """Return a number with its noun: 1 task, 2 tasks."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def listed(items: Iterable[str]) -> str:
-    """The items joined as in a sentence: a, b and c."""
+    """Return the items joined as in a sentence: a, b and c."""
     *head, last = [*items] or [""]
     return f"{', '.join(head)} and {last}" if head else last
 
 
+def _in_group(results: Results, name: str, sentence: str) -> str:
+    """Return the sentence with the name of its group, if there are several."""
+    return f"In the group “{name}”, {sentence}" if len(results.groups) > 1 else sentence
+
+
+def _headline(results: Results, name: str) -> str:
+    group, n_tasks = results.groups[name], len(list(results.tasks()))
+    if len(group) == 1:
+        return f"{results.reference} is the only method."
+    won = wins(results, group)
+    most = max(map(len, won.values()))
+    first = [method for method in group if len(won[method]) == most]
+    of = "Of" if len(results.groups) == 1 else "of"  # otherwise the sentence starts with the group
+    compared = f"{of} {listed(group) if len(group) <= LONGEST else count(len(group), 'method')},"
+    if most == 0:
+        return f"{compared} none has a finite mean error on any task."
+    often = "" if most == n_tasks else " most often:"
+    each = " each" if len(first) > 1 and most < n_tasks else ""
+    has = "has" if len(first) == 1 else "have"
+    return f"{compared} {listed(first)} {has} the smallest mean error{often} on {_share(most, n_tasks)}{each}."
+
+
 def _wins(results: Results, won: Won) -> str:
-    """On how many tasks its mean is the smallest, in all and by dimension."""
+    """Say on how many tasks the mean of the reference is the smallest, in total and by dimension."""
     own = won[results.reference]
-    tasks = len(results.problems) * len(results.dims)
+    n_tasks = len(list(results.tasks()))
     text = (
-        f"{results.reference} has the smallest mean error of {count(len(won), 'method')} on {_share(len(own), tasks)}"
+        f"{results.reference} has the smallest mean error of {count(len(won), 'method')} on {_share(len(own), n_tasks)}"
     )
     if own and len(results.dims) > 1:
         of_dim = Counter(dim for _, dim in own)
         text += f" ({listed(f'{of_dim[dim]} in {_dimensions(dim)}' for dim in results.dims)})"
     shared = sum(sum(task in others for others in won.values()) > 1 for task in own)
     if shared:
-        text += f"; {'it is' if len(own) == 1 else f'{shared} of them {_are(shared)}'} shared with another method"
+        text += (
+            f"; {'this win' if len(own) == 1 else f'{shared} of these wins'} {_are(shared)} shared with another method"
+        )
     return text + "."
 
 
 def _losses(results: Results, won: Won) -> list[str]:
-    """The tasks on which another mean is smaller: whose, and by how many decades; and those that nobody solved."""
+    """Name the tasks on which another mean is smaller, by how many decades, and the tasks that no method solved."""
     winners = {task: listed(method for method in won if task in won[method]) for task in results.tasks()}
     lost = [task for task, names in winners.items() if names and task not in won[results.reference]]
     nobody = sum(not names for names in winners.values())
@@ -90,34 +118,33 @@ def _losses(results: Results, won: Won) -> list[str]:
     if lost:
         behind = {task: _behind(results, won, task) for task in lost}
         named = sorted(lost, key=lambda task: -behind[task])[:LONGEST]
-        told: dict[str, list[str]] = {}
+        lost_to: dict[str, list[str]] = {}
         for task in named:
             (winner, *_) = (method for method in won if task in won[method])
             margin = _margin(behind[task], to_zero=_mean(results, task, winner) <= FLOOR)
-            told.setdefault(winners[task], []).append(f"{_title(results, task)} ({margin})")
-        parts = [f"To {names}: {listed(tasks)}." for names, tasks in told.items()]
+            lost_to.setdefault(winners[task], []).append(f"{_title(results, task)} ({margin})")
+        parts = [f"To {names}: {listed(tasks)}." for names, tasks in lost_to.items()]
         if len(lost) > len(named):
-            parts.append(f"And {count(len(lost) - len(named), 'more task')}, none by a wider margin.")
-        text.append(f"It loses {count(len(lost), 'task')}; in brackets, by how many decades. {' '.join(parts)}")
+            parts.append(f"And {count(len(lost) - len(named), 'more task')}, by no wider margin.")
+        text.append(f"It loses {count(len(lost), 'task')}; the margin in decades is in brackets. {' '.join(parts)}")
     if nobody:
         text.append(f"On {count(nobody, 'task')} no method has a finite mean error.")
     return text
 
 
 def _significance(reference: str, comparisons: Sequence[Comparison], runs: int) -> str:
-    """How many comparisons survive Holm's correction, and against whom."""
+    """Say how many comparisons are significant after Holm's correction, and with which methods."""
     better, worse, even = (sum(c.verdict == v for c in comparisons) for v in ("better", "worse", "not significant"))
     text = (
-        f"Of {count(len(comparisons), 'comparison')} with another method on a task, run against run, {better} "
-        f"{_are(better)} significantly in favour of {reference} and {worse} {_are(worse)} significantly against it; "
-        f"{even} {_are(even)} not significant (Wilcoxon’s test at {100 * LEVEL:g}\u00a0%, "
-        "corrected by Holm’s method)."
+        f"In {count(len(comparisons), 'paired comparison')} with another method on a task, {reference} is "
+        f"significantly better in {better}, significantly worse in {worse}, and not significantly different in {even} "
+        f"(Wilcoxon’s test at {100 * LEVEL:g}\u00a0%, with Holm’s correction)."
     )
     needed = 1 + math.ceil(math.log2(len(comparisons) / LEVEL))
     if runs < needed:  # the smallest p of the test is 2 / 2^runs
         text += (
-            f" With {count(runs, 'run')} none of {len(comparisons)} comparisons can be significant: it takes at least "
-            f"{needed} runs."
+            f" With {count(runs, 'run')}, no comparison can be significant: {len(comparisons)} comparisons need at "
+            f"least {needed} runs."
         )
     for verdict in ("better", "worse"):
         tasks = Counter(c.method for c in comparisons if c.verdict == verdict).most_common()
@@ -129,7 +156,7 @@ def _significance(reference: str, comparisons: Sequence[Comparison], runs: int) 
 
 
 def _contradictions(results: Results, won: Won, comparisons: Sequence[Comparison]) -> list[str]:
-    """Tasks won by the mean although a rival does better in most runs."""
+    """Name the tasks that the reference wins by its mean although another method is better in most runs."""
     rivals: dict[Task, list[str]] = {}
     for c in comparisons:
         if c.verdict == "worse" and (c.problem, c.dim) in won[results.reference]:
@@ -140,20 +167,22 @@ def _contradictions(results: Results, won: Won, comparisons: Sequence[Comparison
     if len(named) > LONGEST:
         named = [*named[:LONGEST], f"{len(named) - LONGEST} more"]
     return [
-        f"Mean and typical run disagree on {count(len(rivals), 'task')}, where {results.reference} has the smallest "
-        f"mean error but is significantly worse run against run (a mean follows the few worst runs): {listed(named)}."
+        f"Means and paired runs disagree on {count(len(rivals), 'task')}: {results.reference} has the smallest mean "
+        "error, but is significantly worse in paired runs than the method in brackets (a few bad runs can dominate a "
+        f"mean). {'This task is' if len(rivals) == 1 else 'These tasks are'} {listed(named)}."
     ]
 
 
 def _ranks(results: Results, group: Sequence[str]) -> str:
-    """Its average rank, who stands before it or next, and whether the methods differ at all."""
+    """Say which average rank the reference has, which methods are ahead or next, and whether the methods differ."""
     average, p = average_ranks(results, group)
     own = average[results.reference]
     order = sorted(group, key=average.__getitem__)
     ahead = [f"{method} ({average[method]:.2f})" for method in order if average[method] < own]
     level = [method for method in order if average[method] == own and method != results.reference]
     behind = [f"{method} ({average[method]:.2f})" for method in order if average[method] > own]
-    text = f"By median error, {results.reference} has the average rank {own:.2f} among {count(len(group), 'method')}"
+    text = f"Ranked by median error, {results.reference} has an average rank of {own:.2f} among "
+    text += count(len(group), "method")
     if len(results.dims) > 1:
         each = {dim: average_ranks(results, group, [dim]).average[results.reference] for dim in results.dims}
         text += f" ({listed(f'{rank:.2f} in {_dimensions(dim)}' for dim, rank in each.items())})"
@@ -162,17 +191,17 @@ def _ranks(results: Results, group: Sequence[str]) -> str:
     elif level:
         text += f", the best, shared with {listed(level)}"
     else:
-        text += f", the best; next comes {behind[0]}"
+        text += f", the best, followed by {behind[0]}"
     if math.isnan(p):
         return f"{text}."
-    verdict = "that the methods differ" if p <= LEVEL else "no sign that the methods differ"
+    verdict = "that the methods differ" if p <= LEVEL else "no significant difference between the methods"
     return f"{text}. Friedman’s test finds {verdict} (p = {short(p)})."
 
 
 def _share(some: int, every: int) -> str:
-    if every == 1:
-        return "the only task" if some else "none of 1 task"
-    return f"all {every} tasks" if some == every else f"{some or 'none'} of {every} tasks"
+    if some == every:
+        return "the only task" if every == 1 else f"all {every} tasks"
+    return f"{some} of {count(every, 'task')}"
 
 
 def _are(number: int) -> str:
@@ -189,13 +218,13 @@ def _dimensions(dim: int) -> str:
 
 
 def _behind(results: Results, won: Won, task: Task) -> float:
-    """Decades between the reference's mean error and the smallest."""
+    """Return the decades between the mean error of the reference and the smallest."""
     winner = next(method for method in won if task in won[method])
     return math.log10(_mean(results, task, results.reference)) - math.log10(_mean(results, task, winner))
 
 
 def _mean(results: Results, task: Task, method: str) -> float:
-    """The mean final error, not below the floor."""
+    """Return the mean final error, at least `FLOOR`."""
     return max(float(band(results, *task, method).mean[-1]), FLOOR)
 
 
@@ -208,5 +237,5 @@ def _margin(decades: float, to_zero: bool) -> str:
 
 
 def _runs(results: Results) -> int:
-    """Runs of the cell that has most."""
+    """Return the largest number of runs of any cell."""
     return max(len(trace.error) for trace in results.traces.values())

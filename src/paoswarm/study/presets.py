@@ -1,4 +1,4 @@
-"""Ready-made studies: the paper's, and COCO's bbob suite."""
+"""Ready-made studies: the paper's comparison, and the bbob suite of COCO."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from paoswarm.algorithms.behaviour import HyperparameterWarning
 from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
@@ -24,7 +24,7 @@ LITERATURE = "Literature defaults"
 
 
 def paper_methods() -> dict[str, Method | Adapter]:
-    """PAO and its comparators, with the paper's hyperparameters and with the literature's where those differ."""
+    """Return PAO and its comparators with the paper's hyperparameters, and with the literature's where those differ."""
     return {
         "PAO": PAO.paper(),
         "PSO": PSO.paper(),
@@ -38,9 +38,10 @@ def paper_methods() -> dict[str, Method | Adapter]:
 
 
 def paper(**options: Any) -> Study:
-    """Champneys and Rogers' comparison: nine functions in 2 and 8 dimensions, 100 runs of 100 generations of 100.
+    """Return the comparison of Champneys and Rogers (2023).
 
-    ``options`` replace fields of the `Study`.
+    It has nine functions in 2 and 8 dimensions, with 100 runs of 100 generations of 100 particles. ``options`` replace
+    fields of the `Study`.
     """
     return Study(
         **{
@@ -58,9 +59,9 @@ def paper(**options: Any) -> Study:
 
 
 def hyperparameters(**options: Any) -> Study:
-    """PAO with one hyperparameter changed at a time, for what the paper says about each; and random search."""
+    """Return a study of PAO with one hyperparameter changed at a time, and of random search."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HyperparameterWarning)  # some are meant to disappoint
+        warnings.simplefilter("ignore", HyperparameterWarning)  # some are bad on purpose
         methods = {
             "default": PAO(),
             "mass 4": PAO(mass=4.0),
@@ -81,9 +82,10 @@ def hyperparameters(**options: Any) -> Study:
 
 
 def bbob(dims: Sequence[int] = (2, 5, 10), *, peers: bool = False, **options: Any) -> Study:
-    """The 24 functions of COCO's bbob suite, 15 instances each, 1000 evaluations per unknown, populations of 50.
+    """Return a study of the 24 functions of COCO's bbob suite.
 
-    With ``peers``, SciPy's differential evolution and CMA-ES take part.
+    It has 15 instances of each function, 1000 evaluations per unknown, and populations of 50. With ``peers``, SciPy's
+    differential evolution and CMA-ES take part.
     """
     methods: dict[str, Method | Adapter] = {
         "PAO": PAO(),

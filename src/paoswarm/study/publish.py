@@ -1,4 +1,4 @@
-"""From results to what people read: the report, the figures and a table, in the study's folder."""
+"""Write the report, figures and tables of a study to its folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 
 
 def publish(results: Results, folder: str | os.PathLike[str], *, sections: Sequence[report.Section] = ()) -> Path:
-    """Write ``report.html``, ``figures/*.png`` and ``tables/*.csv``; the same results give the same bytes.
+    """Write ``report.html``, ``figures/*.png`` and ``tables/*.csv``, and return the path of the report.
 
-    Returns the path of the report.
+    The same results give the same bytes.
     """
     folder = Path(folder)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for kind in ("convergence", "runtimes", "ranks"):
-        for old in (folder / "figures").glob(f"{kind}-*.png"):  # of a part of the study that is not in these results
+        for old in (folder / "figures").glob(f"{kind}-*.png"):  # of an earlier study with other dimensions or groups
             old.unlink()
     for dim in results.dims:
         for number, members in enumerate(results.groups.values()):
@@ -45,7 +45,7 @@ def publish(results: Results, folder: str | os.PathLike[str], *, sections: Seque
 
 
 def _tables(results: Results) -> dict[str, Table]:
-    """Everything that the report shows in numbers."""
+    """Return all tables of the report by file name."""
     return {
         "summary": _summary(results),
         "comparisons": _comparisons(results),
@@ -55,7 +55,8 @@ def _tables(results: Results) -> dict[str, Table]:
 
 
 def _summary(results: Results) -> Table:
-    header = ["problem", "dim", "method", "runs", "mean", "mean_from", "mean_to", "median", "median_from", "median_to"]
+    header = ["problem", "dim", "method", "runs", "mean", "mean_ci_low", "mean_ci_high"]
+    header += ["median", "median_ci_low", "median_ci_high", "q10", "q90", "best", "worst"]
     rows = []
     for problem, dim in results.tasks():
         for method in results.methods:
@@ -64,7 +65,7 @@ def _summary(results: Results) -> Table:
             numbers = [*centre, one.low, one.high, one.best, one.worst]
             runs = str(len(results.final(problem, dim, method)))
             rows.append([problem, str(dim), method, runs, *(f"{number:.6g}" for number in numbers)])
-    return [*header, "q10", "q90", "best", "worst"], rows
+    return header, rows
 
 
 def _comparisons(results: Results) -> Table:
@@ -100,7 +101,7 @@ def _success(results: Results) -> Table:
     rows = []
     for problem, dim in results.tasks():
         for method in results.methods:
-            for target in (1e1, 1e-1, 1e-3, 1e-5, 1e-8):
+            for target in map(float, report.TARGETS):
                 one = statistics.success(results, problem, dim, method, target)
                 rows.append([problem, str(dim), method, f"{target:g}", f"{one.rate:.6g}", f"{one.ert:.6g}"])
     return ["problem", "dim", "method", "target", "success_rate", "ert"], rows

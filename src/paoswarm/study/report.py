@@ -1,6 +1,6 @@
-"""The report of a study: one HTML page that opens from disk, with everything it needs inside.
+"""The report of a study: one self-contained HTML page, which opens without a network.
 
-Needs jinja2, plotly and matplotlib, which are imported when a report is made.
+Jinja2, Plotly and matplotlib are imported when a report is made.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.extras import need
 from paoswarm.study import figures, statistics
-from paoswarm.study.findings import LEVEL, count, group_findings, listed, short
+from paoswarm.study.findings import LEVEL, count, group_findings, headlines, listed, short
 from paoswarm.study.results import Key, Results, Trace
 from paoswarm.study.statistics import Summary, Verdict
 
-TARGETS = ("1e1", "1e-1", "1e-3", "1e-5", "1e-8")  # errors that a reader may ask for, as they are written
-POINTS = 120  # of a line in a chart; more cannot be seen
+TARGETS = ("1e1", "1e-1", "1e-3", "1e-5", "1e-8")  # target errors to choose from, as they are shown
+POINTS = 120  # of a line in a chart; more are not visible
 PANEL_POINTS = 60  # of a line in a printed panel 50 mm wide
 VERDICTS = {"holds": "good", "partly": "fair", "does not hold": "bad"}
 COMPARED: dict[Verdict, str] = {"better": "good", "not significant": "even", "worse": "bad"}
 
 
 class Section(NamedTuple):
-    """A table with some words before it, in plain text.
+    """A table with paragraphs before it, in plain text.
 
-    A cell that says "holds", "partly" or "does not hold" in a column named "Verdict" is shown as a coloured badge.
+    In a column named "Verdict", the cells "holds", "partly" and "does not hold" are shown as coloured badges.
     """
 
     title: str
@@ -49,20 +50,20 @@ class Section(NamedTuple):
 
 
 def write(results: Results, path: str | os.PathLike[str], *, sections: Sequence[Section] = ()) -> Path:
-    """Write the report of a study to a file; a file that is there already is replaced in one step, or not at all.
+    """Write the report of a study to a file. An existing file is replaced in one step, or left unchanged.
 
     Parameters
     ----------
     results : Results
     path : path-like
-        Missing folders are made.
+        Missing folders are created.
     sections : sequence of Section
         Further tables, placed before the explanations at the end.
 
     Returns
     -------
     pathlib.Path
-        Where the report lies.
+        The path of the report.
     """
     page = render(results, sections=sections)
     path = Path(path)
@@ -77,7 +78,7 @@ def write(results: Results, path: str | os.PathLike[str], *, sections: Sequence[
 
 
 def render(results: Results, *, sections: Sequence[Section] = ()) -> str:
-    """The report of a study as one HTML page; the same results give the same page.
+    """Return the report of a study as one HTML page. The same results give the same page.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ def render(results: Results, *, sections: Sequence[Section] = ()) -> str:
         Further tables, placed before the explanations at the end.
     """
     extra = [_section(section) for section in sections]
-    jinja2, plotly = _libraries()
+    jinja2, plotly = (need(name, extra="study", user="a report") for name in ("jinja2", "plotly.offline"))
     from markupsafe import Markup
 
     environment = jinja2.Environment(
@@ -99,7 +100,8 @@ def render(results: Results, *, sections: Sequence[Section] = ()) -> str:
     summaries = {key: statistics.summary(results, *key) for key in results.traces}
     return environment.get_template("report.html.j2").render(
         title=results.title,
-        done=_done(results),
+        headlines=headlines(results),
+        extent=_extent(results),
         facts=results.facts,
         reference=results.reference,
         dims=results.dims,
@@ -126,19 +128,11 @@ def render(results: Results, *, sections: Sequence[Section] = ()) -> str:
     )
 
 
-def _libraries() -> tuple[Any, Any]:
-    try:
-        import jinja2
-        from plotly import offline
-    except ImportError as error:
-        raise ImportError(
-            'the report of a study needs jinja2 and plotly; install them with: pip install "paoswarm[study]"'
-        ) from error
-    return jinja2, offline
-
-
 def _policy(*scripts: str) -> str:
-    """No network at all, and no script but these; Plotly sets styles, and makes images for downloads."""
+    """Return a content security policy that forbids the network and all scripts but these.
+
+    Plotly needs inline styles, and images for downloads.
+    """
     hashes = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
@@ -147,11 +141,11 @@ def _policy(*scripts: str) -> str:
     )
 
 
-# What is shown as text and tables.
+# Text and tables
 
 
-def _done(results: Results) -> str:
-    """What was run, in a sentence."""
+def _extent(results: Results) -> str:
+    """Return a sentence on the number of methods, runs, problems, dimensions and evaluations."""
     runs = sorted({len(trace.error) for trace in results.traces.values()})
     budgets = sorted({int(trace.evaluations[-1]) for trace in results.traces.values()})
     times = "once" if runs == [1] else f"{_span(runs)} times"
@@ -182,7 +176,7 @@ def _methods(results: Results) -> list[dict[str, Any]]:
 
 
 def _line(results: Results, method: str) -> dict[str, Any]:
-    """Its name and its line in every chart, as in the figures; on dark paper in a lighter shade."""
+    """Return the name of a method and its line style in all charts; on a dark page its colour is lighter."""
     light = figures.colour_of(results, method)
     hue, lightness, saturation = rgb_to_hls(*(int(light[at : at + 2], 16) / 255 for at in (1, 3, 5)))
     channels = hls_to_rgb(hue, max(lightness, 0.62), saturation)
@@ -217,7 +211,7 @@ def _tasks(results: Results, summaries: Mapping[Key, Summary]) -> list[dict[str,
 
 
 def _best(values: Sequence[float]) -> set[int]:
-    """Places of the smallest value; all below the floor are equal, and infinity is never the best."""
+    """Return the places of the smallest value. Values below `FLOOR` are equal, and infinity is never the smallest."""
     floored = [max(value, statistics.FLOOR) for value in values]
     return {place for place, value in enumerate(floored) if value == min(floored) < math.inf}
 
@@ -249,7 +243,7 @@ def _ranks(results: Results, name: str, group: Sequence[str]) -> dict[str, Any]:
 
 
 def _dimensions(results: Results) -> dict[str, Sequence[int]]:
-    """Each dimension by itself, then all together, by name."""
+    """Return each dimension, then all together, by name."""
     each: dict[str, Sequence[int]] = {count(dim, "dimension"): [dim] for dim in results.dims}
     return {**each, "all tasks": results.dims} if len(each) > 1 else each
 
@@ -258,7 +252,7 @@ def _section(section: Section) -> dict[str, Any]:
     for row in section.rows:
         if len(row) != len(section.header):
             raise ValueError(
-                f"section {section.title!r}: the row {list(row)} has {len(row)} cells, its header has "
+                f"section {section.title!r}: the row {list(row)} has {len(row)} cells, but the header has "
                 f"{len(section.header)}; give every row one cell per column"
             )
     badges = [VERDICTS if name == "Verdict" else {} for name in section.header]
@@ -270,7 +264,7 @@ def _section(section: Section) -> dict[str, Any]:
 
 
 def _grid(results: Results, dim: int) -> str:
-    """The printed figure of one dimension, drawn from no more points than can be seen."""
+    """Return the printed figure of one dimension, drawn with as many points as are visible."""
     traces = {}
     for key, trace in results.traces.items():
         kept = np.unique(np.linspace(0, len(trace.evaluations) - 1, PANEL_POINTS).round().astype(int))
@@ -279,14 +273,14 @@ def _grid(results: Results, dim: int) -> str:
 
 
 def _image(figure: Any) -> str:
-    """A matplotlib figure as a data URI; as an image it can neither run scripts nor clash with the page."""
+    """Return a matplotlib figure as a data URI. An image cannot run scripts or clash with the page."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "figure.svg"
         figures.save(figure, path)
         return f"data:image/svg+xml;base64,{b64encode(path.read_bytes()).decode()}"
 
 
-# What the charts read.
+# Data of the charts
 
 
 def _data(results: Results, summaries: Mapping[Key, Summary]) -> dict[str, Any]:
@@ -337,7 +331,7 @@ def _curve(results: Results, method: str, dims: Sequence[int]) -> dict[str, Any]
 
 
 def _places(x: NDArray[Any]) -> NDArray[np.intp]:
-    """At most `POINTS` of the places, evenly spread on a logarithmic axis, with both ends."""
+    """Return at most `POINTS` indices, evenly spread on a logarithmic axis, including both ends."""
     if len(x) <= POINTS:
         return np.arange(len(x))
     wanted = np.geomspace(max(x[0], 1e-9 * x[-1]), x[-1], POINTS)[1:-1]
@@ -345,12 +339,12 @@ def _places(x: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _rounded(values: Floats | Iterable[float]) -> list[float | str]:
-    """Five digits, of which JSON writes no more than it must; what JSON cannot write becomes what JavaScript reads."""
+    """Return values rounded to five digits; JSON has no infinity or NaN, so these become strings."""
     return [float(f"{value:.5g}") if math.isfinite(value) else _number(value) for value in values]
 
 
 def _number(value: float) -> str:
-    """As JavaScript's Number() reads it."""
+    """Return a number as text that JavaScript's Number() reads."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -359,7 +353,7 @@ def _number(value: float) -> str:
 
 
 def _json(data: Any) -> str:
-    """JSON that cannot end the script element around it, nor be taken for markup."""
+    """Return JSON that cannot end its script element or be parsed as markup."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,6 +1,6 @@
-"""What a study has found: for every problem, dimension and method the error of each run over its evaluations.
+"""The results of a study: the error of each run against evaluations, for every problem, dimension and method.
 
-Statistics, figures and the report read this and nothing else.
+Statistics, figures and the report use these results only.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Key(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """How the runs of one cell went."""
+    """The error of the runs of one cell against evaluations."""
 
-    evaluations: NDArray[np.int64]  # (g,) points evaluated so far
-    error: Floats  # (runs, g) best value so far above the known minimum; never negative, inf while nothing was finite
+    evaluations: NDArray[np.int64]  # (g,) evaluations so far
+    error: Floats  # (runs, g) best value so far minus the known minimum; inf until the first finite value
 
     @property
     def final(self) -> Floats:
-        """The error of each run at its end, ``(runs,)``."""
+        """The final error of each run, ``(runs,)``."""
         return self.error[:, -1]
 
 
@@ -44,17 +44,17 @@ class Results:
     ----------
     title : str
     reference : str
-        The method that the report is about; one of ``methods``.
+        The method that the others are compared with; one of ``methods``.
     problems, dims, methods : tuples
-        In the order of the study; every combination is in ``traces``.
+        In the order of the study. Every combination is in ``traces``.
     groups : mapping of str to tuple of str
-        Sets of methods that are compared with each other; each holds the reference.
+        Sets of methods that are compared with each other. Each contains the reference.
     titles : mapping of str to str
         Readable names of the problems.
     descriptions : mapping of str to str
         Each method with its hyperparameters, in one line.
     facts : mapping of str to str
-        What else a reader must know: runs, population, seed, versions.
+        Further settings for the reader: runs, population, seed, versions.
     traces : mapping of Key to Trace
     """
 
@@ -70,26 +70,26 @@ class Results:
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def trace(self, problem: str, dim: int, method: str) -> Trace:
-        """The runs of one cell."""
+        """Return the runs of one cell."""
         key = Key(self._name(problem), dim, method)
         if key not in self.traces:
             raise ValueError(
-                f"no runs of {method!r} on {problem!r} in {dim} dimensions; this study has the methods "
+                f"no runs of {method!r} on {problem!r} in {dim} dimensions; choose from the methods "
                 f"{', '.join(self.methods)}, the problems {', '.join(self.problems)} and the dimensions {self.dims}"
             )
         return self.traces[key]
 
     def _name(self, problem: str) -> str:
-        """The full name, also for one whose seeds are left out."""
+        """Return the full name of a problem, with the seeds that may be left out."""
         base, changes = split_name(problem)
         return problem if problem in self.problems else "-".join([base, *(f"{how}{seed}" for how, seed in changes)])
 
     def final(self, problem: str, dim: int, method: str) -> Floats:
-        """Final errors of one cell, ``(runs,)``."""
+        """Return the final errors of one cell, ``(runs,)``."""
         return self.trace(problem, dim, method).final
 
     def tasks(self, dims: Sequence[int] | None = None) -> Iterator[tuple[str, int]]:
-        """Every problem in every dimension."""
+        """Iterate over every problem in every dimension."""
         for dim in self.dims if dims is None else dims:
             for problem in self.problems:
                 yield problem, dim

@@ -1,4 +1,4 @@
-"""Runs the cells of a study that are not on disk yet, on as many cores as wanted."""
+"""Run the cells of a study that are not on disk yet, in this process or in workers."""
 
 from __future__ import annotations
 
@@ -9,67 +9,68 @@ import pickle
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from typing import Any
 
 from paoswarm.evaluation.executors import end, is_client, is_executor, make_one
-from paoswarm.optimize.progress import load_tqdm
+from paoswarm.progress_bar import ProgressBar
 from paoswarm.study.cell_files import CellFiles, DamagedFile
 from paoswarm.study.cells import Cell, Runs
 from paoswarm.study.results import Key
 
 
 class CellFailed(RuntimeError):
-    """A cell could not be run; the finished ones are kept."""
+    """A cell could not be run. All finished cells are kept."""
 
 
-def finish(cells: list[Cell], store: CellFiles, version: str, *, workers: Any, progress: bool) -> dict[Key, Runs]:
-    """All cells of a study: from disk where they are there and sound, run and stored otherwise."""
-    store.open()
-    store.clean()
+def finish(cells: list[Cell], files: CellFiles, version: str, *, workers: Any, progress: bool) -> dict[Key, Runs]:
+    """Return all cells of a study: read from disk where possible, run and written otherwise."""
+    files.open()
+    files.clean()
     descriptions = {cell.key: cell.description(version) for cell in cells}
-    missing = [cell for cell in cells if _stored(store, cell.key, descriptions[cell.key]) is None]
-    with _bar(progress, len(cells), len(cells) - len(missing)) as advance:
-        for key in _run(missing, store, descriptions, workers):
-            advance(key)
+    missing = [cell for cell in cells if _read(files, cell.key, descriptions[cell.key]) is None]
+    with ProgressBar(progress, len(cells), unit="cell", done=len(cells) - len(missing)) as bar:
+        for key in _run(missing, files, descriptions, workers):
+            bar.show(note=f"{key.method} on {key.problem} {key.dim}-D")
+            bar.count()
     done = {}
     for cell in cells:
-        runs = store.read(cell.key, descriptions[cell.key])
+        runs = files.read(cell.key, descriptions[cell.key])
         assert runs is not None
         done[cell.key] = runs
     return done
 
 
-def _stored(store: CellFiles, key: Key, description: dict[str, Any]) -> Runs | None:
+def _read(files: CellFiles, key: Key, description: dict[str, Any]) -> Runs | None:
     try:
-        return store.read(key, description)
+        return files.read(key, description)
     except DamagedFile as damage:
-        warnings.warn(f"{damage}; its cell is run again", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"{damage}; running its cell again", RuntimeWarning, stacklevel=4)
         return None
 
 
-def _run(cells: list[Cell], store: CellFiles, descriptions: dict[Key, Any], workers: Any) -> Iterator[Key]:
-    """Run cells, keep what they found, and give their keys as they are done."""
+def _run(cells: list[Cell], files: CellFiles, descriptions: dict[Key, Any], workers: Any) -> Iterator[Key]:
+    """Run and write cells, and yield the key of each when it is done."""
     if (isinstance(workers, int) and workers == 1) or len(cells) <= 1:
         for cell in cells:
-            store.write(cell.key, descriptions[cell.key], _attempt(cell))
+            files.write(cell.key, descriptions[cell.key], _attempt(cell))
             yield cell.key
         return
     executor, is_ours = _open(workers, cells)
     tasks: dict[Any, Cell] = {}
     try:
-        takes = executor.get_executor(pure=False) if is_client(executor) else executor
-        tasks |= {takes.submit(_attempt_elsewhere, cell): cell for cell in cells}
+        pool = executor.get_executor(pure=False) if is_client(executor) else executor
+        tasks |= {pool.submit(_attempt_elsewhere, cell): cell for cell in cells}
         for task in as_completed(tasks):
             key, found = tasks[task].key, task.result()
             if isinstance(found, str):
                 raise CellFailed(found)
-            store.write(key, descriptions[key], found)
+            files.write(key, descriptions[key], found)
             yield key
     except BrokenExecutor as error:
-        raise CellFailed("a worker process died; what is finished is kept: start the study again to go on") from error
-    finally:  # also on Ctrl-C: cells that have begun are given up, finished ones are on disk
+        raise CellFailed("a worker process died; finished cells are kept, run the study again to continue") from error
+    finally:  # also on Ctrl-C: running cells are dropped, finished ones are on disk
         if is_ours:
             end(executor)
         else:
@@ -78,7 +79,7 @@ def _run(cells: list[Cell], store: CellFiles, descriptions: dict[Key, Any], work
 
 
 def _open(workers: Any, cells: list[Cell]) -> tuple[Any, bool]:
-    """An executor, and whether it was made here."""
+    """Return an executor, and whether it was made here."""
     if isinstance(workers, int):
         _check_portable(cells)
         return ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker), True
@@ -86,7 +87,7 @@ def _open(workers: Any, cells: list[Cell]) -> tuple[Any, bool]:
 
 
 def _check_portable(cells: list[Cell]) -> None:
-    """Raise before the first run where something cannot be sent to worker processes."""
+    """Raise before the first run if something cannot be sent to worker processes."""
     for cell in cells:
         for what, thing in (
             (f"problem {cell.key.problem!r}", cell.source),
@@ -96,7 +97,7 @@ def _check_portable(cells: list[Cell]) -> None:
                 pickle.dumps(thing)
             except Exception as error:
                 raise TypeError(
-                    f"the {what} cannot be sent to worker processes ({error}): define it at the top level of a module, "
+                    f"{what} cannot be sent to worker processes ({error}); define it at the top level of a module, "
                     "or use workers=1"
                 ) from error
 
@@ -108,12 +109,12 @@ def _attempt(cell: Cell) -> Runs:
         problem, dim, method = cell.key
         raise CellFailed(
             f"{method} on {problem} in {dim} dimensions failed: {type(error).__name__}: {error}; "
-            "what is finished is kept"
+            "finished cells are kept"
         ) from error
 
 
 def _attempt_elsewhere(cell: Cell) -> Runs | str:
-    """The runs, or what went wrong: not all exceptions survive the journey between processes, causes even less."""
+    """Return the runs, or the error message: some exceptions cannot be pickled, and their causes are lost."""
     try:
         return _attempt(cell)
     except CellFailed as error:
@@ -121,34 +122,13 @@ def _attempt_elsewhere(cell: Cell) -> Runs | str:
 
 
 def _prepare_worker() -> None:
-    """A worker leaves interrupts to its parent, and ends with it even if that is killed."""
+    """Make a worker ignore Ctrl-C, which its parent handles, and exit when the parent dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_exit_after, args=(parent.sentinel,), daemon=True).start()
 
 
-def _end_with(sentinel: Any) -> None:
+def _exit_after(sentinel: Any) -> None:
     multiprocessing.connection.wait([sentinel])
     os._exit(1)
-
-
-class _bar:
-    """A tqdm bar over cells with the remaining time, or nothing."""
-
-    def __init__(self, wanted: bool, total: int, done: int) -> None:
-        self._bar: Any = None
-        if wanted:
-            self._bar = load_tqdm()(total=total, initial=done, unit="cell", dynamic_ncols=True, smoothing=0.1)
-
-    def __enter__(self) -> Callable[[Key], None]:
-        return self._advance
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def _advance(self, key: Key) -> None:
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"{key.method} on {key.problem} {key.dim}-D", refresh=False)
-            self._bar.update()

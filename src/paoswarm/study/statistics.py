@@ -1,7 +1,7 @@
-"""What the runs of a study say: summaries with intervals, paired comparisons, ranks, running times.
+"""Statistics of a study: summaries with intervals, paired comparisons, ranks, and running times.
 
-SciPy does the statistics; this module decides what to ask it, and what to say where a question has no answer. Errors
-may be zero and may be infinite (a run that never saw a finite value); no function warns about either.
+SciPy computes them. This module chooses the tests, and handles the cases that they do not cover. Errors may be zero, or
+infinite if a run never saw a finite value; no function warns about either.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from scipy import stats
 from paoswarm.core.arrays import Floats
 from paoswarm.study.results import Results
 
-FLOOR = 1e-50  # errors below it count as equal: it is zero in every practical sense
-CEILING = 1e50  # errors above it count as equal, infinite ones among them: the run has failed
-TARGETS: Floats = np.logspace(2, -8, 51)  # the precisions of COCO, from easy to hard
+FLOOR = 1e-50  # errors below it count as equal: they are zero for every practical purpose
+CEILING = 1e50  # errors above it, infinite ones included, count as equal: the run has failed
+TARGETS: Floats = np.logspace(2, -8, 51)  # the target errors of COCO, from easy to hard
 
 Verdict = Literal["better", "worse", "not significant"]
 _VERDICTS: dict[int, Verdict] = {1: "better", -1: "worse", 0: "not significant"}
 
-_RESAMPLES = 1999  # some 160 cells of 100 runs take about a second
-_DECIMALS = 9  # of a decade; what is finer is rounding, as between runs that end in the same local minimum
-_STAND_IN = 1e300  # for infinity, where numbers are subtracted and inf - inf would be nothing
-_INFINITE = 1e250  # what has a share of the stand-in is larger, every error that means something is smaller
+_RESAMPLES = 1999  # 160 cells of 100 runs take about a second
+_DECIMALS = 9  # of a decade; smaller differences are rounding, for example in the same local minimum
+_STAND_IN = 1e300  # replaces infinity before subtractions, because inf - inf is NaN
+_INFINITE = 1e250  # averages that contain the stand-in are above it, all meaningful errors below
 
 
 class Summary(NamedTuple):
@@ -44,12 +44,12 @@ class Summary(NamedTuple):
 
 
 def summary(results: Results, problem: str, dim: int, method: str) -> Summary:
-    """Location and spread of the final errors of one cell.
+    """Return location and spread of the final errors of one cell.
 
-    The intervals are 95 % bootstrap intervals, always from the same seed: BCa, or percentile where BCa is undefined, as
-    with many equal errors or infinite ones. One run, or runs that all end alike, have no spread to resample: both ends
-    are then the value itself. A mean or quantile in which an infinite error takes part is infinite; the lower end of
-    its interval may be finite, because some resamples miss the failed runs.
+    Intervals are 95 % bootstrap intervals with a fixed seed. They are BCa intervals, or percentile intervals where BCa
+    is undefined, for example with many equal or infinite errors. If all errors are equal, both ends are that value. A
+    mean or quantile that includes an infinite error is infinite. The lower end of its interval may still be finite,
+    because some resamples do not contain the failed runs.
     """
     final = results.final(problem, dim, method)
     low, high = _quantiles(final)
@@ -67,19 +67,19 @@ def summary(results: Results, problem: str, dim: int, method: str) -> Summary:
 
 
 def _intervals(sample: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """95 % bootstrap intervals of mean and median, from the same resamples."""
+    """Return 95 % bootstrap intervals of mean and median, from the same resamples."""
     first = float(sample[0])
     if (sample == first).all():
         return (first, first), (first, first)
     finite = bool(np.isfinite(sample).all())
-    scale = float(sample.max()) if finite else 1.0  # BCa takes third powers, which must neither overflow nor vanish
+    scale = float(sample.max()) if finite else 1.0  # BCa takes third powers, which must not overflow or underflow
     data = (np.minimum(sample, _STAND_IN) / scale,)
     options: dict[str, Any] = {"statistic": _centres, "vectorized": True, "rng": 1}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         plain = stats.bootstrap(data, n_resamples=_RESAMPLES, method="percentile", **options)
         ends = np.stack(plain.confidence_interval, axis=-1)
-        if finite:  # otherwise the correction would be the stand-in's
+        if finite:  # the stand-in for infinity would distort the correction
             bca = stats.bootstrap(data, n_resamples=0, method="BCa", bootstrap_result=plain, **options)
             corrected = np.stack(bca.confidence_interval, axis=-1)
             ends = np.where(np.isnan(corrected), ends, corrected)
@@ -92,7 +92,7 @@ def _centres(sample: Floats, axis: int) -> Floats:
 
 
 class Band(NamedTuple):
-    """The error of one cell over its evaluations, each array ``(g,)``."""
+    """Statistics of the error of one cell against evaluations, each an array ``(g,)``."""
 
     evaluations: NDArray[np.int64]
     mean: Floats
@@ -102,7 +102,7 @@ class Band(NamedTuple):
 
 
 def band(results: Results, problem: str, dim: int, method: str) -> Band:
-    """Mean, median, 10 % and 90 % quantile over the runs; infinite where an infinite error takes part."""
+    """Return mean, median, 10 % and 90 % quantile over the runs; infinite where they include an infinite error."""
     trace = results.trace(problem, dim, method)
     return Band(trace.evaluations, _mean(trace.error), _median(trace.error), *_quantiles(trace.error))
 
@@ -113,21 +113,21 @@ class Comparison(NamedTuple):
     problem: str
     dim: int
     method: str
-    decades: float  # median of log10(error of the method) - log10(error of the reference): positive, reference better
+    decades: float  # median of log10(error of the method / error of the reference); positive: reference better
     p: float  # paired two-sided Wilcoxon signed-rank test
     p_holm: float  # corrected for all comparisons of the group
-    verdict: Verdict  # on the reference
+    verdict: Verdict  # of the reference
 
 
 def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list[Comparison]:
-    """The reference against every other method of the group, on every task.
+    """Compare the reference with every other method of the group, on every task.
 
-    Run r of one method is paired with run r of the other. Errors are compared as logarithms, cut off at `FLOOR` and
-    `CEILING`, so that two exact zeros are equal, and so are two failures. Differences below a billionth of a decade are
-    rounding and count as zero. Zeros are left out of the test, as Wilcoxon did; if nothing is left, ``p`` is 1.
+    Run r of one method is paired with run r of the other. Errors are compared as logarithms, clipped to `FLOOR` and
+    `CEILING`: two exact zeros are equal, and so are two failures. Differences below a billionth of a decade are
+    rounding and count as zero. Zeros are left out of the test, as Wilcoxon did. If nothing is left, ``p`` is 1.
 
-    The verdict is "better" or "worse" if the corrected p is at most ``level``, with the direction that the signed ranks
-    have; it is "not significant" otherwise, and where the median points the other way than the ranks.
+    The verdict is "better" or "worse", by the sign of the rank sums, if the corrected p is at most ``level``.
+    Otherwise, or if the median has the opposite sign, it is "not significant".
     """
     others = [method for method in known(results, group) if method != results.reference]
     pairs = [(*task, method) for task in results.tasks() for method in others]
@@ -145,11 +145,11 @@ def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list
 
 
 def _difference(results: Results, problem: str, dim: int, method: str) -> Floats:
-    """How many decades the reference is ahead, run by run."""
+    """Return by how many decades the reference is ahead in each run."""
     errors, reference = (results.final(problem, dim, name) for name in (method, results.reference))
     if errors.shape != reference.shape:
         raise ValueError(
-            f"runs are compared in pairs, but on {problem} in {dim} dimensions {results.reference} has "
+            f"cannot compare runs in pairs: on {problem} in {dim} dimensions, {results.reference} has "
             f"{len(reference)} and {method} has {len(errors)}; give every method the same number of runs"
         )
     return np.round(_log(errors) - _log(reference), _DECIMALS)
@@ -160,8 +160,8 @@ def _log(error: Floats) -> Floats:
 
 
 def _signed_rank(difference: Floats) -> tuple[float, int]:
-    """Two-sided p of Wilcoxon's test, and the sign of the difference between its two rank sums."""
-    # SciPy leaves out zeros too, but then may trust the normal approximation however few differences are left.
+    """Return the two-sided p of Wilcoxon's test, and the sign of the difference between its rank sums."""
+    # SciPy drops zeros too, but may then use the normal approximation with very few differences.
     nonzero = difference[difference != 0]
     if nonzero.size == 0:
         return 1.0, 0
@@ -170,10 +170,10 @@ def _signed_rank(difference: Floats) -> tuple[float, int]:
 
 
 def holm(p: ArrayLike) -> Floats:
-    """Holm's step-down correction: the chance of any false alarm among all of these tests stays below the level.
+    """Return p-values with Holm's step-down correction, which bounds the chance of any false positive.
 
-    The smallest of m values is multiplied by m, the next by m - 1, and so on; none may fall below one before it, nor
-    rise above 1.
+    The smallest of m values is multiplied by m, the next by m - 1, and so on. The results never decrease in this order,
+    and are at most 1.
     """
     p = np.asarray(p, dtype=float)
     order = np.argsort(p, kind="stable")
@@ -184,17 +184,18 @@ def holm(p: ArrayLike) -> Floats:
 
 
 class Ranks(NamedTuple):
-    """How the methods of a group rank over tasks."""
+    """Average ranks of the methods of a group."""
 
-    average: dict[str, float]  # 1 is best on every task
-    p: float  # Friedman test of "all methods are alike"
+    average: dict[str, float]  # 1: best on every task
+    p: float  # Friedman test of the hypothesis that the methods do not differ
 
 
 def average_ranks(results: Results, group: Sequence[str], dims: Sequence[int] | None = None) -> Ranks:
-    """Ranks by median final error (equal below `FLOOR` and above `CEILING`), averaged over the tasks.
+    """Return ranks by median final error, averaged over the tasks.
 
-    Equal methods share the mean of their ranks. The Friedman test needs three methods and two tasks, with fewer ``p``
-    is nan; where all methods are equal on all tasks it is 1.
+    Errors below `FLOOR` count as equal, and so do errors above `CEILING`. Equal methods share the mean of their ranks.
+    The Friedman test needs three methods and two tasks; with fewer, ``p`` is NaN. If all methods are equal on all
+    tasks, it is 1.
     """
     medians = [
         [float(_median(results.final(*task, method))) for method in known(results, group)]
@@ -213,9 +214,10 @@ def average_ranks(results: Results, group: Sequence[str], dims: Sequence[int] | 
 
 
 def wins(results: Results, group: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
-    """For each method the tasks on which its mean final error is the smallest of the group.
+    """Return, for each method, the tasks on which its mean final error is the smallest of the group.
 
-    Means below `FLOOR` are equal, and all that are equal win. Where every mean is infinite, nobody does.
+    Means below `FLOOR` count as equal, and all methods with the smallest mean win. If every mean is infinite, none
+    wins.
     """
     won: dict[str, list[tuple[str, int]]] = {method: [] for method in known(results, group)}
     for task in results.tasks():
@@ -228,26 +230,26 @@ def wins(results: Results, group: Sequence[str]) -> dict[str, list[tuple[str, in
 
 
 def runtimes(results: Results, problem: str, dim: int, method: str, targets: ArrayLike = TARGETS) -> Floats:
-    """Evaluations until the error is at most each target, ``(runs, len(targets))``; inf where it never is."""
+    """Return the evaluations until the error is at most each target, ``(runs, len(targets))``; inf if never reached."""
     trace = results.trace(problem, dim, method)
     when = np.append(trace.evaluations, np.inf)
-    # A run's error never rises: what it has reached is the tail of the trace.
+    # The error of a run never increases, so the reversed trace is sorted.
     missed = [trace.error.shape[1] - np.searchsorted(run[::-1], targets, side="right") for run in trace.error]
     return when[np.stack(missed)]
 
 
 class Success(NamedTuple):
-    """How surely and how fast one cell reaches a target."""
+    """How often and how fast the runs of one cell reach a target."""
 
-    rate: float  # share of the runs
-    ert: float  # expected running time in evaluations
+    rate: float  # share of the runs that reach it
+    ert: float  # expected running time, in evaluations
 
 
 def success(results: Results, problem: str, dim: int, method: str, target: float) -> Success:
-    """Share of runs that reach the target, and the expected evaluations until one does if runs are repeated.
+    """Return the share of runs that reach the target, and the expected running time (ERT).
 
-    That is the evaluations of all runs, unsuccessful ones with their whole budget, over the number of successes; inf
-    without any.
+    ERT is the expected number of evaluations if runs are repeated until one reaches the target: the evaluations of all
+    runs, with the whole budget for unsuccessful ones, divided by the number of successes. It is inf if there are none.
     """
     needed = runtimes(results, problem, dim, method, [target])[:, 0]
     budget = results.trace(problem, dim, method).evaluations[-1]
@@ -257,7 +259,7 @@ def success(results: Results, problem: str, dim: int, method: str, target: float
 
 
 class Ecdf(NamedTuple):
-    """A step function, continuous from the right: zero before the first of ``evaluations``, constant after the last."""
+    """A right-continuous step function: zero before the first of ``evaluations``, constant after the last."""
 
     evaluations: Floats  # per unknown, strictly increasing
     share: Floats
@@ -270,10 +272,10 @@ def ecdf(
     problems: Sequence[str] | None = None,
     targets: ArrayLike = TARGETS,
 ) -> Ecdf:
-    """Share of all (run, target) pairs that a method has solved after so many evaluations per unknown.
+    """Return the share of all (run, target) pairs that a method has solved, against evaluations per unknown.
 
-    A pair that a run does not solve counts as unsolved up to the largest budget of all tasks, also where its own budget
-    was smaller: nothing is extrapolated, and the last value is the share of all pairs that were solved.
+    A pair that a run does not solve counts as unsolved up to the largest budget of all tasks, even if the budget of its
+    own task was smaller. Nothing is extrapolated: the last value is the share of pairs that were solved.
     """
     tasks = [(problem, dim) for problem, dim in results.tasks(dims) if problems is None or problem in problems]
     needed = np.concatenate([runtimes(results, *task, method, targets).ravel() / task[1] for task in tasks])
@@ -285,11 +287,11 @@ def ecdf(
 
 
 def known(results: Results, group: Sequence[str]) -> Sequence[str]:
-    """The same methods, if the study has them all; an error that names the first that it has not otherwise."""
+    """Return the same methods; raise if the study does not have one of them."""
     unknown = [method for method in group if method not in results.methods]
     if unknown:
         raise ValueError(
-            f"unknown method {unknown[0]!r} in the group; a group is a sequence of names out of {list(results.methods)}"
+            f"this study has no method {unknown[0]!r}; choose a list of names from {list(results.methods)}"
         )
     return group
 
@@ -305,7 +307,7 @@ def _median(error: Floats) -> Floats:
 
 
 def _quantiles(error: Floats) -> Floats:
-    """10 % and 90 % quantile over the runs, linear between neighbours."""
+    """Return the 10 % and 90 % quantiles over the runs, with linear interpolation."""
     return _uncapped(np.quantile(np.minimum(error, _STAND_IN), [0.1, 0.9], axis=0))
 
 

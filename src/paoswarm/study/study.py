@@ -1,4 +1,4 @@
-"""`Study`: which methods meet which problems, how often and with what budget."""
+"""`Study`: the methods, problems, dimensions, runs and budget of a benchmark."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from paoswarm.algorithms.method import Method
 from paoswarm.checks import whole_number
 from paoswarm.evaluation.executors import is_client, is_executor, makes_executor
 from paoswarm.optimize.first_swarm import DESIGNS, design_name
+from paoswarm.storage.encoding import describe
 from paoswarm.study import run_cells
 from paoswarm.study.adapters import Adapter
 from paoswarm.study.cell_files import CellFiles
-from paoswarm.study.cells import Cell, ProblemSource, Runs, describe, make_problem
+from paoswarm.study.cells import Cell, ProblemSource, Runs, make_problem
 from paoswarm.study.results import Key, Results, Trace
 
 
@@ -28,28 +29,29 @@ class Study:
     Parameters
     ----------
     problems : sequence of str or functions
-        Names (`paoswarm.problems.names`, with suffixes such as ``rastrigin-shifted``; ``bbob-f15``), or functions of
-        the dimension that return a `paoswarm.problems.Problem`.
+        Names, or functions of the dimension that return a `paoswarm.problems.Problem`. Names are those of
+        `paoswarm.problems.names`, with suffixes such as ``rastrigin-shifted``, or ``bbob-f15``.
     methods : dict of str to Method or adapter
-        The competitors by name; see `paoswarm.study.adapters` for other people's.
+        The methods to compare, by name. For optimisers of other libraries see `paoswarm.study.adapters`.
     dims : sequence of int
     runs : int
-        Independent runs of each method on each problem. Run r has the same seed for all methods, so that they can be
+        Independent runs of each method on each problem. Run r has the same seed for all methods, so that runs can be
         compared in pairs.
     population : int
-        Particles.
+        Number of particles.
     generations : int
-        After the first swarm; the budget is ``population * (generations + 1)`` evaluations.
+        Generations after the first swarm. The budget is ``population * (generations + 1)`` evaluations.
     evaluations_per_unknown : int, optional
-        Instead of ``generations``: the budget is this many evaluations times the dimension.
+        Replaces ``generations``: the budget is this number times the dimension.
     init : str
-        How the first swarms fill the box.
+        Design of the first swarm, as in `minimize`.
     seed : int
     title : str
     reference : str, optional
-        The method that the report is about; the first one by default.
+        The method that the others are compared with. Default: the first.
     groups : dict of str to sequences of method names, optional
-        Sets of methods that are compared with each other; all of them by default. The reference belongs to each.
+        Sets of methods that are compared with each other. Each must contain the reference. Default: one group of all
+        methods.
 
     Examples
     --------
@@ -95,10 +97,10 @@ class Study:
         put("dims", tuple(_listed("dims", [whole_number("dims", dim, 1) for dim in _listed("dims", self.dims)])))
         put("problems", tuple(_listed("problems", self.problems)))
         if not isinstance(self.methods, Mapping) or not self.methods:
-            raise ValueError(f"methods must be a dict of names and methods, with one at least, got {self.methods!r}")
+            raise ValueError(f"methods must be a dict of at least one method by name, got {self.methods!r}")
         for name, method in self.methods.items():
             if not isinstance(name, str) or not name.strip():
-                raise ValueError(f"methods: a name must be text that is not empty, got {name!r}")
+                raise ValueError(f"methods: a name must be a non-empty string, got {name!r}")
             if isinstance(method, type) or not (isinstance(method, Method) or callable(method)):
                 raise TypeError(f"methods: {name!r} must be a method such as PAO() or an adapter, got {method!r}")
             if isinstance(method, Method):
@@ -109,8 +111,8 @@ class Study:
         for dim in self.dims:
             if self.budget(dim) < self.population:
                 raise ValueError(
-                    f"evaluations_per_unknown = {self.evaluations_per_unknown} does not pay for one population of "
-                    f"{self.population} in {dim} dimensions"
+                    f"evaluations_per_unknown = {self.evaluations_per_unknown} gives {self.budget(dim)} evaluations in "
+                    f"{dim} dimensions, less than one population of {self.population}; increase it"
                 )
         made = {dim: [make_problem(source, dim) for source in self.problems] for dim in self.dims}
         names = tuple(problem.name for problem in made[self.dims[0]])
@@ -124,7 +126,7 @@ class Study:
         put("reference", reference)
         groups = {"All methods": tuple(self.methods)} if self.groups is None else self.groups
         if not isinstance(groups, Mapping) or not groups:
-            raise ValueError(f"groups must be a dict of names and lists of methods, got {groups!r}")
+            raise ValueError(f"groups must be a dict of lists of methods by name, got {groups!r}")
         for name, members in groups.items():
             if isinstance(members, str) or not isinstance(members, Sequence):
                 raise ValueError(f"groups: {name!r} must be a list of methods, got {members!r}")
@@ -137,13 +139,13 @@ class Study:
         put("groups", {name: tuple(members) for name, members in groups.items()})
 
     def budget(self, dim: int) -> int:
-        """Evaluations of each run."""
+        """Return the evaluations of each run."""
         if self.evaluations_per_unknown is not None:
             return self.evaluations_per_unknown * dim
         return self.population * (self.generations + 1)
 
     def cells(self) -> list[Cell]:
-        """Everything that has to be run."""
+        """Return one cell for every problem, dimension and method."""
         return [
             Cell(
                 key=Key(problem, dim, name),
@@ -161,20 +163,20 @@ class Study:
         ]
 
     def run(self, folder: str | os.PathLike[str], *, workers: Any = 1, progress: bool = False) -> Results:
-        """Run what is not in the folder yet, and load everything.
+        """Run all cells that are not in the folder yet, and return the results.
 
-        Every finished cell is kept as a Parquet file at once. Interrupted or killed, the study goes on where it was
-        when it is started again with the same folder, and ends with the same numbers.
+        Every finished cell is written to a Parquet file at once. If the study is interrupted or killed, run it again
+        with the same folder: it continues where it was and gives the same numbers.
 
         Parameters
         ----------
         folder : path
-            Where the runs are kept. Runs with other settings there are an error, not overwritten.
+            Where the runs are stored. If it holds runs with other settings, an error is raised and they are kept.
         workers : int, Executor, Dask Client, or function that makes one
-            Processes (-1: one per core), or whatever else `minimize` takes but a map-like; each cell is one task. With
-            processes, a script needs ``if __name__ == "__main__":``.
+            Number of processes (-1: one per core), or what else `minimize` accepts except a map-like. Each cell is one
+            task. With processes, a script needs ``if __name__ == "__main__":``.
         progress : bool
-            Show a bar with the remaining time (needs tqdm).
+            Show a progress bar with the remaining time (needs tqdm).
         """
         if not (is_client(workers) or is_executor(workers) or (callable(workers) and makes_executor(workers))):
             workers = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
@@ -202,20 +204,20 @@ class Study:
         each = f"{budgets[self.dims[0]]}" if same else ", ".join(f"{b} in {d}-D" for d, b in budgets.items())
         return {
             "Runs": f"{self.runs} of each method on each problem, with the same seeds for all methods",
-            "Budget": f"{each} evaluations a run, in populations of {self.population}",
+            "Budget": f"{each} evaluations per run, in populations of {self.population}",
             "First population": f"{self.init}, seed {self.seed}",
             "Software": f"paoswarm {version('paoswarm')}, NumPy {np.__version__}",
         }
 
 
 def trace_of(runs: Runs) -> Trace:
-    """The errors of stored runs; rounding may put a best value just below the known minimum."""
+    """Return the errors of stored runs. They are clipped at 0: by rounding, a best value may be below the minimum."""
     return Trace(runs.evaluations, np.maximum(runs.best - runs.minimum[:, None], 0.0))
 
 
 def _listed(name: str, given: Any) -> list[Any]:
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
-        raise ValueError(f"{name} must be a list with one entry at least, got {given!r}")
+        raise ValueError(f"{name} must be a list of at least one entry, got {given!r}")
     if len(set(map(repr, given))) < len(given):
         raise ValueError(f"{name} has an entry twice: {list(given)!r}")
     return list(given)

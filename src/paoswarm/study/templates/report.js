@@ -1,6 +1,6 @@
 "use strict";
 
-// Names come from users: they reach the page as text only, and Plotly, which reads some HTML, through `plain`.
+// Names come from users. They are set as text only; for Plotly, which parses some HTML, `plain` escapes them.
 (() => {
   const find = (selector, root = document) => root.querySelector(selector);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -45,7 +45,7 @@
 
   const logAxis = (text) => ({ type: "log", dtick: "D2", title: { text }, unifiedhovertitle: { text: `%{x} ${text}` } });
 
-  // In the page's own colours; `x` and `y` are settings of the axes, `more` of the layout.
+  // Uses the colours of the page. `x` and `y` are settings of the axes, `more` of the layout.
   function draw(node, traces, x, y, more = {}) {
     const [ink, paper, rule] = ["--ink", "--paper", "--rule"].map(styleOf);
     const narrow = node.clientWidth < 600;
@@ -63,7 +63,7 @@
       yaxis: { ...axis, ...y },
       ...more,
     };
-    // Buttons by name: Plotly's own choice includes one that uploads the chart.
+    // Buttons by name: Plotly's default includes one that uploads the chart.
     const buttons = [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]];
     const config = { responsive: true, displaylogo: false, typesetMath: false, plotlyServerURL: "" };
     Plotly.react(node, traces, layout, { ...config, modeBarButtons: buttons });
@@ -87,7 +87,7 @@
     return { ...cell, ...Object.fromEntries(lists), x: data.grids[cell.grid], method: data.methods[method] };
   }
 
-  // Where zeros are drawn: a decade below the smallest error on show; null if there are none.
+  // Where zeros are drawn: a decade below the smallest visible error; null if there are none.
   function heightOfZero(values) {
     if (!values.some((value) => value < data.floor)) return null;
     const smallest = values.reduce((least, v) => (v >= data.floor && v < least ? v : least), Infinity);
@@ -171,7 +171,7 @@
     for (const box of all("input", legendOf(picker))) box.checked = wanted(Number(box.value));
   }
 
-  // The group that has exactly the checked methods, or "own choice".
+  // The group that has exactly the checked methods, or "custom".
   function nameGroup() {
     const { methods } = picked();
     const same = (group) => group.length === methods.length && group.every((method) => methods.includes(method));
@@ -179,7 +179,7 @@
     picker.elements.group.value = index < 0 ? "" : index;
   }
 
-  // ---- The choice in the address ----
+  // ---- The selection in the address ----
 
   function remember() {
     const { problem, dim, show: line, target, methods } = picked();
@@ -195,7 +195,7 @@
     if (index >= 0) select.value = index;
   }
 
-  // Takes over what the address says; what it does not say, or says wrongly, stays.
+  // Applies the selection in the address. Missing or invalid parts keep their present value.
   function recall() {
     const words = new URLSearchParams(window.location.hash.slice(1));
     pick(picker.elements.problem, data.problems.map((problem) => problem.name), words.get("problem"));
@@ -218,7 +218,7 @@
       const line = lineOf(data.methods[method]);
       return { ...line, x, y, customdata: y.map(percent), line: { ...line.line, shape: "hv" } };
     });
-    const share = { range: [0, 1.02], tickformat: ".0%", title: { text: "share of pairs solved" } };
+    const share = { range: [0, 1.02], tickformat: ".0%", title: { text: "share of (run, target) pairs solved" } };
     draw(find("#runtime-chart"), traces, logAxis("evaluations per unknown"), share);
   }
 
@@ -230,7 +230,7 @@
     return number === undefined ? textContent.trim() : Number(number);
   }
 
-  // By value, infinity above every number; what is no number comes last in either direction.
+  // Sorts by value. Infinity is above every number; NaN comes last in both directions.
   function inOrder(a, b, sign) {
     if (typeof a === "string") return sign * a.localeCompare(b, "en", { numeric: true });
     if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
@@ -283,7 +283,7 @@
     drawRuntimes();
   }
 
-  function onPaper(now) {
+  function setPrinting(now) {
     printing = now;
     for (const node of all(".chart")) node.style.width = now ? "680px" : "";
     redraw();
@@ -303,8 +303,8 @@
   });
   runtimePicker.addEventListener("change", drawRuntimes);
   window.addEventListener("hashchange", recall);
-  window.addEventListener("beforeprint", () => onPaper(true));
-  window.addEventListener("afterprint", () => onPaper(false));
+  window.addEventListener("beforeprint", () => setPrinting(true));
+  window.addEventListener("afterprint", () => setPrinting(false));
   dark.addEventListener("change", redraw);
   for (const form of all("form")) form.addEventListener("submit", (event) => event.preventDefault());
   all("table.sortable").forEach(makeSortable);

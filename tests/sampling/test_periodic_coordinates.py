@@ -9,9 +9,9 @@ from scipy import stats
 from scipy.special import ive
 
 from paoswarm.core.weights import log_mean
-from paoswarm.sampling.circle import Circle, Wrapped
-from paoswarm.sampling.laws import Periodic
+from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.mixture import Blend, Mixture
+from paoswarm.sampling.periodic_coordinates import Circle, Wrapped
 from paoswarm.sampling.target import Target
 
 CIRCLE = Circle.of(np.array([2.0, np.inf]))
@@ -101,7 +101,7 @@ def test_two_circles_have_nine_images():
 def test_nearest_takes_any_turn_and_wrap_only_those_with_images():
     y = np.array([[0.9, 7.0], [1.1, 7.0], [-1.3, 7.0], [3.5, 7.0], [-6.2, -np.inf]])
     assert_allclose(CIRCLE.nearest(y), [[0.9, 7], [-0.9, 7], [0.7, 7], [-0.5, 7], [-0.2, -np.inf]])
-    assert_array_equal(CIRCLE.knows(y), [True, True, True, False, False])
+    assert_array_equal(CIRCLE.has_image(y), [True, True, True, False, False])
     assert_array_equal(np.isnan(CIRCLE.wrap(y)).all(axis=1), [False, False, False, True, True])
 
 

@@ -1,8 +1,10 @@
-r"""What the adaptation has seen: every point with the density from which it came.
+r"""All draws of the adaptation, weighted by the mixture of the densities that they came from.
 
-At any inverse temperature :math:`\beta` the weight of a point is
+With :math:`n_s` draws from each density :math:`q_s`, a point has the weight
 
-.. math:: w_i(\beta) = \frac{\pi(z_i)\, L(z_i)^\beta}{\sum_s n_s\, q_s(z_i)} .
+.. math:: w_i(\beta) = \frac{p(z_i)\, L(z_i)^\beta}{\sum_s n_s\, q_s(z_i)} \tag{S21}
+
+at the inverse temperature :math:`\beta`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp
+from paoswarm.sampling.kernels import tempered_density
 from paoswarm.sampling.mixture import Density
 
-_BEYOND = 30.0  # a logarithm of efficiency that only a useless pool shows
+_LARGEST = 30.0  # log efficiency; only a useless pool gives more
 
 
 class Pool:
-    """Every point drawn from a known density, with its values."""
+    """Points drawn from known densities, with their log prior and log likelihood."""
 
     def __init__(self, dim: int) -> None:
         self.z: Floats = np.empty((0, dim))
@@ -29,7 +32,7 @@ class Pool:
         self._sources: list[tuple[int, Density]] = []
 
     def add(self, source: Density, z: Floats, log_prior: Floats, log_likelihood: Floats) -> None:
-        """Points drawn from ``source``. Those of prior zero count as drawn, but are not kept."""
+        """Add points drawn from ``source``. Points of zero prior count as drawn but are not kept."""
         n = len(z)
         kept = np.isfinite(log_prior)
         z, log_prior, log_likelihood = z[kept], log_prior[kept], log_likelihood[kept]
@@ -43,12 +46,11 @@ class Pool:
         self._log_mixed = np.concatenate([self._log_mixed, np.logaddexp.reduce(mixed, axis=0)])
 
     def log_weight(self, beta: float) -> Floats:
-        """Log weights whose sum estimates the integral of ``prior L^beta``."""
-        heat = beta * self.log_likelihood if beta > 0 else 0.0
-        return self.log_prior + heat - self._log_mixed
+        """Log weights, (S21); the weights' sum estimates the integral of ``p L^beta``."""
+        return tempered_density(self.log_prior, self.log_likelihood, beta) - self._log_mixed
 
     def front(self, size: float) -> float:
-        """How far tempering from the prior has come: up to here the pool is worth ``size`` points throughout."""
+        """The largest inverse temperature up to which the effective size is at least ``size`` throughout."""
         reached = 0.0
         for beta in np.concatenate([np.geomspace(1e-12, 0.1, 111), np.linspace(0.1, 1, 31)[1:]]).tolist():
             if effective_size(self.log_weight(beta)) < size:
@@ -57,7 +59,7 @@ class Pool:
         return reached
 
     def milder(self, beta: float, keep: float) -> float:
-        """The inverse temperature from which a step to ``beta`` leaves the share ``keep`` of the effective size."""
+        """The inverse temperature from which a step up to ``beta`` keeps the share ``keep`` of the effective size."""
         top = self.log_weight(beta)
         low, high = 0.0, beta
         for _ in range(30):
@@ -65,14 +67,14 @@ class Pool:
             base = self.log_weight(middle)
             with np.errstate(invalid="ignore"):
                 ratio = np.where(np.isfinite(top), 2 * top - base, -np.inf)
-            left = math.exp(min(float(2 * log_sum_exp(top) - log_sum_exp(ratio) - log_sum_exp(base)), _BEYOND))
+            left = math.exp(min(float(2 * log_sum_exp(top) - log_sum_exp(ratio) - log_sum_exp(base)), _LARGEST))
             low, high = (middle, high) if left < keep else (low, middle)
         return 0.5 * (low + high)
 
     def efficiency(self, proposal: Density, first: int = 0, log_w: Floats | None = None) -> float:
-        r"""Effective draws per draw from ``proposal``, :math:`1 / E_\pi[\gamma / (Z q)]`; no likelihood call.
+        r"""Effective draws per draw from ``proposal``, :math:`Z / E_\pi[\gamma / q]` of (S20); no likelihood call.
 
-        The expectation is over the pool, or over its points from ``first`` on with weights ``log_w``.
+        The expectation is over the pool, or over its points from ``first`` on with log weights ``log_w``.
         """
         whole = self.log_weight(1.0)
         if not np.isfinite(whole).any():
@@ -82,4 +84,4 @@ class Pool:
             return 0.0
         log_ratio = self.log_prior[first:] + self.log_likelihood[first:] - proposal.log_density(self.z[first:])
         log_efficiency = float(log_sum_exp(whole) + log_sum_exp(log_w) - log_sum_exp(log_w + log_ratio))
-        return math.exp(min(log_efficiency, _BEYOND))
+        return math.exp(min(log_efficiency, _LARGEST))

@@ -1,9 +1,11 @@
-r"""Periodic coordinates, and densities wrapped on them.
+r"""Periodic coordinates, and densities wrapped around them.
 
-A density :math:`\varphi` on the line becomes one on the circle by adding up its images,
-:math:`\sum_s \varphi(z + s)`. Only the present turn and the two beside it have images. What is drawn on other turns
-counts as drawn outside: the sum is then exactly the density of what is drawn on the circle, and integrates to the
-probability of the turns that have images.
+A density :math:`\varphi` on the line becomes a density on the circle by summing its images,
+
+.. math:: \sum_s \varphi(z + s), \tag{S12}
+
+over the present turn and its two neighbours. A draw on any other turn counts as a draw outside the circle. The sum is
+then exactly the density of the draws on the circle, and it integrates to the probability of the three turns.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from paoswarm.sampling.mixture import Density
 
 
 class Circle(NamedTuple):
-    r"""Periodic coordinates, centred at zero.
+    """Which coordinates are periodic; each circle is centred at zero.
 
     Attributes
     ----------
     width : array (d,)
-        Circumference of each coordinate; infinite where it is a line.
+        Circumference of each coordinate; infinite if it is not periodic.
     shifts : array (r, d)
-        The images, r = 3 to the number of circles.
+        Shifts to the images; r is 3 to the power of the number of circles.
     """
 
     width: Floats
@@ -33,53 +35,53 @@ class Circle(NamedTuple):
 
     @classmethod
     def of(cls, width: Floats) -> Circle:
-        """Circles with the given circumferences (d,)."""
+        """Make circles with the given circumferences (d,)."""
         turns = [(-w, 0.0, w) if np.isfinite(w) else (0.0,) for w in width]
         return cls(np.asarray(width), np.stack(np.meshgrid(*turns, indexing="ij"), axis=-1).reshape(-1, len(width)))
 
     def wrap(self, y: Floats) -> Floats:
-        """The points on the circle; NaN for those on a turn that has no image, which the reference does not know of."""
-        return np.where(self.knows(y)[:, None], self.nearest(y), np.nan)
+        """Move points onto the circle; NaN for points on a turn without an image."""
+        return np.where(self.has_image(y)[:, None], self.nearest(y), np.nan)
 
-    def knows(self, y: Floats) -> NDArray[np.bool_]:
-        """Whether the points lie on turns that have images, ``(n,)``."""
-        known: NDArray[np.bool_] = np.all(np.abs(self._turns(y)) <= 1, axis=1)
-        return known
+    def has_image(self, y: Floats) -> NDArray[np.bool_]:
+        """Whether each point lies on a turn that has an image, ``(n,)``."""
+        near: NDArray[np.bool_] = np.all(np.abs(self._turns(y)) <= 1, axis=1)
+        return near
 
     def nearest(self, y: Floats) -> Floats:
-        """The points on the circle, whatever their turn."""
+        """Move points onto the circle, from any turn."""
         return y - self._turns(y) * np.where(np.isfinite(self.width), self.width, 0.0)
 
     def gathered(self, z: Floats, weights: Floats) -> Floats:
-        """The points with every periodic coordinate within half a turn of its weighted mean on the circle."""
+        """Shift every periodic coordinate by whole turns to within half a turn of its weighted circular mean."""
         is_round = np.isfinite(self.width)
         angle = 2 * np.pi / np.where(is_round, self.width, 1.0)
         centre = np.where(is_round, np.angle(weights @ np.exp(1j * angle * z)) / angle, 0.0)
         return self.nearest(z - centre) + centre
 
     def _turns(self, y: Floats) -> Floats:
-        """How often each coordinate goes round; zero on lines."""
+        """Number of whole turns of each coordinate; zero if it is not periodic."""
         is_round = np.isfinite(self.width)
         return np.where(is_round, np.round(y / np.where(is_round, self.width, 1.0)), 0.0)
 
 
 class Wrapped(NamedTuple):
-    """A density wrapped on a circle.
+    """A density wrapped around a circle.
 
-    Draws on turns without images stay where they are, off the circle, where a prior is zero and so is their weight.
+    Draws on turns without images stay off the circle. The prior is zero there, so their weight is zero.
     """
 
     density: Density
     circle: Circle
 
     def log_density(self, z: Floats) -> Floats:
-        """Log density at points of the circle."""
+        """Log density at points of the circle, (S12)."""
         total = np.full(len(z), -np.inf)
         for shift in self.circle.shifts:
             total = np.logaddexp(total, self.density.log_density(z + shift))
         return total
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
-        """``n`` draws, those on turns without images off the circle."""
+        """``n`` draws; those on turns without images stay off the circle."""
         y = self.density.sample(n, rng, stratified)
-        return np.where(self.circle.knows(y)[:, None], self.circle.nearest(y), y)
+        return np.where(self.circle.has_image(y)[:, None], self.circle.nearest(y), y)

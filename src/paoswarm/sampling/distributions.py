@@ -1,4 +1,4 @@
-"""Laws of single parameters that are ours, and what is known of those of `scipy.stats`."""
+"""Distributions of single parameters: `Uniform`, `Periodic`, and helpers that recognise those of `scipy.stats`."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from paoswarm.core.arrays import Floats
 
 
 class Uniform:
-    """Uniform on a finite interval, without the cost of `scipy.stats`."""
+    """Uniform distribution on a finite interval; faster than that of `scipy.stats`."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = low, high
 
     def support(self) -> tuple[float, float]:
-        """Both ends."""
+        """Lower and upper end."""
         return self.low, self.high
 
     def cdf(self, x: Floats) -> Floats:
-        """Share below."""
+        """Probability of a smaller value."""
         return np.clip((x - self.low) / (self.high - self.low), 0.0, 1.0)
 
     def sf(self, x: Floats) -> Floats:
-        """Share above."""
+        """Probability of a larger value."""
         return np.clip((self.high - x) / (self.high - self.low), 0.0, 1.0)
 
     def ppf(self, u: Floats) -> Floats:
-        """Where this share lies below."""
+        """Inverse of `cdf`."""
         return self.low + (self.high - self.low) * u
 
     def isf(self, u: Floats) -> Floats:
-        """Where this share lies above."""
+        """Inverse of `sf`."""
         return self.high - (self.high - self.low) * u
 
     def logpdf(self, x: Floats) -> Floats:
@@ -42,15 +42,15 @@ class Uniform:
 
 
 class Periodic(Uniform):
-    """An angle, a phase, a time of day: a uniform prior on a circle, whose two ends are the same point.
+    """Uniform prior on a circle, for an angle, a phase or a time of day: both ends are the same point.
 
-    An entry of the prior in `sample`. The likelihood must be the same at both ends; it is called with values between
-    them. For a prior that is not uniform on the circle add the logarithm of its density to the log likelihood.
+    Use it as an entry of the prior in `sample`. The likelihood must be the same at both ends; it is called with values
+    between them. If the prior is not uniform on the circle, add the logarithm of its density to the log likelihood.
 
     Parameters
     ----------
     low, high : float
-        Where the circle is cut open; ``high - low`` is the period.
+        The ends, which are the same point; ``high - low`` is the period.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Periodic(Uniform):
         super().__init__(*finite_ends("Periodic", low, high))
 
     def logpdf(self, x: Floats) -> Floats:
-        """The same on every turn."""
+        """Log density, the same on every turn."""
         return np.full(np.shape(x), -math.log(self.high - self.low))
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class Periodic(Uniform):
 
 
 def finite_ends(what: str, low: float, high: float) -> tuple[float, float]:
-    """Both ends of a uniform law, checked."""
+    """Return both ends of a uniform distribution as floats; raise if they are not finite and in order."""
     low, high = float(low), float(high)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(
@@ -81,12 +81,12 @@ def finite_ends(what: str, low: float, high: float) -> tuple[float, float]:
 
 
 def is_normal(law: Any) -> bool:
-    """Whether it is SciPy's normal law."""
+    """Whether it is SciPy's normal distribution."""
     return getattr(getattr(law, "dist", None), "name", "") == "norm"
 
 
 def uniform_ends(law: Any) -> tuple[float, float] | None:
-    """The ends of a uniform law, ours or SciPy's; None for any other."""
+    """The ends of a uniform distribution, ours or SciPy's; None for any other."""
     if isinstance(law, Uniform):
         return law.low, law.high
     if getattr(getattr(law, "dist", None), "name", "") == "uniform":

@@ -1,0 +1,95 @@
+"""How a method is moved: prepared once for the swarms of a run, checked at every step.
+
+A `Method` is a description. A `Mover` is made from it for swarms of one shape. Drivers know only movers, so that a
+method may be moved by other code than its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from paoswarm.algorithms import pao_step
+from paoswarm.algorithms.method import Method
+from paoswarm.core.arrays import Array
+from paoswarm.core.attractors import RandomSource
+from paoswarm.core.swarm import Proposal, Swarm, read_only
+
+_SMALL = 4096  # elements of a swarm
+
+
+class Mover:
+    """A method made ready to move swarms of shape ``(*batch, n)``.
+
+    Attributes
+    ----------
+    method : Method
+    decides_its_end : bool
+        Whether the method has its own rule for when a run has converged.
+    keeps_bests : bool
+        Whether every evaluated point is recorded as usual, so that the leader of the swarm is the best point of all.
+    """
+
+    def __init__(self, method: Method, shape: tuple[int, ...]) -> None:
+        method.check_swarm(shape)
+        if len(shape) > 1 and not method.takes_batches:
+            raise ValueError(
+                f"{method!r} moves one run at a time: use minimize_many, or an Optimizer for each run; a method or "
+                "function of your own that can move a batch says so by takes_batches = True"
+            )
+        self.method = method
+        self.begin = method.begin
+        self.has_converged = method.has_converged
+        self.decides_its_end = type(method).has_converged is not Method.has_converged
+        self.keeps_bests = type(method).tell is Method.tell
+        step = method.prepare()
+        # A swarm may contract as far as numbers go.
+        self._step = step if isinstance(step, pao_step.Step) else np.errstate(under="ignore")(step)
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
+        """The points to evaluate next, walls applied; an error if the method returned nonsense."""
+        if not self.method.applies_walls:
+            return self._checked(state, self._step(read_only(state), draw, progress))
+        proposal = self._step(state, draw, progress)
+        if _may_be_lost(proposal.position) and not np.isfinite(proposal.position).all():
+            raise ValueError(
+                f"{type(self.method).__name__} moved particles to positions that are NaN or infinite: with these "
+                "hyperparameters the swarm does not contract and no wall holds it, or its numbers are too large"
+            )
+        return proposal
+
+    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+        """The swarm after the objective was measured at a proposal."""
+        after = self.method.tell(state, proposal, value, evaluated)
+        if not self.keeps_bests and not isinstance(after, Swarm):
+            raise TypeError(f"{type(self.method).__name__}.tell must return a Swarm, got {after!r}")
+        return after
+
+    def _checked(self, state: Swarm, proposal: Proposal) -> Proposal:
+        """What a user's method proposes, brought inside the bounds."""
+        name = type(self.method).__name__
+        if not isinstance(proposal, Proposal):
+            raise TypeError(f"{name}.ask must return a Proposal(position, velocity), got {proposal!r}")
+        position, velocity = (np.asarray(part, dtype=float) for part in proposal[:2])
+        shape = state.position.shape
+        if not self.keeps_bests and position.ndim == len(shape):  # any number of points
+            shape = (*shape[:-2], max(1, position.shape[-2]), shape[-1])
+        for part, array in (("position", position), ("velocity", velocity)):
+            if array.shape != shape:
+                hint = "" if not self.keeps_bests else "; for another number of points it needs its own tell"
+                raise ValueError(f"{name}.ask returned a {part} of shape {array.shape}, not {shape}{hint}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name}.ask returned a {part} with NaN or infinite numbers")
+        position, velocity = self.method.wall.apply(position, velocity, state.lower[:1], state.upper[:1])
+        return proposal._replace(position=position, velocity=velocity)
+
+
+def _may_be_lost(position: Array) -> bool:
+    """Whether a position may be NaN or infinite: a finite sum is the fastest proof that none is.
+
+    Small swarms take the sum of squares, which is one call. For large ones BLAS would start threads.
+    """
+    if type(position) is not np.ndarray:
+        return False
+    return not math.isfinite(np.vdot(position, position) if position.size < _SMALL else position.sum())

@@ -1,0 +1,27 @@
+"""The methods by name."""
+
+from __future__ import annotations
+
+from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.pao import PAO
+from paoswarm.algorithms.pso import PSO
+from paoswarm.algorithms.qpso import QPSO
+from paoswarm.algorithms.random_search import RandomSearch
+from paoswarm.algorithms.sade import SADE
+from paoswarm.checks import choices
+
+METHODS: dict[str, type[Method]] = {method.__name__: method for method in (PAO, PSO, QPSO, DE, SADE, RandomSearch)}
+
+
+def method_named(name: str) -> Method:
+    """Return the method of this name with its default hyperparameters.
+
+    Examples
+    --------
+    >>> method_named("DE")
+    DE(factor=0.5, crossover=0.9, strategy='rand/1', walls='clip')
+    """
+    if name not in METHODS:
+        raise ValueError(f"unknown method {name!r}; {choices(name, METHODS)}")
+    return METHODS[name]()

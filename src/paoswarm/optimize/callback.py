@@ -1,0 +1,58 @@
+"""The user's callback, called after every generation as SciPy does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.swarm import read_only
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.result import Result
+from paoswarm.optimize.stopping import Status
+
+
+def read_callback(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Status | None]:
+    """A function that calls back and tells whether the run shall stop.
+
+    SciPy's contract: a parameter called ``intermediate_result`` receives the whole result, any other the best point.
+    """
+    if callback is None:
+        return lambda optimizer: None
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, got {callback!r}")
+    try:
+        signature = inspect.signature(callback)
+    except (TypeError, ValueError):  # a builtin without signature
+        signature = inspect.signature(lambda x: None)
+    wants_result = "intermediate_result" in signature.parameters
+    try:
+        signature.bind(intermediate_result=None) if wants_result else signature.bind(None)
+    except TypeError as error:
+        needed = "callback must take one argument: intermediate_result, or the best point under any other name"
+        raise TypeError(f"{needed}; {callback!r} does not ({error})") from None
+
+    def call(optimizer: Optimizer) -> Status | None:
+        try:
+            wish = (
+                callback(intermediate_result=_so_far(optimizer)) if wants_result else callback(optimizer.best.x.copy())
+            )
+        except StopIteration:
+            return Status.CALLBACK
+        return Status.CALLBACK if wish is True or (isinstance(wish, np.bool_) and bool(wish)) else None
+
+    return call
+
+
+def _so_far(optimizer: Optimizer) -> Result:
+    assert optimizer.swarm is not None
+    return Result(
+        x=optimizer.best.x.copy(),
+        fun=float(optimizer.best.value),
+        nit=optimizer.nit,
+        nfev=optimizer.nfev,
+        n_failed=int(optimizer.n_failed),
+        swarm=read_only(optimizer.swarm),
+    )

@@ -1,0 +1,137 @@
+"""What `minimize_many` returns: one result for all runs, with the runs on the first axis of every array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.evaluation.failures import Failure
+from paoswarm.optimize.history import History
+from paoswarm.optimize.loop import Ends
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.result import Result, message_of, optimum_law, standard_error
+from paoswarm.optimize.stopping import Limits, Status
+
+_MANY_GENERATIONS = 100_000  # a limit that nobody means to reach: histories then end with the longest run
+
+
+class ManyResult(Result):
+    """What `minimize_many` returns; every array has the runs on its first axis.
+
+    Attributes
+    ----------
+    x : array (runs, d)
+    fun : array (runs,)
+    history : array (runs, maxiter + 1)
+        Best value after every generation; a run that ended early keeps its last one. (As long as the longest run only,
+        where ``maxiter`` is None or 100,000 and more.)
+    success, status, nit, nfev, n_failed : arrays (runs,)
+    message : list of str
+    swarm : Swarm or tuple of Swarm
+        All swarms, with a leading axis; a tuple if they differ in size.
+    seeds : list of numpy.random.SeedSequence
+        ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
+    failures : list of Failure
+        The first ten failed points of all runs.
+    """
+
+    swarm: Any
+    seeds: list[np.random.SeedSequence]
+
+    def __repr__(self) -> str:
+        best = int(np.argmin(self.fun))
+        how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
+        low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
+        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
+        lines = [
+            f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed",
+            f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
+            f"best run {best}: x = {self.x[best]}",
+            *(f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons),
+        ]
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+    def run(self, r: int) -> Result:
+        """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""
+        swarm: Swarm = self.swarm[r] if type(self.swarm) is tuple else map_runs(lambda array: array[r], self.swarm)
+        status = Status(int(self.status[r]))
+        return Result(
+            x=self.x[r],
+            fun=float(self.fun[r]),
+            fun_error=None if self.fun_error is None else standard_error(self.fun_error[r]),
+            success=bool(self.success[r]),
+            status=status,
+            message=self.message[r],
+            nit=int(self.nit[r]),
+            nfev=int(self.nfev[r]),
+            n_failed=int(self.n_failed[r]),
+            swarm=swarm,
+            method=self.method,
+            progress=float(self.progress[r]),
+            history=History(best=self.history[r, : self.nit[r] + 1]),
+            optimum=optimum_law(self.method, swarm, float(self.progress[r])),
+            failures=self.failures,
+        )
+
+
+def gather(
+    optimizers: list[Optimizer],
+    bests: list[list[Floats]],
+    ends: list[Ends],
+    limits: Limits,
+    seeds: list[np.random.SeedSequence],
+    failures: list[Failure],
+) -> ManyResult:
+    """One result from optimisers of one run or several, their best values after every generation, and their ends.
+
+    Histories are continued with their last value to a common length.
+    """
+    rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in bests]
+    length = max(row.shape[-1] for row in rows)
+    if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
+        length = max(length, limits.maxiter + 1)
+    history = [np.pad(row, ((0, 0), (0, length - row.shape[-1])), mode="edge") for row in rows]
+    columns = zip(*((end.status, end.nit, end.nfev) for end in ends), strict=True)
+    status, nit, nfev = (np.concatenate([np.atleast_1d(part) for part in column]) for column in columns)
+    n_failed = np.concatenate([np.atleast_1d(one.n_failed) for one in optimizers])
+    counts = zip(status.tolist(), n_failed.tolist(), nfev.tolist(), strict=True)
+    is_noisy = optimizers[0].best.error is not None
+    return ManyResult(
+        x=np.concatenate([np.atleast_2d(one.best.x) for one in optimizers]),
+        fun=np.concatenate([np.atleast_1d(one.best.value) for one in optimizers]),
+        fun_error=np.concatenate([np.atleast_1d(one.best.error) for one in optimizers]) if is_noisy else None,
+        success=status > 0,
+        status=status,
+        message=[message_of(Status(s), failed, evaluations) for s, failed, evaluations in counts],
+        nit=nit,
+        nfev=nfev,
+        n_failed=n_failed,
+        history=np.concatenate(history),
+        swarm=_together([one.swarm for one in optimizers if one.swarm is not None]),
+        method=optimizers[0].method,
+        progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
+        seeds=seeds,
+        failures=failures,
+    )
+
+
+def _together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
+    """Swarms of one or more runs with a common leading axis; a tuple if they differ in form."""
+    if swarms[0].position.ndim == 3:
+        return map_runs(lambda *arrays: np.concatenate(arrays), *swarms)
+    is_alike = len({_form(swarm) for swarm in swarms}) == 1
+    return map_runs(lambda *arrays: np.stack(arrays), *swarms) if is_alike else tuple(swarms)
+
+
+def _form(swarm: Swarm) -> Any:
+    """The shapes of a swarm's arrays; for a memory that is no tuple of arrays, something that equals nothing else."""
+    memory = swarm.memory
+    if memory is None:
+        return swarm.position.shape
+    is_arrays = isinstance(memory, tuple) and all(isinstance(part, np.ndarray | np.number) for part in memory)
+    return (swarm.position.shape, *map(np.shape, memory)) if is_arrays else object()

@@ -1,0 +1,144 @@
+r"""The numbers of equations that the code refers to exist on the theory pages.
+
+`docs/theory.md` numbers its labelled equations in order: (1), (2), ... `docs/sampling_theory.md` has explicit tags:
+(S1), (S2), ... A comment or docstring refers to an equation in one of these ways:
+
+- ``(S7)``, anywhere in the package;
+- ``equation (7)``, or ``equations (2), (3) and (8)``, anywhere in the package;
+- ``(7)`` after a space, or ``\tag{7}``, in `core` and `algorithms`, the packages that implement `docs/theory.md`. There
+  a number of one or two digits in brackets, after a space, means nothing else.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import paoswarm
+
+PACKAGE = Path(paoswarm.__file__).parent
+DOCS = Path(__file__).parents[1] / "docs"
+STATEMENTS = {"S2", "S3", "S6", "S10", "S16"}  # used in proofs; no code evaluates them
+
+SAMPLER = re.compile(r"\((S\d+)\)|\\tag\{(S\d+)\}")
+NAMED = re.compile(r"\b[Ee]quations?((?:[\s,]|and|to|-)*\(\d+\))+")
+BARE = re.compile(r"(?<![^\s-])\((\d{1,2})\)(?=[\s,.;:-]|$)|\\tag\{(\d+)\}", re.MULTILINE)
+
+
+def numbers(page):
+    """The numbers of the displayed equations of a page, in order: a tag, or the rank among labelled equations."""
+    found = []
+    labelled = 0
+    for equation, label in re.findall(r"^\$\$\n(.*?)^\$\$( \([\w-]+\))?$", page, re.MULTILINE | re.DOTALL):
+        tags = re.findall(r"\\tag\{(\w+)\}", equation)
+        assert len(tags) + bool(label) <= 1, f"more than one number: {equation}"
+        labelled += bool(label)
+        found += [str(labelled)] if label else tags
+    return found
+
+
+def prose(source):
+    """Comments and docstrings of a module, without the code of examples."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+            yield re.sub(r"^\s*(>>>|\.\.\. ).*$", "", text, flags=re.MULTILINE)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def references(source, package=""):
+    """The numbers of equations that a module of a package refers to."""
+    found = set()
+    for text in prose(source):
+        found |= {tag for pair in SAMPLER.findall(text) for tag in pair if tag}
+        for match in NAMED.finditer(text):
+            found |= set(re.findall(r"\((\d+)\)", match[0]))
+        if package in ("core", "algorithms"):
+            found |= {number for pair in BARE.findall(text) for number in pair if number}
+    return found
+
+
+THEORY = numbers((DOCS / "theory.md").read_text())
+SAMPLING = numbers((DOCS / "sampling_theory.md").read_text())
+MODULES = {path.relative_to(PACKAGE): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_numbers_are_consecutive():
+    assert [str(i + 1) for i in range(len(THEORY))] == THEORY
+    assert [f"S{i + 1}" for i in range(len(SAMPLING))] == SAMPLING
+    assert len(THEORY) > 10
+    assert len(SAMPLING) > 10
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_every_equation_that_the_code_refers_to_exists(module):
+    assert references(MODULES[module], module.parts[0]) <= {*THEORY, *SAMPLING}
+
+
+def test_the_exact_step_carries_its_numbers():
+    sources = [source for module, source in MODULES.items() if module.parts[0] in ("core", "algorithms")]
+    used = set().union(*(references(source, "core") for source in sources))
+    assert used >= {"3", "7", "8", "12"}  # attractors, covariance, transition, and the step of a whole swarm
+
+
+def test_every_equation_that_the_sampler_evaluates_is_referred_to():
+    sources = [source for module, source in MODULES.items() if module.parts[0] == "sampling"]
+    used = set().union(*(references(source) for source in sources))
+    assert set(SAMPLING) >= STATEMENTS
+    assert set(SAMPLING) - STATEMENTS - used == set()
+
+
+def test_links_on_the_page_lead_to_their_equations():
+    page = (DOCS / "sampling_theory.md").read_text()
+    targets = re.findall(r"^\(eq-(s\d+)\)=\n\$\$\n(?:(?!^\$\$).*\n)*?\\tag\{(S\d+)\}\n\$\$$", page, re.MULTILINE)
+    assert [target.upper() for target, _ in targets] == [tag for _, tag in targets] == SAMPLING
+    links = re.findall(r"\[\((S\d+)\)\]\(#eq-(s\d+)\)", page)
+    assert all(text == target.upper() and text in SAMPLING for text, target in links)
+    assert len(links) > 10
+
+
+def test_no_tag_stands_beside_line_breaks():
+    r"""Sphinx wraps an equation with ``\\`` in a split environment, in which MathJax refuses ``\tag``."""
+    page = (DOCS / "sampling_theory.md").read_text()
+    for equation in re.findall(r"^\$\$\n(.*?)^\$\$", page, re.MULTILINE | re.DOTALL):
+        assert r"\\" not in equation
+
+
+@pytest.mark.parametrize(
+    ("source", "package", "expected"),
+    [
+        ("x = 1  # (S99)", "optimize", {"S99"}),
+        ('"""The evidence, (S14) and (S15)."""', "sampling", {"S14", "S15"}),
+        ('r"""Formula.\n\n.. math:: a = b \\tag{S99}\n"""', "sampling", {"S99"}),
+        ('"""Equations (2), (3) and (77) for numbers."""', "study", {"2", "3", "77"}),
+        ('def f():\n    """The mean, equation (77)."""', "study", {"77"}),
+        (
+            '"""The closed form (10)-(77) of the covariance, the integral (7), and (5)."""',
+            "core",
+            {"10", "77", "7", "5"},
+        ),
+        ('"""Steps.\n\n    y = x - a            (77)\n"""', "algorithms", {"77"}),
+        ("position += h * d  # (77)", "algorithms", {"77"}),
+    ],
+)
+def test_a_reference_is_noticed(source, package, expected):
+    assert references(source, package) == expected
+    assert "77" not in THEORY
+    assert "S99" not in SAMPLING
+
+
+@pytest.mark.parametrize(
+    ("source", "package"),
+    [
+        ('"""Of `Study`: ``runs`` (30), ``population`` (10)."""', "study"),
+        ('x = f(3)  # not f(4), and not (2, 3)\ny = "(S98) (5) equation (5)"', "core"),
+        ('"""Draw.\n\n>>> round(3.5) + (3)\n... # (4)\n7\n"""', "core"),
+        ('"""Kennedy and Eberhart (1995); arrays (n,), (100)."""', "algorithms"),
+    ],
+)
+def test_other_brackets_are_no_references(source, package):
+    assert references(source, package) == set()

@@ -1,0 +1,117 @@
+"""The API page and ``paoswarm.__all__`` name the same things, and every one is imported from ``paoswarm`` itself."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import paoswarm
+
+PAGE = (pathlib.Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+COMMAND_LINE = "paoswarm.cli"  # its page describes the command `paoswarm`, which nobody imports
+
+
+def documented_paths(page):
+    """The dotted path of every object on the page: those of the directives, and their members."""
+    paths = []
+    for directive in re.finditer(r"^\.\. auto\w+:: (\S+)\n((?:   :.*\n)*)", page, flags=re.MULTILINE):
+        paths.append(directive[1])
+        members = re.search(r":members:(.*)", directive[2])
+        if members:
+            names = [name.strip() for name in members[1].split(",")]
+            paths += [f"{directive[1]}.{name}" for name in names]
+    return [path for path in paths if path != COMMAND_LINE]
+
+
+def look_up(path):
+    """The object that attributes lead to, starting at the imported package; nothing else is imported."""
+    found = sys.modules["paoswarm"]
+    for name in path.split(".")[1:]:
+        found = getattr(found, name)
+    return found
+
+
+def missing_from_page(page, names):
+    documented = {path.split(".")[1] for path in documented_paths(page)}
+    return sorted(set(names) - documented)
+
+
+def not_exported(page, names):
+    """Paths on the page that do not start with ``paoswarm.NAME``, where NAME is exported."""
+    beginnings = {f"paoswarm.{name}" for name in names}
+    return [path for path in documented_paths(page) if ".".join(path.split(".")[:2]) not in beginnings]
+
+
+def needlessly_long(page):
+    """Paths on the page to objects that `paoswarm` also exports under a shorter one."""
+    short = {id(getattr(paoswarm, name)): f"paoswarm.{name}" for name in paoswarm.__all__}
+    paths = documented_paths(page)
+    return [path for path in paths if path != short.get(id(look_up(path)), path)]
+
+
+def test_every_exported_name_is_documented():
+    assert missing_from_page(PAGE, paoswarm.__all__) == []
+
+
+def test_every_documented_name_is_exported():
+    assert not_exported(PAGE, paoswarm.__all__) == []
+
+
+@pytest.mark.parametrize("path", documented_paths(PAGE))
+def test_a_documented_name_exists(path):
+    assert look_up(path) is not None
+
+
+def test_documented_paths_are_the_short_ones():
+    assert needlessly_long(PAGE) == []
+
+
+def test_nothing_is_documented_twice():
+    paths = documented_paths(PAGE)
+    assert sorted({path for path in paths if paths.count(path) > 1}) == []
+
+
+def test_exported_names_are_unique_and_listed_by_dir():
+    assert len(set(paoswarm.__all__)) == len(paoswarm.__all__)
+    assert set(paoswarm.__all__) <= set(dir(paoswarm))
+
+
+def test_every_plot_is_documented():
+    assert {f"paoswarm.plot.{name}" for name in paoswarm.plot.__all__} <= set(documented_paths(PAGE))
+
+
+def test_names_imported_on_first_use_work_in_a_fresh_interpreter():
+    code = """
+import paoswarm, sys
+assert "scipy.stats" not in sys.modules
+from paoswarm import figures, publish
+assert paoswarm.figures is figures and callable(publish) and callable(paoswarm.read_study)
+assert paoswarm.statistics.holm([0.01, 0.02]).tolist() == [0.02, 0.02]
+try:
+    paoswarm.no_such_name
+except AttributeError as error:
+    assert "no_such_name" in str(error)
+else:
+    raise AssertionError
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+WRONG_PAGE = """
+.. autofunction:: numpy.sum
+.. automodule:: paoswarm.noise
+   :members: spread, covariance
+.. autoclass:: paoswarm.storage.log.StoreError
+"""
+
+
+def test_each_check_finds_its_mistake():
+    assert "paoswarm.noise.covariance" in documented_paths(WRONG_PAGE)
+    assert missing_from_page(WRONG_PAGE, ["noise", "PAO"]) == ["PAO"]
+    assert not_exported(WRONG_PAGE, paoswarm.__all__) == ["numpy.sum", "paoswarm.storage.log.StoreError"]
+    assert needlessly_long(".. autoclass:: paoswarm.storage.log.StoreError\n") == ["paoswarm.storage.log.StoreError"]
+    with pytest.raises(AttributeError):
+        look_up("paoswarm.PAO.no_such_member")
