@@ -1,13 +1,18 @@
-"""Problems whose evidence is known: how far off is `sample`, and does it know.
+"""How far off `sample` is on problems with known evidence, and whether it knows.
 
-Run with ``make bench-evidence``. For each problem, over the seeds: likelihood evaluations, root mean square error of
-the log evidence, of the stated error, and of their ratio (one is honest, below one is cautious), effective draws, and
-counts of runs: right to 0.1; wrong, that is off by more than three stated errors; silent, the wrong ones that are said
-to be a success; and those that withheld an error (they are left out of the first three); in the end processor time per
-evaluation, of which the likelihood's is a part. The proposals and constants of `sample` were chosen on these problems
-(with other seeds); ``three6`` was not among them. ``peaks8`` to ``peaks32`` have so many equal peaks, since signs do
-not matter there; ``rastrigin3`` to ``schwefel8`` have hundreds to millions of peaks, of which few matter; the search
-for modes was chosen on them.
+Run with ``make bench-evidence``. The columns, over the seeds:
+
+- likelihood evaluations,
+- root mean square of the error of the log evidence, of the stated error, and of their ratio (one is honest, below one
+  is cautious); runs that state no error are left out,
+- effective draws,
+- numbers of runs: all; right to 0.1; wrong, that is off by more than three stated errors; silent, that is wrong but
+  claiming success; and withheld, that is without a stated error,
+- processor time per evaluation, including the likelihood's.
+
+The proposals and constants of `sample` were chosen on these problems, with other seeds; ``three6`` was not among them.
+``peaks8`` to ``peaks32`` have 8 to 32 equal peaks because signs do not matter there. ``rastrigin3`` to ``schwefel8``
+have hundreds to millions of peaks, few of which matter.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ def schwefel(x: np.ndarray) -> np.ndarray:
 
 
 def separable(name: str) -> Problem:
-    """The parameters are independent and alike: one quadrature tells all."""
+    """A problem whose parameters are independent and alike, so that one quadrature gives the answer."""
     log_likelihood, half, dim = SEPARABLE[name]
     axis = np.linspace(-half, half, 400_001)
     log_density = log_likelihood(axis[:, None])
@@ -62,7 +67,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=[*PROBLEMS, *SEPARABLE], default=[*IN_SAMPLE, *SEPARABLE])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=500)
-    parser.add_argument("--particles", type=int, help="first draws, of which more than usual lift the limit of 60,000")
+    parser.add_argument("--particles", type=int, help="number of first draws; lifts the limit of 60,000 evaluations")
     options = parser.parse_args()
     maxfev = 60_000 if options.particles is None else None
     print(

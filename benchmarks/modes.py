@@ -1,13 +1,19 @@
-"""How small a basin may be for `sample` to find its mode, on random posteriors with several.
+"""How small a basin may be for `sample` to find its mode, on random posteriors with several modes.
 
-Run with ``make bench-modes``. Every posterior has two to five modes of random place, width, shape and mass in a box of
-two to ten dimensions: ``normal`` ones; ``bent`` ones, which are curved and some of which have Student's tails; or wide
-normal ones and a narrow one with tails that fill much of the box (``tails``). The basin of a mode is where its
-component has the highest density, measured with half a million points. ``n`` draws from the prior hit a basin of the
-share ``b`` with ``n b`` draws on average: the table counts modes that hold 3 % of the mass or more by this number, and
-which of them hold less than a fifth of their mass in the result. `sample` says of each result that a basin of less than
-``30 / n`` may be missing; the last lines count the runs that have missed a larger one, and how many of them are said to
-be a success. The search was chosen with ``--first-seed`` 0, 1000 and 5000.
+Run with ``make bench-modes``. Every posterior has two to five modes of random place, width, shape and mass, in a box of
+two to ten dimensions. There are three families:
+
+- ``normal``: normal modes,
+- ``bent``: curved modes, some of them with Student's tails,
+- ``tails``: wide normal modes, and a narrow one with tails that fill much of the box.
+
+The basin of a mode is where its component has the highest density; it is measured with half a million points. ``n``
+draws from the prior hit a basin of the share ``b`` with ``n b`` draws on average. The table counts by this number the
+modes that hold at least 3 % of the mass. A mode is missed if the result has less than a fifth of its mass.
+
+`sample` says that modes with a basin below ``30 / n`` may be missing. The last line counts the runs that missed a mode
+with a larger basin, and how many of these claim success. The constants of the search were chosen with ``--first-seed``
+0, 1000 and 5000.
 """
 
 from __future__ import annotations
@@ -23,8 +29,8 @@ from scipy.special import gammaln, logsumexp
 
 import paoswarm as ps
 
-HALF = 10.0  # width of the box
-SEEN = 30  # first draws to be expected in the smallest basin that `sample` says it has seen
+HALF = 10.0  # half width of the box
+SEEN = 30  # first draws expected in the smallest basin that `sample` claims to have seen
 EDGES = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, np.inf)
 FAMILIES = ["normal", "bent", "tails"]
 NORMAL = 1e6  # degrees of freedom
@@ -51,7 +57,7 @@ def pose(family: str, rng: np.random.Generator) -> Posed:
             [10 ** rng.uniform(-0.5, 0.3, (k - 1, d)), np.full((1, d), 10 ** rng.uniform(-1.3, -0.3))]
         )
     bend = rng.uniform(-0.06, 0.06, (k, d)) if family == "bent" else np.zeros((k, d))
-    bend[:, 0] = 0.0  # every other coordinate is bent along the first, which keeps volumes
+    bend[:, 0] = 0.0  # the others are bent along the first, which keeps volumes
     factor = axes * size[:, None, :]
     inverse = np.linalg.inv(factor)
     constant = log_weight - np.log(size).sum(axis=1) - 0.5 * d * np.log(freedom * np.pi)
@@ -73,7 +79,7 @@ def pose(family: str, rng: np.random.Generator) -> Posed:
 
 
 class Run(NamedTuple):
-    """Modes of one posterior that matter: first draws to be expected in the basin, and whether it was found."""
+    """The modes of one posterior that matter: first draws expected in each basin, and whether the mode was found."""
 
     expected: np.ndarray
     is_found: np.ndarray
@@ -111,11 +117,11 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES)
     parser.add_argument("--posteriors", type=int, default=100, help="of each family")
     parser.add_argument("--first-seed", type=int, default=20000)
-    parser.add_argument("--particles", type=int, default=None, help="first draws, instead of those that sample chooses")
+    parser.add_argument("--particles", type=int, help="number of first draws, instead of the default")
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + options.posteriors)
     for family in options.families:
-        # one process for each, and a fresh one after fifty, so that a long run does not grow
+        # a fresh process after fifty runs, so that memory does not grow
         with ProcessPoolExecutor(mp_context=get_context("spawn"), max_tasks_per_child=50) as pool:
             tasks = [pool.submit(run, family, seed, options.particles) for seed in seeds]
             runs = [task.result() for task in tasks]
@@ -130,8 +136,8 @@ def main() -> None:
             label = f"{low:g} to {high:g}" if high < np.inf else f"{low:g} or more"
             print(f"{label:<30}{inside.sum():>7}{(inside & ~is_found).sum():>8}")
         wrong = [one for one in runs if (one.expected[~one.is_found] >= SEEN).any()]
-        print(f"runs that have missed one with {SEEN} or more: {len(wrong)} of {len(runs)}", end="; ")
-        print(f"{sum(one.success for one in wrong)} of them are said to be a success", flush=True)
+        print(f"runs that missed a mode with {SEEN} or more: {len(wrong)} of {len(runs)}", end="; ")
+        print(f"{sum(one.success for one in wrong)} of them claim success", flush=True)
 
 
 if __name__ == "__main__":

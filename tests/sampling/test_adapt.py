@@ -166,7 +166,7 @@ def test_the_budget_is_never_exceeded_and_counts_are_true(maxfev):
 
 
 def test_a_budget_without_room_for_production_is_an_error():
-    with pytest.raises(BudgetSpent, match="maxfev=1 leaves no evaluation"):
+    with pytest.raises(BudgetSpent, match="maxfev=1"):
         run(lambda x: -(x**2).sum(axis=1), [(-1, 1)], 9, maxfev=1)
 
 
@@ -201,7 +201,7 @@ def test_half_of_the_peak_cut_off(bad):
 
 
 def test_a_likelihood_that_is_zero_everywhere_is_an_error():
-    with pytest.raises(ValueError, match="give points with more as start="):
+    with pytest.raises(ValueError, match=r"at all 1000 draws.*start="):
         run(lambda x: np.full(len(x), -np.inf), [(-1, 1)], 14)
 
 

@@ -1,4 +1,4 @@
-"""Ground with many peaks: swarms find the heaviest where climbs do not, and say so where they may not have."""
+"""Posteriors with many peaks: swarms find the heaviest where climbs do not, and a message says if they may not have."""
 
 import math
 
@@ -7,15 +7,18 @@ import pytest
 from scipy.special import logsumexp
 
 import paoswarm as ps
-from paoswarm.sampling import search as search_module
+from paoswarm.sampling import explore as explore_module
+from paoswarm.sampling import search_state
+from paoswarm.sampling.explore import explore
 from paoswarm.sampling.modes import Mode
-from paoswarm.sampling.search import _is_rugged
-from paoswarm.sampling.swarms import SWARMS, best_of_swarms, swarms_cost
+from paoswarm.sampling.search_state import is_rugged
+from paoswarm.sampling.starts import Draws
+from paoswarm.sampling.swarm_search import SWARMS, _moves_cost, best_of_swarms
 from paoswarm.sampling.target import Target
 
 
 def schwefel(x):
-    """Seven peaks along every axis, the highest near the wall and far from the next: the others lead away from it."""
+    """Seven peaks along every axis, the highest near the bound and far from the next highest."""
     return 0.1 * (x * np.sin(np.sqrt(np.abs(x)))).sum(axis=1)
 
 
@@ -25,7 +28,7 @@ def rastrigin(x):
 
 
 def evidence(log_likelihood, half, d):
-    """Of a sum over the parameters in a box, by quadrature along one axis."""
+    """Log evidence of a sum over the parameters in a box, by quadrature along one axis."""
     axis = np.linspace(-half, half, 400_001)[:, None]
     return d * (logsumexp(log_likelihood(axis)) - math.log(len(axis)))
 
@@ -38,12 +41,12 @@ def drawn(log_likelihood, half, d, n, seed):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_heaviest_of_many_peaks_is_found(seed, monkeypatch):
-    """Of 16,807, to ten standard errors; without swarms the evidence is wrong by a factor of 10,000, with no word."""
+    """One of 16,807 peaks, to ten standard errors. Without swarms the evidence is wrong by 10,000 times, silently."""
     exact = evidence(schwefel, 500, 5)
     box = [(-500, 500)] * 5
     posterior = ps.sample(schwefel, box, vectorized=True, n_effective=500, maxfev=60_000, rng=seed)
     assert abs(posterior.log_evidence - exact) < 0.1
-    monkeypatch.setattr(search_module, "_is_rugged", lambda _: False)
+    monkeypatch.setattr(search_state, "is_rugged", lambda _: False)
     posterior = ps.sample(schwefel, box, vectorized=True, n_effective=500, maxfev=60_000, rng=seed)
     assert posterior.log_evidence < exact - math.log(1e4)
     assert posterior.success
@@ -54,20 +57,20 @@ def test_where_swarms_do_not_agree_the_message_says_so():
     assert posterior.log_evidence < evidence(rastrigin, 5.12, 8) - 5
     assert not posterior.success
     assert math.isinf(posterior.log_evidence_error)
-    assert posterior.message.startswith("there are many peaks, and few of the swarms")
+    assert "few of the swarms" in posterior.message
     assert not posterior.diagnostics["search_settled"]
 
 
 def test_where_the_budget_leaves_no_room_for_swarms_the_message_says_so(monkeypatch):
-    monkeypatch.setattr(search_module, "best_of_swarms", lambda *_: pytest.fail("called"))
+    monkeypatch.setattr(explore_module, "send_swarms", lambda *_: pytest.fail("called"))
     posterior = ps.sample(rastrigin, [(-5.12, 5.12)] * 5, vectorized=True, n_effective=200, maxfev=8000, rng=1)
     assert math.isinf(posterior.log_evidence_error)
-    assert "maxfev leaves no room for swarms" in posterior.message
+    assert "no room for swarms" in posterior.message
 
 
 def test_where_many_peaks_share_the_mass_there_is_none_to_look_for(monkeypatch):
-    """A rippled normal law, whose evidence is right to three stated errors; false alarm 0.3 %."""
-    monkeypatch.setattr(search_module, "best_of_swarms", lambda *_: pytest.fail("called"))
+    """A rippled normal law. Its evidence is right to three stated errors; false alarm 0.3 %."""
+    monkeypatch.setattr(explore_module, "send_swarms", lambda *_: pytest.fail("called"))
 
     def rippled(x):
         return -0.5 * ((x / 0.3) ** 2).sum(axis=1) + 2 * np.cos(40 * x).sum(axis=1)
@@ -76,38 +79,38 @@ def test_where_many_peaks_share_the_mass_there_is_none_to_look_for(monkeypatch):
     assert abs(posterior.log_evidence - evidence(rippled, 1, 3)) < 3 * posterior.log_evidence_error < 0.2
 
 
-def test_where_they_agree_nothing_is_said():
-    """Two dimensions, 121 peaks: each climb ends at one of its own, and most swarms at the highest."""
+def test_where_swarms_agree_there_is_no_doubt():
+    """Two dimensions, 121 peaks: each climb ends at another, and most swarms end at the highest."""
     target, z, value = drawn(rastrigin, 5.12, 2, 2000, 1)
-    found = search_module.search(target, z, value, np.empty((0, 2)), 15_000, np.random.default_rng(2))
+    found = explore(target, Draws(z, value), np.empty((0, 2)), 15_000, np.random.default_rng(2))
     assert found.incomplete == ""
     np.testing.assert_allclose(target.parameters(found.modes[0].z[None])[0], [1.3, 1.3], atol=0.01)
 
 
-def test_what_climbs_settle_needs_no_swarms(monkeypatch):
-    monkeypatch.setattr(search_module, "best_of_swarms", lambda *_: pytest.fail("called"))
+def test_a_few_peaks_need_no_swarms(monkeypatch):
+    monkeypatch.setattr(explore_module, "send_swarms", lambda *_: pytest.fail("called"))
     ps.sample(lambda x: -50 * (x**2).sum(axis=1), [(-1, 1)] * 3, vectorized=True, n_effective=200, rng=1)
     ps.sample(lambda x: -200 * ((x**2 - 0.5) ** 2).sum(axis=1), [(-1, 1)] * 3, vectorized=True, n_effective=200, rng=1)
 
 
 @pytest.mark.parametrize(("n_peaks", "rugged"), [(1, False), (8, False), (300, True)])
 def test_ground_is_rugged_where_most_climbs_end_alone(n_peaks, rugged):
-    """22 climbs to equal peaks. Of 8 the next is unseen with 5 %, of 300 with 93 %: the estimate is one in two."""
+    """22 climbs to equal peaks. The next peak is unseen with probability 5 % if there are 8, 93 % if there are 300."""
     for seed in range(20):
         ends = np.bincount(np.random.default_rng(seed).integers(n_peaks, size=22))
         places = [Mode(np.zeros(1), np.eye(1), 0.0, True, True, n) for n in ends if n]
-        assert _is_rugged(places) == rugged
-        assert not _is_rugged([mode._replace(is_peak=False) for mode in places])  # a ridge
-    assert not _is_rugged([Mode(np.zeros(1), np.eye(1), 0.0, True, True, 1)] * 5)  # too few to tell
+        assert is_rugged(places) == rugged
+        assert not is_rugged([mode._replace(is_peak=False) for mode in places])  # a ridge
+    assert not is_rugged([Mode(np.zeros(1), np.eye(1), 0.0, True, True, 1)] * 5)  # too few to tell
 
 
-def test_the_swarms_know_nothing_of_each_other():
-    """What one of them sets out from changes where it ends, and where the last does, but no other."""
+def test_the_swarms_are_independent():
+    """The start of one swarm changes where it ends, and where the last swarm ends, but no other."""
     target, z, _ = drawn(schwefel, 500, 4, 800, 3)
     z[1], z[SWARMS + 1] = z.min(axis=0), z.max(axis=0)  # the box stays what it is
-    best = best_of_swarms(target, z, target.height(z), 10_000, np.random.default_rng(4))
+    best = best_of_swarms(target, Draws(z, target.height(z)), 10_000, np.random.default_rng(4))
     z[::SWARMS] *= 0.9
-    other = best_of_swarms(target, z, target.height(z), 10_000, np.random.default_rng(4))
+    other = best_of_swarms(target, Draws(z, target.height(z)), 10_000, np.random.default_rng(4))
     assert (best[:SWARMS] != other[:SWARMS]).any(axis=1).tolist() == [True] + [False] * (SWARMS - 1)
 
 
@@ -115,8 +118,8 @@ def test_the_swarms_know_nothing_of_each_other():
 def test_swarms_keep_to_their_budget(n_max):
     target, z, value = drawn(schwefel, 500, 3, 500, 6)
     before = target.n_evaluations
-    best = best_of_swarms(target, z, value, n_max, np.random.default_rng(7))
-    assert target.n_evaluations - before == swarms_cost(min(50, n_max // swarms_cost(1)))
+    best = best_of_swarms(target, Draws(z, value), n_max, np.random.default_rng(7))
+    assert target.n_evaluations - before == _moves_cost(min(50, n_max // _moves_cost(1)))
     heights = target.height(best)
     assert heights[-1] >= heights[:-1].max()  # the last begins with the best of the others
     assert heights.max() >= value.max()
@@ -128,13 +131,13 @@ def test_swarms_fill_up_where_few_draws_have_a_likelihood():
     target, z, value = drawn(schwefel, 500, 3, 500, 8)
     value[2 * SWARMS :] = -np.inf
     before = target.n_evaluations
-    best = best_of_swarms(target, z, value, 4000, np.random.default_rng(9))
+    best = best_of_swarms(target, Draws(z, value), 4000, np.random.default_rng(9))
     assert target.n_evaluations - before <= 4000
     assert (target.height(best) > value.max()).any()
 
 
 def tone(seed):
-    """Frequency, and amplitudes of cosine and sine, of a tone at 40 random times: thousands of peaks in frequency."""
+    """A tone at 40 random times: frequency, cosine and sine amplitudes; thousands of peaks in frequency."""
     rng = np.random.default_rng(seed)
     time = rng.uniform(0, 100, 40)
     y = np.cos(2 * np.pi * rng.uniform(2, 8) * time + 1) + 0.3 * rng.standard_normal(40)
@@ -144,7 +147,7 @@ def tone(seed):
         curve = x[:, 1:2] * np.cos(phase) + x[:, 2:] * np.sin(phase)
         return -0.5 * ((y - curve) ** 2).sum(axis=1) / 0.3**2
 
-    # The amplitudes are normal, given the frequency, far from the walls: their integral is known.
+    # Given the frequency, the amplitudes are normal and far from the bounds, so their integral is known.
     log_sum = -np.inf
     grid = np.linspace(1e-3, 10, 400_000)
     for part in np.array_split(grid, 40):
@@ -159,8 +162,8 @@ def tone(seed):
 
 
 @pytest.mark.slow
-def test_no_frequency_is_wrong_without_a_word():
-    """Twelve tones. Standard errors are about 0.02; of those that are wrong none may be a success."""
+def test_no_wrong_frequency_is_called_a_success():
+    """Twelve tones. Standard errors are about 0.02. No wrong result may be a success."""
     n_right = 0
     for seed in range(12):
         log_likelihood, box, exact = tone(seed)

@@ -1,6 +1,6 @@
-"""Phase A: explore, find modes, temper, fit, and freeze a proposal.
+"""Phase A: search for modes, temper, fit, and freeze a proposal.
 
-Nothing computed here enters the evidence: it only decides from where the production draws.
+Nothing computed here enters the evidence. It only decides where the production draws from.
 """
 
 from __future__ import annotations
@@ -12,23 +12,42 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paoswarm.core.arrays import Floats
-from paoswarm.core.weights import effective_size, normalise
+from paoswarm.core.weights import effective_size
 from paoswarm.sampling.draw_pool import Pool
+from paoswarm.sampling.explore import explore, explore_again
 from paoswarm.sampling.mixture import Blend, Density
-from paoswarm.sampling.modes import Mode, find_modes, is_new, merge, near
+from paoswarm.sampling.modes import Mode
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
-from paoswarm.sampling.search import matters, search
+from paoswarm.sampling.starts import Draws, badly_covered
 from paoswarm.sampling.target import Target
 
-_AGAIN = 3  # points that are evaluated twice, to see whether the likelihood is noisy
-_SEEN = 30  # first draws to be expected in a basin, from which on it was never missed (benchmarks/modes.py)
-_KEPT = 10_000  # draws from the prior; more of them only show where to climb from
-_STAGES = 60  # at most
-_WINDOW, _PROGRESS = 8, 1.2  # so many stages have to bring so much, or more of them are not worth their cost
-_RESERVE = 0.35  # of the budget, kept for production
-_RESERVE_AGAIN = 0.6  # of what is left after a production that went badly
-_HEAVY = 0.1  # share of what is not covered that makes a point worth a climb
-_CLIMBS_AGAIN = 6  # times at most
+_TEN = 10  # parameters for which first draws are made at most, and stages sized at least
+_FIRST_DRAWS = 1000  # draws from the prior per parameter, unless the caller chooses
+_FIRST_SHARE = 0.2  # share of maxfev for draws from the prior, at most
+_SEEN = 30  # first draws expected in a basin, from which on it was never missed
+_EXTRA_SHARE = 0.1  # share of what is left of maxfev for each of the next three, at most
+_TWICE = 3  # points evaluated twice, to see whether the likelihood is noisy
+_LADDER_DRAWS = (1000, 200)  # draws around the modes: this number, and so many more per parameter
+_LADDER_DRAWS_AGAIN = (200, 40)  # draws around the modes after later climbs, likewise
+_SEARCH_SHARE = 0.25  # share of maxfev for climbs
+_STAGES = 60  # stages, at most
+_STAGE_DRAWS = 80  # draws in a stage, per parameter
+_STAGE_GROWTH = 4  # factor by which a stage at the posterior's own temperature is larger, at most
+_STAGE_SHARE = 0.3  # draws in such a stage, as a share of what the production will need
+_FRONT = 15  # effective draws per parameter from which on a temperature counts as reached
+_REACHED = 2  # effective draws per parameter from which on the posterior itself is fitted
+_BEST_SHARES = (0.72, 0.24)  # shares of the two sharpest fits in the proposal
+_WIDE_SHARES = (0.4, 0.24, 0.18, 0.14)  # shares of the four fits in what a stage draws from
+_LEAST_EFFICIENCY = 0.02  # least efficiency for which a production is planned
+_HOLDS = 0.75  # share of the expected efficiency that confirms it
+_CONFIRMED = 2  # stages in a row that confirm the efficiency and end the adaptation
+_WINDOW = 8  # stages within which there must be progress
+_PROGRESS = 1.2  # factor of efficiency that counts as progress
+_RESERVE = 0.35  # share of maxfev kept for production
+_RESERVE_AGAIN = 0.6  # share of what is left that is kept after a production that went badly
+_AGAIN = 6  # times that badly covered points are climbed from, at most
+_AGAIN_BUDGET = 4000  # evaluations for the climbs from badly covered points, each time
+_AGAIN_SHARE = 0.125  # share of what is left of maxfev for these climbs, at most
 
 _LATE = "a mode that matters was found by chance, after the search for modes had missed it: others may be missing"
 
@@ -38,14 +57,14 @@ class NothingFound(ValueError):
 
 
 class Frozen(NamedTuple):
-    """What the adaptation leaves behind; during a production nothing of it changes."""
+    """The result of the adaptation; it does not change during a production."""
 
     proposal: Blend
     predicted_efficiency: float  # effective draws per draw
     pool: Pool
     ladder: Density  # the modes at all scales
     modes: list[Mode]
-    incomplete: str  # why modes may be missing; empty if nothing speaks for it
+    incomplete: str  # why modes may be missing; empty if there is no sign of any
     is_trusted: bool  # whether an error can be stated for those that were found
     diagnostics: dict[str, Any]  # see `Posterior`
 
@@ -78,45 +97,42 @@ def adapt(
     target : Target
     rng : numpy.random.Generator
     n_effective : int
-        The effective size that production will be asked for; stages are sized, and evaluations kept back, for it.
+        The effective size that production will be asked for. It sets the size of stages and the evaluations kept back.
     start_points : array (m, d), optional
         Parameters near modes that are known already.
     n_prior : int, optional
-        Draws from the prior with which it begins.
+        Number of first draws from the prior.
     pool : Pool, optional
-        An empty one, to be filled: what is there when the run is interrupted.
+        An empty pool to fill, so that the caller has the draws if the run is interrupted.
     callback : callable, optional
-        Called after every stage with a dict of its inverse temperature, efficiency, evaluations, and of how many
-        effective draws the pool is worth.
+        Called after every stage with a dict of its inverse temperature, its efficiency, the number of evaluations, and
+        the effective size of the pool.
     """
-    d = target.dim
-    allowed = target.n_left
+    d, allowed = target.dim, target.n_left
     pool = Pool(d) if pool is None else pool
-    prior = _Prior(target)
-    n_prior = min(min(1000 * d, 10_000) if n_prior is None else n_prior, max(1, allowed // 5))
-    z = prior.sample(n_prior, rng)
+    n_prior = _FIRST_DRAWS * min(d, _TEN) if n_prior is None else n_prior
+    n_prior = min(n_prior, max(1, int(_FIRST_SHARE * allowed)))
+    z = target.draw_prior(n_prior, rng)
     log_prior, log_likelihood = target.log_prior(z), target.log_likelihood(z)
-    pool.add(prior, z[:_KEPT], log_prior[:_KEPT], log_likelihood[:_KEPT])
-    height = log_prior + log_likelihood
+    kept = slice(_FIRST_DRAWS * _TEN)  # more of them only show where to climb from
+    pool.add(_Prior(target), z[kept], log_prior[kept], log_likelihood[kept])
     known = np.empty((0, d)) if start_points is None else target.coordinates(start_points)
-    is_anywhere = bool(np.isfinite(height).any())
-    if not is_anywhere and len(known) == 0:
-        raise NothingFound(
-            f"the likelihood is zero or failed at all {n_prior} draws from the prior; try more of them (n_particles=), "
-            "or give points with more as start="
-        )
-    highest = np.argsort(-log_likelihood)[: min(_AGAIN, target.n_left // 20)]
+    nothing = f"the likelihood is zero or failed at all {n_prior} draws from the prior"
+    has_height = bool(np.isfinite(log_prior + log_likelihood).any())
+    if not has_height and len(known) == 0:
+        raise NothingFound(f"{nothing}; draw more (n_particles=), or give points with a positive likelihood as start=")
+    highest = np.argsort(-log_likelihood)[: min(_TWICE, int(_EXTRA_SHARE * target.n_left))]
     target.measure_again(z[highest], log_likelihood[highest])
-    modes, incomplete, is_trusted = search(target, z, height, known, allowed // 4, rng)
-    if not is_anywhere and not modes:
+    found = explore(target, Draws(z, log_prior + log_likelihood), known, int(_SEARCH_SHARE * allowed), rng)
+    if not has_height and not found.modes:
         raise NothingFound(
-            f"the likelihood is zero or failed at all {n_prior} draws from the prior, and no climb from start= came to "
-            "more; raise maxfev, or give points with more"
+            f"{nothing}, and no climb from start= came to more; raise maxfev, or give points with a positive likelihood"
         )
-    ladder = make_ladder(modes, target)
-    _draw(target, pool, ladder, min(1000 + 200 * d, allowed // 10), rng)
+    ladder = make_ladder(found.modes, target)
+    _draw(target, pool, ladder, min(_for_dim(_LADDER_DRAWS, d), int(_EXTRA_SHARE * allowed)), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
-    plan = Frozen(blend([], (), ladder, prior), 0.0, pool, ladder, modes, incomplete, is_trusted, diagnostics)
+    first = blend([], (), ladder, _Prior(target))
+    plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
 
 
@@ -128,16 +144,22 @@ def improve(
     n_effective: int,
     rng: np.random.Generator,
 ) -> Frozen:
-    """Adapt further, with the draws of a production that went badly in the pool, and freeze anew."""
+    """Adapt further with the draws of a production that went badly, and freeze anew."""
     frozen.pool.add(frozen.proposal, draws, target.log_prior(draws), log_likelihood)
     return _refine(target, frozen, n_effective, int(_RESERVE_AGAIN * target.n_left), rng, None)
 
 
 def _draw(target: Target, pool: Pool, source: Density, n: int, rng: np.random.Generator) -> None:
+    """Add up to ``n`` draws from ``source`` to the pool."""
     n = min(n, target.n_left)
     if n > 0:
         z = source.sample(n, rng, True)
         pool.add(source, z, target.log_prior(z), target.log_likelihood(z))
+
+
+def _for_dim(numbers: tuple[int, int], dim: int) -> int:
+    constant, per_parameter = numbers
+    return constant + per_parameter * dim
 
 
 def _refine(
@@ -148,34 +170,27 @@ def _refine(
     rng: np.random.Generator,
     callback: Callable[[dict[str, Any]], object] | None,
 ) -> Frozen:
-    """Fit, draw more widely than the fit, fit again, until twice in a row the wide draws find nothing new."""
-    d, pool, ladder, best = target.dim, plan.pool, plan.ladder, plan.proposal
-    prior = _Prior(target)
-    n_stage = max(800, 80 * d)
-    good = climbed = 0
+    """Fit, draw more widely than the fit, and fit again, until the wide draws confirm the fit twice in a row."""
+    d, pool, best, prior = target.dim, plan.pool, plan.proposal, _Prior(target)
+    n_confirmed = n_again = 0
     reached: list[float] = []  # efficiencies at the posterior's own temperature
     for _ in range(_STAGES):
-        if climbed < _CLIMBS_AGAIN and (starts := _unexplained(target, pool, best, plan.modes)) is not None:
-            climbed += 1
+        if n_again < _AGAIN and len(starts := badly_covered(target, pool, best, plan.modes)):
+            n_again += 1
             plan = _climb_again(target, plan, starts, rng)
-            ladder = plan.ladder
-        front = pool.front(max(150, 15 * d))
-        beta = 1.0 if effective_size(pool.log_weight(1.0)) >= 2 * d + 2 else front
+        front = pool.front(_FRONT * max(d, _TEN))
+        beta = 1.0 if effective_size(pool.log_weight(1.0)) >= _REACHED * (d + 1) else front
         laws = fit_laws(pool, target, beta, front, rng)
-        best = _better(pool, best, blend(laws[:2], (0.72, 0.24), ladder, prior))
+        best = _better(pool, best, blend(laws[:2], _BEST_SHARES, plan.ladder, prior))
         expected = pool.efficiency(best)
-        production = n_effective / max(expected, 0.02)
-        n = n_stage if beta < 1 else int(np.clip(0.3 * production, n_stage, 4 * n_stage))
         reached += [expected] if beta == 1 else []
+        production = n_effective / max(expected, _LEAST_EFFICIENCY)
+        n = _stage_size(d, beta, production)
         stagnates = len(reached) > _WINDOW and expected < _PROGRESS * reached[-1 - _WINDOW]
-        if good == 2 or stagnates or target.n_left - n < min(production, reserve):
+        if n_confirmed == _CONFIRMED or stagnates or target.n_left - n < min(production, reserve):
             break
-        wide = blend(laws, (0.4, 0.24, 0.18, 0.14), ladder, prior)
-        first = len(pool.z)
-        _draw(target, pool, wide, n, rng)
-        log_w = pool.log_prior[first:] + pool.log_likelihood[first:] - wide.log_density(pool.z[first:])
-        found = pool.efficiency(best, first, log_w)
-        good = good + 1 if beta == 1 and found > 0.75 * expected else 0
+        found = _draw_stage(target, pool, blend(laws, _WIDE_SHARES, plan.ladder, prior), best, n, rng)
+        n_confirmed = n_confirmed + 1 if beta == 1 and found > _HOLDS * expected else 0
         stage = {
             "beta": beta,
             "expected": expected,
@@ -189,30 +204,30 @@ def _refine(
     return plan._replace(proposal=best, predicted_efficiency=pool.efficiency(best))
 
 
-def _unexplained(target: Target, pool: Pool, proposal: Density, modes: list[Mode]) -> Floats | None:
-    r"""Points that the proposal covers so badly that they make up :math:`E_\pi[\gamma/q]`, by no mode as high."""
-    height = pool.log_prior + pool.log_likelihood
-    score = pool.log_weight(1.0) + height - proposal.log_density(pool.z)
-    if not np.isfinite(score).any():
-        return None
-    share = normalise(score)
-    heavy = [i for i in np.argsort(-share)[:8] if share[i] > _HEAVY]
-    above = {i: [mode for mode in modes if mode.height > height[i]] for i in heavy}
-    heavy = [i for i in heavy if not near(pool.z[i], above[i], 3.0, target.circle)]
-    return pool.z[heavy] if heavy else None
+def _stage_size(dim: int, beta: float, production: float) -> int:
+    """Number of draws in a stage; at the posterior's own temperature it grows with the planned production."""
+    n = _STAGE_DRAWS * max(dim, _TEN)
+    return n if beta < 1 else int(np.clip(_STAGE_SHARE * production, n, _STAGE_GROWTH * n))
+
+
+def _draw_stage(target: Target, pool: Pool, wide: Blend, best: Blend, n: int, rng: np.random.Generator) -> float:
+    """Add draws from a wide proposal to the pool. Return the efficiency of the best proposal, judged by them alone."""
+    first = len(pool.z)
+    _draw(target, pool, wide, n, rng)
+    log_w = pool.log_prior[first:] + pool.log_likelihood[first:] - wide.log_density(pool.z[first:])
+    return pool.efficiency(best, first, log_w)
 
 
 def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Generator) -> Frozen:
-    """Modes and ladder with those that are found from new starts, from around which a few points are drawn."""
-    found = find_modes(target, starts, min(4000, target.n_left // 8)).modes
-    modes = merge(plan.modes + found, target.circle)
-    is_late = any(matters(mode, modes) and is_new(mode, plan.modes, target.circle) for mode in found)
-    incomplete = plan.incomplete or (_LATE if is_late else "")
+    """Climb from badly covered points, and draw some points around all modes."""
+    budget = min(_AGAIN_BUDGET, int(_AGAIN_SHARE * target.n_left))
+    modes, is_late = explore_again(target, plan.modes, starts, budget)
     ladder = make_ladder(modes, target)
-    _draw(target, plan.pool, ladder, min(200 + 40 * target.dim, target.n_left // 10), rng)
-    return plan._replace(modes=modes, ladder=ladder, incomplete=incomplete)
+    n = min(_for_dim(_LADDER_DRAWS_AGAIN, target.dim), int(_EXTRA_SHARE * target.n_left))
+    _draw(target, plan.pool, ladder, n, rng)
+    return plan._replace(modes=modes, ladder=ladder, incomplete=plan.incomplete or (_LATE if is_late else ""))
 
 
 def _better(pool: Pool, old: Blend, new: Blend) -> Blend:
-    """The more efficient of two, so that an unlucky fit does no harm."""
+    """Return the more efficient of two proposals, so that an unlucky fit does no harm."""
     return new if pool.efficiency(new) >= pool.efficiency(old) else old

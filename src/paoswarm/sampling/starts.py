@@ -1,53 +1,66 @@
-"""Where to climb from: of all draws the highest, and those that the peaks known so far do not explain."""
+"""Where to climb from: the most promising of many draws, and points that a proposal covers badly."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.modes import Mode, distance
-from paoswarm.sampling.periodic_coordinates import Circle
+from paoswarm.core.weights import normalise
+from paoswarm.sampling.draw_pool import Pool
+from paoswarm.sampling.mixture import Density
+from paoswarm.sampling.modes import Mode, is_near
 from paoswarm.sampling.target import Target
 
-_LOOKS = np.array([0.03, 0.1, 0.3, 0.6])  # on the way from a start to a mode
-_STRANGE = 8.0  # times the usual surprise, from which on a point is strange
-_PIECES = 20  # of the curve along which heights drop
-_ENOUGH = 10_000  # points to compare others with
+_SPACING = 0.5  # least distance between starts, in typical distances between draws
+_SORTED = 2000  # best draws among which starts are chosen
+_TREND_DRAWS = 4  # draws per coefficient of the trend, below which there is no trend
+_TREND_FITTED = 10_000  # draws to which the trend is fitted, at most
+_TREND_ROUNDS = 6  # rounds of reweighting in the fit of the trend
+_CAUCHY = 1.5  # median deviations from the trend at which a draw has half the weight
+_HEAVY = 0.1  # share of E[posterior / proposal] from which on a point is badly covered
+_EXPLAINED = 3.0  # standard deviations of a higher mode within which it is not climbed from
 
 
-def choose_starts(z: Floats, value: Floats, n: int) -> NDArray[np.intp]:
-    """Indices of the most promising points of a pool: in turns the highest, and those that most exceed a global trend.
+class Draws(NamedTuple):
+    """Points in the sampler's coordinates, and their log posterior up to a constant."""
 
-    The trend is a quadratic in ``z``, fitted robustly. A narrow mode in the skirts of a wide one is low, but higher
-    than the wide one explains. Points closer to a chosen one than half the pool's typical spacing are passed over.
+    z: Floats  # (n, d)
+    height: Floats  # (n,); -inf where the likelihood is zero or failed
+
+
+def choose_starts(draws: Draws, n: int) -> NDArray[np.intp]:
+    """Indices of the ``n`` most promising draws: by turns the highest, and those that most exceed a global trend.
+
+    The trend is a quadratic in ``z``, fitted robustly. A narrow mode in the tails of a wide one is low, but higher than
+    the wide one explains. Draws that are close to a chosen one are passed over.
     """
-    finite = np.flatnonzero(np.isfinite(value))
+    finite = np.flatnonzero(np.isfinite(draws.height))
     if len(finite) == 0:
         return finite
-    points, height = z[finite], value[finite]
-    d = points.shape[1]
-    highest = spread_out(points, height, (n + 1) // 2)
-    if len(finite) <= 2 * (d + 1) * (d + 2):  # too few for a trend
+    z, height = draws.z[finite], draws.height[finite]
+    highest = spread_out(z, height, (n + 1) // 2)
+    n_coefficients = (z.shape[1] + 1) * (z.shape[1] + 2) // 2
+    if len(finite) <= _TREND_DRAWS * n_coefficients:
         return finite[highest]
-    both = spread_out(points, height - _trend(points, height), n // 2, highest)
+    both = spread_out(z, height - _trend(z, height), n // 2, highest)
     surprising = both[len(highest) :]
     turns = [i for pair in zip_longest(highest, surprising) for i in pair if i is not None]
     return finite[turns]
 
 
 def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()) -> list[int]:
-    """Up to ``n`` indices in falling order of score after those that are chosen, none close to another."""
+    """The indices ``chosen``, then up to ``n`` more in falling order of score, none close to another."""
     sd = points.std(axis=0)
     scaled = points / np.where(sd > 0, sd, 1.0)
-    spacing = 0.5 * math.sqrt(scaled.shape[1]) * len(points) ** (-1 / scaled.shape[1])
+    spacing = _SPACING * math.sqrt(scaled.shape[1]) * len(points) ** (-1 / scaled.shape[1])
     found = list(chosen)
-    for i in np.argsort(-score, kind="stable")[:2000].tolist():
+    for i in np.argsort(-score, kind="stable")[:_SORTED].tolist():
         if n == 0:
             break
         if (((scaled[found] - scaled[i]) ** 2).sum(axis=1) > spacing**2).all():
@@ -56,103 +69,37 @@ def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()
     return found
 
 
-def unexplained(
-    z: Floats, value: Floats, modes: list[Mode], n: int, circle: Circle | None
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Indices of points of a pool that exceed what the modes explain, in turns of each mode; and which are strange.
-
-    A point belongs to the mode that explains the greatest height there. What is left of its height is compared with
-    what is left at the nearest points: where a mode explains a slope badly, it does so for all of them. Strange is what
-    exceeds them by far more than is usual.
-    """
-    finite = np.flatnonzero(np.isfinite(value))
-    points, height = z[finite], value[finite]
-    owner, left = _left_over(points, height, modes, circle)
-    looked_at = np.argsort(-left, kind="stable")[:_ENOUGH]
-    tree = KDTree(points[:_ENOUGH])
-    near = tree.query(points[looked_at], k=min(2 * points.shape[1] + 1, tree.n))[1]
-    surprise = np.full(len(points), -np.inf)
-    surprise[looked_at] = left[looked_at] - np.median(left[near.reshape(len(looked_at), -1)], axis=1)
-    strange = np.zeros(len(points), dtype=bool)
-    each = []
-    for k in range(len(modes)):
-        own = looked_at[owner[looked_at] == k]
-        if len(own):
-            strange[own] = surprise[own] > max(1.0, _STRANGE * float(np.median(np.abs(surprise[own]))))
-            each.append(own[spread_out(points[own], surprise[own], n)].tolist())
-    turns = [i for several in zip_longest(*each) for i in several if i is not None][:n]
-    return finite[turns], strange[turns]
-
-
-def _left_over(
-    points: Floats, height: Floats, modes: list[Mode], circle: Circle | None
-) -> tuple[NDArray[np.intp], Floats]:
-    """To which mode every point belongs, and how far it lies above what the mode explains.
-
-    From its top the height drops with the squared distance, in standard deviations of the mode. How fast, is the median
-    of all points that belong to it, and in the end a curve of such medians, in logarithms: no other mode bends it.
-    """
-    away = np.stack([distance(points, mode.z, mode.factor, circle) ** 2 for mode in modes]) + 1e-100  # not at the top
-    top = np.array([[mode.height] for mode in modes])
-    drop = np.maximum(top - height, 1e-3)
-    rate = np.full((len(modes), 1), 0.5)
-    for _ in range(4):
-        owner = np.argmax(top - rate * away, axis=0)
-        for k in np.unique(owner):
-            own = owner == k
-            rate[k] = np.median(drop[k, own] / away[k, own])
-    left = height - (top - rate * away)[owner, np.arange(len(points))]
-    for k in np.unique(owner):
-        own = np.flatnonzero(owner == k)
-        if len(own) > 10 * _PIECES:
-            pieces = np.array_split(own[np.argsort(away[k, own], kind="stable")], _PIECES)
-            knots = np.log([[np.median(a[k, piece]) for piece in pieces] for a in (away, drop)])
-            left[own] = height[own] - (top[k] - np.exp(_curve(np.log(away[k, own]), *knots)))
-    return owner, left
-
-
-def _curve(x: Floats, knots: Floats, values: Floats) -> Floats:
-    """Straight pieces between the knots, the outer ones continued, but not far."""
-    piece = np.clip(np.searchsorted(knots, x), 1, len(knots) - 1)
-    slope = np.diff(values) / (np.diff(knots) + 1e-100)
-    return np.clip(values[piece] + slope[piece - 1] * (x - knots[piece]), values.min() - 3, values.max() + 3)
-
-
-def _trend(points: Floats, height: Floats) -> Floats:
-    """Quadratic regression of height on place with Cauchy weights, so that no mode bends it."""
-    known, seen = _quadratic(points[:_ENOUGH]), height[:_ENOUGH]
-    least = 1e-12 * np.ptp(seen) + 1e-100  # an exact quadratic leaves nothing
+def _trend(z: Floats, height: Floats) -> Floats:
+    """Quadratic regression of height on place. Cauchy weights keep single modes from bending it."""
+    terms, seen = _quadratic_terms(z[:_TREND_FITTED]), height[:_TREND_FITTED]
+    least = 1e-12 * np.ptp(seen) + 1e-100  # an exact quadratic leaves no deviation to divide by
     trend = np.full(len(seen), np.median(seen))
-    for _ in range(6):
+    for _ in range(_TREND_ROUNDS):
         away = seen - trend
-        root = 1 / np.sqrt(1 + (away / (1.5 * np.median(np.abs(away)) + least)) ** 2)
-        coefficients = np.linalg.lstsq(known * root[:, None], seen * root, rcond=None)[0]
-        trend = known @ coefficients
-    more = [_quadratic(points[i : i + _ENOUGH]) @ coefficients for i in range(_ENOUGH, len(points), _ENOUGH)]
-    return np.concatenate([trend, *more])
+        root = 1 / np.sqrt(1 + (away / (_CAUCHY * np.median(np.abs(away)) + least)) ** 2)
+        coefficients = np.linalg.lstsq(terms * root[:, None], seen * root, rcond=None)[0]
+        trend = terms @ coefficients
+    rest = range(_TREND_FITTED, len(z), _TREND_FITTED)
+    return np.concatenate([trend, *(_quadratic_terms(z[i : i + _TREND_FITTED]) @ coefficients for i in rest)])
 
 
-def _quadratic(points: Floats) -> Floats:
+def _quadratic_terms(z: Floats) -> Floats:
     """Terms of a quadratic, a row for every point."""
-    rows, columns = np.triu_indices(points.shape[1])
-    return np.concatenate([np.ones((len(points), 1)), points, points[:, rows] * points[:, columns]], axis=1)
+    rows, columns = np.triu_indices(z.shape[1])
+    return np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
 
 
-def beyond_valleys(target: Target, starts: Floats, value: Floats, modes: list[Mode]) -> NDArray[np.bool_]:
-    """Which starts are separated from the nearest mode by lower ground, at a few places on the straight way.
+def badly_covered(target: Target, pool: Pool, proposal: Density, modes: list[Mode]) -> Floats:
+    r"""Points ``(m, d)`` that dominate :math:`E_\pi[\gamma/q]` and have no higher mode nearby; often none."""
+    height = pool.log_prior + pool.log_likelihood
+    score = pool.log_weight(1.0) + height - proposal.log_density(pool.z)
+    if not np.isfinite(score).any():
+        return pool.z[:0]
+    share = normalise(score)
+    heavy = [i for i in np.argsort(-share)[: int(1 / _HEAVY)].tolist() if share[i] > _HEAVY]
 
-    They are likely to lead elsewhere. Of the others nobody knows: from afar a valley may not be seen.
-    """
-    if len(starts) == 0:
-        return np.zeros(0, dtype=bool)
-    ways = np.stack([mode.z for mode in modes]) - starts[:, None]
-    ways = ways if target.circle is None else target.circle.nearest(ways)
-    way = ways[np.arange(len(starts)), np.argmin((ways**2).sum(axis=2), axis=1)]
-    looks = starts[:, None] + _LOOKS[:, None] * way[:, None]
-    heights = target.height(looks.reshape(-1, target.dim)).reshape(len(starts), -1)
-    return heights.min(axis=1) < value
+    def is_explained(i: int) -> bool:
+        higher = [mode for mode in modes if mode.height > height[i]]
+        return is_near(pool.z[i], higher, target.circle, _EXPLAINED)
 
-
-def screening_cost(n: int) -> int:
-    """Likelihood evaluations that `beyond_valleys` takes for ``n`` starts."""
-    return n * len(_LOOKS)
+    return pool.z[[i for i in heavy if not is_explained(i)]]

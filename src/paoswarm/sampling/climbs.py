@@ -1,0 +1,194 @@
+"""Newton climbs to the modes of the posterior, from many starts at once.
+
+Tempering loses a narrow mode because it holds almost no mass at intermediate temperatures. A climb does not lose it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core.arrays import Floats
+from paoswarm.sampling.modes import Mode, distance, log_volume, merge
+from paoswarm.sampling.periodic_coordinates import Circle
+from paoswarm.sampling.target import Target
+
+# Scales are those of the sampler's coordinates: a box is [-1, 1], other priors are standard normal.
+_FIRST_SCALE = 0.05  # standard deviation that a climb assumes at its start
+_STENCIL = 0.5  # steps of the finite differences, in standard deviations
+_DAMPING = (0.0, 0.3, 3.0, 30.0, 300.0)  # Levenberg's damping, all values tried in each round
+_CURVATURES = (1e-2, 1e4)  # limits of the change of a squared scale in one round
+_SCALES = (1e-12, 0.6, 1.0)  # limits of a standard deviation: least, most in a box, most otherwise
+_HOLE = 10.0  # log height by which a failed point counts as lower than the lowest point around it
+_STILL = 0.05  # gain of log height in a round, below which a climb has stalled
+_STALLS = 2  # stalled rounds after which a climb may end at a top that is not round
+_PROMISE = 0.5  # gain of log height promised by the quadratic model, above which a climb goes on
+_ROUND = 2.0  # ratio of measured and assumed curvature up to which a top is round
+_FOLLOWS = 1.0  # standard deviations of a higher mode within which a climb is stopped
+_PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
+_ROUNDS = 25  # rounds that a climb may need; limits how many climbs go on at the same time
+_ABREAST = 2  # climbs that go on at the same time, at least
+_AWAY = 1e6  # prior standard deviations that no climb to a proper posterior reaches
+
+
+class Climbs(NamedTuple):
+    """The state of many climbs, one row each."""
+
+    z: Floats  # (s, d)
+    value: Floats  # (s,) log heights
+    factor: Floats  # (s, d, d) scales: z + factor @ y with y of order 1
+    is_done: NDArray[np.bool_]  # (s,) arrived, stopped as a follower, or given up
+    has_arrived: NDArray[np.bool_]  # (s,)
+    is_round: NDArray[np.bool_]  # (s,) whether the posterior curves down as assumed in all directions
+    n_stalled: NDArray[np.intp]  # (s,) rounds in a row without a gain that matters
+    n_rounds: NDArray[np.intp]  # (s,)
+
+    def part(self, index: NDArray[np.intp]) -> Climbs:
+        """Return some of the rows."""
+        return Climbs._make(array[index] for array in self)
+
+
+class Climbed(NamedTuple):
+    """Where climbs have ended."""
+
+    modes: list[Mode]  # distinct, heaviest first, none negligible
+    ends: list[Mode]  # the ends of all climbs; n_climbs is 0 if the budget ended first
+
+
+def climb(target: Target, starts: Floats, n_max: int) -> Climbed:
+    """Climb from the starts, with at most ``n_max`` likelihood evaluations.
+
+    Each round measures gradient and curvature by finite differences, in coordinates in which the curvature of the last
+    round was one. So the steps fit the scale of the posterior, whatever the scale of the prior. Only as many climbs go
+    on at the same time as the budget can carry to a top. The next start sets out when a climb has arrived or was given
+    up.
+    """
+    end = target.n_evaluations + n_max
+    climbs = _begin(target, starts[:n_max])
+    per_round = _round_cost(target.dim)
+    abreast = max(_ABREAST, n_max // (_ROUNDS * per_round))
+    while True:
+        active = np.flatnonzero(~climbs.is_done)[: min(abreast, (end - target.n_evaluations) // per_round)]
+        if len(active) == 0:
+            break
+        moved = _newton_round(target, climbs.part(active))
+        _check_bounded(target, moved)
+        for rows, new in zip(climbs, moved, strict=True):
+            rows[active] = new
+        _stop_followers(climbs, target.circle)
+        _give_up_lower_half(climbs, active)
+    ends = _ends(climbs)
+    return Climbed(merge(ends, target.circle), ends)
+
+
+def climb_cost(dim: int) -> int:
+    """Likelihood evaluations of a climb that takes few rounds."""
+    return _PATIENCE * _round_cost(dim)
+
+
+def _round_cost(dim: int) -> int:
+    return 2 * dim + dim * (dim - 1) // 2 + len(_DAMPING)
+
+
+def _begin(target: Target, starts: Floats) -> Climbs:
+    """Climbs that have not moved yet; starts without a finite height are left out."""
+    starts = target.inside(starts)
+    value = target.height(starts)
+    finite = np.isfinite(value)
+    s, d = int(finite.sum()), target.dim
+    no, zero = np.zeros(s, dtype=bool), np.zeros(s, dtype=int)
+    factor = np.broadcast_to(_FIRST_SCALE * np.eye(d), (s, d, d)).copy()
+    return Climbs(starts[finite], value[finite], factor, no, no.copy(), no.copy(), zero, zero.copy())
+
+
+def _newton_round(target: Target, climbs: Climbs) -> Climbs:
+    """One saddle-free Newton step of every climb, with the damping that gains most."""
+    s, d = climbs.z.shape
+    around, heights, gradient, curvature = _differences(target, climbs)
+    bend, axes = np.linalg.eigh(curvature)
+    stiff = np.clip(np.abs(bend), *_CURVATURES)
+    along = np.einsum("sij,si->sj", axes, gradient)
+    promised = 0.5 * (along**2 / stiff).sum(axis=1)
+    damping = np.array(_DAMPING)[:, None] * np.median(stiff, axis=1)[:, None, None]
+    steps = along[:, None] / (stiff[:, None] + damping)
+    trials = target.inside(climbs.z[:, None] + np.einsum("sij,sjk,smk->smi", climbs.factor, axes, steps))
+    tried = target.height(trials.reshape(-1, d)).reshape(s, -1)
+    points = np.concatenate([climbs.z[:, None], around, trials], axis=1)
+    values = np.concatenate([climbs.value[:, None], heights, tried], axis=1)
+    best = np.argmax(values, axis=1)
+    z, value = points[np.arange(s), best], values[np.arange(s), best]
+    factor = _bounded(np.einsum("sij,sjk->sik", climbs.factor, axes / np.sqrt(stiff)[:, None, :]), target.is_box)
+    is_still = value - climbs.value < _STILL
+    is_round = (stiff.max(axis=1) < _ROUND) & (bend.min(axis=1) > 1 / _ROUND)
+    is_ridge = climbs.n_stalled >= _STALLS  # a curved or flat top never looks round
+    arrived = is_still & (promised < _PROMISE) & (is_round | is_ridge)
+    n_stalled = np.where(is_still, climbs.n_stalled + 1, 0)
+    return Climbs(z, value, factor, arrived, arrived, is_round, n_stalled, climbs.n_rounds + 1)
+
+
+def _differences(target: Target, climbs: Climbs) -> tuple[Floats, Floats, Floats, Floats]:
+    """Points around every climb and their heights; gradient and negative curvature in the climb's own scales."""
+    s, d = climbs.z.shape
+    rows, columns = np.triu_indices(d, 1)
+    eye = np.eye(d)
+    stencil = _STENCIL * np.concatenate([eye, -eye, eye[rows] + eye[columns]])
+    around = target.inside(climbs.z[:, None] + np.einsum("mj,sij->smi", stencil, climbs.factor))
+    heights = target.height(around.reshape(-1, d)).reshape(s, -1)
+    centre = climbs.value[:, None]
+    finite = np.isfinite(heights)
+    lowest = np.minimum(np.where(finite, heights, centre).min(axis=1, keepdims=True), centre)
+    filled = np.where(finite, heights, lowest - _HOLE)  # low enough to move away from, not so low as to spoil the model
+    plus, minus, cross = filled[:, :d], filled[:, d : 2 * d], filled[:, 2 * d :]
+    curvature = np.zeros((s, d, d))
+    curvature[:, rows, columns] = -(cross - plus[:, rows] - plus[:, columns] + centre) / _STENCIL**2
+    curvature += np.swapaxes(curvature, 1, 2)
+    curvature[:, np.arange(d), np.arange(d)] = -(plus + minus - 2 * centre) / _STENCIL**2
+    return around, heights, (plus - minus) / (2 * _STENCIL), curvature
+
+
+def _bounded(shape: Floats, is_box: bool) -> Floats:
+    """Lower Cholesky factors of the covariances ``shape shape^T``, with no axis wider than the prior."""
+    left, sizes, _ = np.linalg.svd(shape)
+    least, most_in_a_box, most = _SCALES
+    sizes = np.clip(sizes, least, most_in_a_box if is_box else most)
+    root = left * sizes[:, None, :]
+    _, upper = np.linalg.qr(np.swapaxes(root, 1, 2))
+    lower = np.swapaxes(upper, 1, 2)
+    return lower * np.where(np.diagonal(lower, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None, :]
+
+
+def _check_bounded(target: Target, climbs: Climbs) -> None:
+    """Raise if a climb has gone so far that it will never end."""
+    lost = np.flatnonzero(np.abs(climbs.z).max(axis=1) > _AWAY)
+    if len(lost):
+        where = target.parameters(climbs.z[lost])[0]
+        raise ValueError(
+            f"the log likelihood grows faster than the prior falls: climbs lead to x = {where} and beyond. Such a "
+            "posterior cannot be normalised; is its sign right?"
+        )
+
+
+def _stop_followers(climbs: Climbs, circle: Circle | None) -> None:
+    """Stop climbs that have come close to a higher one that has arrived: they would end at the same mode."""
+    for i in np.flatnonzero(climbs.has_arrived):
+        away = distance(climbs.z, climbs.z[i], climbs.factor[i], circle)
+        climbs.is_done[:] |= (away < _FOLLOWS) & (climbs.value <= climbs.value[i])
+
+
+def _give_up_lower_half(climbs: Climbs, active: NDArray[np.intp]) -> None:
+    """Of the active climbs that have used up their patience, give up the lower half."""
+    due = active[(climbs.n_rounds[active] % _PATIENCE == 0) & ~climbs.is_done[active]]
+    behind = due[np.argsort(climbs.value[due], kind="stable")][: len(due) // 2]
+    climbs.is_done[behind] = True
+
+
+def _ends(climbs: Climbs) -> list[Mode]:
+    """Where all climbs are now, those that have arrived first."""
+    log_mass = (climbs.value + log_volume(climbs.factor)).tolist()
+    order = np.argsort(~climbs.has_arrived, kind="stable").tolist()
+    arrived = climbs.has_arrived.tolist()
+    peak = (climbs.has_arrived & climbs.is_round).tolist()
+    ended = climbs.is_done.astype(int).tolist()
+    return [Mode(climbs.z[i], climbs.factor[i], log_mass[i], arrived[i], peak[i], ended[i]) for i in order]

@@ -1,0 +1,224 @@
+"""The search for modes, as a state machine.
+
+============  =====================================================  =============================================
+phase         what it does                                           next
+============  =====================================================  =============================================
+``KNOWN``     climbs from points that the caller knows               ``FIRST``
+``FIRST``     climbs from the most promising draws                   ``RIDGE``, ``BESIDE``, ``DOUBTFUL``
+``RIDGE``     the same again, while climbs end at new places         ``RIDGE``, ``BESIDE``, ``DOUBTFUL``
+``DOUBTFUL``  climbs from draws that the modes do not explain        ``RIDGE``, ``BESIDE``, ``DOUBTFUL``, or the end
+``BESIDE``    the same beside a ridge, where only peaks are news     ``BESIDE``, or the end of the climbs
+``SWARMS``    sends independent swarms to look for the highest peak  ``SWARMS``, ``DONE``
+============  =====================================================  =============================================
+
+The climbs end when there were enough and the last ones found nothing new. They also end, with a doubt, when the budget
+or the draws to start from are used up. After them comes ``SWARMS`` on rugged ground, else ``DONE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+from paoswarm.sampling.climbs import climb, climb_cost
+from paoswarm.sampling.doubtful_draws import doubtful_cost, find_doubtful, n_examined
+from paoswarm.sampling.modes import Mode, is_near, is_new, matters, merge
+from paoswarm.sampling.search_state import Phase, State, Task, climbs_for
+from paoswarm.sampling.starts import Draws, choose_starts
+from paoswarm.sampling.swarm_search import full_cost, least_cost, send_swarms
+from paoswarm.sampling.target import Target
+
+_STARTS = 16  # climbs in a round, at most
+_CANDIDATES = 192  # promising draws chosen as starts
+_ROUNDS = 20  # rounds of climbs, at most
+_BUDGET = 16_000  # likelihood evaluations for climbs, at most
+_BUDGET_PER_PEAK = 1000  # further evaluations for climbs, for each peak found
+_KNOWN_SHARE = 0.5  # share of the budget for climbs from known points
+_KNOWN_CLIMBS = 2  # short climbs from known points that even a small budget pays for
+_LAST_CLIMBS = 2.0  # short climbs that the budget allows per start, once there were enough climbs
+_RICH = 4  # new modes in a round on a ridge that make another round worth it
+_RIDGE_NEWS = 1  # new modes that matter in the last round on a ridge, above which there is a doubt
+_RIDGE_ROUNDS = 6  # rounds of climbs before a ridge is left, at most
+_SWARM_SHARE = 4 / 3  # budget for swarms, in budgets for climbs
+_SWARM_ROUNDS = 3  # rounds of swarms where maxfev is not given, at most
+_OFTEN = 3  # independent swarms that must come to the heaviest peak
+
+_TOO_FEW = (
+    "the search for modes made too few climbs for the number of places it found (a thin ridge, or the edge of the "
+    "allowed region, looks like many): others may be missing"
+)
+_NO_ROOM = (
+    "there are many peaks, and maxfev leaves no room for swarms to look for the heaviest: heavier ones may be missing, "
+    "so no error is stated"
+)
+_DISAGREE = (
+    "there are many peaks, and few of the swarms that looked for the heaviest found the same one: heavier ones may be "
+    "missing, so no error is stated"
+)
+
+
+class Found(NamedTuple):
+    """The result of a search for modes."""
+
+    modes: list[Mode]  # heaviest first
+    incomplete: str  # why other modes may be missing; empty if there is no sign of any
+    is_trusted: bool  # whether the modes found are likely to hold most of the posterior
+
+
+def explore(target: Target, draws: Draws, known: Floats, budget: int, rng: np.random.Generator) -> Found:
+    """Search for the modes of a posterior.
+
+    Parameters
+    ----------
+    target : Target
+    draws : Draws
+        From the prior, with their heights.
+    known : array (m, d)
+        Points near modes. They are climbed from as well, but say nothing about how many modes there are.
+    budget : int
+        Likelihood evaluations for climbs, at most. Swarms, where they are needed, may spend 4/3 of it in addition.
+    rng : numpy.random.Generator
+        Used by swarms only.
+    """
+    *_, last = states(target, draws, known, budget, rng)
+    return Found(last.modes, last.doubt, is_trusted=last.doubt not in (_NO_ROOM, _DISAGREE))
+
+
+def explore_again(target: Target, modes: list[Mode], starts: Floats, budget: int) -> tuple[list[Mode], bool]:
+    """Climb from starts that turned up after a search. Return all modes, and whether a new one matters."""
+    found = climb(target, starts, budget).modes
+    merged = merge(modes + found, target.circle)
+    return merged, any(matters(mode, merged) and is_new(mode, modes, target.circle) for mode in found)
+
+
+def states(target: Target, draws: Draws, known: Floats, budget: int, rng: np.random.Generator) -> Iterator[State]:
+    """Yield the state of a search before each phase, and at the end; its last state is the result."""
+    steps: dict[Phase, Callable[[Task, State], State]] = {
+        Phase.KNOWN: _climb_from_known,
+        Phase.FIRST: _climb_from_best,
+        Phase.RIDGE: _climb_from_best,
+        Phase.DOUBTFUL: _climb_from_doubtful,
+        Phase.BESIDE: _climb_from_doubtful,
+        Phase.SWARMS: _send_swarms,
+    }
+    begun = target.n_evaluations
+    candidates = choose_starts(draws, _CANDIDATES).tolist()
+    finite = np.flatnonzero(np.isfinite(draws.height)).tolist()
+    task = Task(target, draws, known, budget, begun + budget, rng, candidates, finite)
+    state = State(Phase.KNOWN, begun, [], [], frozenset(), 0, 0, [], "")
+    while state.phase is not Phase.DONE:
+        yield state
+        state = steps[state.phase](task, state)
+    yield state
+
+
+def _climb_from_known(task: Task, state: State) -> State:
+    """Climb from all known points, as long as the budget lasts."""
+    target, points, per_climb = task.target, task.known, climb_cost(task.target.dim)
+    share = max(int(_KNOWN_SHARE * task.budget), min(task.budget, _KNOWN_CLIMBS * per_climb))
+    end = state.begun + min(share, _BUDGET)
+    while len(points) and (not state.modes or end - target.n_evaluations > per_climb):
+        found = climb(target, points[:_STARTS], end - target.n_evaluations).modes
+        uncounted = [mode._replace(n_climbs=0) for mode in found]
+        state = state._replace(modes=merge(state.modes + uncounted, target.circle))
+        points = np.array([z for z in points[_STARTS:] if not is_near(z, state.settled, target.circle)])
+    return state._replace(phase=Phase.FIRST, begun=target.n_evaluations)
+
+
+def _climb_from_best(task: Task, state: State) -> State:
+    """Climb from the most promising draws that are left, in the first round or on a ridge."""
+    starts = _waiting(task, state)[:_STARTS]
+    is_spent = state.phase is Phase.RIDGE and _left(task, state) < climb_cost(task.target.dim)
+    if is_spent or not starts:
+        return _end_climbs(task, state, _TOO_FEW)
+    return _climb(task, state, starts, _left(task, state))
+
+
+def _climb_from_doubtful(task: Task, state: State) -> State:
+    """Climb from draws that the modes do not explain, and from promising ones while there were too few climbs."""
+    target, per_climb, n_missing = task.target, climb_cost(task.target.dim), state.n_missing
+    if _left(task, state) < per_climb:
+        return _end_climbs(task, state, _TOO_FEW if n_missing > 0 else "")
+    starts: list[int] = []
+    if _left(task, state) >= per_climb + doubtful_cost():
+        first, last = state.n_examined, state.n_examined + n_examined()
+        starts = find_doubtful(target, task.draws, state.settled, state.climbed, task.finite[first:last])
+        state = state._replace(n_examined=last)
+    if n_missing <= 0 and not starts:
+        return _end_climbs(task, state)
+    waiting = [i for i in _waiting(task, state) if i not in starts]
+    starts += waiting[: max(0, min(n_missing, _STARTS) - len(starts))]
+    if not starts:
+        return _end_climbs(task, state, _TOO_FEW)
+    budget = _left(task, state)
+    if n_missing <= 0:
+        budget = min(budget, int(_LAST_CLIMBS * len(starts) * per_climb))
+    return _climb(task, state, starts, budget)
+
+
+def _send_swarms(task: Task, state: State) -> State:
+    """Send swarms; done if enough of them have come to the heaviest peak, or the budget is spent."""
+    target = task.target
+    budget = _SWARM_ROUNDS * full_cost(target.dim) if target.maxfev is None else int(_SWARM_SHARE * task.budget)
+    left = state.begun + budget - target.n_evaluations
+    if left < least_cost(target.dim):
+        return state._replace(phase=Phase.DONE, doubt=_DISAGREE if state.swarm_ends else _NO_ROOM)
+    apart, together = send_swarms(target, task.draws, left, task.rng)
+    state = state._replace(
+        modes=merge(state.modes + apart + together, target.circle), swarm_ends=state.swarm_ends + apart
+    )
+    at_heaviest = [mode for mode in state.swarm_ends if not is_new(mode, state.modes[:1], target.circle)]
+    is_found = sum(mode.n_climbs for mode in at_heaviest) >= _OFTEN
+    return state._replace(phase=Phase.DONE if is_found else Phase.SWARMS)
+
+
+def _climb(task: Task, state: State, starts: list[int], budget: int) -> State:
+    """Make one round of climbs."""
+    circle = task.target.circle
+    found = climb(task.target, task.draws.z[starts], budget)
+    new = [mode for mode in found.modes if is_new(mode, state.modes, circle)]
+    after = state._replace(
+        modes=merge(state.modes + found.modes, circle),
+        places=merge(state.places + found.ends, circle, keep_negligible=True),
+        climbed=state.climbed | set(starts),
+        n_rounds=state.n_rounds + 1,
+    )
+    return _choose_next(task, state, after, new)
+
+
+def _choose_next(task: Task, before: State, after: State, new: list[Mode]) -> State:
+    """Return the state after a round of climbs, which has found ``new`` modes, with its next phase."""
+    n_that_matter = sum(matters(mode, after.modes) for mode in new)
+    if before.phase is not Phase.BESIDE and after.is_ridge:
+        if len(new) >= _RICH and after.n_rounds < _RIDGE_ROUNDS:
+            return after._replace(phase=Phase.RIDGE)
+        is_seen = n_that_matter <= _RIDGE_NEWS or (after.n_rounds == 1 and len(new) < _RICH)
+        is_enough = is_seen and after.n_climbs >= climbs_for(1)
+        after = after._replace(phase=Phase.BESIDE, doubt="" if is_enough else _TOO_FEW)
+    else:
+        n_news = sum(mode.is_peak for mode in new) if before.phase is Phase.BESIDE else n_that_matter
+        is_check = before.phase in (Phase.DOUBTFUL, Phase.BESIDE) and before.n_missing <= 0
+        if is_check and n_news == 0:
+            return _end_climbs(task, after)
+        after = after._replace(phase=Phase.BESIDE if before.phase is Phase.BESIDE else Phase.DOUBTFUL)
+    return _end_climbs(task, after, _TOO_FEW) if after.n_rounds >= _ROUNDS else after
+
+
+def _end_climbs(task: Task, state: State, doubt: str = "") -> State:
+    """Go to the swarms, or end the search; a doubt that was there before stays."""
+    phase = Phase.SWARMS if state.needs_swarms else Phase.DONE
+    return state._replace(phase=phase, begun=task.target.n_evaluations, doubt=doubt or state.doubt)
+
+
+def _left(task: Task, state: State) -> int:
+    """Likelihood evaluations that are left for climbs."""
+    end = min(task.end, state.begun + _BUDGET + _BUDGET_PER_PEAK * state.n_peaks)
+    return end - task.target.n_evaluations
+
+
+def _waiting(task: Task, state: State) -> list[int]:
+    """Promising draws that were not climbed from yet."""
+    return [i for i in task.candidates if i not in state.climbed]
