@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence bench-modes bench-samplers bench-asynchronous bench-engines clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-evidence bench-constants bench-modes bench-samplers bench-asynchronous bench-engines clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -40,6 +40,10 @@ docs: $(VENV)/.dev
 
 bench-evidence: $(VENV)/.demo
 	$(BIN)/python benchmarks/evidence.py
+
+# What each constant of the sampler's search is worth: half an hour.
+bench-constants: $(VENV)/.demo
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/constants.py $(ARGS)
 
 bench-modes: $(VENV)/.demo
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/modes.py $(ARGS)

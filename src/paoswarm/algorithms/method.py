@@ -19,7 +19,8 @@ A method of your own is a class with one function; the drivers do the rest:
   makes the next swarm with ``state.renewed``, ``state.joined_by`` or ``state.reduced_to``.
 - ``has_converged`` decides when a run is done; a method that starts again instead returns False.
 
-The best point of a run belongs to the driver: a method may forget it without losing it.
+The best point of a run belongs to the driver: a method may forget it without losing it. (With ``reevaluate`` it is the
+best of the points that the swarm has remembered, since single measurements are not trusted.)
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class Method(ABC):
         Whether ``ask`` applies the walls itself.
     takes_batches : bool
         Whether the method can move several runs at once, on a leading axis of all arrays. Otherwise `minimize_many`
-        and studies move each run by itself. It is not inherited: every class states it for itself.
+        and studies move each run by itself. A method that takes batches must not change the size of its swarm.
+
+    A subclass inherits none of the last three if it replaces the functions that they describe: ``takes_batches`` must
+    always be stated anew, ``moves_singly`` with an own ``tell``, ``applies_walls`` with an own ``ask``.
     """
 
     walls: str = "clip"
@@ -66,7 +70,10 @@ class Method(ABC):
 
     def __init_subclass__(cls, **others: Any) -> None:
         super().__init_subclass__(**others)
-        cls.takes_batches = cls.__dict__.get("takes_batches", False)
+        own = cls.__dict__
+        cls.takes_batches = own.get("takes_batches", False)
+        cls.moves_singly = own.get("moves_singly", cls.moves_singly and "tell" not in own)
+        cls.applies_walls = own.get("applies_walls", cls.applies_walls and "ask" not in own)
 
     @property
     def wall(self) -> bounds.Wall:
@@ -94,8 +101,8 @@ class Method(ABC):
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """Return the swarm after the objective was measured at a proposal.
 
-        ``value`` (..., m) is NaN where a point failed. ``evaluated`` (..., m) is false for points that the budget did
-        not pay for; None if all were evaluated.
+        ``value`` (..., m) is NaN where a point failed; do not write to it. ``evaluated`` (..., m) is false for points
+        that the budget did not pay for; None if all were evaluated.
         """
         return swarm.record(state, proposal, value, evaluated)
 

@@ -1,7 +1,7 @@
-"""How a method is moved: prepared once for the swarms of a run, checked at every step.
+"""How a method is moved: prepared once for a run, checked at every step.
 
-A `Method` is a description. A `Mover` is made from it for swarms of one shape. Drivers know only movers, so that a
-method may be moved by other code than its own.
+A `Method` is a description. A `Mover` is made from it for a first swarm of some shape. Drivers know only movers, so
+that a method may be moved by other code than its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SMALL = 4096  # elements of a swarm
 
 
 class Mover:
-    """A method made ready to move swarms of shape ``(*batch, n)``.
+    """A method made ready to move a run that begins with a swarm of shape ``(*batch, n)``.
 
     Attributes
     ----------
@@ -39,13 +39,16 @@ class Mover:
                 "function of your own that can move a batch says so by takes_batches = True"
             )
         self.method = method
-        self.begin = method.begin
         self.has_converged = method.has_converged
         self.decides_its_end = type(method).has_converged is not Method.has_converged
         self.keeps_bests = type(method).tell is Method.tell
         step = method.prepare()
         # A swarm may contract as far as numbers go.
         self._step = step if isinstance(step, pao_step.Step) else np.errstate(under="ignore")(step)
+
+    def begin(self, state: Swarm) -> Swarm:
+        """The first swarm with the memory that the method needs."""
+        return self._swarm(self.method.begin(state), "begin", state)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
         """The points to evaluate next, walls applied; an error if the method returned nonsense."""
@@ -62,8 +65,18 @@ class Mover:
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The swarm after the objective was measured at a proposal."""
         after = self.method.tell(state, proposal, value, evaluated)
-        if not self.keeps_bests and not isinstance(after, Swarm):
-            raise TypeError(f"{type(self.method).__name__}.tell must return a Swarm, got {after!r}")
+        return after if self.keeps_bests else self._swarm(after, "tell", state)
+
+    def _swarm(self, after: Swarm, function: str, before: Swarm) -> Swarm:
+        """A swarm that a user's function made; an error if it is none."""
+        name = f"{type(self.method).__name__}.{function}"
+        if not isinstance(after, Swarm):
+            raise TypeError(f"{name} must return a Swarm, got {after!r}")
+        particles = after.position.shape[:-1]
+        if particles[-1] == 0 or any(part.shape != particles for part in (after.value, after.best_value, after.age)):
+            raise ValueError(f"{name} returned a swarm whose points and values do not match, or without particles")
+        if (after.repeats is None) != (before.repeats is None):
+            raise ValueError(f"{name} returned a swarm without the repeats of the one it was given")
         return after
 
     def _checked(self, state: Swarm, proposal: Proposal) -> Proposal:
@@ -74,7 +87,9 @@ class Mover:
         position, velocity = (np.asarray(part, dtype=float) for part in proposal[:2])
         shape = state.position.shape
         if not self.keeps_bests and position.ndim == len(shape):  # any number of points
-            shape = (*shape[:-2], max(1, position.shape[-2]), shape[-1])
+            if position.shape[-2] == 0:
+                raise ValueError(f"{name}.ask must return at least one point, got none")
+            shape = (*shape[:-2], position.shape[-2], shape[-1])
         for part, array in (("position", position), ("velocity", velocity)):
             if array.shape != shape:
                 hint = "" if not self.keeps_bests else "; for another number of points it needs its own tell"

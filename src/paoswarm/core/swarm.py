@@ -318,9 +318,11 @@ def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Sw
 
     def apply(name: str) -> Any:
         parts = [getattr(one, name) for one in (first, *others)]
-        if isinstance(parts[0], tuple):  # of arrays
-            return type(parts[0])(*(function(*arrays) for arrays in zip(*parts, strict=True)))
-        return None if parts[0] is None else function(*parts)
+        if name not in ("repeats", "memory"):
+            return function(*parts)
+        if not hasattr(parts[0], "_fields"):  # nothing, or a memory that only its method understands
+            return parts[0]
+        return type(parts[0])(*(function(*arrays) for arrays in zip(*parts, strict=True)))
 
     return first._replace(**{name: apply(name) for name in Swarm._fields if name not in ("lower", "upper")})
 

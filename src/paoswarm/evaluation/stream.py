@@ -80,6 +80,7 @@ class Stream:
 
     def close(self) -> None:
         """Return to batches: points that are still being evaluated are given up."""
+        self._dispatcher.withdraw()  # nothing new begins
         with suppress(KeyboardInterrupt, EngineDown):
             if self._dispatcher.is_busy:
                 self._delivered += self._dispatcher.receive(0.0)

@@ -38,11 +38,15 @@ def solve_asynchronously(
         if not optimizer.is_complete and status in (Status.TIME, Status.MAXFEV, Status.TARGET):
             optimizer.cut_short()
             after_generation(optimizer)
+            status = _reached(optimizer, limits) or status
     except (KeyboardInterrupt, EngineDown) as error:
-        if not optimizer.is_complete:
+        is_cut = not optimizer.is_complete
+        if is_cut:
             optimizer.cut_short()
         if optimizer.swarm is None or optimizer.best.value == np.inf:
             raise
+        if is_cut:
+            after_generation(optimizer)
         status, why = status_of(error)
     if optimizer.best.value == np.inf:
         raise evaluate.explain_total_failure()

@@ -43,6 +43,14 @@ def leader_of(swarm: Swarm) -> Incumbent:
     return Incumbent(x, swarm.global_value, score, error)
 
 
+def reported(result: Any) -> Incumbent:
+    """The best point of an earlier result, of one run or of several."""
+    value = np.asarray(result.fun, dtype=float)
+    error = result.get("fun_error")
+    error = np.full(value.shape, np.nan) if error is None else np.asarray(error, dtype=float)
+    return Incumbent(np.array(result.x, dtype=float), value, value + order.CAUTION * np.nan_to_num(error), error)
+
+
 def best_of(x: Floats, values: Floats) -> Incumbent:
     """The best of points ``x`` (*batch, m, d); NaN where one failed or was left out."""
     values = order.failed_last(values)

@@ -59,8 +59,8 @@ class NoFiniteValue(Exception):
 def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration, *, may_fail: bool = False) -> Run:
     """Run a batch to its end.
 
-    A finished run is frozen and costs no more evaluations. An interrupt ends the runs that are still going; nothing
-    that was told is lost. With ``may_fail`` a first swarm without a finite value ends the run instead of raising.
+    A finished run is frozen and costs no more evaluations. An interrupt ends the runs that are still going; the best of
+    all evaluations is kept. With ``may_fail`` a first swarm without a finite value ends the run instead of raising.
     """
     status, nit, nfev = (np.zeros(optimizer.batch, dtype=np.int64) for _ in range(3))
     active: NDArray[np.bool_] | None = None  # a mask once some runs have ended
@@ -172,24 +172,27 @@ def drive_together(runs: Sequence[Run], evaluate: Evaluator) -> list[Ends]:
         except StopIteration as finished:
             ends[number] = finished.value
 
-    for number, one in enumerate(runs):
-        step(number, one.send, None)
-    while asked:
-        waiting, points = list(asked), list(asked.values())
-        asked.clear()
-        try:
-            values = evaluate(np.concatenate(points))
-            parts = np.split(values, np.cumsum([len(x) for x in points])[:-1])
-            for number, part in zip(waiting, parts, strict=True):
-                step(number, runs[number].send, Answer(part))
-            if any((ends[number].status == Status.INTERRUPTED).any() for number in waiting if number in ends):
+    steps: list[tuple[int, Any]] = [(number, None) for number in range(len(runs))]
+    try:
+        while steps:
+            for number, sent in steps:
+                step(number, runs[number].send, sent)
+            if any((ends[number].status == Status.INTERRUPTED).any() for number, _ in steps if number in ends):
                 raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
-        except (KeyboardInterrupt, EngineDown) as error:
-            asked.clear()
-            for number, one in enumerate(runs):
-                if number not in ends:
-                    step(number, one.throw, error)
+            waiting = [(number, asked.pop(number)) for number in sorted(asked)]
+            steps = _answers(waiting, evaluate) if waiting else []
+    except (KeyboardInterrupt, EngineDown) as error:
+        for number, one in enumerate(runs):
+            if number not in ends:
+                step(number, one.throw, error)
     return [ends[number] for number in range(len(runs))]
+
+
+def _answers(waiting: list[tuple[int, Floats]], evaluate: Evaluator) -> list[tuple[int, Answer]]:
+    """The values of the points of several runs, evaluated together."""
+    values = evaluate(np.concatenate([x for _, x in waiting]))
+    parts = np.split(values, np.cumsum([len(x) for _, x in waiting])[:-1])
+    return [(number, Answer(part)) for (number, _), part in zip(waiting, parts, strict=True)]
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from paoswarm.optimize import read_input
 from paoswarm.optimize.loop import Ends, drive, drive_together, run
 from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.progress_bar import ProgressBar
 
@@ -93,8 +94,6 @@ def minimize_many(
     seeds = spawn(rng, runs)
     start = {"method": method, "n_particles": n_particles, "x0": x0, "f0": f0, "reevaluate": reevaluate}
     takes_batches = bool(getattr(method, "takes_batches", True)) and not _differ_in_size(init)
-    if takes_batches and isinstance(init, OptimizeResult) and "swarm" in init:
-        init = init.swarm
     blocks: list[_Block] = []
     started = 0
     with Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate, ProgressBar(progress) as bar:
@@ -194,6 +193,8 @@ class _Block:
 
 def _elements(n_particles: int, bounds: Any, init: Any) -> int:
     """Particles times unknowns of one run."""
+    if isinstance(init, OptimizeResult) and "swarm" in init:
+        init = init.swarm
     if isinstance(init, Swarm):
         n_particles = init.n_particles
     elif not isinstance(init, str):
@@ -203,12 +204,19 @@ def _elements(n_particles: int, bounds: Any, init: Any) -> int:
 
 
 def _part_of(init: Any, runs: int, numbers: range) -> Any:
-    """The swarms of some runs, if there are swarms to continue."""
+    """The start of some runs: their own, if there are results or swarms to continue."""
+    part = slice(numbers.start, numbers.stop)
+    if isinstance(init, OptimizeResult) and "swarm" in init:
+        error = init.get("fun_error")
+        swarm = _part_of(init.swarm, runs, numbers)
+        return Result(
+            swarm=swarm, x=init.x[part], fun=init.fun[part], fun_error=error if error is None else error[part]
+        )
     if not isinstance(init, Swarm):
         return init
     if init.position.ndim != 3 or len(init.position) != runs:
         raise ValueError(f"init holds swarms of shape {init.position.shape}; {runs} runs need ({runs}, n, d)")
-    return map_runs(lambda array: array[numbers.start : numbers.stop], init)
+    return map_runs(lambda array: array[part], init)
 
 
 def _one_of(init: Any, r: int, runs: int) -> Any:

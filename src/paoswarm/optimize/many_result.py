@@ -31,7 +31,7 @@ class ManyResult(Result):
     success, status, nit, nfev, n_failed : arrays (runs,)
     message : list of str
     swarm : Swarm or tuple of Swarm
-        All swarms, with a leading axis; a tuple if they differ in size.
+        All swarms, with a leading axis; a tuple if they differ in size, or if their memory is no NamedTuple of arrays.
     seeds : list of numpy.random.SeedSequence
         ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
     failures : list of Failure
@@ -91,7 +91,8 @@ def gather(
 
     Histories are continued with their last value to a common length.
     """
-    rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in bests]
+    values = [best or [one.best.value] for one, best in zip(optimizers, bests, strict=True)]  # interrupted early: none
+    rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in values]
     length = max(row.shape[-1] for row in rows)
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
         length = max(length, limits.maxiter + 1)
@@ -124,14 +125,15 @@ def _together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
     """Swarms of one or more runs with a common leading axis; a tuple if they differ in form."""
     if swarms[0].position.ndim == 3:
         return map_runs(lambda *arrays: np.concatenate(arrays), *swarms)
-    is_alike = len({_form(swarm) for swarm in swarms}) == 1
+    forms = [_form(swarm) for swarm in swarms]
+    is_alike = forms[0] is not None and all(form == forms[0] for form in forms)
     return map_runs(lambda *arrays: np.stack(arrays), *swarms) if is_alike else tuple(swarms)
 
 
 def _form(swarm: Swarm) -> Any:
-    """The shapes of a swarm's arrays; for a memory that is no tuple of arrays, something that equals nothing else."""
+    """The shapes of a swarm's arrays; None for a memory that is no NamedTuple of arrays."""
     memory = swarm.memory
     if memory is None:
         return swarm.position.shape
-    is_arrays = isinstance(memory, tuple) and all(isinstance(part, np.ndarray | np.number) for part in memory)
-    return (swarm.position.shape, *map(np.shape, memory)) if is_arrays else object()
+    is_arrays = hasattr(memory, "_fields") and all(isinstance(part, np.ndarray | np.number) for part in memory)
+    return (swarm.position.shape, *map(np.shape, memory)) if is_arrays else None

@@ -93,6 +93,7 @@ class ParticleByParticle(OneAtATime):
         self._size = self._n + self.n_again  # evaluations of a generation
         self._best_before = self._best  # at the end of the last generation
         self._boundary = self._n_first or self._size  # evaluations with which a generation is complete
+        self._is_complete = True
         n_known = self._n - self._n_first
         self._to_start = deque(range(n_known, self._n))  # particles whose first point has not been asked for
         self._free = deque(range(n_known))  # those that may move, by how long they have waited
@@ -111,7 +112,7 @@ class ParticleByParticle(OneAtATime):
     @property
     def is_complete(self) -> bool:
         """Whether no generation has begun since the last one was completed."""
-        return self.nfev in (0, self._boundary - self._size)
+        return self._is_complete
 
     def ask_one(self, progress: float) -> Job | None:
         """The next point; None if there is none before something is told."""
@@ -160,17 +161,18 @@ class ParticleByParticle(OneAtATime):
         self._count_one(value)
         self._improve(x[None], np.array([np.nan if again is not None else value]))
         self.nit = int(self.generations)
-        if self.nfev < self._boundary:
-            return False
-        self._boundary += self._size
-        assert self._best_before is not None
-        self._count_stale(self._best_before)
-        self._best_before = self.best
-        return True
+        self._is_complete = self.nfev >= self._boundary
+        if self._is_complete:
+            assert self._best_before is not None
+            self._count_stale(self._best_before, generations=int(self.nfev > self._n_first))
+            self._best_before = self.best
+            self._boundary += self._size
+        return self._is_complete
 
     def cut_short(self) -> None:
         """End the generation that has begun with the values that have arrived."""
-        self.nit += 1
+        self.nit += int(self.nfev > self._n_first)  # the first swarm is no generation
+        self._is_complete = True
 
     def _start(self) -> None:
         """Make the first swarm; values that are not known yet count as +inf."""
@@ -256,6 +258,7 @@ class GenerationByGeneration(OneAtATime):
 
 def _rows(part: Any, i: int, n: int) -> Any:
     """What belongs to one particle, repeated for all: only its own row counts."""
-    if isinstance(part, tuple):
+    if hasattr(part, "_fields"):
         return type(part)(*(_rows(array, i, n) for array in part))
-    return part if part is None or np.ndim(part) == 0 or len(part) != n else np.broadcast_to(part[i], part.shape)
+    has_rows = isinstance(part, np.ndarray) and part.ndim > 0 and len(part) == n
+    return np.broadcast_to(part[i], part.shape) if has_rows else part

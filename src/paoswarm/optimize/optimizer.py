@@ -24,7 +24,7 @@ from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.optimize import read_input
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
-from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, with_measurements
+from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
 from paoswarm.optimize.result import Result, message_of, optimum_law, standard_error
 from paoswarm.optimize.stopping import Status
 
@@ -104,6 +104,8 @@ class Optimizer:
         earlier: Any = None
         if isinstance(init, OptimizeResult) and "swarm" in init:
             earlier, init = init, init.swarm
+            if not self.batch and np.ndim(earlier.get("fun", 0.0)):
+                raise ValueError("init holds several runs; to continue one of them, give init=many.run(r)")
         self._first: FirstSwarm | None = None
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
@@ -124,9 +126,17 @@ class Optimizer:
         if self._is_noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
         swarm = self._mover.begin(swarms.with_leader(swarm))
-        if earlier is not None and not self.batch and earlier.fun < swarm.global_value:
-            swarm = swarms.replace_worst(swarm, np.asarray([earlier.x]), np.asarray([earlier.fun]))
         self.swarm, self._best = swarm, leader_of(swarm)
+        if earlier is None or "fun" not in earlier:
+            return
+        found = reported(earlier)
+        low, high = self._allowed
+        is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
+        found = found._replace(score=np.where(is_inside, found.score, np.inf))
+        best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
+        if self._mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
+            swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
+        self.swarm, self._best = swarm, best
 
     def _begin(self, f: Floats, may_fail: bool = False) -> None:
         """Make the first swarm from its values ``(*batch, m)``."""
@@ -227,9 +237,14 @@ class Optimizer:
             x, f = x[..., :new, :], f[..., :new]
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
+        if before.repeats is None and not self._mover.keeps_bests:  # before a user's code sees the values
+            self._improve(x, f)
         after = self._mover.tell(swarm, self._proposal, f, evaluated)
+        if self.batch and after.n_particles != before.n_particles:
+            raise ValueError(f"{type(self.method).__name__} changes the size of its swarm, so it cannot take batches")
         self.swarm = after if active is None else swarms.select(active, after, before)
-        self._improve(x, f)
+        if before.repeats is not None or self._mover.keeps_bests:
+            self._improve(x, f)
         self._count_stale(old)
         self.nit += 1
 
@@ -253,15 +268,16 @@ class Optimizer:
             if is_better.any() if self.batch else is_better:
                 self._best = better_of(self._best, leader_of(self.swarm))
 
-    def _count_stale(self, old: Incumbent) -> None:
+    def _count_stale(self, old: Incumbent, generations: int = 1) -> None:
         """Count the generations without improvement: with noise, without another best point."""
         new = self._best
         assert new is not None
         if new is old:
-            self.stale = self.stale + 1
+            self.stale = self.stale + generations
             return
         improved = order.is_better(new.value, old.value) if new.error is None else (new.x != old.x).any(axis=-1)
-        self.stale = (0 if improved else self.stale + 1) if not self.batch else np.where(improved, 0, self.stale + 1)
+        stale = self.stale + generations
+        self.stale = np.where(improved, 0, stale) if self.batch else 0 if improved else stale
 
     def inject(self, x: ArrayLike, f: ArrayLike) -> None:
         """Points evaluated elsewhere, with their values.
@@ -280,8 +296,9 @@ class Optimizer:
         best_first = order.ranked(order.failed_last(values))[: self.n_particles]
         points, values = points[best_first], order.failed_last(values)[best_first]
         self.swarm = swarms.replace_worst(self.swarm, points, values)
-        shape = (*self.batch, len(values))
+        old, shape = self.best, (*self.batch, len(values))
         self._improve(np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape))
+        self._count_stale(old, generations=0)
 
     @property
     def best(self) -> Incumbent:

@@ -48,4 +48,7 @@ def _plain(value: Any) -> Any:
         return design_name(value)
     if value is None or isinstance(value, Swarm | int | float):
         return value
-    return value.swarm if isinstance(value, OptimizeResult) else np.asarray(value, dtype=float)
+    if isinstance(value, OptimizeResult):
+        knows_more = "fun" in value and value.fun < value.swarm.global_value  # by polishing, or before a restart
+        return (value.swarm, np.asarray(value.x), value.fun) if knows_more else value.swarm
+    return np.asarray(value, dtype=float)

@@ -49,7 +49,7 @@ _AGAIN = 6  # times that badly covered points are climbed from, at most
 _AGAIN_BUDGET = 4000  # evaluations for the climbs from badly covered points, each time
 _AGAIN_SHARE = 0.125  # share of what is left of maxfev for these climbs, at most
 
-_LATE = "a mode that matters was found by chance, after the search for modes had missed it: others may be missing"
+_LATE = "an important mode was found by chance, after the search for modes: others may be missing"
 
 
 class NothingFound(ValueError):

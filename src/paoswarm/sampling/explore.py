@@ -47,16 +47,16 @@ _SWARM_ROUNDS = 3  # rounds of swarms where maxfev is not given, at most
 _OFTEN = 3  # independent swarms that must come to the heaviest peak
 
 _TOO_FEW = (
-    "the search for modes made too few climbs for the number of places it found (a thin ridge, or the edge of the "
-    "allowed region, looks like many): others may be missing"
+    "the search for modes made too few climbs for the number of places where they ended (a thin ridge can cause this): "
+    "other modes may be missing"
 )
 _NO_ROOM = (
-    "there are many peaks, and maxfev leaves no room for swarms to look for the heaviest: heavier ones may be missing, "
-    "so no error is stated"
+    "there are many peaks, and maxfev is too small to search for the heaviest one: heavier peaks may be missing, so no "
+    "standard error is given"
 )
 _DISAGREE = (
-    "there are many peaks, and few of the swarms that looked for the heaviest found the same one: heavier ones may be "
-    "missing, so no error is stated"
+    "there are many peaks, and the swarms that searched for the heaviest one did not agree: heavier peaks may be "
+    "missing, so no standard error is given"
 )
 
 
