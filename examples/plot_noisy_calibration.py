@@ -56,7 +56,7 @@ right.legend()
 plt.show()
 
 # %%
-# How far the swarm of one run still disagrees about the optimum. This is not the error bar of a fit.
+# How far apart the particles of one run still are. This is not the error bar of a fit.
 one = careful.run(0)
 lower, upper = one.optimum.interval(0.95)
 for name, low, high, true in zip(("amplitude", "decay", "frequency"), lower, upper, truth, strict=True):

@@ -98,6 +98,8 @@ def swarm(
     """
     progress = 0.0
     if isinstance(state, Result):
+        if np.ndim(state.fun):
+            raise ValueError("plot.swarm shows one swarm: give one run, many.run(r)")
         method, progress, state = method or state.method, state.get("progress", 0.0), state.swarm
     if state.position.ndim != 2 or state.n_dimensions < 2:
         raise ValueError(f"plot.swarm shows one swarm with at least two unknowns, got shape {state.position.shape}")

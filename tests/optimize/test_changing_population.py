@@ -159,6 +159,12 @@ def test_runs_that_end_with_different_sizes_come_as_a_tuple():
     assert len(many.swarm) == 8
     assert len(sizes) > 1
     assert "8 runs" in repr(many)
+    assert many.hint == ""
+    best = ps.sample(lambda x: -200 * valley(x), BOX, start=many, vectorized=True, n_effective=100, maxfev=4000, rng=1)
+    assert -200 * valley(many.x[np.argmin(many.fun)]) <= best.log_likelihood.max()
+    for refused in (many.step_law, lambda: ps.plot.swarm(many)):
+        with pytest.raises(ValueError, match=r"many\.run\(r\)|closed-form"):
+            refused()
     for method_after in (method, ps.PAO()):  # one that takes batches moves them one by one, too
         longer = ps.minimize_many(
             valley, BOX, runs=8, method=method_after, init=many, vectorized=True, rng=3, maxiter=3

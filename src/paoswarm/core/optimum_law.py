@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from paoswarm.checks import probability
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw, dense_log_density, refuse_dense_walls
 from paoswarm.core.noise import correlate
-from paoswarm.core.order import score
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.swarm import Swarm
 from paoswarm.core.walled import WalledNormal
@@ -54,7 +54,7 @@ class OptimumLaw:
 
     def __init__(self, law: StepLaw, swarm: Swarm) -> None:
         n = swarm.n_particles
-        rank = np.argsort(np.argsort(score(swarm.best_value, swarm.repeats), kind="stable"), kind="stable") + 1
+        rank = order.ranks(order.score(swarm.best_value, swarm.repeats)) + 1
         half = max((n + 1) / 2, min(n, 5) + 0.5)  # the better half, but at least five
         raw = np.maximum(np.log(half) - np.log(rank), 0.0)
         known = swarm.best_value < np.inf  # particles without any valid evaluation get no weight

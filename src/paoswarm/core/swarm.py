@@ -352,7 +352,7 @@ def _best_of(position: Array, value: Array, repeats: Repeats | None) -> tuple[Ar
     *batch, n, d = position.shape
     measure = score(value, repeats)
     if not batch and xp is np:  # the same with fewer calls
-        first = measure.argmin()
+        first = order.best(measure)
         return position[first : first + 1].repeat(n, axis=0), value[first]
     leader = order.best(measure)
     # One flat index per run: several times faster than take_along_axis.

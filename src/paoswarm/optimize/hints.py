@@ -22,7 +22,7 @@ _STILL = 1e-9  # relative gain in the last fifth of a run, below which it has ar
 
 def advice(result: OptimizeResult) -> str:
     """What to try next, in a sentence or two; usually empty."""
-    if result.swarm.position.ndim > 2:
+    if np.ndim(result.fun):  # several runs
         return ""
     if result.fun == -np.inf:
         return "fun returned -inf, and nothing can be better: if fun is a log likelihood, minimise its negative"

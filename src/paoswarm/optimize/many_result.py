@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.core.density import StepLaw
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.failures import Failure
 from paoswarm.optimize.history import History
@@ -42,7 +44,7 @@ class ManyResult(Result):
     seeds: list[np.random.SeedSequence]
 
     def __repr__(self) -> str:
-        best = int(np.argmin(self.fun))
+        best = int(order.best(self.fun))
         how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
         low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
         reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
@@ -55,6 +57,12 @@ class ManyResult(Result):
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def step_law(self) -> StepLaw:
+        """Closed-form law of the next step of all swarms; of one run, ``many.run(r).step_law()``."""
+        if type(self.swarm) is tuple:
+            raise ValueError("the swarms differ in size: ask for the law of one run, many.run(r).step_law()")
+        return super().step_law()
 
     def run(self, r: int) -> Result:
         """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import Bounds
 from scipy.optimize import minimize as scipy_minimize
 
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.optimize.loop import Ends, status_of
@@ -97,10 +98,10 @@ def polish(
         values, end = evaluate.until(deadline, rows)
         spent += len(values)
         failed += int(np.isnan(values).sum())
-        values = np.where(np.isnan(values), np.inf, values)
-        lowest = int(np.argmin(values)) if len(values) else 0
-        if len(values) and values[lowest] < best[1]:
-            best = points[lowest].copy(), float(values[lowest])
+        values = order.failed_last(values)
+        first = int(order.best(values)) if len(values) else 0
+        if len(values) and order.is_better(values[first], best[1]):
+            best = points[first].copy(), float(values[first])
         if end is not None or len(values) < len(points) or best[1] == -np.inf:
             raise _Enough
         return values

@@ -81,7 +81,7 @@ class Result(OptimizeResult):
     def step_law(self) -> StepLaw:
         """Closed-form law of the swarm's next step; only `PAO` has one."""
         if not self.method.has_law:
-            raise ValueError(f"the step of {type(self.method).__name__} has no closed-form law; that of PAO has")
+            raise ValueError(f"{type(self.method).__name__} has no closed-form law of its step; only PAO has one")
         return self.method.step_law(self.swarm, self.progress, rng=0)
 
     def __repr__(self) -> str:

@@ -27,8 +27,10 @@ def known_points(start: Any, names: list[str]) -> Floats | None:
     if is_search(start) and not isinstance(start, OptimizeResult):
         return np.concatenate([points for one in start if (points := known_points(one, names)) is not None])
     if isinstance(start, OptimizeResult) and "swarm" in start:
-        value = start.swarm.best_value.reshape(-1)
-        best = start.swarm.best_position.reshape(-1, start.swarm.n_dimensions)[np.isfinite(value)]
+        swarms = start.swarm if type(start.swarm) is tuple else (start.swarm,)  # runs may differ in size
+        value = np.concatenate([swarm.best_value.reshape(-1) for swarm in swarms])
+        best = np.concatenate([swarm.best_position.reshape(-1, swarm.n_dimensions) for swarm in swarms])
+        best = best[np.isfinite(value)]
         chosen = spread_out(best, -value[np.isfinite(value)], _REMEMBERED)
         return np.concatenate([np.atleast_2d(start.x), best[chosen]])
     if isinstance(start, Mapping) and not isinstance(start, OptimizeResult):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.sampling.climbs import climb, climb_cost
@@ -81,5 +82,5 @@ def _move(target: Target, swarms: Sequence[Optimizer], n_steps: int) -> None:
 def _remembered(optimizer: Optimizer) -> tuple[Floats, Floats]:
     """The best points that a swarm has found, and their values."""
     found = optimizer.result.swarm
-    best = np.argsort(found.best_value, kind="stable")[:_REMEMBERED]
+    best = order.ranked(found.best_value)[:_REMEMBERED]
     return found.best_position[best], found.best_value[best]
