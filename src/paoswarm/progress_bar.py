@@ -15,7 +15,7 @@ class ProgressBar:
     wanted : bool
         Whether to show anything; then tqdm is needed.
     total : int, optional
-        How many units of work there will be; None if nobody knows.
+        How many units of work there will be; None if unknown.
     unit : str
     done : int
         Units that were done before.
@@ -40,7 +40,7 @@ class ProgressBar:
             self._bar.close()
 
     def expect(self, total: int | None) -> None:
-        """State how many units there will be at most; None if nobody knows."""
+        """State how many units there will be at most; None if unknown."""
         if self._bar is not None:
             self._bar.total = total
 

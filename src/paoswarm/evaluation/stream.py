@@ -48,7 +48,7 @@ class Stream:
 
     @property
     def slots(self) -> int | None:
-        """How many points can be worked on at once; None if nobody knows."""
+        """How many points can be worked on at once; None if unknown."""
         return self._dispatcher.slots
 
     @property

@@ -17,7 +17,7 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result, message_of, optimum_law, standard_error
 from paoswarm.optimize.stopping import Limits, Status
 
-_MANY_GENERATIONS = 100_000  # a limit that nobody means to reach: histories then end with the longest run
+_MANY_GENERATIONS = 100_000  # above this many, histories end with the longest run
 
 
 class ManyResult(Result):

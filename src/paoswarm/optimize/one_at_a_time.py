@@ -38,7 +38,7 @@ class OneAtATime(Optimizer, ABC):
 
     @abstractmethod
     def budget(self, limits: Limits) -> int | None:
-        """The most points that may be asked for; None if nobody knows."""
+        """The most points that may be asked for; None if unknown."""
 
     @property
     @abstractmethod
@@ -101,7 +101,7 @@ class ParticleByParticle(OneAtATime):
         self._n_moves = self._n_again = 0  # asked for so far
 
     def budget(self, limits: Limits) -> int | None:
-        """The most points that may be asked for; None if nobody knows."""
+        """The most points that may be asked for; None if unknown."""
         return limits.evaluations(self._n_first, self._size)
 
     @property
@@ -207,7 +207,7 @@ class GenerationByGeneration(OneAtATime):
     _number = 0  # of its first point
 
     def budget(self, limits: Limits) -> int | None:
-        """The most points that may be asked for; None if nobody knows."""
+        """The most points that may be asked for; None if unknown."""
         return limits.maxfev
 
     @property

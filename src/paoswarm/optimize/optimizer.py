@@ -345,7 +345,7 @@ class Optimizer:
         return self._spread[1]
 
     def has_converged(self, tol: float) -> Any:
-        """Whether each run is done, as its method sees it; None if nobody would say so."""
+        """Whether each run is done, as its method sees it; None if nothing would end it."""
         if tol <= 0 and not self._mover.decides_its_end:
             return None
         assert self.swarm is not None
