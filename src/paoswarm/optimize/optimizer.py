@@ -265,8 +265,10 @@ class Optimizer:
             self._best = better_of(self._best, best_of(x, f))
         else:  # the swarm's leader is the best of all
             is_better = order.is_better(self.swarm.global_value, self._best.value)
-            if is_better.any() if self.batch else is_better:
-                self._best = better_of(self._best, leader_of(self.swarm))
+            if self.batch:
+                self._best = better_of(self._best, leader_of(self.swarm)) if is_better.any() else self._best
+            elif is_better:
+                self._best = leader_of(self.swarm)
 
     def _count_stale(self, old: Incumbent, generations: int = 1) -> None:
         """Count the generations without improvement: with noise, without another best point."""
