@@ -81,14 +81,15 @@ def _headline(results: Results, name: str) -> str:
     won = wins(results, group)
     most = max(map(len, won.values()))
     first = [method for method in group if len(won[method]) == most]
-    of = "Of" if len(results.groups) == 1 else "of"  # otherwise the sentence starts with the group
-    compared = f"{of} {listed(group) if len(group) <= LONGEST else count(len(group), 'method')},"
+    compared = listed(group) if len(group) <= LONGEST else count(len(group), "method")
     if most == 0:
-        return f"{compared} none has a finite mean error on any task."
+        none = "No method" if len(results.groups) == 1 else "no method"  # otherwise the sentence starts with the group
+        return f"{none} has a finite mean error on any task (compared: {compared})."
     often = "" if most == n_tasks else " most often:"
     each = " each" if len(first) > 1 and most < n_tasks else ""
     has = "has" if len(first) == 1 else "have"
-    return f"{compared} {listed(first)} {has} the smallest mean error{often} on {_share(most, n_tasks)}{each}."
+    share = f"on {_share(most, n_tasks)}{each}"
+    return f"{listed(first)} {has} the smallest mean error{often} {share} (compared: {compared})."
 
 
 def _wins(results: Results, won: Won) -> str:
