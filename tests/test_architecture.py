@@ -1,6 +1,7 @@
 """Imports go one way, and importing the package has no side effects."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,12 @@ def test_every_module_belongs_to_a_layer():
 )
 def test_an_import_upwards_is_noticed(line):
     assert climbs(line, "paoswarm.core.swarm")
+
+
+def test_the_design_names_every_module_and_no_other():
+    tree = (ROOT.parents[1] / "DESIGN.md").read_text().split("```")[1]
+    named = set(re.findall(r"\b\w+\.py\b", tree))
+    assert named == {p.name for p in ROOT.rglob("*.py") if p.name != "__init__.py" and p.parent.name != "problems"}
 
 
 def test_importing_the_package_is_light_and_leaves_no_trace():
