@@ -395,7 +395,7 @@ class MethodContract:
                 assert one.step_law().mean_position.shape == (N, 3)
             else:
                 assert one.optimum is None
-                with pytest.raises(ValueError, match=f"the step of {type(method).__name__} has no closed-form law"):
+                with pytest.raises(ValueError, match=f"{type(method).__name__} has no closed-form law"):
                     one.step_law()
                 assert "optimum" not in repr(one)
 
