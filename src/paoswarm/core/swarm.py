@@ -289,7 +289,7 @@ def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
     apart = position - swarm.global_best
     apart /= swarm.upper - swarm.lower
     if not batch and xp is np:  # the same with fewer calls
-        return np.sqrt(np.vdot(apart, apart) / (n * d))
+        return np.float64(math.sqrt(np.vdot(apart, apart) / (n * d)))
     apart = xp.reshape(apart, (*batch, n * d))
     return xp.sqrt(xp.vecdot(apart, apart) / (n * d))
 

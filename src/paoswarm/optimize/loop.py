@@ -68,9 +68,7 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
     why = ""
     try:
         while True:
-            outcome = _Outcome(moved=False)
-            if not has_begun:
-                outcome = yield from _generation(optimizer, limits, active, may_fail)
+            outcome = _NOTHING if has_begun else (yield from _generation(optimizer, limits, active, may_fail))
             has_begun = False
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
@@ -106,6 +104,9 @@ class _Outcome(NamedTuple):
     end: End = None  # what ended its evaluation
     is_late: bool = False  # time was up before it was complete
     replayed: bool = False
+
+
+_NOTHING = _Outcome(moved=False)
 
 
 def _generation(

@@ -14,7 +14,7 @@ from paoswarm.evaluation.failures import Failure
 from paoswarm.optimize.history import History
 from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.result import Result, message_of, optimum_law, standard_error
+from paoswarm.optimize.result import Result, message_of, standard_error
 from paoswarm.optimize.stopping import Limits, Status
 
 _MANY_GENERATIONS = 100_000  # above this many, histories end with the longest run
@@ -82,7 +82,6 @@ class ManyResult(Result):
             method=self.method,
             progress=float(self.progress[r]),
             history=History(best=self.history[r, : self.nit[r] + 1]),
-            optimum=optimum_law(self.method, swarm, float(self.progress[r])),
             failures=self.failures,
         )
 

@@ -25,7 +25,7 @@ from paoswarm.optimize import read_input
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
-from paoswarm.optimize.result import Result, message_of, optimum_law, standard_error
+from paoswarm.optimize.result import Result, message_of, standard_error
 from paoswarm.optimize.stopping import Status
 
 
@@ -381,7 +381,6 @@ class Optimizer:
             swarm=self.swarm,
             method=self.method,
             progress=progress,
-            optimum=optimum_law(self.method, self.swarm, progress),
             **more,
         )
 

@@ -68,7 +68,6 @@ class Result(OptimizeResult):
     swarm: Swarm
     method: Any
     progress: Any
-    optimum: Any  # OptimumLaw, or None
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
@@ -77,6 +76,15 @@ class Result(OptimizeResult):
     def hint(self) -> str:
         """What the swarm suggests to try next; usually empty."""
         return advice(self) if {"method", "swarm", "history"} <= self.keys() else ""
+
+    @property
+    def optimum(self) -> OptimumLaw | None:
+        """The law of the swarm's next step as one distribution; None for a method whose steps have no closed form."""
+        if "optimum" not in self:  # worked out when it is first asked for
+            method = self.get("method")
+            has_law = method is not None and method.has_law and not np.ndim(self.fun)
+            self["optimum"] = OptimumLaw(self.step_law(), self.swarm) if has_law else None
+        return self["optimum"]
 
     def step_law(self) -> StepLaw:
         """Closed-form law of the swarm's next step; only `PAO` has one."""
@@ -90,7 +98,7 @@ class Result(OptimizeResult):
             if self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
-        if self.get("optimum") is not None:
+        if self.optimum is not None:
             lower, upper = self.optimum.interval(0.95)
             lines.append(f"{'optimum':>9}: 95 % between {lower}\n{'':>11}         and {upper}")
         if self.hint:
@@ -106,11 +114,6 @@ def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = 
         return why
     how = f" ({', '.join(f'{count} {kind}' for kind, count in kinds.most_common())})" if kinds else ""
     return f"{why} {n_failed} of {nfev} evaluations failed and count as +inf{how}."
-
-
-def optimum_law(method: Any, swarm: Swarm, progress: float) -> OptimumLaw | None:
-    """The law of the swarm's next step as one distribution; None for a method whose steps have no closed form."""
-    return OptimumLaw(method.step_law(swarm, progress, rng=0), swarm) if method.has_law else None
 
 
 def standard_error(error: Any) -> float | None:
