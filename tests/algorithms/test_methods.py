@@ -112,7 +112,7 @@ def test_a_method_needs_as_many_particles_as_it_looks_at_and_itself(method, need
 
 
 def test_something_that_is_no_method_is_refused():
-    for wrong in (ps.PSO, "PSO", None.__class__):
+    for wrong in (ps.PSO, 3, None.__class__):
         with pytest.raises(TypeError, match="method must be a paoswarm method"):
             ps.minimize(valley, [(0, 1)] * 3, method=wrong)
 

@@ -158,7 +158,7 @@ def test_a_wrong_argument_is_named_with_its_value_and_its_rule(arguments, text, 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"method": "pao"}, "method must be .* got 'pao'"),
+        ({"method": 3}, "method must be .* got 3"),
         ({"method": ps.PAO}, "method must be a paoswarm method"),
         ({"rng": "seed"}, "rng must be .*, got str"),
         ({"rng": 1.5}, "rng must be .*, got float"),

@@ -54,3 +54,17 @@ def test_clipping_and_reflecting_walls_both_reach_an_optimum_near_the_wall(noise
 def test_a_preset_by_behaviour_works_like_the_default_it_describes():
     default, described = medians(sphere, 20, ps.PAO(), ps.PAO.from_behaviour(damping=0.2, phase=2**0.5, spread=0.665))
     assert 0.1 < default / described < 10
+
+
+@pytest.mark.parametrize("solve", [ps.minimize, ps.minimize_many])
+def test_a_method_may_be_given_by_its_name(solve):
+    settings = {"n_particles": 10, "maxiter": 5, "vectorized": True, "rng": 1}
+    box = [(-4, 5), (-6, 3)]
+
+    def bowl(x):
+        return ((x - 1) ** 2).sum(axis=-1)
+
+    for name, method in (("PSO", ps.PSO()), ("de", ps.DE()), ("RandomSearch", ps.RandomSearch())):
+        assert np.all(solve(bowl, box, method=name, **settings).fun == solve(bowl, box, method=method, **settings).fun)
+    with pytest.raises(ValueError, match="unknown method 'PS'; did you mean PSO"):
+        solve(bowl, box, method="PS", **settings)

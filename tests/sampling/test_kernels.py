@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from paoswarm.core.weights import log_sum_exp
-from paoswarm.sampling.kernels import Circle, State, around, correlated, log_parts, move, split_move, spring
-from paoswarm.sampling.mixture import Mixture, fit
+from paoswarm.sampling.kernels import Circle, State, correlated, log_parts, move, spring
+from paoswarm.sampling.mixture import Mixture
 
 # Invariance is tested on particles that start as exact draws: after any number of moves nothing may have changed. Each
 # statistic gives a paired z-score over independent particles. The bound 5 has the false-alarm rate 6e-7 per score; all
@@ -200,37 +200,6 @@ class TestWhoMayPull:
 
     def test_control_the_own_best(self):
         assert self.pulled(lambda best: best, 16) > CAUGHT
-
-
-class TestSplitSwarms:
-    """Many swarms of a few particles: the law of a swarm is invariant, so its means are independent z-scores."""
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "refer",
-        [lambda z: around(z, 0.5), lambda z: fit(z, np.ones(len(z)), 1, np.random.default_rng(1))],
-        ids=["partners", "fit"],
-    )
-    def test_halves_that_move_each_other(self, refer):
-        assert self.shift(lambda s, rng: split_move(s, Pi(), 1.0, refer, correlated(0.5), rng)) < BOUND
-
-    @pytest.mark.slow
-    def test_control_a_reference_that_contains_the_moved(self):
-        def all_at_once(state, rng):
-            return move(state, Pi(), 1.0, around(state.z, 0.25), correlated(0.5), rng)[0]
-
-        assert self.shift(all_at_once, moves=12, swarms=500) > CAUGHT
-
-    def shift(self, step, moves=3, swarms=250):
-        rng = np.random.default_rng(17)
-        change = []
-        for _ in range(swarms):
-            begin = state = started(Pi(), Pi().draw(8, rng), rng)
-            for _ in range(moves):
-                state = step(state, rng)
-            change.append((statistics(state) - statistics(begin)).mean(axis=0))
-        change = np.array(change)
-        return np.abs(change.mean(axis=0) / (change.std(axis=0) / np.sqrt(len(change)))).max()
 
 
 class OnCircle(NamedTuple):

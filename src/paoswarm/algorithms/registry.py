@@ -15,13 +15,14 @@ METHODS: dict[str, type[Method]] = {method.__name__: method for method in (PAO, 
 
 
 def method_named(name: str) -> Method:
-    """Return the method of this name with its default hyperparameters.
+    """Return the method of this name, in upper or lower case, with its default hyperparameters.
 
     Examples
     --------
     >>> method_named("DE")
     DE(factor=0.5, crossover=0.9, strategy='rand/1', walls='clip')
     """
-    if name not in METHODS:
+    by_lower_case = {known.lower(): method for known, method in METHODS.items()}
+    if name.lower() not in by_lower_case:
         raise ValueError(f"unknown method {name!r}; {choices(name, METHODS)}")
-    return METHODS[name]()
+    return by_lower_case[name.lower()]()

@@ -36,7 +36,7 @@ def minimize_many(
     bounds: Any,
     *,
     runs: int = 100,
-    method: Method = PAO(),  # noqa: B008 (immutable)
+    method: Method | str = PAO(),  # noqa: B008 (immutable)
     n_particles: int = 100,
     maxiter: int | None = 100,
     maxfev: int | None = None,
@@ -91,9 +91,10 @@ def minimize_many(
     runs = whole_number("runs", runs, 1)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     flag("progress", progress)
+    method = read_input.read_method(method)
     seeds = spawn(rng, runs)
     start = {"method": method, "n_particles": n_particles, "x0": x0, "f0": f0, "reevaluate": reevaluate}
-    takes_batches = bool(getattr(method, "takes_batches", True)) and not _differ_in_size(init)
+    takes_batches = bool(method.takes_batches) and not _differ_in_size(init)
     blocks: list[_Block] = []
     started = 0
     with Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate, ProgressBar(progress) as bar:

@@ -23,6 +23,7 @@ from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
 from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import finish, with_reserve
+from paoswarm.optimize.read_input import read_method
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
@@ -35,7 +36,7 @@ def minimize(
     fun: Objective,
     bounds: Any,
     *,
-    method: Method = PAO(),  # noqa: B008 (immutable)
+    method: Method | str = PAO(),  # noqa: B008 (immutable)
     n_particles: int = 100,
     maxiter: int | None = 100,
     maxfev: int | None = None,
@@ -68,8 +69,9 @@ def minimize(
         are points.
     bounds : sequence of (low, high), (d, 2) array or scipy.optimize.Bounds
         Finite bounds, one pair for each unknown.
-    method : Method
-        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`.
+    method : Method or str
+        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`. A name such as
+        "DE" stands for a method with its default hyperparameters.
     n_particles : int
         Size of the first swarm. If ``init`` holds points or a swarm, their number is used instead.
     maxiter : int or None
@@ -169,6 +171,7 @@ def minimize(
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
+    method = read_method(method)
     make = _kind_of_optimizer(method, asynchronous)
     optimizer = make(bounds, method=method, n_particles=n_particles, rng=rng, **start)
     limits = limits.starting_with(optimizer.n_to_start)
@@ -225,10 +228,10 @@ def _open_store(store: Any, rng: Seed) -> tuple[Store | None, Seed, Any]:
     return store, *store.seeded(rng)
 
 
-def _kind_of_optimizer(method: Any, asynchronous: bool) -> type[Optimizer]:
+def _kind_of_optimizer(method: Method, asynchronous: bool) -> type[Optimizer]:
     if not asynchronous:
         return Optimizer
-    return ParticleByParticle if getattr(method, "moves_singly", False) else GenerationByGeneration
+    return ParticleByParticle if method.moves_singly else GenerationByGeneration
 
 
 def _solve(

@@ -36,8 +36,9 @@ class Optimizer:
     ----------
     bounds : sequence of (low, high) or scipy.optimize.Bounds
         Finite bounds, one pair for each unknown.
-    method : Method
-        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own.
+    method : Method or str
+        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own. A name such as "DE"
+        stands for a method with its default hyperparameters.
     n_particles : int
         Size of the first swarm; ignored if ``init`` is an array or a swarm, which bring their own.
     x0 : array (d,) or (m, d), optional
@@ -69,7 +70,7 @@ class Optimizer:
         self,
         bounds: Any,
         *,
-        method: Method | None = None,
+        method: Method | str | None = None,
         n_particles: int = 100,
         x0: ArrayLike | None = None,
         f0: ArrayLike | None = None,
@@ -77,10 +78,7 @@ class Optimizer:
         reevaluate: float = 0.0,
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
-        self.method = PAO() if method is None else method
-        if not isinstance(self.method, Method):
-            hint = f"; write {method.__name__}()" if isinstance(method, type) and issubclass(method, Method) else ""
-            raise TypeError(f"method must be a paoswarm method such as ps.PAO(), got {method!r}{hint}")
+        self.method = PAO() if method is None else read_input.read_method(method)
         self.lower, self.upper = read_input.read_bounds(bounds)
         seeds = [rng] if rng is None or not isinstance(rng, Sequence) else list(rng)
         self.batch: tuple[int, ...] = (len(seeds),) if isinstance(rng, Sequence) else ()

@@ -9,12 +9,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds
 
+from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.registry import method_named
 from paoswarm.checks import unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 
 Box = tuple[Floats, Floats]
 _WIDEST = 1e150
+
+
+def read_method(method: Any) -> Method:
+    """The method that a user gives, as an object or by its name."""
+    if isinstance(method, str):
+        return method_named(method)
+    if not isinstance(method, Method):
+        hint = f"; write {method.__name__}()" if isinstance(method, type) and issubclass(method, Method) else ""
+        raise TypeError(f"method must be a paoswarm method such as ps.PAO(), or its name, got {method!r}{hint}")
+    return method
 
 
 def read_bounds(bounds: Any) -> Box:

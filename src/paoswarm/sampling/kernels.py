@@ -14,7 +14,6 @@ it moves: it is constant, or made from other particles.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -210,48 +209,6 @@ def move(
     return moved, Moved(proposal, probability, accepted)
 
 
-def split_move(
-    state: State,
-    target: Unnormalised,
-    beta: float,
-    refer: Callable[[Floats], Mixture],
-    step: Step,
-    rng: np.random.Generator,
-    *,
-    refresh: float = 1.0,
-    jump: float = 0.1,
-    circle: Circle | None = None,
-) -> State:
-    """Move a random half of the particles by a reference made from the other half, then the other way round.
-
-    ``refer(points)`` makes the reference, for example by `fit` or `around`. While a half moves, its reference is
-    constant, so the joint distribution of independent particles is invariant.
-    """
-    halves = np.array_split(rng.permutation(len(state.z)), 2)
-    for movers, others in (halves, halves[::-1]):
-        moved, _ = move(
-            state.take(movers),
-            target,
-            beta,
-            refer(state.z[others]),
-            step,
-            rng,
-            refresh=refresh,
-            jump=jump,
-            circle=circle,
-        )
-        state = State(*(_put(a, movers, b) for a, b in zip(state, moved, strict=True)))
-    return state
-
-
-def around(points: Floats, width: float = 0.5) -> Mixture:
-    """Make a reference with one normal component at each point, `width` times as wide as all points together."""
-    n, d = points.shape
-    covariance = np.atleast_2d(np.cov(points.T))
-    factor = width * np.linalg.cholesky(covariance + 1e-9 * np.trace(covariance) / d * np.eye(d))
-    return Mixture(np.full(n, 1 / n), points, np.broadcast_to(factor, (n, d, d)), np.inf)
-
-
 def tempered_density(log_prior: Floats, log_likelihood: Floats, beta: float) -> Floats:
     r"""The logarithm of :math:`p\,L^\beta`; the log prior at :math:`\beta = 0`, even if the likelihood is zero."""
     return log_prior + beta * log_likelihood if beta > 0 else log_prior
@@ -261,10 +218,3 @@ def _pick(log_p: Floats, rng: np.random.Generator) -> Indices:
     """Draw a column of each row with probability proportional to ``exp(log_p)``."""
     total = np.cumsum(np.exp(log_p - log_p.max(axis=1, keepdims=True)), axis=1)
     return np.sum(total <= rng.random((len(total), 1)) * total[:, -1:], axis=1).clip(max=log_p.shape[1] - 1)
-
-
-def _put(array: Floats, rows: Indices, new: Floats) -> Floats:
-    """Copy the array and replace some rows."""
-    copy = array.copy()
-    copy[rows] = new
-    return copy
