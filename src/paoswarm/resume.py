@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from paoswarm.evaluation.calls import Objective
@@ -58,6 +59,8 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     (620, True)
     """
     store = Store.of(store)
+    if not Path(store.path).exists():
+        raise FileNotFoundError(f"there is no store at {store.path}: start the run with minimize(..., store=...)")
     run = store.run()
     if run.function not in _FUNCTIONS:
         raise StoreError(f"{store.path} holds a run of {run.function}, which cannot be resumed")

@@ -128,38 +128,22 @@ def test_an_interrupt_before_the_first_record_is_survived():
 
 
 class TestAsynchronous:
-    def test_after_an_interrupt_nothing_is_evaluated_any_more(self):
+    @pytest.mark.parametrize("method", [ps.PAO(), ps.SADE()], ids=["particles", "generations"])
+    @pytest.mark.parametrize(("at", "nit", "recorded"), [(15, 1, [8, 14]), (5, 0, [4])], ids=["later", "first swarm"])
+    def test_after_an_interrupt_nothing_is_evaluated_any_more(self, method, at, nit, recorded):
         calls = []
 
         def fun(x):
             calls.append(x)
-            if len(calls) == 15:
+            if len(calls) == at:
                 raise KeyboardInterrupt
             return bowl(x)
 
-        for method in (ps.PAO(), ps.SADE()):
-            calls.clear()
-            result = ps.minimize(fun, BOX, method=method, n_particles=8, asynchronous=True, rng=1)
-            assert result.status is ps.Status.INTERRUPTED
-            assert (len(calls), result.nfev) == (15, 14)
-            assert result.fun == min(bowl(x) for x in calls[:14])
-            assert result.nit == 1
-            assert_array_equal(result.history.nfev, [8, 14])
-
-    def test_an_interrupt_inside_the_first_swarm_is_no_generation(self):
-        calls = []
-
-        def fun(x):
-            calls.append(x)
-            if len(calls) == 5:
-                raise KeyboardInterrupt
-            return bowl(x)
-
-        for method in (ps.PAO(), ps.SADE()):
-            calls.clear()
-            result = ps.minimize(fun, BOX, method=method, n_particles=8, asynchronous=True, rng=1)
-            assert (result.nit, result.nfev) == (0, 4)
-            assert_array_equal(result.history.nfev, [4])
+        result = ps.minimize(fun, BOX, method=method, n_particles=8, asynchronous=True, rng=1)
+        assert result.status is ps.Status.INTERRUPTED
+        assert (len(calls), result.nfev, result.nit) == (at, at - 1, nit)
+        assert result.fun == min(bowl(x) for x in calls[:-1])
+        assert_array_equal(result.history.nfev, recorded)
 
     def test_the_first_swarm_does_not_count_as_stagnation(self):
         settings = {"n_particles": 6, "x0": [[1.0, 2.5]], "f0": [0.0], "stagnation": 1, "maxiter": 20, "rng": 2}

@@ -86,10 +86,10 @@ def _problem(production: Production) -> str:
     """Why the error cannot be trusted; empty if it can."""
     first, second = production.halves
     if production.effective_size < FEWEST:
-        return f"{production.effective_size:.1f} effective draws are too few to state an error; {MORE}"
+        return f"Only {production.effective_size:.1f} effective draws, too few for a standard error; {MORE}"
     if _heavy_tailed(production):
         return (
-            f"The weights have too heavy a tail to state an error (Pareto k {production.pareto_k:.2f} > {_TRUSTED}); "
+            f"The weights are too heavy-tailed for a standard error (Pareto k {production.pareto_k:.2f} > {_TRUSTED}); "
             f"{MORE}, or give points near the modes (start=)"
         )
     if abs(first - second) > 4 * 2 * production.error:  # four standard errors of the difference

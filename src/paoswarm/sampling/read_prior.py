@@ -106,5 +106,8 @@ def _read_law(name: str, entry: Any) -> Any:
                 f"prior {name!r} is a multivariate distribution. A multivariate normal must cover all parameters; in "
                 "all other cases give (names, transform)"
             ) from None
-        raise TypeError(f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high)") from None
+        raise TypeError(
+            f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high) for each parameter; for "
+            "a single parameter write [(low, high)]"
+        ) from None
     return Uniform(*finite_ends(f"prior {name!r} is ", low, high))

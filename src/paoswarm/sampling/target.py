@@ -16,7 +16,7 @@ from paoswarm.sampling.read_prior import read_prior
 _ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
 NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
 
-MORE = "raise n_effective (and maxfev, if set)"
+MORE = "raise maxfev if it is set, else n_effective"
 
 
 class BudgetSpent(RuntimeError):
