@@ -14,6 +14,8 @@ ROOT = Path(paoswarm.__file__).parent
 # Each may import itself and what stands before it.
 LAYERS = [
     "checks",
+    "keywords",
+    "warn_user",
     "extras",
     "progress_bar",
     "core",

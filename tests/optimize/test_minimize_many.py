@@ -171,7 +171,7 @@ def test_one_run_of_many_knows_its_standard_error():
     assert 0 < many.run(1).fun_error < 1
 
 
-@pytest.mark.parametrize("n", [0, 2.5, "a", None])
+@pytest.mark.parametrize("n", [0, 2.5, "a"])
 def test_a_wrong_number_of_particles_is_named(n):
     with pytest.raises(ValueError, match="n_particles must be a whole number"):
         ps.minimize_many(sphere, BOX, runs=2, n_particles=n)

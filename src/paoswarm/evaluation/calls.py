@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +18,31 @@ Objective = Callable[..., Any]
 # The ways an evaluation can fail. A reason starts with one of these, so a recorded reason shows its kind.
 RAISED, NAN, TIMED_OUT, DIED = "raised", "returned NaN", "timed out", "died"
 NO_NUMBER = "no number"  # any other reason
+
+
+@dataclass(frozen=True)
+class WithArguments:
+    """A function with arguments after the point, as SciPy's ``args``. It can be sent between processes."""
+
+    fun: Objective
+    args: tuple[Any, ...]
+
+    def __call__(self, x: Floats) -> Any:
+        """Return the value at a point."""
+        return self.fun(x, *self.args)
+
+
+def with_arguments(fun: Objective, args: Any) -> Objective:
+    """The function of the point alone; a single value that is no tuple is one argument, as in SciPy."""
+    args = args if isinstance(args, tuple) else (args,)
+    if not args or not callable(fun):
+        return fun
+    return WithArguments(fun, args)
+
+
+def to_fingerprint(fun: Objective) -> Any:
+    """The user's function and its arguments in the form that `paoswarm.storage.fingerprint` looks into."""
+    return partial(fun.fun, *fun.args) if isinstance(fun, WithArguments) else fun
 
 
 class Failed(NamedTuple):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -41,6 +40,7 @@ from paoswarm.evaluation.engines import EngineDown, InProcessEngine
 from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.stream import Stream
+from paoswarm.warn_user import warn_user
 
 _TASK = 0.05  # seconds of work in one task: cheap points are sent together
 _WASTED = 5.0  # seconds lost by sending points that this process would have evaluated sooner, worth a warning
@@ -177,11 +177,9 @@ class Evaluator:
         self.log.warn(worth)
         has_lost_workers = self.kinds[TIMED_OUT] or self.kinds[DIED]  # new ones take time to start
         if not has_lost_workers and self._waited - self._worked > _WASTED:
-            warnings.warn(
+            warn_user(
                 f"fun was busy for {self._worked:.2g} s at {self._n_sent} points, but sending and waiting took "
-                f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True",
-                RuntimeWarning,
-                stacklevel=3,
+                f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True"
             )
 
     def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, End]:

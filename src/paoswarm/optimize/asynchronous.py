@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from paoswarm.evaluation.stream import Stream
 from paoswarm.optimize.loop import AfterGeneration, Ends, status_of
 from paoswarm.optimize.one_at_a_time import OneAtATime
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.warn_user import warn_user
 
 
 def solve_asynchronously(
@@ -26,11 +26,9 @@ def solve_asynchronously(
     """
     stream = evaluate.stream()
     if stream.slots is not None and stream.slots > optimizer.n_particles:
-        warnings.warn(
+        warn_user(
             f"{optimizer.n_particles} particles cannot keep {stream.slots} workers busy, since each has one evaluation "
-            "at a time: raise n_particles",
-            RuntimeWarning,
-            stacklevel=3,
+            "at a time: raise n_particles"
         )
     why = ""
     try:

@@ -7,15 +7,17 @@ from contextlib import nullcontext
 from typing import Any
 
 from numpy.typing import ArrayLike
+from scipy.optimize import Bounds
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.callback import read_callback
 from paoswarm.optimize.history import Recorder
@@ -23,23 +25,26 @@ from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
 from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import finish, with_reserve
-from paoswarm.optimize.read_input import read_method
+from paoswarm.optimize.read_input import read_bounds, read_method
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
 
 
+@explains_keywords()
 def minimize(
     fun: Objective,
     bounds: Any,
     *,
     method: Method | str = PAO(),  # noqa: B008 (immutable)
-    n_particles: int = 100,
-    maxiter: int | None = 100,
-    maxfev: int | None = None,
+    args: Any = (),
+    n_particles: int | None = None,
+    maxiter: float | None = 100,
+    maxfev: float | None = None,
     target: float | None = None,
     tol: float = 1e-12,
     stagnation: int | None = None,
@@ -72,13 +77,17 @@ def minimize(
     method : Method or str
         The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`. A name such as
         "DE" stands for a method with its default hyperparameters.
-    n_particles : int
-        Size of the first swarm. If ``init`` holds points or a swarm, their number is used instead.
+    args : tuple
+        More arguments of ``fun``, which is called as ``fun(x, *args)``. A value that is no tuple is one argument.
+    n_particles : int or None
+        Size of the first swarm. None: the method chooses; ours take 100, or with ``maxfev`` about 0.65 times its square
+        root, from 6 to 100. If ``init`` holds points or a swarm, their number is used instead. A number that leaves
+        fewer than five generations is a warning.
     maxiter : int or None
         Most generations after the first swarm. None: no such limit; then ``maxfev`` or ``time_limit`` is needed.
     maxfev : int or None
-        Most evaluations. It is exact: the last generation is cut short if necessary. ``maxiter`` holds too; use
-        ``maxiter=None`` if only evaluations should count.
+        Most evaluations; 1e4 is a whole number too. It is exact: the last generation is cut short if necessary.
+        ``maxiter`` holds too; use ``maxiter=None`` if only evaluations should count.
     target : float or None
         Stop when the best value is at or below it.
     tol : float
@@ -162,6 +171,7 @@ def minimize(
     >>> print(f"{result.fun:.1e}", result.message)
     0.0e+00 Stopped at maxiter=100.
     """
+    fun = with_arguments(fun, args)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
     for name, given in switches.items():
@@ -173,8 +183,12 @@ def minimize(
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     method = read_method(method)
     make = _kind_of_optimizer(method, asynchronous)
-    optimizer = make(bounds, method=method, n_particles=n_particles, rng=rng, **start)
+    box = Bounds(*read_bounds(bounds))
+    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
+    optimizer = make(box, method=method, n_particles=size, rng=rng, **start)
     limits = limits.starting_with(optimizer.n_to_start)
+    if n_particles is not None or not isinstance(init, str):
+        warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
     for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
     recorder, notify = Recorder(store_swarms), read_callback(callback)
     options = CallOptions(vectorized, workers, timeout, retries)
@@ -182,7 +196,7 @@ def minimize(
     if store is not None:
         start |= {"reevaluate": float(reevaluate), "asynchronous": bool(asynchronous)}
         described = describe_run(optimizer, limits, start, options, polish, seed)
-        journal = Journal(store, described, fun)
+        journal = Journal(store, described, to_fingerprint(fun))
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, options) as evaluate,

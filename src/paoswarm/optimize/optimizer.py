@@ -21,12 +21,20 @@ from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
 from paoswarm.optimize.result import Result, message_of, standard_error
 from paoswarm.optimize.stopping import Status
+from paoswarm.optimize.swarm_size import choose_size
+
+# Arguments of `minimize` that say how its loop ends or evaluates.
+_OF_MINIMIZE = (
+    *("maxiter", "maxfev", "target", "tol", "stagnation", "time_limit", "vectorized", "workers", "timeout", "retries"),
+    *("args", "asynchronous", "callback", "progress", "polish", "store_swarms", "store"),
+)
 
 
 class Optimizer:
@@ -39,8 +47,9 @@ class Optimizer:
     method : Method or str
         The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own. A name such as "DE"
         stands for a method with its default hyperparameters.
-    n_particles : int
-        Size of the first swarm; ignored if ``init`` is an array or a swarm, which bring their own.
+    n_particles : int or None
+        Size of the first swarm. None: what the method says, usually 100. Ignored if ``init`` is an array or a swarm,
+        which bring their own.
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
     f0 : array (m,), optional
@@ -66,12 +75,13 @@ class Optimizer:
     True
     """
 
+    @explains_keywords(**dict.fromkeys(_OF_MINIMIZE, "the loop is yours, so it is an argument of minimize only"))
     def __init__(
         self,
         bounds: Any,
         *,
         method: Method | str | None = None,
-        n_particles: int = 100,
+        n_particles: int | None = None,
         x0: ArrayLike | None = None,
         f0: ArrayLike | None = None,
         init: Any = "latinhypercube",
@@ -111,6 +121,8 @@ class Optimizer:
             self._mover = Mover(self.method, (*self.batch, init.n_particles))
             self._continue(init, earlier)
         else:
+            if n_particles is None:
+                n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
             self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self._allowed)
             self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
             if self._first.n_unknown == 0:  # every value is known already

@@ -65,8 +65,8 @@ class Limits(NamedTuple):
     @classmethod
     def read(
         cls,
-        maxiter: int | None,
-        maxfev: int | None,
+        maxiter: float | None,
+        maxfev: float | None,
         target: float | None,
         tol: float,
         stagnation: int | None,

@@ -17,6 +17,7 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.keywords import explains_keywords
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import (
@@ -47,6 +48,7 @@ _PATIENCE = 100  # first draws that may all raise an exception before the run en
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
+@explains_keywords()
 def sample(
     log_likelihood: Objective,
     prior: Any,
@@ -60,7 +62,7 @@ def sample(
     start: Any = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
     progress: bool = False,
-    maxfev: int | None = None,
+    maxfev: float | None = None,
     rng: Seed = None,
     store: Any = None,
 ) -> Posterior:

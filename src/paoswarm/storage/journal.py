@@ -20,7 +20,6 @@ import math
 import os
 import platform
 import time
-import warnings
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -36,6 +35,7 @@ from paoswarm.storage.fingerprint import objective_checksum
 from paoswarm.storage.log import Log, Record, logger
 from paoswarm.storage.same_run import OtherRun, check_same, same_bits
 from paoswarm.storage.store import Contents, Run, Store, with_latest_limits
+from paoswarm.warn_user import warn_user
 
 
 class Recalled(NamedTuple):
@@ -242,12 +242,10 @@ class Journal:
         codes = [event["open"].get("code", "") for event in self._contents.events if "open" in event]
         was, now = codes[-1] if codes else "", self._code
         if was and now and was != now and was.partition(":")[0] == now.partition(":")[0]:
-            warnings.warn(
+            warn_user(
                 f"the code of the function has changed since its values in {self.path} were recorded. The recorded "
                 "values are used all the same: to evaluate the new function from the start, choose another store or "
-                "delete this one",
-                RuntimeWarning,
-                stacklevel=5,
+                "delete this one"
             )
 
     def _record_opening(self) -> None:

@@ -84,6 +84,14 @@ class Store:
             events = [record for line in file if not line.startswith(b'{"i":') and (record := decode(line))]
         return with_latest_limits(Run(**header["run"]), events)
 
+    def recorded(self, name: str) -> Any:
+        """Return an argument of the recorded run as JSON; None if there is no run, or no such argument."""
+        with suppress(FileNotFoundError):
+            header = Reader(self.path).header()
+            if header is not None:
+                return header["run"]["problem"].get(name)
+        return None
+
     def seeded(self, rng: Seed) -> tuple[Seed, Any]:
         """Return the seed of the run and its description as JSON; None means the recorded seed, or else a new one."""
         check_seed(rng)
