@@ -377,7 +377,7 @@ def test_a_function_that_returns_its_own_buffer_each_time_does_no_harm():
         assert_array_equal(a.value, b.value)
 
 
-@pytest.mark.parametrize("extreme", [np.finfo(float).max, -np.finfo(float).max, np.inf])
+@pytest.mark.parametrize("extreme", [np.finfo(float).max, -np.finfo(float).max])
 def test_extreme_values_are_survived_in_silence(extreme):
     def fun(x):
         return -extreme if x[0] < -4 else extreme if x[0] < 0 else float(sphere(x))

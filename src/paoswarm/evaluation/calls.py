@@ -16,7 +16,7 @@ from paoswarm.core.arrays import Floats
 Objective = Callable[..., Any]
 
 # The ways an evaluation can fail. A reason starts with one of these, so a recorded reason shows its kind.
-RAISED, NAN, TIMED_OUT, DIED = "raised", "returned NaN", "timed out", "died"
+RAISED, NAN, MINUS_INF, TIMED_OUT, DIED = "raised", "returned NaN", "returned -inf", "timed out", "died"
 NO_NUMBER = "no number"  # any other reason
 
 
@@ -55,13 +55,15 @@ class Failed(NamedTuple):
     @property
     def kind(self) -> str:
         """The kind of failure, in a word or two."""
-        return next((kind for kind in (RAISED, NAN, TIMED_OUT, DIED) if self.reason.startswith(kind)), NO_NUMBER)
+        return next(
+            (kind for kind in (RAISED, NAN, MINUS_INF, TIMED_OUT, DIED) if self.reason.startswith(kind)), NO_NUMBER
+        )
 
 
 Answers = list[float | Failed] | Floats
 
 
-def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
+def sort_out(answers: Answers, *, minus_inf_fails: bool) -> tuple[Floats, dict[int, Failed]]:
     """Return the values, with NaN where a point failed, and the failures by row."""
     failed: dict[int, Failed] = {}
     if isinstance(answers, np.ndarray):
@@ -72,6 +74,9 @@ def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
         for i in np.flatnonzero(np.isnan(values)).tolist():
             answer = answers[i]
             failed[i] = answer if isinstance(answer, Failed) else Failed(NAN)
+    if minus_inf_fails and (lowest := values == -np.inf).any():
+        values = np.where(lowest, np.nan, values)
+        failed |= {i: Failed(MINUS_INF) for i in np.flatnonzero(lowest).tolist()}
     return values, failed
 
 
@@ -111,15 +116,29 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     return Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
 
 
-def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
+def call_vectorized(
+    fun: Objective, x: Floats, finished: Callable[[int, Answers], None] | None = None
+) -> Floats | list[float | Failed]:
     """Evaluate all points in one call. If that raises, evaluate them one at a time."""
+    together = _call_together(fun, x)
+    if together is not None:
+        if finished is not None:
+            finished(0, together)
+        return together
+    answers: list[float | Failed] = []
+    for row in x:  # one bad point must not cost the others
+        answers.extend(call_vectorized(fun, row[None]))
+        if finished is not None:
+            finished(len(answers) - 1, answers[-1:])
+    return answers
+
+
+def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] | None:
+    """The answers for all points in one call; None if it raises for more than one."""
     try:
         answer = fun(x.copy())
     except Exception as error:
-        if len(x) == 1:
-            return [_raised(error)]
-        # One bad point must not cost the others.
-        return [answer for row in x for answer in call_vectorized(fun, row[None])]
+        return [_raised(error)] if len(x) == 1 else None
     try:
         values = np.asarray(unmasked(answer))
     except Exception:

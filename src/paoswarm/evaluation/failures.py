@@ -51,6 +51,8 @@ class FailureLog:
         """Where and how the function failed first, and what may be wrong with it."""
         why = f"the first, at x = {self.first[0].x}, {self.first[0].reason}" if self.first else "all were +inf"
         form = "; with vectorized=True it receives an array (m, d), one point per row" if vectorized else ""
+        if "required positional argument" in why:
+            form = "; give its other arguments as args=(...)"
         if not vectorized and isinstance(self.cause, IndexError):
             form = "; it receives one point of shape (d,): if it is written for many points, add vectorized=True"
         return why + form

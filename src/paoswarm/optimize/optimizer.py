@@ -190,7 +190,7 @@ class Optimizer:
         return np.concatenate([self._proposal.position, again], axis=-2)
 
     def tell(self, values: ArrayLike) -> None:
-        """The objective at the points of the last `ask`, in its order; NaN where it failed."""
+        """The objective at the points of the last `ask`, in its order; NaN where it failed. -inf has failed, too."""
         if self._pending is None:
             raise RuntimeError("tell needs the values of points that were asked for: call ask first")
         f = np.asarray(unmasked(values))
@@ -199,7 +199,7 @@ class Optimizer:
         asked = self._pending.shape[:-1]
         if f.shape != asked:
             raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}")
-        self.take(f.astype(float))
+        self.take(np.where(f == -np.inf, np.nan, f.astype(float)))
         if not self.batch:
             assert self.swarm is not None
             self._recorder.record(self.swarm, float(self.best.value), float(self.spread), self.nfev)

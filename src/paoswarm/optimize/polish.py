@@ -102,7 +102,7 @@ def polish(
         first = int(order.best(values)) if len(values) else 0
         if len(values) and order.is_better(values[first], best[1]):
             best = points[first].copy(), float(values[first])
-        if end is not None or len(values) < len(points) or best[1] == -np.inf:
+        if end is not None or len(values) < len(points):
             raise _Enough
         return values
 

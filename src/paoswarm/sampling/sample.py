@@ -155,7 +155,7 @@ def sample(
     source = generator(rng)
     with (
         journal or nullcontext(),
-        open_evaluator(log_likelihood, journal, calling) as evaluate,
+        open_evaluator(log_likelihood, journal, calling, minus_inf_fails=False) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
         evaluate.count = bar.count if progress else None
