@@ -23,7 +23,7 @@ from paoswarm.algorithms.sade import SADE
 from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Transition, transition
-from paoswarm.core.optimum_law import OptimumLaw
+from paoswarm.core.next_step import NextStep
 from paoswarm.core.order import Repeats
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import WalledNormal
@@ -72,8 +72,8 @@ __all__ = [
     "HyperparameterWarning",
     "ManyResult",
     "Method",
+    "NextStep",
     "Optimizer",
-    "OptimumLaw",
     "OtherRun",
     "Periodic",
     "Posterior",

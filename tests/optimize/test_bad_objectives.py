@@ -515,9 +515,9 @@ def test_a_user_who_wants_to_hear_of_underflow_does_not_hear_of_ours():
         result = ps.minimize(
             lambda x: float(np.abs(x - 1).sum()), [(-5, 5)] * 2, n_particles=20, maxiter=800, tol=0, rng=1
         )
-        assert np.isfinite(result.optimum.mean).all()
-        assert np.isfinite(result.optimum.covariance).all()
-        lower, upper = result.optimum.interval(0.9)
+        assert np.isfinite(result.next_step.mean).all()
+        assert np.isfinite(result.next_step.covariance).all()
+        lower, upper = result.next_step.interval(0.9)
         assert (lower <= upper).all()
     assert result.fun < 1e-12
 

@@ -199,7 +199,7 @@ def test_schedules_see_the_share_of_the_budget_that_is_spent(limits, expected):
     seen.clear()
     result = ps.minimize(sphere, BOX, method=method, n_particles=5, rng=1, **limits)
     assert seen == expected[:-1]
-    assert result.optimum is result.optimum is not None
+    assert result.next_step is result.next_step is not None
     assert seen == expected  # it is made once, for the end of the run
 
 

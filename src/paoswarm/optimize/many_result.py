@@ -65,7 +65,7 @@ class ManyResult(Result):
         return super().step_law()
 
     def run(self, r: int) -> Result:
-        """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""
+        """Run ``r`` alone, with its own swarm and ``next_step``; of its history the best values are kept."""
         swarm: Swarm = self.swarm[r] if type(self.swarm) is tuple else map_runs(lambda array: array[r], self.swarm)
         status = Status(int(self.status[r]))
         return Result(

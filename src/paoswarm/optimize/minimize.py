@@ -153,7 +153,8 @@ def minimize(
     -------
     Result
         An ``OptimizeResult`` with ``x, fun, success, status, message, nit, nfev, n_failed, failures, history, swarm,
-        method`` and ``optimum``, the law of the swarm's next step (None for methods without a closed form).
+        method`` and ``next_step``: how far apart the particles still are (None for other methods than `PAO`, and after
+        polishing).
 
     Notes
     -----

@@ -60,6 +60,7 @@ def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: 
     scale = scale if scale > 0 else abs(before) or 1.0  # all bests are the same
     found = polish(evaluate, result.x, before, scale, box, budget, deadline)
     result.x, result.fun = found.x, found.fun
+    result["next_step"] = None  # the swarm has not seen the polished point, so its spread says nothing about it
     result.nfev += found.spent
     result.n_failed += found.failed
     why = ""
