@@ -137,6 +137,9 @@ class Evaluator:
                 break
         return np.concatenate(values), end
 
+    def go_beyond(self) -> None:
+        """The points that follow come after the last generation; without a store that makes no difference."""
+
     def stream(self) -> Stream:
         """Points one at a time instead of batches."""
         if self._map is not None:

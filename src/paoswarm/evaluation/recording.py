@@ -45,6 +45,10 @@ class RecordingEvaluator(Evaluator):
         again.__cause__ = error.__cause__
         return again
 
+    def go_beyond(self) -> None:
+        """The points that follow come after the last generation: they are set aside if the run goes on later."""
+        self._journal.polish()
+
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return RecordingStream(self, dispatcher, self._journal)
 
