@@ -131,6 +131,9 @@ class Evaluator:
         """
         return self._values(x, deadline)
 
+    def go_beyond(self) -> None:
+        """The points that follow come after the last generation; without a store that makes no difference."""
+
     def stream(self) -> Stream:
         """Points one at a time instead of batches."""
         if self._map is not None:

@@ -58,6 +58,10 @@ class RecordingEvaluator(Evaluator):
         if not self._journal.resumed:  # later answers may have the wrong form at some points
             super()._check_first_form(x, answer)
 
+    def go_beyond(self) -> None:
+        """The points that follow come after the last generation: they are set aside if the run goes on later."""
+        self._journal.polish()
+
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return RecordingStream(self, dispatcher, self._journal)
 

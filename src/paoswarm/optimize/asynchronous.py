@@ -9,7 +9,9 @@ import numpy as np
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.stream import Stream
-from paoswarm.optimize.loop import AfterGeneration, Ends, status_of
+from paoswarm.optimize.convergence import Rule
+from paoswarm.optimize.look_around import is_worth_it
+from paoswarm.optimize.loop import AfterGeneration, Ends, drive, look_around, status_of
 from paoswarm.optimize.one_at_a_time import OneAtATime
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.warn_user import warn_user
@@ -49,7 +51,16 @@ def solve_asynchronously(
     if optimizer.best.value == np.inf:
         raise evaluate.explain_total_failure()
     stream.close()
-    return Ends(np.asarray(status), np.asarray(optimizer.nit), np.asarray(optimizer.nfev), limits.deadline, why)
+    rule = optimizer.has_converged(limits.tol)
+    rule = np.asarray(Rule.NONE) if rule is None else rule
+    if status is Status.CONVERGED and is_worth_it(rule, limits.tol):
+        try:
+            seen = drive(look_around(optimizer, limits, np.asarray(True)), evaluate)
+            status, why = Status(int(seen.status)), seen.why
+        except (KeyboardInterrupt, EngineDown) as error:
+            status, why = status_of(error)
+    nit, nfev = np.asarray(optimizer.nit), np.asarray(optimizer.nfev)
+    return Ends(np.asarray(status), nit, nfev, rule, limits.deadline, why)
 
 
 def _run(

@@ -11,11 +11,13 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.failures import Failure
+from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import History
 from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result, message_of, standard_error
-from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.optimize.stopping import SUCCESSES, Limits, Status
+from paoswarm.optimize.why_ended import explain
 
 _MANY_GENERATIONS = 100_000  # above this many, histories end with the longest run
 
@@ -104,24 +106,31 @@ def gather(
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
         length = max(length, limits.maxiter + 1)
     history = [np.pad(row, ((0, 0), (0, length - row.shape[-1])), mode="edge") for row in rows]
-    columns = zip(*((end.status, end.nit, end.nfev) for end in ends), strict=True)
-    status, nit, nfev = (np.concatenate([np.atleast_1d(part) for part in column]) for column in columns)
+    columns = zip(*((end.status, end.nit, end.nfev, end.rule) for end in ends), strict=True)
+    status, nit, nfev, rule = (np.concatenate([np.atleast_1d(part) for part in column]) for column in columns)
     n_failed = np.concatenate([np.atleast_1d(one.n_failed) for one in optimizers])
-    counts = zip(status.tolist(), n_failed.tolist(), nfev.tolist(), strict=True)
+    fun = np.concatenate([np.atleast_1d(one.best.value) for one in optimizers])
+    best_values, method, d = np.concatenate(history), optimizers[0].method, len(optimizers[0].lower)
+
+    def message(r: int) -> str:
+        generations = best_values[r, : nit[r] + 1]
+        why = explain(Status(int(status[r])), Rule(int(rule[r])), limits, generations, float(fun[r]), d, method)
+        return message_of(why, int(n_failed[r]), int(nfev[r]))
+
     is_noisy = optimizers[0].best.error is not None
     return ManyResult(
         x=np.concatenate([np.atleast_2d(one.best.x) for one in optimizers]),
-        fun=np.concatenate([np.atleast_1d(one.best.value) for one in optimizers]),
+        fun=fun,
         fun_error=np.concatenate([np.atleast_1d(one.best.error) for one in optimizers]) if is_noisy else None,
-        success=status > 0,
+        success=np.isin(status, SUCCESSES),
         status=status,
-        message=[message_of(limits.message(Status(s)), failed, evaluations) for s, failed, evaluations in counts],
+        message=[message(r) for r in range(len(fun))],
         nit=nit,
         nfev=nfev,
         n_failed=n_failed,
-        history=np.concatenate(history),
+        history=best_values,
         swarm=_together([one.swarm for one in optimizers if one.swarm is not None]),
-        method=optimizers[0].method,
+        method=method,
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
         seeds=seeds,
         failures=failures,

@@ -20,6 +20,7 @@ from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.callback import read_callback
+from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
 from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
@@ -30,6 +31,7 @@ from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
+from paoswarm.optimize.why_ended import explain
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
@@ -215,22 +217,24 @@ def minimize(
             _record(recorder, optimizer)
         with naming_the_best(optimizer):
             ends = _solve(optimizer, evaluate, for_swarm, after_generation)
+        status, history = Status(int(ends.status)), recorder.history()
+        value, d = float(optimizer.best.value), len(optimizer.lower)
+        why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method)
         result = optimizer.result_with(
-            Status(int(ends.status)),
-            for_swarm.message(Status(int(ends.status))),
+            status,
+            why,
             for_swarm.progress(optimizer.nit, optimizer.nfev),
-            history=recorder.history(),
+            history=history,
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
         )
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
-            if journal is not None:
-                journal.polish()
-            finish(result, evaluate, (optimizer.lower, optimizer.upper), limits, ends)
+            evaluate.go_beyond()
+            finish(result, evaluate, (optimizer.lower, optimizer.upper), limits, ends, why)
         if journal is not None:
-            is_final = bool(result.success and ends.status != Status.TIME)
-            journal.end(result.status.name, result.message, final=is_final)
+            is_final = result.status > 0 and ends.status != Status.TIME
+            journal.end(result.status.name, result.message, final=bool(is_final))
     evaluate.warn()
     return result
 

@@ -23,6 +23,7 @@ from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
+from paoswarm.optimize.convergence import Rule, judge
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
@@ -123,7 +124,7 @@ class Optimizer:
         else:
             if n_particles is None:
                 n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
-            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self._allowed)
+            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed)
             self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
             if self._first.n_unknown == 0:  # every value is known already
                 self._first.points(self._draw.generators, self.batch)
@@ -140,7 +141,7 @@ class Optimizer:
         if earlier is None or "fun" not in earlier:
             return
         found = reported(earlier)
-        low, high = self._allowed
+        low, high = self.allowed
         is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
         found = found._replace(score=np.where(is_inside, found.score, np.inf))
         best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
@@ -297,7 +298,7 @@ class Optimizer:
         Before the first swarm they are part of it. Later each one replaces one of the worst remembered bests, if it is
         better. They are not counted in ``nfev``.
         """
-        points = read_input.read_points("x", x, self._allowed)
+        points = read_input.read_points("x", x, self.allowed)
         values = read_input.read_values("f", f, len(points))
         if self.swarm is None:
             if self._pending is not None:
@@ -311,6 +312,16 @@ class Optimizer:
         old, shape = self.best, (*self.batch, len(values))
         self._improve(np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape))
         self._count_stale(old, generations=0)
+
+    def take_extra(self, x: Floats, f: Floats, runs: NDArray[np.bool_], measured: int) -> None:
+        """The best points after others were evaluated beside the swarms of some runs: ``x`` (k, m, d), ``f`` (k, m)."""
+        points = np.zeros((*self.batch, *x.shape[1:]))
+        values = np.full(points.shape[:-1], np.inf)
+        points[runs], values[runs] = x, f
+        self._best = better_of(self.best, best_of(points, values))
+        self.n_failed = self.n_failed + np.isnan(values).sum(axis=-1)
+        if not self.batch:  # otherwise the other runs go on
+            self.nfev += measured
 
     @property
     def best(self) -> Incumbent:
@@ -356,12 +367,13 @@ class Optimizer:
                 self._spread = self.swarm, swarms.spread(self.swarm, self.method.wall.unroll)
         return self._spread[1]
 
-    def has_converged(self, tol: float) -> Any:
-        """Whether each run is done, as its method sees it; None if nothing would end it."""
-        if tol <= 0 and not self._mover.decides_its_end:
-            return None
+    def has_converged(self, tol: float) -> NDArray[np.int64] | None:
+        """The `Rule` by which each run has converged; None if none has, or if nothing would end them."""
         assert self.swarm is not None
-        return np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+        if self._mover.decides_its_end:
+            is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+            return np.where(is_done, Rule.OWN, Rule.NONE)
+        return judge(self.swarm, self.spread, self.stale, tol) if tol > 0 else None
 
     @property
     def result(self) -> Result:
@@ -382,7 +394,7 @@ class Optimizer:
             x=self.best.x.copy(),
             fun=float(self.best.value),
             fun_error=standard_error(self.best.error),
-            success=status > 0,
+            success=status.is_success,
             status=status,
             message=message_of(why, n_failed, self.nfev, more.get("failure_kinds")),
             nit=self.nit,
@@ -399,7 +411,7 @@ class Optimizer:
         return self._share > 0
 
     @property
-    def _allowed(self) -> read_input.Box:
+    def allowed(self) -> read_input.Box:
         """Where points may lie: without walls the bounds are only where the search begins."""
         if self.method.wall.is_bounded:
             return self.lower, self.upper

@@ -28,8 +28,8 @@ class Result(OptimizeResult):
         Standard error of that mean; None if it was not measured twice. The point was chosen for its mean, so
         ``fun`` is too good by about two of these.
     success : bool
-        Whether the run ended as planned: neither the callback nor an interrupt stopped it. It does not mean that the
-        minimum is the global one.
+        Whether something was achieved: the run converged, polishing did, or your own ``target``, ``stagnation`` or
+        ``callback`` ended it. False if the budget ran out. It does not mean that the minimum is the global one.
     status, message : Status, str
         Why it ended.
     nit, nfev, n_failed : int

@@ -158,7 +158,8 @@ class Journal:
 
     def polish(self) -> None:
         """Mark the evaluations from here on as polishing; they are set aside if the run continues later."""
-        self._polish_start = self._batch_end
+        if self._polish_start is None:  # else it has begun, with a look around the end of the swarm
+            self._polish_start = self._batch_end
 
     def _set_polishing_aside(self, number: int) -> bool:
         """Set recorded polishing aside if evaluation ``number`` is part of it; return whether it was."""
