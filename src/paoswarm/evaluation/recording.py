@@ -13,11 +13,12 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.calls import NAN, Answers, Failed, Objective, sort_out
+from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective, sort_out
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.storage.journal import Journal
+from paoswarm.storage.log import DamagedStore
 
 
 def open_evaluator(fun: Objective, journal: Journal | None, options: CallOptions) -> Evaluator:
@@ -37,6 +38,28 @@ class RecordingEvaluator(Evaluator):
     def __init__(self, fun: Objective, journal: Journal, options: CallOptions) -> None:
         super().__init__(fun, options)
         self._journal = journal
+
+    def __enter__(self) -> Evaluator:
+        try:
+            self._journal.confirm(self._measure_again)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _measure_again(self, x: Floats) -> list[float | str | None]:
+        """Evaluate recorded points again, to compare: values, or why points failed; None if it was not the function."""
+        answers, end = self._answers(x, None)
+        if end is not None:
+            raise end
+        found: list[float | str | None] = []
+        for point, answer in zip(x, answers, strict=True):
+            self._check_form(point, answer)
+            if isinstance(answer, Failed):
+                found.append(None if answer.reason.startswith((TIMED_OUT, DIED)) else answer.reason)
+            else:
+                found.append(NAN if math.isnan(answer) else float(answer))
+        return found
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value; a recorded run would end in it again."""
@@ -122,7 +145,13 @@ class RecordingStream(Stream):
         if self._recorded:
             self._evaluator.replayed = True
             known = self._recorded.pop()
+            if known.number not in self._held:
+                raise DamagedStore(
+                    f"{self._journal.path} is damaged: evaluation {known.number} is recorded before the run asked for "
+                    "it. The file was not changed: choose another store"
+                )
             self._held.remove(known.number)
+            self._journal.count_recalled()
             return self._give_out(known.number, known.value if known.why is None else Failed(known.why))
         for number in self._held:
             super().send(number, self._x[number])
