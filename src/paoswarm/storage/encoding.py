@@ -243,7 +243,7 @@ def decode_seed(kept: Any) -> np.random.SeedSequence | np.random.Generator:
             raise ValueError("the generator's position is outside of its numbers")
         source = getattr(np.random, state["bit_generator"])(seeds)
         source.state = state
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise ValueError(f"the seed cannot be used ({type(error).__name__}: {error})") from error
     return np.random.Generator(source)
 

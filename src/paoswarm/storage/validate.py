@@ -56,8 +56,8 @@ def check_evaluations(record: dict[str, Any]) -> None:
         raise ValueError("the numbers of points and values differ")
     if not all(isinstance(point, list) for point in x) or len(set(map(len, x))) != 1 or not x[0]:
         raise ValueError("points are no lists of equal length")
-    if "asked" in record and not is_count(record["asked"]):
-        raise ValueError("asked is no whole number")
+    if "asked" in record and not (is_count(record["asked"]) and record["asked"] > max(numbers)):
+        raise ValueError("an evaluation is recorded before the run asked for it")
     why = record.get("why", {})
     if not isinstance(why, dict) or not all(row.isdecimal() and len(row) < 10 and int(row) < len(f) for row in why):
         raise ValueError("a reason belongs to no point")
