@@ -41,6 +41,8 @@ def in_library(thing: Any) -> bool:
         return True
     file = thing.__code__.co_filename if inspect.isfunction(thing) else ""
     if not file or file.startswith("<"):  # typed in, generated, or no function
+        if module == "__main__":  # its file may be that of a program that runs what is typed in
+            return False
         file = getattr(sys.modules.get(module), "__file__", None) or ""
         if not file:  # typed in, or a part of Python that is written in C
             return module in sys.builtin_module_names and not inspect.isfunction(thing)
