@@ -13,11 +13,12 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.calls import NAN, Answers, Failed, Objective
+from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.storage.journal import Journal
+from paoswarm.storage.log import DamagedStore
 
 
 def open_evaluator(
@@ -39,6 +40,30 @@ class RecordingEvaluator(Evaluator):
     def __init__(self, fun: Objective, journal: Journal, options: CallOptions, *, minus_inf_fails: bool = True) -> None:
         super().__init__(fun, options, minus_inf_fails=minus_inf_fails)
         self._journal = journal
+
+    def __enter__(self) -> Evaluator:
+        try:
+            self._journal.confirm(self._measure_again)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _measure_again(self, x: Floats) -> list[float | str | None]:
+        """Evaluate recorded points again, to compare: values, or why points failed; None if it was not the function."""
+        answers, end = self._answers(x, None)
+        if end is not None:
+            raise end
+        values, failed = self._sort_out(answers)
+        found: list[float | str | None] = values.tolist()
+        for row, (point, answer) in enumerate(zip(x, answers, strict=True)):
+            self._check_form(point, answer)
+            if row in failed:
+                reason = failed[row].reason
+                found[row] = None if reason.startswith((TIMED_OUT, DIED)) else reason
+            elif math.isnan(values[row]):
+                found[row] = NAN
+        return found
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value; a recorded run would end in it again."""
@@ -148,7 +173,13 @@ class RecordingStream(Stream):
         if self._recorded:
             self._evaluator.replayed = True
             known = self._recorded.pop()
+            if known.number not in self._held:
+                raise DamagedStore(
+                    f"{self._journal.path} is damaged: evaluation {known.number} is recorded before the run asked for "
+                    "it. The file was not changed: choose another store"
+                )
             self._held.remove(known.number)
+            self._journal.count_recalled()
             return self._give_out(known.number, known.value if known.why is None else Failed(known.why))
         for number in self._held:
             super().send(number, self._x[number])

@@ -148,8 +148,8 @@ def minimize(
     store : path or Store, optional
         A file that keeps every evaluation as soon as it is made. Call again with the same arguments to go on after a
         kill, an interrupt or an end: the result is that of a run that never stopped. For a finished run the result is
-        returned without calling ``fun``. Repeated generations do not call ``callback`` and do not count in
-        ``time_limit``. See `resume`, and `Store` for the choice between safety and speed.
+        returned without calling ``fun``. If ``fun`` or the data it uses have changed, that is an error, see `Store`.
+        Repeated generations do not call ``callback`` and do not count in ``time_limit``. See also `resume`.
 
     Returns
     -------
@@ -235,6 +235,7 @@ def minimize(
         if journal is not None:
             is_final = result.status > 0 and ends.status != Status.TIME
             journal.end(result.status.name, result.message, final=bool(is_final))
+            result.message += journal.origin(result.nfev)
     evaluate.warn()
     return result
 

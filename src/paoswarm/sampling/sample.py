@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -210,6 +211,8 @@ def sample(
             posterior = interrupted_posterior(target, pool, why or "Interrupted")
         if journal is not None:
             journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
+            said = posterior.message + journal.origin(posterior.n_evaluations)
+            posterior = replace(posterior, message=said.lstrip())
     evaluate.warn(worth="likelihood zero")
     return posterior
 
