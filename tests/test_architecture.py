@@ -14,6 +14,7 @@ ROOT = Path(paoswarm.__file__).parent
 # Each may import itself and what stands before it.
 LAYERS = [
     "checks",
+    "error_text",
     "extras",
     "progress_bar",
     "core",

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
@@ -40,6 +40,7 @@ from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.engines import EngineDown, InProcessEngine
 from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
+from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.stream import Stream
 
 _TASK = 0.05  # seconds of work in one task: cheap points are sent together
@@ -67,6 +68,7 @@ class Evaluator:
         self.replayed = False
         self.count: Callable[[int], None] | None = None
         self.log = FailureLog()
+        self._on_exit = ExitStack()
         self._fun = fun
         self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
@@ -101,13 +103,15 @@ class Evaluator:
         return self._dispatcher is not None or self._map is not None
 
     def __enter__(self) -> Evaluator:
+        self._on_exit.enter_context(interrupted_once())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.close()
+        with self._on_exit:
+            if self._dispatcher is not None:
+                self._dispatcher.close()
 
     def __call__(self, x: Floats) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""
