@@ -16,6 +16,7 @@ LAYERS = [
     "checks",
     "keywords",
     "warn_user",
+    "error_text",
     "extras",
     "progress_bar",
     "core",

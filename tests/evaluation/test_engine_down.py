@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -72,6 +72,48 @@ def test_an_executor_that_is_closed_in_the_middle_ends_the_run_with_the_best_so_
     result = run(workers=pool, callback=close)
     assert result.status is ps.Status.CRASHED
     assert result.fun == serial().history.best[1]
+
+
+class SilentCluster:
+    """In place of a Dask client: it does the first tasks; then its connection is closed, and the others stay pending.
+
+    That is what a client does when its scheduler has died and could not be reached again.
+    """
+
+    def __init__(self, healthy):
+        self.status, self._left = "running", healthy
+
+    def get_executor(self, pure):
+        return self
+
+    def nthreads(self):
+        if self._left == 0:
+            raise OSError("in <TCP>: Stream is closed")
+        return {"worker": 1}
+
+    def submit(self, function, *arguments):
+        future = Future()
+        if self._left:
+            self._left -= 1
+            future.set_result(function(*arguments))
+        else:
+            threading.Timer(0.02, setattr, (self, "status", "closed")).start()
+        return future
+
+
+SilentCluster.__module__ = "distributed.client"
+
+
+@pytest.mark.timeout(20)
+def test_a_scheduler_that_dies_ends_the_run_with_the_best_so_far(monkeypatch):
+    pytest.importorskip("dask")
+    monkeypatch.setattr("paoswarm.evaluation.engines._POLL_SECONDS", 0.05)
+    result = run(workers=SilentCluster(9))  # eight points one by one, then eight together
+    assert result.status is ps.Status.CRASHED
+    assert result.fun == serial().history.best[1]
+    assert "scheduler" in result.message
+    with pytest.raises(ps.EngineDown, match="scheduler"):
+        run(workers=SilentCluster(0))
 
 
 @pytest.mark.slow

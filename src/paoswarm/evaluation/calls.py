@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,9 +11,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.checks import has_nan, unmasked
 from paoswarm.core.arrays import Floats
+from paoswarm.error_text import describe_error, repr_of
 
 Objective = Callable[..., Any]
 
@@ -107,13 +111,29 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
         return _raised(error)
     if isinstance(answer, float):  # includes numpy.float64
         return float(answer)
-    try:
-        number = np.asarray(unmasked(answer))
-    except Exception:
-        number = np.asarray(None)
-    if number.size == 1 and number.dtype.kind in "fiub":  # not an int too large for a float
+    number = _as_array(answer)
+    if number.size == 1 and number.dtype.kind in "fiub":
         return float(number.reshape(())[()])
     return Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
+
+
+def _as_array(answer: Any) -> NDArray[Any]:
+    """Return the answer as an array; one of objects if it holds anything but real numbers."""
+    try:
+        array = np.asarray(unmasked(answer))
+        if array.dtype.kind == "O" and all(isinstance(one, numbers.Real) for one in array.flat):
+            return np.array([_as_float(one) for one in array.flat], dtype=float).reshape(array.shape)
+    except Exception:
+        return np.asarray(None)
+    return array
+
+
+def _as_float(number: Any) -> float:
+    """Round a number to a float: whole numbers of 2**64 and more are Python objects for NumPy."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def call_vectorized(
@@ -139,10 +159,7 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
         answer = fun(x.copy())
     except Exception as error:
         return [_raised(error)] if len(x) == 1 else None
-    try:
-        values = np.asarray(unmasked(answer))
-    except Exception:
-        values = np.asarray(None)
+    values = _as_array(answer)
     if values.ndim == 0 and len(x) == 1:  # SciPy's multivariate densities return a scalar for a single row
         values = values.reshape(1)
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
@@ -191,11 +208,10 @@ class Row(NamedTuple):
 
 
 def _raised(error: BaseException) -> Failed:
-    return Failed(f"{RAISED} {type(error).__name__}: {error}", error=error)
+    return Failed(f"{RAISED} {describe_error(error)}", error=error)
 
 
 def _describe(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
         return f"an array of shape {answer.shape} and type {answer.dtype}"
-    text = repr(answer)
-    return f"{text if len(text) < 80 else text[:77] + '...'} ({type(answer).__name__})"
+    return f"{repr_of(answer, 80)} ({type(answer).__name__})"

@@ -16,7 +16,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
@@ -41,6 +41,7 @@ from paoswarm.evaluation.engines import EngineDown, InProcessEngine
 from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
+from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.stream import Stream
 from paoswarm.warn_user import warn_user
 
@@ -75,6 +76,7 @@ class Evaluator:
         self.replayed = False
         self.count: Callable[[int], None] | None = None
         self.log = FailureLog()
+        self._on_exit = ExitStack()
         self._fun = fun
         self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
@@ -109,13 +111,15 @@ class Evaluator:
         return self._dispatcher is not None or self._map is not None
 
     def __enter__(self) -> Evaluator:
+        self._on_exit.enter_context(interrupted_once())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.close()
+        with self._on_exit:
+            if self._dispatcher is not None:
+                self._dispatcher.close()
 
     def __call__(self, x: Floats) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""

@@ -77,7 +77,7 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
             converged = optimizer.has_converged(limits.tol)
-            done = optimizer.nit - outcome.is_late
+            done = optimizer.nit - outcome.is_cut
             reached = limits.reached(optimizer.best, converged, done, optimizer.nfev, optimizer.stale)
             wish = after_generation(optimizer) if outcome.moved else None
             if outcome.end is not None:
@@ -151,7 +151,7 @@ class _Outcome(NamedTuple):
 
     moved: bool  # it was told
     end: End = None  # what ended its evaluation
-    is_late: bool = False  # time was up before it was complete
+    is_cut: bool = False  # time was up, or evaluation ended, before it was complete
     replayed: bool = False
 
 
@@ -169,9 +169,9 @@ def _generation(
     is_single = not optimizer.batch  # a single run may stop between two points
     asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
     values, end, replayed = yield asked
-    is_late = False
+    is_cut = False
     if is_single:
-        is_late, k = len(values) < k and end is None, len(values)
+        is_cut, k = len(values) < k, len(values)
         if k == 0 and optimizer.swarm is not None:
             return _Outcome(moved=False, end=end, replayed=replayed)
     values = values.reshape(rows.shape[:-1]) if optimizer.batch else values
@@ -186,7 +186,7 @@ def _generation(
         f = np.full((*optimizer.batch, m), np.nan)
         f[(..., slice(k)) if active is None else (active, slice(k))] = values
         optimizer.take(f, k, active, may_fail)
-    return _Outcome(moved=True, end=end, is_late=is_late, replayed=replayed)
+    return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed)
 
 
 def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Returned:

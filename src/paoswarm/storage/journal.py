@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.error_text import describe_error
 from paoswarm.storage.captures import fingerprint
 from paoswarm.storage.log import Log, Record, logger
 from paoswarm.storage.same_function import (
@@ -210,7 +211,7 @@ class Journal:
     ) -> None:
         if error is not None and self._is_open:
             with suppress(OSError):
-                self.end("ERROR", f"{type(error).__name__}: {error}".rstrip(": "), final=False)
+                self.end("ERROR", describe_error(error).rstrip(": "), final=False)
         self._log.close()
 
     def recall(self, x: Floats) -> Recalled:
