@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,7 @@ def sample(
                 early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
                 raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
             posterior = interrupted_posterior(target, pool, why or "Interrupted")
+        posterior = replace(posterior, seed=int(source.integers(2**63)))
         if journal is not None:
             journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
     evaluate.warn(worth="likelihood zero")
