@@ -16,6 +16,7 @@ LAYERS = [
     "checks",
     "extras",
     "progress_bar",
+    "notebook",
     "core",
     "algorithms",
     "storage",

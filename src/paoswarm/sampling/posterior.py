@@ -15,6 +15,7 @@ from paoswarm.checks import flag, whole_number
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
 from paoswarm.extras import need
+from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.sampling.datatree import datatree, values_at
 from paoswarm.sampling.weighted_draws import WeightedDraws
 
@@ -256,26 +257,49 @@ class Posterior:
         return corner(self, names=names, truth=truth, rng=rng)
 
     def __str__(self) -> str:
-        low, high = self.interval(0.95)
         width = max(map(len, self.names))
+        rows = [
+            f"  {name:<{width}}  {mean} +- {sd}   95 % {low} to {high}" for name, mean, sd, low, high in self._table()
+        ]
+        found = self._modes_found()
+        return "\n".join([self._headline(), *rows, *([f"  {found}"] if found else []), *filter(None, [self.message])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows, more = shortened(self._table(), "parameters")
+        header = ("", "mean", "sd", "2.5 %", "97.5 %")
+        remarks = (f"{self._modes_found()}.".lstrip("."), self.message)
+        return block(self._headline(), table(rows, header), more, *map(remark, remarks))
+
+    def _headline(self) -> str:
+        """The evidence, and what the draws are worth and have cost."""
         error = "(no standard error)" if math.isinf(self.log_evidence_error) else f"+- {self.log_evidence_error:.2g}"
-        lines = [
+        return (
             f"log evidence {_rounded(self.log_evidence, self.log_evidence_error)} {error}; "
             f"{self.effective_size:.0f} effective draws from "
             f"{self.n_evaluations} evaluations"
             + (f", {self.n_failed} of them failed" if self.n_failed else "")
             + f" ({self.method})"
-        ]
-        for name, mean, sd, *ends in zip(self.names, self.mean(), self.std(), low, high, strict=True):
-            shown, bottom, top = (_rounded(number, sd) for number in (mean, *ends))
-            lines.append(f"  {name:<{width}}  {shown} +- {sd:.2g}   95 % {bottom} to {top}")
-        if "climbs" in self.diagnostics:
-            climbs = self.diagnostics["climbs"]
-            found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
-            lines.append(f"  {found if len(climbs) else 'no climb reached a mode'}")
-        return "\n".join([*lines, *([self.message] if self.message else [])])
+        )
 
-    __repr__ = __str__
+    def _table(self) -> list[tuple[str, ...]]:
+        """Name, mean, standard deviation and ends of the 95 % interval of every parameter."""
+        low, high = self.interval(0.95)
+        columns = zip(self.names, self.mean(), self.std(), low, high, strict=True)
+        return [
+            (name, _rounded(mean, sd), f"{sd:.2g}", *(_rounded(end, sd) for end in ends))
+            for name, mean, sd, *ends in columns
+        ]
+
+    def _modes_found(self) -> str:
+        """How many modes were found; empty if not known."""
+        if "climbs" not in self.diagnostics:
+            return ""
+        climbs = self.diagnostics["climbs"]
+        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
+        return found if len(climbs) else "no climb reached a mode"
 
 
 def _rounded(number: float, sd: float) -> str:
