@@ -11,7 +11,7 @@ from typing import Any
 
 MOST_ROWS = 12  # of a table with a row for each parameter
 
-_LINE = "border:0;border-bottom:1px solid rgba(128,128,128,.35);padding:.2em .8em .2em 0;background:none"
+_LINE = "border:0;border-bottom:1px solid rgba(128,128,128,.35);padding:.1em .8em .1em 0;background:none;color:inherit"
 
 
 def block(title: str, *parts: str) -> str:
@@ -33,7 +33,7 @@ def table(rows: Iterable[Sequence[Any]], header: Sequence[str] = ()) -> str:
         for label, *values in rows
     )
     return (
-        '<table style="border-collapse:collapse;margin:.4em 0;background:none">'
+        '<table style="border-collapse:collapse;margin:.4em 0;background:none;color:inherit;font-size:inherit">'
         + (f"<thead><tr>{head}</tr></thead>" if header else "")
         + f"<tbody>{body}</tbody></table>"
     )
