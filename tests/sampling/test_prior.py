@@ -299,3 +299,58 @@ def test_a_wrong_start_is_refused_before_any_evaluation(prior, start, message):
 def test_a_circle_needs_two_ends(ends):
     with pytest.raises(ValueError, match=r"Periodic\(.*finite ends .*the lower one first"):
         Periodic(*ends)
+
+
+# Ends of the support
+
+SCALES = [
+    stats.halfnorm(scale=3),
+    stats.halfcauchy(),
+    stats.gamma(0.1),
+    stats.expon(scale=1e-5),
+    stats.truncnorm(0, np.inf, scale=2),
+    stats.uniform(0, 10),
+    stats.lognorm(1),
+]
+
+
+@pytest.mark.parametrize("law", SCALES, ids=lambda law: law.dist.name)
+def test_a_scale_is_never_zero_however_far_in_the_tail(law):
+    """Its inverse, squared, is finite, so that a normal likelihood has a value everywhere."""
+    z = np.linspace(-37, 37, 400)[:, None]
+    x = read_prior([law, stats.norm(0, 1)]).parameters(np.tile(z, 2))[:, 0]
+    with np.errstate(divide="raise", over="raise"):
+        assert np.isfinite((1 / x) ** 2).all()
+    assert (np.diff(x) >= 0).all()
+    usual = np.abs(z[:, 0]) < 5
+    np.testing.assert_allclose(x[usual], law.ppf(stats.norm.cdf(z[usual, 0])), rtol=1e-6)
+
+
+@pytest.mark.parametrize("ends", [(0, 10), (0, 1e-200), (-1, 0), (1e6, 1e6 + 1), (-3, 5)])
+def test_a_box_is_never_left_and_its_ends_are_not_met(ends):
+    x = read_prior([ends]).parameters(np.array([[-1.0], [-1 + 1e-16], [0.0], [1.0]]))[:, 0]
+    assert ends[0] < x.min() < x.max() < ends[1]
+    np.testing.assert_allclose(x[[0, -1]], ends, rtol=1e-12, atol=1e-15 * (ends[1] - ends[0]))
+
+
+def test_a_share_is_never_zero_or_one():
+    law = read_prior([stats.beta(0.5, 0.5), stats.norm(0, 1)])
+    x = law.parameters(np.array([[-37.0, 0.0], [-9.0, 0.0], [9.0, 0.0], [37.0, 0.0]]))[:, 0]
+    assert (x > 0).all()
+    assert (x < 1).all()
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [{"mean": stats.norm(0, 5), "sd": stats.halfnorm(scale=3)}, {"mean": (-20, 20), "sd": (0, 10)}],
+    ids=["half-normal", "box"],
+)
+def test_a_likelihood_that_divides_by_the_scale_never_warns(prior):
+    data = np.random.default_rng(1).normal(1, 0.5, 20)
+
+    def log_likelihood(x):
+        assert (x[:, 1] > 0).all()
+        return -0.5 * (((data - x[:, :1]) / x[:, 1:]) ** 2).sum(axis=1) - len(data) * np.log(x[:, 1])
+
+    with np.errstate(divide="raise", invalid="raise"):
+        ps.sample(log_likelihood, prior, vectorized=True, maxfev=600, rng=4)
