@@ -262,8 +262,67 @@ def test_a_wrong_prior_is_refused_before_any_evaluation(prior, error, message):
 
 
 def test_a_transform_of_the_wrong_shape_is_refused():
-    with pytest.raises(ValueError, match=r"transform must map \(2, 2\) .* \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"transform must map \(3, 2\) .* \(3, 1\)"):
         ps.sample(lambda x: 0.0, (2, lambda u: u[:, :1]), maxfev=100, rng=8)
+
+
+def split(u):
+    """As one writes it for dynesty."""
+    return np.array([10 * u[0] - 5, stats.norm.ppf(u[1])])
+
+
+def overwriting(u):
+    """It returns an array of the right shape for any number of rows, with most of them unchanged."""
+    x = u.copy()
+    x[0], x[1] = 10 * x[0] - 5, 2 * x[1]
+    return x
+
+
+@pytest.mark.parametrize("transform", [split, overwriting])
+def test_a_transform_of_one_vector_is_recognised(transform):
+    with pytest.raises(ValueError, match=r"one vector .* lambda u: np.array\(\[transform\(row\) for row in u\]\)"):
+        read_prior((2, transform))
+    law = read_prior((2, lambda u: np.array([transform(row) for row in u])))  # as the message advises
+    np.testing.assert_allclose(law.parameters(np.zeros((5, 2)))[:, 0], 0)
+
+
+def test_a_transform_that_mixes_rows_is_refused():
+    with pytest.raises(ValueError, match="every row by itself"):
+        read_prior((2, lambda u: u - u.mean(axis=0)))
+
+
+def test_an_error_in_a_transform_is_passed_on():
+    with pytest.raises(ZeroDivisionError):
+        read_prior((2, lambda u: u / (1 // 0)))
+
+
+@pytest.mark.parametrize(
+    ("family", "advice"),
+    [(stats.norm, r"stats\.norm\(loc, scale\)"), (stats.gamma, r"stats\.gamma\(a, loc, scale\)")],
+    ids=["norm", "gamma"],
+)
+def test_a_distribution_without_parameters_is_refused(family, advice):
+    with pytest.raises(TypeError, match=f"'rate' is scipy.stats.{family.name} without parameters; write {advice}"):
+        read_prior({"rate": family})
+
+
+def test_a_histogram_has_all_its_parameters():
+    law = read_prior({"rate": stats.rv_histogram(np.histogram([1.0, 2.0, 2.5, 4.0]), density=True)})
+    assert law.parameters(np.zeros((1, 1))) == pytest.approx(2.25, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("prior", "advice"),
+    [
+        (stats.norm(0, 1), r"write \[distribution\]"),
+        (stats.multivariate_normal, "with its parameters"),
+        (np.sin, r"write \(number, transform\)"),
+    ],
+    ids=["distribution", "family", "transform"],
+)
+def test_a_prior_that_stands_alone_gets_advice(prior, advice):
+    with pytest.raises(TypeError, match=advice):
+        read_prior(prior)
 
 
 def test_a_transform_is_given_deviates_inside_the_unit_interval():

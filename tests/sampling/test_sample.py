@@ -196,13 +196,26 @@ def test_the_budget_is_never_exceeded_and_counts_are_true(maxfev, prior):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("maxfev", 9), ("maxfev", 0), ("maxfev", 99.5), ("n_effective", 0), ("n_particles", 1)]
+    ("name", "value"),
+    [("maxfev", 9), ("maxfev", 0), ("maxfev", 99.5), ("n_effective", 0), ("n_effective", 99), ("n_particles", 1)],
 )
 def test_a_number_out_of_range_is_refused_before_any_evaluation(name, value):
     calls = []
     with pytest.raises((TypeError, ValueError), match=f"{name} must be .*{value}"):
         ps.sample(lambda x: calls.append(x) or 0.0, BOX2, rng=1, **{name: value})
     assert not calls
+
+
+def test_a_budget_too_small_for_the_search_is_said_with_the_least_that_makes_sense():
+    with pytest.warns(RuntimeWarning, match=r"maxfev=300 .* 2 parameters .* 900 evaluations") as caught:
+        posterior = ps.sample(bump, BOX2, vectorized=True, maxfev=300, rng=1)
+    assert [one.filename for one in caught] == [__file__]
+    assert not posterior.diagnostics["search_settled"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        posterior = ps.sample(bump, BOX2, vectorized=True, maxfev=900, rng=1)  # the advice is enough
+        ps.sample(bump, BOX2, vectorized=True, maxfev=300, start=[0.5, -0.25], rng=1)
+    assert posterior.diagnostics["search_settled"]
 
 
 def half(x, bad):

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from paoswarm.core.arrays import Floats
+from paoswarm.sampling.check_transform import check_transform
 from paoswarm.sampling.distributions import Periodic, inner_ends, is_normal, uniform_ends
 from paoswarm.sampling.moments import weighted_variance
 from paoswarm.sampling.periodic_coordinates import Circle
@@ -238,6 +239,7 @@ class Transformed(Prior):
         super().__init__(names)
         self._transform = transform
         self._log_density = log_density
+        check_transform(transform, self.dim)
         self.parameter_log_density(self.parameters(np.zeros((2, self.dim))))  # raises before any work is done
 
     def parameters(self, z: Floats) -> Floats:
