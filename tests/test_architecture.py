@@ -19,6 +19,7 @@ LAYERS = [
     "error_text",
     "extras",
     "progress_bar",
+    "notebook",
     "core",
     "algorithms",
     "storage",

@@ -163,7 +163,7 @@ def test_samples_survive():
             retries=0,
             **settings,
         )
-        np.testing.assert_array_equal(posterior.draws, calm.draws)
+        np.testing.assert_array_equal(posterior.weighted.draws, calm.weighted.draws)
         assert posterior.log_evidence == calm.log_evidence
     assert plain.n_evaluations > 0
 

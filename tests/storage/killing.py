@@ -78,7 +78,8 @@ def call(mode, seed, notes, store=None):
 def digest(result):
     """A checksum of everything in a result."""
     if isinstance(result, ps.Posterior):
-        parts = [result.draws, result.log_weights, result.log_evidence, result.n_evaluations]
+        parts = [result.draws, result.weighted.draws, result.weighted.log_weights]
+        parts += [result.log_evidence, result.n_evaluations]
     else:
         history = result.history
         parts = [result.x, result.fun, history.best, history.mean, history.spread, history.nfev, result.n_failed]

@@ -11,6 +11,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.failures import Failure
+from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import History
 from paoswarm.optimize.loop import Ends
@@ -47,18 +48,43 @@ class ManyResult(Result):
 
     def __repr__(self) -> str:
         best = int(order.best(self.fun))
-        how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
-        low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
-        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
+        low, middle, high = self._spread_of_values()
         lines = [
-            f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed",
+            self._counts(),
             f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
             f"best run {best}: x = {self.x[best]}",
-            *(f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons),
+            *self._endings(),
         ]
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        best = int(order.best(self.fun))
+        low, middle, high = self._spread_of_values()
+        values = [
+            ("best", f"{self.fun[best]:.6g}"),
+            ("10 % of the runs are below", f"{low:.6g}"),
+            ("median", f"{middle:.6g}"),
+            ("90 % of the runs are below", f"{high:.6g}"),
+        ]
+        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(self.x[best])], "unknowns")
+        endings = [remark(text) for text in self._endings()]
+        return block(self._counts(), *endings, table(values, ("fun", "")), table(points, (f"run {best}", "")), more)
+
+    def _counts(self) -> str:
+        return f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed"
+
+    def _spread_of_values(self) -> Floats:
+        """The 10 %, 50 % and 90 % quantiles of the runs' best values."""
+        how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
+        return np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
+
+    def _endings(self) -> list[str]:
+        """How many runs ended for which reason."""
+        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
+        return [f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons]
 
     def step_law(self) -> StepLaw:
         """Closed-form law of the next step of all swarms; of one run, ``many.run(r).step_law()``."""

@@ -12,6 +12,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.next_step import NextStep
 from paoswarm.core.swarm import Swarm
+from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
 
 
@@ -108,6 +109,16 @@ class Result(OptimizeResult):
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        error = self.get("fun_error")
+        rows = [("fun", f"{self.fun:.10g}" + (f" ± {error:.2g}" if error is not None else ""))]
+        names = {"success": "success", "nfev": "evaluations", "n_failed": "failed evaluations", "nit": "generations"}
+        rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
+        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(self.x))], "unknowns")
+        hint = remark(f"Hint: {self.hint}" if self.hint else "")
+        return block(self.get("message", ""), table(rows), table(points), more, hint)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:
