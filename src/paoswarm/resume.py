@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from paoswarm.evaluation.calls import Objective
+from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.distributions import Periodic
@@ -15,18 +16,19 @@ from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed
 from paoswarm.storage.log import StoreError
 from paoswarm.storage.store import Store
 
-_FUNCTIONS: dict[str, Any] = {"minimize": minimize, "sample": sample}
+_FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample}
 _NOT_ARGUMENTS = {"expected"}  # entries of the description that are no arguments
 
 
 def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
-    """Continue a run of `minimize` or `sample` from the file that was its ``store``.
+    """Continue a run of `minimize`, `minimize_many` or `sample` from the file that was its ``store``.
 
     The file holds bounds or prior, method, limits, seed, ``vectorized`` and the number of ``workers``. Pass again what
     cannot be stored:
 
     - a method, schedule, attractor or prior that is a function or class of your own;
     - a swarm as ``init``;
+    - ``args``, the other arguments of the objective;
     - ``workers``, if they were an executor or a map-like;
     - ``callback`` and ``progress``.
 
@@ -37,12 +39,12 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     fun : callable
         The objective, or the log likelihood.
     **changes
-        Arguments of `minimize` or `sample` to pass again or to change, for example ``maxiter=1000``. Limits can change
+        Arguments of that function to pass again or to change, for example ``maxiter=1000``. Limits can change
         unless the method has schedules that depend on them.
 
     Returns
     -------
-    Result or Posterior
+    Result, ManyResult or Posterior
 
     Examples
     --------
@@ -78,5 +80,5 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
                 f"again: resume(..., {name}=...)"
             ) from None
     arguments |= changes
-    where = arguments.pop("bounds" if run.function == "minimize" else "prior")
+    where = arguments.pop("prior" if run.function == "sample" else "bounds")
     return _FUNCTIONS[run.function](fun, where, store=store, **arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.checks import has_nan, unmasked
+from paoswarm.checks import unmasked
 from paoswarm.core.arrays import Floats
 
 Objective = Callable[..., Any]
@@ -70,13 +71,15 @@ def sort_out(answers: Answers, *, minus_inf_fails: bool) -> tuple[Floats, dict[i
         values: Floats = answers
     else:
         values = np.array([np.nan if isinstance(a, Failed) else a for a in answers], dtype=float)
-    if has_nan(values):
+    lowest = values.item(values.argmin()) if values.size else 0.0  # NaN if there is any
+    if math.isnan(lowest):
         for i in np.flatnonzero(np.isnan(values)).tolist():
             answer = answers[i]
             failed[i] = answer if isinstance(answer, Failed) else Failed(NAN)
-    if minus_inf_fails and (lowest := values == -np.inf).any():
-        values = np.where(lowest, np.nan, values)
-        failed |= {i: Failed(MINUS_INF) for i in np.flatnonzero(lowest).tolist()}
+    if minus_inf_fails and (failed or lowest == -math.inf):
+        is_lowest = values == -np.inf
+        values = np.where(is_lowest, np.nan, values)
+        failed |= {i: Failed(MINUS_INF) for i in np.flatnonzero(is_lowest).tolist()}
     return values, failed
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.log import logger
@@ -39,6 +39,7 @@ class Request(NamedTuple):
     x: Floats  # (m, d)
     is_divisible: bool  # whether the values of the first rows alone are of use
     deadline: float | None  # after which the other rows are left out
+    numbers: Numbers = None  # of the rows in a store, if several runs share it
 
 
 class Answer(NamedTuple):
@@ -52,11 +53,37 @@ class Answer(NamedTuple):
 Run = Generator[Request, Answer, Ends]
 
 
+class Numbering(NamedTuple):
+    """Which evaluation is which in a store of many runs: number ``i`` of run ``r`` is ``i * runs + r``.
+
+    So each run has its own sequence, whatever the order in which runs take turns, and limits may change.
+    """
+
+    runs: int
+    own: NDArray[np.int64]  # the numbers of the runs of a batch (b,), or of a single run ()
+
+    def of(self, first: int, count: int, active: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """The numbers of the next ``count`` evaluations of each active run, after ``first`` ones."""
+        own = self.own if active is None else self.own[active]
+        return ((first + np.arange(count)) * self.runs + own[..., None]).reshape(-1)
+
+
+class StopAll(Exception):
+    """The callback wants all runs to end."""
+
+
 class NoFiniteValue(Exception):
     """The objective failed at every point of the first swarm."""
 
 
-def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration, *, may_fail: bool = False) -> Run:
+def run(
+    optimizer: Optimizer,
+    limits: Limits,
+    after_generation: AfterGeneration,
+    *,
+    may_fail: bool = False,
+    numbering: Numbering | None = None,
+) -> Run:
     """Run a batch to its end.
 
     A finished run is frozen and costs no more evaluations. An interrupt ends the runs that are still going; the best of
@@ -68,7 +95,9 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
     why = ""
     try:
         while True:
-            outcome = _NOTHING if has_begun else (yield from _generation(optimizer, limits, active, may_fail))
+            outcome = (
+                _NOTHING if has_begun else (yield from _generation(optimizer, limits, active, may_fail, numbering))
+            )
             has_begun = False
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
@@ -88,7 +117,7 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
             if status.all():
                 return Ends(status, nit, nfev, limits.deadline, why)
             active = status == 0
-    except (KeyboardInterrupt, EngineDown) as error:
+    except (KeyboardInterrupt, EngineDown, StopAll) as error:
         if optimizer.swarm is None:
             raise
         going = status == 0
@@ -110,7 +139,11 @@ _NOTHING = _Outcome(moved=False)
 
 
 def _generation(
-    optimizer: Optimizer, limits: Limits, active: NDArray[np.bool_] | None, may_fail: bool
+    optimizer: Optimizer,
+    limits: Limits,
+    active: NDArray[np.bool_] | None,
+    may_fail: bool,
+    numbering: Numbering | None,
 ) -> Generator[Request, Answer, _Outcome]:
     """Ask, evaluate and tell once; whatever was evaluated when time ran out or an interrupt came is told."""
     x = optimizer.points(limits.progress(optimizer.nit, optimizer.nfev))
@@ -119,6 +152,8 @@ def _generation(
     rows = x[..., :k, :] if active is None else x[active, :k, :]
     is_single = not optimizer.batch  # a single run may stop between two points
     asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
+    if numbering is not None:
+        asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
     values, end, replayed = yield asked
     is_late = False
     if is_single:
@@ -146,7 +181,7 @@ def drive(run: Run, evaluate: Evaluator) -> Ends:
     sent: Any = None
     while True:
         try:
-            x, is_divisible, deadline = resume(sent)
+            x, is_divisible, deadline, numbers = resume(sent)
         except StopIteration as finished:
             ends: Ends = finished.value
             return ends
@@ -155,21 +190,26 @@ def drive(run: Run, evaluate: Evaluator) -> Ends:
             raise failure from failure.__cause__
         try:
             if is_divisible:
-                resume, sent = run.send, Answer(*evaluate.until(deadline, x), evaluate.replayed)
+                resume, sent = run.send, Answer(*evaluate.until(deadline, x, numbers), evaluate.replayed)
             else:
-                resume, sent = run.send, Answer(evaluate(x), None, evaluate.replayed)
+                resume, sent = run.send, Answer(evaluate(x, numbers), None, evaluate.replayed)
         except (KeyboardInterrupt, EngineDown) as error:
             resume, sent = run.throw, error
 
 
-def drive_together(runs: Sequence[Run], evaluate: Evaluator) -> list[Ends]:
-    """Take several runs to their ends, evaluating their points together."""
+def drive_together(
+    runs: Sequence[Run], evaluate: Evaluator, after_round: Callable[[], Status | None] = lambda: None
+) -> list[Ends]:
+    """Take several runs to their ends, evaluating their points together.
+
+    ``after_round`` is called when each run has had its values, and may end them all.
+    """
     ends: dict[int, Ends] = {}
-    asked: dict[int, Floats] = {}
+    asked: dict[int, Request] = {}
 
     def step(number: int, resume: Callable[[Any], Request], sent: Any) -> None:
         try:
-            asked[number] = resume(sent).x
+            asked[number] = resume(sent)
         except StopIteration as finished:
             ends[number] = finished.value
 
@@ -180,20 +220,24 @@ def drive_together(runs: Sequence[Run], evaluate: Evaluator) -> list[Ends]:
                 step(number, runs[number].send, sent)
             if any((ends[number].status == Status.INTERRUPTED).any() for number, _ in steps if number in ends):
                 raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
+            if any(sent is not None for _, sent in steps) and after_round() is not None:
+                raise StopAll
             waiting = [(number, asked.pop(number)) for number in sorted(asked)]
             steps = _answers(waiting, evaluate) if waiting else []
-    except (KeyboardInterrupt, EngineDown) as error:
+    except (KeyboardInterrupt, EngineDown, StopAll) as error:
         for number, one in enumerate(runs):
             if number not in ends:
                 step(number, one.throw, error)
     return [ends[number] for number in range(len(runs))]
 
 
-def _answers(waiting: list[tuple[int, Floats]], evaluate: Evaluator) -> list[tuple[int, Answer]]:
+def _answers(waiting: list[tuple[int, Request]], evaluate: Evaluator) -> list[tuple[int, Answer]]:
     """The values of the points of several runs, evaluated together."""
-    values = evaluate(np.concatenate([x for _, x in waiting]))
-    parts = np.split(values, np.cumsum([len(x) for _, x in waiting])[:-1])
-    return [(number, Answer(part)) for (number, _), part in zip(waiting, parts, strict=True)]
+    requests = [request for _, request in waiting]
+    numbers = [request.numbers for request in requests if request.numbers is not None]
+    values = evaluate(np.concatenate([request.x for request in requests]), np.concatenate(numbers) if numbers else None)
+    parts = np.split(values, np.cumsum([len(request.x) for request in requests])[:-1])
+    return [(number, Answer(part, None, evaluate.replayed)) for (number, _), part in zip(waiting, parts, strict=True)]
 
 
 @contextmanager
@@ -209,7 +253,9 @@ def naming_the_best(optimizer: Optimizer) -> Iterator[None]:
 
 
 def status_of(error: BaseException) -> tuple[Status, str]:
-    """The status of a run that was interrupted or lost its workers, and why."""
+    """The status of a run that was interrupted, stopped by a callback or lost its workers, and why."""
+    if isinstance(error, StopAll):
+        return Status.CALLBACK, ""
     if not isinstance(error, EngineDown):
         return Status.INTERRUPTED, ""
     logger.error("%s", error)

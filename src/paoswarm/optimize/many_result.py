@@ -47,7 +47,8 @@ class ManyResult(Result):
         best = int(order.best(self.fun))
         how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
         low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
-        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
+        codes = set(self.status.tolist()) if "status" in self else set()  # a callback sees no status
+        reasons = [Status(code) for code in sorted(codes, key=abs)]
         lines = [
             f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed",
             f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
@@ -120,7 +121,7 @@ def gather(
         nfev=nfev,
         n_failed=n_failed,
         history=np.concatenate(history),
-        swarm=_together([one.swarm for one in optimizers if one.swarm is not None]),
+        swarm=together([one.swarm for one in optimizers if one.swarm is not None]),
         method=optimizers[0].method,
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
         seeds=seeds,
@@ -128,7 +129,7 @@ def gather(
     )
 
 
-def _together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
+def together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
     """Swarms of one or more runs with a common leading axis; a tuple if they differ in form."""
     if swarms[0].position.ndim == 3:
         return map_runs(lambda *arrays: np.concatenate(arrays), *swarms)

@@ -22,7 +22,7 @@ from paoswarm.storage.log import DamagedStore, Reader, Record, StoreError, decod
 class Run(NamedTuple):
     """Description of a run, as JSON."""
 
-    function: str  # "minimize" or "sample"
+    function: str  # "minimize", "minimize_many" or "sample"
     problem: dict[str, Any]  # must not change when the run is resumed
     limits: dict[str, Any]  # may change, unless schedules depend on them
     how: dict[str, Any]  # how the objective is called; may change
