@@ -157,9 +157,10 @@ def minimize(
 
     Notes
     -----
-    A point has failed if ``fun`` raises, returns NaN or no real number, takes longer than ``timeout``, or kills its
-    worker. It counts as +inf and in ``n_failed``, and the run goes on. If every point of the first swarm fails, that is
-    an error. An interrupt (Ctrl-C) returns the best point so far; every finished evaluation counts.
+    A point has failed if ``fun`` raises, returns NaN, -inf or no real number, takes longer than ``timeout``, or kills
+    its worker. It counts as +inf and in ``n_failed``, and the run goes on. If every point of the first swarm fails,
+    that is an error. It comes after three calls if they all raise the same exception and that shows a mistake in the
+    code, such as a `NameError`. An interrupt (Ctrl-C) returns the best point so far; every finished evaluation counts.
 
     Examples
     --------
