@@ -253,6 +253,8 @@ class Evaluator:
             if first == 0:
                 self._check_first_form(x[0], answers[0])
             for row, answer in enumerate(answers, first):
+                if self._first_answers.is_over:
+                    break
                 self._look_for_mistakes(x[row], answer)
             if finished is not None:
                 finished(begin + first, answers)

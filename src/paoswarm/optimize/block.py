@@ -61,7 +61,7 @@ class Block:
         """Whether an interrupt or the loss of the workers ended a run."""
         return any(np.isin(ends.status, [Status.INTERRUPTED, Status.CRASHED]).any() for ends in self.ends)
 
-    def run(self, limits: Limits, evaluate: Evaluator, notify: Notify[Block]) -> None:
+    def run(self, limits: Limits, evaluate: Evaluator, notify: Notify[Block], *, is_stored: bool) -> None:
         """Run all to their ends; after every generation of all, ``notify`` may end them."""
         is_alone = len(self.optimizers) == 1
 
@@ -84,7 +84,8 @@ class Block:
                 return after_round() if is_alone else None
 
             # One run may fail as long as others do not.
-            one = run(optimizer, limits, after_generation, may_fail=not is_alone, numbering=self._numberings[i])
+            numbering = self._numberings[i] if is_stored else None
+            one = run(optimizer, limits, after_generation, may_fail=not is_alone, numbering=numbering)
             runs.append(one)
         self.ends = [drive(runs[0], evaluate)] if is_alone else drive_together(runs, evaluate, after_round)
         if all((ends.status == Status.FAILED).all() for ends in self.ends):

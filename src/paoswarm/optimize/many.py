@@ -155,7 +155,7 @@ def minimize_many(
             optimizers = make_optimizers(box, how, init, seeds, numbers, takes_batches)
             block = Block(optimizers, numbers, runs, blocks, bar)
             try:
-                block.run(for_swarms, evaluate, notify)
+                block.run(for_swarms, evaluate, notify, is_stored=journal is not None)
             except (KeyboardInterrupt, EngineDown):
                 if not blocks:
                     raise
