@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-evidence bench-constants bench-modes bench-samplers bench-asynchronous bench-engines clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-samplers bench-asynchronous bench-engines clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -54,6 +54,9 @@ bench-quality: $(VENV)/.demo
 # How often the swarm's next step contains the minimum.
 bench-coverage: $(VENV)/.demo
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py
+
+bench-size: $(VENV)/.demo
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/swarm_size.py $(ARGS)
 
 bench-asynchronous: $(VENV)/.demo
 	$(BIN)/python benchmarks/asynchronous.py

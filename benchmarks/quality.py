@@ -139,7 +139,7 @@ def noise_table() -> None:
         ):
             swarm.CAUTION = caution
             many = ps.minimize_many(
-                fun, box, vectorized=True, maxiter=None, maxfev=10_000, reevaluate=share, tol=0, rng=1
+                fun, box, vectorized=True, n_particles=100, maxiter=None, maxfev=10_000, reevaluate=share, tol=0, rng=1
             )
             row += f"   {label}: {np.exp(np.log(excess(many.x)).mean()):.2e}"
         swarm.CAUTION = usual

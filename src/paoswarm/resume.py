@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paoswarm.evaluation.calls import Objective
+from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.distributions import Periodic
@@ -16,19 +17,20 @@ from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed
 from paoswarm.storage.log import DamagedStore, StoreError
 from paoswarm.storage.store import Store
 
-_FUNCTIONS: dict[str, Any] = {"minimize": minimize, "sample": sample}
+_FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample}
 _LARGEST = {"n_particles": 10**7, "workers": 1024}  # what a file alone can ask for
 _NOT_ARGUMENTS = {"expected"}  # entries of the description that are no arguments
 
 
 def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
-    """Continue a run of `minimize` or `sample` from the file that was its ``store``.
+    """Continue a run of `minimize`, `minimize_many` or `sample` from the file that was its ``store``.
 
     The file holds bounds or prior, method, limits, seed, ``vectorized`` and the number of ``workers``. Pass again what
     cannot be stored:
 
     - a method, schedule, attractor or prior that is a function or class of your own;
     - a swarm as ``init``;
+    - ``args``, the other arguments of the objective;
     - ``workers``, if they were an executor or a map-like;
     - ``callback`` and ``progress``.
 
@@ -39,12 +41,12 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     fun : callable
         The objective, or the log likelihood.
     **changes
-        Arguments of `minimize` or `sample` to pass again or to change, for example ``maxiter=1000``. Limits can change
+        Arguments of that function to pass again or to change, for example ``maxiter=1000``. Limits can change
         unless the method has schedules that depend on them.
 
     Returns
     -------
-    Result or Posterior
+    Result, ManyResult or Posterior
 
     Examples
     --------
@@ -90,7 +92,7 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
                 f"another store, or pass {name} again if it is right"
             )
     arguments |= changes
-    place = "bounds" if run.function == "minimize" else "prior"
+    place = "prior" if run.function == "sample" else "bounds"
     if place not in arguments:
         raise DamagedStore(f"{store.path} holds no {place}. The file was not changed: choose another store")
     where = arguments.pop(place)

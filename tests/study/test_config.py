@@ -202,7 +202,7 @@ def test_the_example_in_the_documentation_works(tmp_path):
         ({"evaluations_per_unknown": 0}, "evaluations_per_unknown must be .* got 0"),
         ({"evaluations_per_unknown": 10}, "evaluations_per_unknown = 10 .*population of 100"),
         ({"dims": 2}, "dims must be a list"),
-        ({"dims": [2.0]}, "dims must be .* got 2.0"),
+        ({"dims": [2.5]}, "dims must be .* got 2.5"),
         ({"dims": []}, "dims must be a list"),
         ({"problems": "sphere"}, "problems must be a list"),
         ({"problems": []}, "problems must be a list"),

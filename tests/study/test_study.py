@@ -375,7 +375,7 @@ def test_a_bbob_study_runs_with_its_instances(tmp_path):
     ("changes", "text"),
     [
         ({"runs": 0}, "runs must be .* got 0"),
-        ({"runs": 2.0}, "runs must be .* got 2.0"),
+        ({"runs": 2.5}, "runs must be .* got 2.5"),
         ({"runs": True}, "runs must be .* got True"),
         ({"population": 1}, "population must be .* got 1"),
         ({"population": "many"}, "population must be .* got 'many'"),

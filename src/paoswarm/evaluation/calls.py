@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import has_nan, unmasked
+from paoswarm.checks import unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error, repr_of
 
@@ -74,13 +74,15 @@ def sort_out(answers: Answers, *, minus_inf_fails: bool) -> tuple[Floats, dict[i
         values: Floats = answers
     else:
         values = np.array([np.nan if isinstance(a, Failed) else a for a in answers], dtype=float)
-    if has_nan(values):
+    lowest = values.item(values.argmin()) if values.size else 0.0  # NaN if there is any
+    if math.isnan(lowest):
         for i in np.flatnonzero(np.isnan(values)).tolist():
             answer = answers[i]
             failed[i] = answer if isinstance(answer, Failed) else Failed(NAN)
-    if minus_inf_fails and (lowest := values == -np.inf).any():
-        values = np.where(lowest, np.nan, values)
-        failed |= {i: Failed(MINUS_INF) for i in np.flatnonzero(lowest).tolist()}
+    if minus_inf_fails and (failed or lowest == -math.inf):
+        is_lowest = values == -np.inf
+        values = np.where(is_lowest, np.nan, values)
+        failed |= {i: Failed(MINUS_INF) for i in np.flatnonzero(is_lowest).tolist()}
     return values, failed
 
 

@@ -20,6 +20,9 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from paoswarm.checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
@@ -49,6 +52,7 @@ _TASK = 0.05  # seconds of work in one task: cheap points are sent together
 _WASTED = 5.0  # seconds lost by sending points that this process would have evaluated sooner, worth a warning
 
 End = KeyboardInterrupt | EngineDown | None  # what ended evaluation early
+Numbers = NDArray[np.int64] | None
 
 
 class Evaluator:
@@ -121,19 +125,20 @@ class Evaluator:
             if self._dispatcher is not None:
                 self._dispatcher.close()
 
-    def __call__(self, x: Floats) -> Floats:
+    def __call__(self, x: Floats, numbers: Numbers = None) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""
-        values, end = self.until(None, x)
+        values, end = self.until(None, x, numbers)
         if end is not None:
             raise end
         return values
 
-    def until(self, deadline: float | None, x: Floats) -> tuple[Floats, End]:
+    def until(self, deadline: float | None, x: Floats, numbers: Numbers = None) -> tuple[Floats, End]:
         """Values of as many rows as time allows, and what ended it early: an interrupt, or the loss of the workers.
 
         Points that are being evaluated, those of one vectorised call and those given to a map-like are finished.
+        ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
-        return self._values(x, deadline)
+        return self._values(x, deadline, numbers)
 
     def go_beyond(self) -> None:
         """The points that follow come after the last generation; without a store that makes no difference."""
@@ -202,7 +207,7 @@ class Evaluator:
                 f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True"
             )
 
-    def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, End]:
+    def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
         answers, end = self._answers(x, deadline)
         values, failed = self._sort_out(answers)
         if failed:
@@ -255,6 +260,8 @@ class Evaluator:
             if first == 0:
                 self._check_first_form(x[0], answers[0])
             for row, answer in enumerate(answers, first):
+                if self._first_answers.is_over:
+                    break
                 self._look_for_mistakes(x[row], answer)
             if finished is not None:
                 finished(begin + first, answers)

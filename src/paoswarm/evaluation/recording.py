@@ -15,7 +15,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
 from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.log import DamagedStore
@@ -90,8 +90,8 @@ class RecordingEvaluator(Evaluator):
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return RecordingStream(self, dispatcher, self._journal)
 
-    def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, End]:
-        values, known, reasons = self._journal.recall(x)
+    def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
+        values, known, reasons = self._journal.recall(x, numbers)
         failed = {row: Failed(why) for row, why in reasons.items()}
         missing = np.flatnonzero(~known)
         if self.count is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,14 +13,17 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Status
 
+State = TypeVar("State")
+Notify = Callable[[State], Status | None]
 
-def read_callback(callback: Callable[..., Any] | None) -> Callable[[Optimizer], Status | None]:
-    """A function that calls back and tells whether the run shall stop.
+
+def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State], Result]) -> Notify[State]:
+    """A function of a run's state that calls back and tells whether the run shall stop.
 
     SciPy's contract: a parameter called ``intermediate_result`` receives the whole result, any other the best point.
     """
     if callback is None:
-        return lambda optimizer: None
+        return lambda state: None
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
     try:
@@ -36,11 +39,10 @@ def read_callback(callback: Callable[..., Any] | None) -> Callable[[Optimizer], 
             f"get the best point; {callback!r} cannot be called so: {error}"
         ) from None
 
-    def call(optimizer: Optimizer) -> Status | None:
+    def call(state: State) -> Status | None:
+        result = so_far(state)
         try:
-            wish = (
-                callback(intermediate_result=_so_far(optimizer)) if wants_result else callback(optimizer.best.x.copy())
-            )
+            wish = callback(intermediate_result=result) if wants_result else callback(result.x)
         except StopIteration:
             return Status.CALLBACK
         return Status.CALLBACK if wish is True or (isinstance(wish, np.bool_) and bool(wish)) else None
@@ -48,7 +50,8 @@ def read_callback(callback: Callable[..., Any] | None) -> Callable[[Optimizer], 
     return call
 
 
-def _so_far(optimizer: Optimizer) -> Result:
+def so_far(optimizer: Optimizer) -> Result:
+    """What a callback gets to see of a run."""
     assert optimizer.swarm is not None
     return Result(
         x=optimizer.best.x.copy(),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
 from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
@@ -42,6 +42,7 @@ class Request(NamedTuple):
     is_divisible: bool  # whether the values of the first rows alone are of use
     deadline: float | None  # after which the other rows are left out
     is_beyond: bool = False  # whether these points follow the last generation of a single run
+    numbers: Numbers = None  # of the rows in a store, if several runs share it
 
 
 class Answer(NamedTuple):
@@ -56,11 +57,37 @@ Run = Generator[Request, Answer, Ends]
 Returned = TypeVar("Returned")
 
 
+class Numbering(NamedTuple):
+    """Which evaluation is which in a store of many runs: number ``i`` of run ``r`` is ``i * runs + r``.
+
+    So each run has its own sequence, whatever the order in which runs take turns, and limits may change.
+    """
+
+    runs: int
+    own: NDArray[np.int64]  # the numbers of the runs of a batch (b,), or of a single run ()
+
+    def of(self, first: int, count: int, active: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """The numbers of the next ``count`` evaluations of each active run, after ``first`` ones."""
+        own = self.own if active is None else self.own[active]
+        return ((first + np.arange(count)) * self.runs + own[..., None]).reshape(-1)
+
+
+class StopAll(Exception):
+    """The callback wants all runs to end."""
+
+
 class NoFiniteValue(Exception):
     """The objective failed at every point of the first swarm."""
 
 
-def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration, *, may_fail: bool = False) -> Run:
+def run(
+    optimizer: Optimizer,
+    limits: Limits,
+    after_generation: AfterGeneration,
+    *,
+    may_fail: bool = False,
+    numbering: Numbering | None = None,
+) -> Run:
     """Run a batch to its end.
 
     A finished run is frozen and costs no more evaluations. An interrupt ends the runs that are still going; the best of
@@ -72,7 +99,9 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
     why = ""
     try:
         while True:
-            outcome = _NOTHING if has_begun else (yield from _generation(optimizer, limits, active, may_fail))
+            outcome = (
+                _NOTHING if has_begun else (yield from _generation(optimizer, limits, active, may_fail, numbering))
+            )
             has_begun = False
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
@@ -92,13 +121,13 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
             if converged is not None:
                 rule = np.where(going, converged, rule)
                 stopped = going & (status == Status.CONVERGED) & is_worth_it(rule, limits.tol)
-                seen = yield from look_around(optimizer, limits, stopped)
+                seen = yield from look_around(optimizer, limits, stopped, numbering)
                 status, why = np.where(stopped, seen.status, status), seen.why or why
                 nfev = nfev + np.where(stopped, seen.spent, 0)
             if status.all():
                 return Ends(status, nit, nfev, rule, limits.deadline, why)
             active = status == 0
-    except (KeyboardInterrupt, EngineDown) as error:
+    except (KeyboardInterrupt, EngineDown, StopAll) as error:
         if optimizer.swarm is None:
             raise
         going = status == 0
@@ -115,7 +144,9 @@ class Look(NamedTuple):
     why: str = ""
 
 
-def look_around(optimizer: Optimizer, limits: Limits, runs: NDArray[np.bool_]) -> Generator[Request, Answer, Look]:
+def look_around(
+    optimizer: Optimizer, limits: Limits, runs: NDArray[np.bool_], numbering: Numbering | None = None
+) -> Generator[Request, Answer, Look]:
     """Whether ``runs`` that have converged are at a minimum, as far as a few evaluations show.
 
     With noise it would be a matter of chance, and half a look is none: then no point is evaluated.
@@ -124,13 +155,17 @@ def look_around(optimizer: Optimizer, limits: Limits, runs: NDArray[np.bool_]) -
     is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d)
     if not runs.any() or not is_affordable or best.error is not None:
         return Look(Status.CONVERGED)
-    spent = 0
+    before, spent = optimizer.nfev, 0
     looking = look(best.x[runs], np.asarray(best.value)[runs], optimizer.upper - optimizer.lower, optimizer.allowed)
     points = next(looking)
     while True:
         k, m = points.shape[:2]
         rows = points.reshape(-1, d)
-        values, end, _ = yield Request(rows, is_single, limits.deadline if is_single else None, is_beyond=is_single)
+        asked = Request(rows, is_single, limits.deadline if is_single else None, is_beyond=is_single)
+        if numbering is not None:  # they follow the run's other evaluations
+            numbers = numbering.of(before + spent, m, None if is_single else runs)
+            asked = asked._replace(is_beyond=False, numbers=numbers)
+        values, end, _ = yield asked
         f = np.full(k * m, np.inf)  # what was not evaluated is no better
         f[: len(values)] = values
         optimizer.take_extra(points, f.reshape(k, m), runs, len(values) // k)
@@ -159,7 +194,11 @@ _NOTHING = _Outcome(moved=False)
 
 
 def _generation(
-    optimizer: Optimizer, limits: Limits, active: NDArray[np.bool_] | None, may_fail: bool
+    optimizer: Optimizer,
+    limits: Limits,
+    active: NDArray[np.bool_] | None,
+    may_fail: bool,
+    numbering: Numbering | None,
 ) -> Generator[Request, Answer, _Outcome]:
     """Ask, evaluate and tell once; whatever was evaluated when time ran out or an interrupt came is told."""
     x = optimizer.points(limits.progress(optimizer.nit, optimizer.nfev))
@@ -168,6 +207,8 @@ def _generation(
     rows = x[..., :k, :] if active is None else x[active, :k, :]
     is_single = not optimizer.batch  # a single run may stop between two points
     asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
+    if numbering is not None:
+        asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
     values, end, replayed = yield asked
     is_cut = False
     if is_single:
@@ -195,7 +236,7 @@ def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Ret
     sent: Any = None
     while True:
         try:
-            x, is_divisible, deadline, is_beyond = resume(sent)
+            x, is_divisible, deadline, is_beyond, numbers = resume(sent)
         except StopIteration as finished:
             returned: Returned = finished.value
             return returned
@@ -206,21 +247,26 @@ def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Ret
             evaluate.go_beyond()
         try:
             if is_divisible:
-                resume, sent = run.send, Answer(*evaluate.until(deadline, x), evaluate.replayed)
+                resume, sent = run.send, Answer(*evaluate.until(deadline, x, numbers), evaluate.replayed)
             else:
-                resume, sent = run.send, Answer(evaluate(x), None, evaluate.replayed)
+                resume, sent = run.send, Answer(evaluate(x, numbers), None, evaluate.replayed)
         except (KeyboardInterrupt, EngineDown) as error:
             resume, sent = run.throw, error
 
 
-def drive_together(runs: Sequence[Run], evaluate: Evaluator) -> list[Ends]:
-    """Take several runs to their ends, evaluating their points together."""
+def drive_together(
+    runs: Sequence[Run], evaluate: Evaluator, after_round: Callable[[], Status | None] = lambda: None
+) -> list[Ends]:
+    """Take several runs to their ends, evaluating their points together.
+
+    ``after_round`` is called when each run has had its values, and may end them all.
+    """
     ends: dict[int, Ends] = {}
-    asked: dict[int, Floats] = {}
+    asked: dict[int, Request] = {}
 
     def step(number: int, resume: Callable[[Any], Request], sent: Any) -> None:
         try:
-            asked[number] = resume(sent).x
+            asked[number] = resume(sent)
         except StopIteration as finished:
             ends[number] = finished.value
 
@@ -231,20 +277,24 @@ def drive_together(runs: Sequence[Run], evaluate: Evaluator) -> list[Ends]:
                 step(number, runs[number].send, sent)
             if any((ends[number].status == Status.INTERRUPTED).any() for number, _ in steps if number in ends):
                 raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
+            if any(sent is not None for _, sent in steps) and after_round() is not None:
+                raise StopAll
             waiting = [(number, asked.pop(number)) for number in sorted(asked)]
             steps = _answers(waiting, evaluate) if waiting else []
-    except (KeyboardInterrupt, EngineDown) as error:
+    except (KeyboardInterrupt, EngineDown, StopAll) as error:
         for number, one in enumerate(runs):
             if number not in ends:
                 step(number, one.throw, error)
     return [ends[number] for number in range(len(runs))]
 
 
-def _answers(waiting: list[tuple[int, Floats]], evaluate: Evaluator) -> list[tuple[int, Answer]]:
+def _answers(waiting: list[tuple[int, Request]], evaluate: Evaluator) -> list[tuple[int, Answer]]:
     """The values of the points of several runs, evaluated together."""
-    values = evaluate(np.concatenate([x for _, x in waiting]))
-    parts = np.split(values, np.cumsum([len(x) for _, x in waiting])[:-1])
-    return [(number, Answer(part)) for (number, _), part in zip(waiting, parts, strict=True)]
+    requests = [request for _, request in waiting]
+    numbers = [request.numbers for request in requests if request.numbers is not None]
+    values = evaluate(np.concatenate([request.x for request in requests]), np.concatenate(numbers) if numbers else None)
+    parts = np.split(values, np.cumsum([len(request.x) for request in requests])[:-1])
+    return [(number, Answer(part, None, evaluate.replayed)) for (number, _), part in zip(waiting, parts, strict=True)]
 
 
 @contextmanager
@@ -260,7 +310,9 @@ def naming_the_best(optimizer: Optimizer) -> Iterator[None]:
 
 
 def status_of(error: BaseException) -> tuple[Status, str]:
-    """The status of a run that was interrupted or lost its workers, and why."""
+    """The status of a run that was interrupted, stopped by a callback or lost its workers, and why."""
+    if isinstance(error, StopAll):
+        return Status.CALLBACK, ""
     if not isinstance(error, EngineDown):
         return Status.INTERRUPTED, ""
     logger.error("%s", error)

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds, OptimizeResult
+from scipy.optimize import Bounds
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag, whole_number
-from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, spawn
-from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.calls import Objective, with_arguments
+from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
-from paoswarm.optimize.loop import Ends, drive, drive_together, run
+from paoswarm.optimize.block import Block, intermediate
+from paoswarm.optimize.callback import read_callback
+from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.many_result import ManyResult, gather
-from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.result import Result
+from paoswarm.optimize.many_starts import differ_in_size, elements, make_optimizers
+from paoswarm.optimize.polish import finish, with_reserve
+from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
 from paoswarm.progress_bar import ProgressBar
+from paoswarm.storage.journal import Journal
+from paoswarm.storage.store import Store
 
 # Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than the
 # caches of a core can hold (measured: 100 runs of 800 elements each are fastest in two blocks).
@@ -62,13 +68,16 @@ def minimize_many(
     timeout: float | None = None,
     retries: int = 1,
     reevaluate: float = 0.0,
+    callback: Callable[..., Any] | None = None,
     progress: bool = False,
+    polish: bool = False,
     rng: Seed = None,
+    store: Any = None,
 ) -> ManyResult:
     """Many independent runs of `minimize` at once.
 
-    It takes the parameters of `minimize`, except ``asynchronous``, ``callback``, ``polish``, ``store_swarms`` and
-    ``store``. Limits hold for each run; ``time_limit`` holds for all together and is checked after every generation.
+    It takes the parameters of `minimize`, except ``asynchronous`` and ``store_swarms``. Limits hold for each run;
+    ``time_limit`` holds for all together and is checked after every generation.
     A run whose whole first swarm fails ends there with ``fun`` infinite; it is an error only if all do. With
     ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
 
@@ -79,6 +88,14 @@ def minimize_many(
         As in `minimize`.
     runs : int
         How many runs.
+    callback : callable, optional
+        Called after every generation of all runs as ``callback(intermediate_result)``, with the arrays ``x, fun, nit,
+        nfev, n_failed`` over runs, and their ``swarm``. If its parameter has another name, it receives the best points
+        ``(runs, d)`` alone. Raise StopIteration or return True to stop all runs.
+    polish : bool
+        Finish each run with a local search, one after another.
+    store : path or Store, optional
+        One file that keeps the evaluations of all runs; as in `minimize`, the same call goes on after a kill.
 
     Returns
     -------
@@ -102,28 +119,43 @@ def minimize_many(
     fun = with_arguments(fun, args)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     flag("progress", progress)
+    if flag("polish", polish) and reevaluate:
+        raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
     method = read_input.read_method(method)
+    store = None if store is None else Store.of(store)
+    rng, seed = (rng, None) if store is None else store.seeded(rng)
     seeds = spawn(rng, runs)
     box = Bounds(*read_input.read_bounds(bounds))
-    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, None)
-    start = {"method": method, "n_particles": size, "x0": x0, "f0": f0, "reevaluate": reevaluate}
-    takes_batches = bool(method.takes_batches) and not _differ_in_size(init)
-    blocks: list[_Block] = []
+    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
+    start: dict[str, Any] = {"x0": x0, "f0": f0, "reevaluate": reevaluate}
+    how = {"method": method, "n_particles": size, **start}
+    takes_batches = bool(method.takes_batches) and not differ_in_size(init)
+    template = make_optimizers(box, how, init, seeds, range(1), takes_batches)[0]
+    limits = limits.starting_with(template.n_to_start)
+    if n_particles is not None or not isinstance(init, str):
+        warn_if_few_generations(limits.maxfev, template.n_to_start, template.n_each)
+    for_swarms = with_reserve(limits, len(box.lb), template.n_to_start) if polish else limits
+    n_each = for_swarms.evaluations(template.n_to_start, template.n_each)
+    options, notify = CallOptions(vectorized, workers, timeout, retries), read_callback(callback, intermediate)
+    journal = None
+    if store is not None:
+        start |= {"init": init, "reevaluate": float(reevaluate)}
+        described = describe_run(template, limits, start, options, polish, seed, runs)
+        journal = Journal(store, described, to_fingerprint(fun))
+    blocks: list[Block] = []
     started = 0
-    with Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate, ProgressBar(progress) as bar:
+    with journal or nullcontext(), open_evaluator(fun, journal, options) as evaluate, ProgressBar(progress) as bar:
         evaluate.count = bar.count if progress else None
-        n_together = _block_size(_elements(size, box, init), evaluate, limits) if takes_batches else None
+        n_together = None
+        if takes_batches and callback is None:  # a callback sees all runs
+            n_together = _block_size(elements(size, len(box.lb), init), evaluate, limits)
+        bar.expect(None if n_each is None else runs * n_each)
         while started < runs:
             numbers = range(started, min(runs, started + (n_together or runs)))
-            optimizers = _make_optimizers(box, start, init, seeds, numbers, takes_batches)
-            limits = limits.starting_with(optimizers[0].n_to_start)
-            if not started and (n_particles is not None or not isinstance(init, str)):
-                warn_if_few_generations(limits.maxfev, optimizers[0].n_to_start, optimizers[0].n_each)
-            n_each = limits.evaluations(optimizers[0].n_to_start, optimizers[0].n_each)
-            bar.expect(None if n_each is None else runs * n_each)
-            block = _Block(optimizers, blocks, bar)
+            optimizers = make_optimizers(box, how, init, seeds, numbers, takes_batches)
+            block = Block(optimizers, numbers, runs, blocks, bar)
             try:
-                block.run(limits, evaluate)
+                block.run(for_swarms, evaluate, notify, is_stored=journal is not None)
             except (KeyboardInterrupt, EngineDown):
                 if not blocks:
                     raise
@@ -134,121 +166,53 @@ def minimize_many(
                 bar.catch_up(started * n_each)
             if block.is_cut_short:
                 break
-    evaluate.warn()
-    return gather(
-        [optimizer for block in blocks for optimizer in block.optimizers],
-        [best for block in blocks for best in block.best],
-        [ends for block in blocks for ends in block.ends],
-        limits,
-        seeds[:started],
-        evaluate.failures,
-    )
-
-
-def _make_optimizers(
-    bounds: Any,
-    start: dict[str, Any],
-    init: Any,
-    seeds: list[np.random.SeedSequence],
-    numbers: range,
-    takes_batches: bool,
-) -> list[Optimizer]:
-    """One optimiser for some runs, or one for each if the method moves one run at a time."""
-    if takes_batches:
-        rng = [seeds[r] for r in numbers]
-        return [Optimizer(bounds, init=_part_of(init, len(seeds), numbers), rng=rng, **start)]
-    return [Optimizer(bounds, init=_one_of(init, r, len(seeds)), rng=seeds[r], **start) for r in numbers]
-
-
-class _Block:
-    """Some runs that are evaluated together, and their history of best values."""
-
-    def __init__(self, optimizers: list[Optimizer], earlier: list[_Block], bar: ProgressBar) -> None:
-        self.optimizers = optimizers
-        self.ends: list[Ends] = []
-        self.best: list[list[Floats]] = [[] for _ in optimizers]  # after every generation
-        self._bar = bar
-        self._best_before = min((block.lowest for block in earlier), default=np.inf)
-        self._failed_before = sum(block.n_failed for block in earlier)
-
-    @property
-    def lowest(self) -> float:
-        """The best value of all runs."""
-        known = [one.best.value.min() for one in self.optimizers if one.swarm is not None]
-        return float(min(known, default=np.inf))
-
-    @property
-    def n_failed(self) -> int:
-        """Failed evaluations of all runs."""
-        return int(sum(one.n_failed.sum() for one in self.optimizers))
-
-    @property
-    def is_cut_short(self) -> bool:
-        """Whether an interrupt or the loss of the workers ended a run."""
-        return any(np.isin(ends.status, [Status.INTERRUPTED, Status.CRASHED]).any() for ends in self.ends)
-
-    def run(self, limits: Limits, evaluate: Evaluator) -> None:
-        """Run all to their ends."""
-        may_fail = len(self.optimizers) > 1  # one run may fail as long as others do not
-        runs = []
-        for optimizer, best in zip(self.optimizers, self.best, strict=True):
-            if optimizer.swarm is not None:  # a run that is continued
-                best.append(optimizer.best.value)
-
-            def after_generation(optimizer: Optimizer, best: list[Floats] = best) -> None:
-                best.append(optimizer.best.value)
-                if self._bar.is_shown:
-                    failed = self._failed_before + self.n_failed
-                    self._bar.show(best=min(self._best_before, self.lowest), failed=failed or None)
-
-            runs.append(run(optimizer, limits, after_generation, may_fail=may_fail))
-        self.ends = drive_together(runs, evaluate) if may_fail else [drive(runs[0], evaluate)]
-        if all((ends.status == Status.FAILED).all() for ends in self.ends):
-            raise evaluate.explain_total_failure()
-
-
-def _elements(n_particles: int, bounds: Any, init: Any) -> int:
-    """Particles times unknowns of one run."""
-    if isinstance(init, OptimizeResult) and "swarm" in init:
-        init = init.swarm
-    if isinstance(init, Swarm):
-        n_particles = init.n_particles
-    elif not isinstance(init, str):
-        n_particles = max(1, np.atleast_2d(np.asarray(init, dtype=object)).shape[0])
-    least = 2 if isinstance(init, str) else 1
-    return whole_number("n_particles", n_particles, least) * len(read_input.read_bounds(bounds)[0])
-
-
-def _part_of(init: Any, runs: int, numbers: range) -> Any:
-    """The start of some runs: their own, if there are results or swarms to continue."""
-    part = slice(numbers.start, numbers.stop)
-    if isinstance(init, OptimizeResult) and "swarm" in init:
-        error = init.get("fun_error")
-        swarm = _part_of(init.swarm, runs, numbers)
-        return Result(
-            swarm=swarm, x=init.x[part], fun=init.fun[part], fun_error=error if error is None else error[part]
+        ends = [ends for block in blocks for ends in block.ends]
+        many, why = gather(
+            [optimizer for block in blocks for optimizer in block.optimizers],
+            [best for block in blocks for best in block.best],
+            ends,
+            for_swarms,
+            seeds[:started],
+            evaluate.failures,
         )
-    if not isinstance(init, Swarm):
-        return init
-    if init.position.ndim != 3 or len(init.position) != runs:
-        raise ValueError(f"init holds swarms of shape {init.position.shape}; {runs} runs need ({runs}, n, d)")
-    return map_runs(lambda array: array[part], init)
+        if polish:
+            if journal is not None:
+                journal.go_on_after(runs * int(many.nfev.max()))  # above all numbers of the swarms
+                journal.polish()
+            _polish_each(many, why, evaluate, box, limits, ends, is_stored=journal is not None)
+        if journal is not None:
+            is_final = started == runs and bool(((many.status > 0) & (many.status != Status.TIME)).all())
+            reasons = [Status(code) for code in sorted(set(many.status.tolist()))]
+            sentences = [f"{int(np.sum(many.status == reason))} x {reason.message}" for reason in reasons]
+            journal.end(" ".join(reason.name for reason in reasons), " ".join(sentences), final=is_final)
+    evaluate.warn()
+    return many
 
 
-def _one_of(init: Any, r: int, runs: int) -> Any:
-    """The start of one run: its own, if there are results or swarms to continue."""
-    if isinstance(init, ManyResult):
-        if len(init.fun) != runs:
-            raise ValueError(f"init holds {len(init.fun)} runs; give runs={len(init.fun)} to continue them, got {runs}")
-        return init.run(r)
-    if isinstance(init, Swarm):
-        return map_runs(lambda array: array[0], _part_of(init, runs, range(r, r + 1)))
-    return init
+def _polish_each(
+    many: ManyResult,
+    why: list[str],
+    evaluate: Evaluator,
+    box: Bounds,
+    limits: Limits,
+    ends: list[Ends],
+    *,
+    is_stored: bool,
+) -> None:
+    """Polish the runs that are over, one after another. What stops one of them stops all.
 
-
-def _differ_in_size(init: Any) -> bool:
-    """Whether there are swarms to continue that do not fit into one array."""
-    return isinstance(init, ManyResult) and type(init.swarm) is tuple
+    A recorded run that its callback stopped can go on, so it is not polished.
+    """
+    unfinished = [Status.INTERRUPTED, Status.CRASHED, Status.FAILED, *([Status.CALLBACK] if is_stored else [])]
+    deadlines = [one.deadline for one in ends if one.deadline is not None]
+    clock = ends[0]._replace(deadline=max(deadlines, default=None))
+    for r in np.flatnonzero(~np.isin(many.status, unfinished)).tolist():
+        result = many.run(r)
+        finish(result, evaluate, (box.lb, box.ub), limits, clock, why[r])
+        for name in ("x", "fun", "nfev", "n_failed", "status", "success", "message"):
+            many[name][r] = result[name]
+        if result.status in unfinished:
+            return
 
 
 def _block_size(elements: int, evaluate: Evaluator, limits: Limits) -> int | None:

@@ -83,7 +83,8 @@ class ManyResult(Result):
 
     def _endings(self) -> list[str]:
         """How many runs ended for which reason."""
-        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
+        codes = set(self.status.tolist()) if "status" in self else set()  # a callback sees no status
+        reasons = [Status(code) for code in sorted(codes, key=abs)]
         return [f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons]
 
     def step_law(self) -> StepLaw:
@@ -121,10 +122,10 @@ def gather(
     limits: Limits,
     seeds: list[np.random.SeedSequence],
     failures: list[Failure],
-) -> ManyResult:
+) -> tuple[ManyResult, list[str]]:
     """One result from optimisers of one run or several, their best values after every generation, and their ends.
 
-    Histories are continued with their last value to a common length.
+    Histories are continued with their last value to a common length. The list says why each run has ended.
     """
     values = [best or [one.best.value] for one, best in zip(optimizers, bests, strict=True)]  # interrupted early: none
     rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in values]
@@ -138,32 +139,33 @@ def gather(
     fun = np.concatenate([np.atleast_1d(one.best.value) for one in optimizers])
     best_values, method, d = np.concatenate(history), optimizers[0].method, len(optimizers[0].lower)
 
-    def message(r: int) -> str:
+    def reason(r: int) -> str:
         generations = best_values[r, : nit[r] + 1]
-        why = explain(Status(int(status[r])), Rule(int(rule[r])), limits, generations, float(fun[r]), d, method)
-        return message_of(why, int(n_failed[r]), int(nfev[r]))
+        return explain(Status(int(status[r])), Rule(int(rule[r])), limits, generations, float(fun[r]), d, method)
 
+    why = [reason(r) for r in range(len(fun))]
     is_noisy = optimizers[0].best.error is not None
-    return ManyResult(
+    many = ManyResult(
         x=np.concatenate([np.atleast_2d(one.best.x) for one in optimizers]),
         fun=fun,
         fun_error=np.concatenate([np.atleast_1d(one.best.error) for one in optimizers]) if is_noisy else None,
         success=np.isin(status, SUCCESSES),
         status=status,
-        message=[message(r) for r in range(len(fun))],
+        message=[message_of(why[r], int(n_failed[r]), int(nfev[r])) for r in range(len(fun))],
         nit=nit,
         nfev=nfev,
         n_failed=n_failed,
         history=best_values,
-        swarm=_together([one.swarm for one in optimizers if one.swarm is not None]),
+        swarm=together([one.swarm for one in optimizers if one.swarm is not None]),
         method=method,
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
         seeds=seeds,
         failures=failures,
     )
+    return many, why
 
 
-def _together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
+def together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
     """Swarms of one or more runs with a common leading axis; a tuple if they differ in form."""
     if swarms[0].position.ndim == 3:
         return map_runs(lambda *arrays: np.concatenate(arrays), *swarms)

@@ -19,7 +19,7 @@ from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
-from paoswarm.optimize.callback import read_callback
+from paoswarm.optimize.callback import read_callback, so_far
 from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
@@ -160,9 +160,10 @@ def minimize(
 
     Notes
     -----
-    A point has failed if ``fun`` raises, returns NaN or no real number, takes longer than ``timeout``, or kills its
-    worker. It counts as +inf and in ``n_failed``, and the run goes on. If every point of the first swarm fails, that is
-    an error. An interrupt (Ctrl-C) returns the best point so far; every finished evaluation counts.
+    A point has failed if ``fun`` raises, returns NaN, -inf or no real number, takes longer than ``timeout``, or kills
+    its worker. It counts as +inf and in ``n_failed``, and the run goes on. If every point of the first swarm fails,
+    that is an error. It comes after three calls if they all raise the same exception and that shows a mistake in the
+    code, such as a `NameError`. An interrupt (Ctrl-C) returns the best point so far; every finished evaluation counts.
 
     Examples
     --------
@@ -193,7 +194,7 @@ def minimize(
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
     for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
-    recorder, notify = Recorder(store_swarms), read_callback(callback)
+    recorder, notify = Recorder(store_swarms), read_callback(callback, so_far)
     options = CallOptions(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:

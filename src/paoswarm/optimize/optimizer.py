@@ -103,6 +103,7 @@ class Optimizer:
         self.swarm: Swarm | None = None
         # Generations since the best point last improved.
         self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
+        self.moved: NDArray[np.bool_] | None = None  # the runs of a batch that moved last; None for all
         self._best: Incumbent | None = None
         self._progress = 0.0
         self._recorder = Recorder(store_swarms=False)
@@ -219,6 +220,7 @@ class Optimizer:
         if before is None:  # may raise; then nothing has changed
             self._begin(f, may_fail)
         self._pending = None
+        self.moved = active
         self.nfev += m
         if has_nan(f):
             failed = np.isnan(f[..., :m])

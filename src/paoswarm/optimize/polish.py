@@ -13,6 +13,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.optimize.loop import Ends, status_of
 from paoswarm.optimize.read_input import Box
@@ -69,7 +70,7 @@ def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: 
     if found.end is not None:
         result.status, lost = status_of(found.end)
         result.success, why = False, limits.message(result.status)
-    message = message_of(why, result.n_failed, result.nfev, result.failure_kinds)
+    message = message_of(why, result.n_failed, result.nfev, result.get("failure_kinds"))
     result.message = " ".join(filter(None, [message, lost, _summary(found, before)]))
 
 
@@ -98,7 +99,11 @@ def polish(
         rows = points[: budget - spent]
         if len(rows) == 0 or (deadline is not None and time.monotonic() >= deadline):
             raise _Enough
-        values, end = evaluate.until(deadline, rows)
+        try:
+            values, end = evaluate.until(deadline, rows)
+        except (KeyboardInterrupt, EngineDown) as error:  # inside a call for several points
+            end = error
+            raise _Enough from None
         spent += len(values)
         failed += int(np.isnan(values).sum())
         values = order.failed_last(values)

@@ -38,7 +38,8 @@ class Result(OptimizeResult):
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
-        How many failed in which way: ``raised``, ``returned NaN``, ``no number``, ``timed out``, ``died``.
+        How many failed in which way: ``raised``, ``returned NaN``, ``returned -inf``, ``no number``, ``timed out``,
+        ``died``.
     history : History
         Best, mean, spread and evaluations after every generation.
     swarm : Swarm

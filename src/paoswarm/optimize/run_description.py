@@ -1,4 +1,4 @@
-"""The description of a run of `minimize` in its store."""
+"""The description of a run of `minimize` or `minimize_many` in its store."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def describe_run(
     given: dict[str, Any],
     options: CallOptions,
     polish: bool,
-    seed: dict[str, Any],
+    seed: Any,
+    runs: int | None = None,
 ) -> Run:
-    """A run of `minimize` as JSON.
+    """A run of `minimize`, or ``runs`` of `minimize_many`, as JSON.
 
     Everything in ``problem`` decides which points are asked for and must stay the same. Limits may change. If they lead
     to other points, because a schedule depends on them, that shows when the recorded points are compared.
@@ -37,9 +38,12 @@ def describe_run(
         "rng": seed,
     }
     expected = limits.evaluations(optimizer.n_to_start, optimizer.n_each)
+    if runs is not None:
+        problem["runs"] = runs
+        expected = None if expected is None else runs * expected
     kept = {name: encode(value) for name, value in limits._asdict().items() if name != "deadline"}
     kept |= {"polish": bool(polish), "expected": expected}
-    return Run("minimize", problem, kept, options.described)
+    return Run("minimize" if runs is None else "minimize_many", problem, kept, options.described)
 
 
 def _plain(value: Any) -> Any:
@@ -49,6 +53,8 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, Swarm | int | float):
         return value
     if isinstance(value, OptimizeResult):
+        if np.ndim(value.get("fun", 0.0)):  # many runs
+            return (value.swarm, np.asarray(value.x), np.asarray(value.fun))
         knows_more = "fun" in value and value.fun < value.swarm.global_value  # by polishing, or before a restart
         return (value.swarm, np.asarray(value.x), value.fun) if knows_more else value.swarm
     return np.asarray(value, dtype=float)

@@ -102,6 +102,7 @@ class Journal:
         log.recover()
         self._contents = contents
         self._batch_start = self._batch_end = 0  # numbers of the current batch of points
+        self._numbers = np.zeros(0, dtype=np.int64)  # of its points
         self._missing = 0  # points of the current batch that are not recorded yet
         marks = [event for event in contents.events if "polish" in event or "aside" in event]
         # The first evaluation of polishing: in the file, and in this call.
@@ -214,13 +215,27 @@ class Journal:
                 self.end("ERROR", describe_error(error).rstrip(": "), final=False)
         self._log.close()
 
-    def recall(self, x: Floats) -> Recalled:
-        """Return the recorded values of the next points ``(m, d)``; raise `OtherRun` if other points are recorded."""
-        first, last = self._batch_start, self._batch_end = self._batch_end, self._batch_end + len(x)
-        contents = self._contents
+    def recall(self, x: Floats, numbers: NDArray[np.int64] | None = None) -> Recalled:
+        """Return the recorded values of the next points ``(m, d)``; raise `OtherRun` if other points are recorded.
+
+        Points come in the order of their numbers, unless ``numbers`` (m,) says which ones these are: the evaluations of
+        many runs are counted run by run.
+        """
+        if numbers is None:
+            first, last = self._batch_start, self._batch_end = self._batch_end, self._batch_end + len(x)
+            self._numbers = np.arange(first, last)
+        else:
+            self._numbers = numbers
+            self._set_polishing_aside(int(numbers.max(initial=-1)))
+        return self._recall(x, in_order=numbers is None)
+
+    def _recall(self, x: Floats, *, in_order: bool) -> Recalled:
+        first, last = self._batch_start, self._batch_end
+        contents, numbers = self._contents, self._numbers
         known, values = np.zeros(len(x), dtype=bool), np.full(len(x), np.nan)
-        known[: len(contents.known[first:last])] = contents.known[first:last]
-        if not known.all() and len(contents.known) > last:
+        is_old = numbers < len(contents.known)
+        known[is_old] = contents.known[numbers[is_old]]
+        if in_order and not known.all() and len(contents.known) > last:
             row = int(np.argmin(known))
             later = last + int(np.argmax(contents.known[last:]))
             if self._set_polishing_aside(later):  # the time limit ended the run within this generation
@@ -229,18 +244,19 @@ class Journal:
         rows = np.flatnonzero(known)
         self._missing = len(x) - len(rows)
         if len(rows):
-            recorded = contents.x[first + rows]
+            recorded = contents.x[numbers[rows]]
             if recorded.tobytes() != x[rows].tobytes():
                 same = same_bits(recorded, x[rows])
                 if not same.all():
                     row = int(rows[np.argmin(same)])
-                    if self._set_polishing_aside(first + row):
+                    number = int(numbers[row])
+                    if in_order and self._set_polishing_aside(number):
                         return self._recall_again(x)
-                    self._raise_other_run(first + row, x[row], f"was at x = {contents.x[first + row]}")
-            values[rows] = contents.f[first + rows]
+                    self._raise_other_run(number, x[row], f"was at x = {contents.x[number]}")
+            values[rows] = contents.f[numbers[rows]]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
         self._n_recalled += len(rows)
-        return Recalled(values, known, {row: contents.reason(first + row) for row in failed})
+        return Recalled(values, known, {row: contents.reason(int(numbers[row])) for row in failed})
 
     def polish(self) -> None:
         """Mark the evaluations from here on as polishing; they are set aside if the run continues later."""
@@ -270,7 +286,7 @@ class Journal:
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)
             reasons = {row - first: reason for row, reason in why.items() if first <= row < first + _ROWS}
-            self._record((self._batch_start + rows[part]).tolist(), x[part], values[part], reasons, {})
+            self._record(self._numbers[rows[part]].tolist(), x[part], values[part], reasons, {})
         self._missing -= len(rows)
 
     def _record(self, index: list[int], x: Floats, values: Floats, why: dict[int, str], more: Record) -> None:
@@ -281,7 +297,7 @@ class Journal:
         if self._polish_start is not None and self._polish_start != self._recorded_polish_start:
             self._log.append({"polish": self._polish_start})
             self._recorded_polish_start = self._polish_start
-        contiguous = index[-1] - index[0] == len(index) - 1
+        contiguous = index == list(range(index[0], index[0] + len(index)))
         record: Record = {"i": index[0] if contiguous else index, "t": round(time.time(), 3)}
         record |= {"x": _encode_numbers(x), "f": _encode_numbers(values), **more}
         if why:
@@ -304,7 +320,7 @@ class Journal:
         ]
 
     def go_on_after(self, asked: int) -> None:
-        """Recall batches again, after an asynchronous run has asked for ``asked`` points."""
+        """Recall points in order again, after an asynchronous run or many runs, whose numbers are below ``asked``."""
         self._batch_end = asked
 
     def check(self, number: int, x: Floats) -> None:

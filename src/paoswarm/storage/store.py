@@ -24,7 +24,7 @@ from paoswarm.storage.validate import check_evaluations, check_event, check_size
 class Run(NamedTuple):
     """Description of a run, as JSON."""
 
-    function: str  # "minimize" or "sample"
+    function: str  # "minimize", "minimize_many" or "sample"
     problem: dict[str, Any]  # must not change when the run is resumed
     limits: dict[str, Any]  # may change, unless schedules depend on them
     how: dict[str, Any]  # how the objective is called; may change
