@@ -137,8 +137,9 @@ class Evaluator:
                 break
         return np.concatenate(values), end
 
-    def go_beyond(self) -> None:
-        """The points that follow come after the last generation; without a store that makes no difference."""
+    def go_beyond(self) -> bool:
+        """Note that the points that follow come after the last generation; whether a look around is possible there."""
+        return True
 
     def stream(self) -> Stream:
         """Points one at a time instead of batches."""

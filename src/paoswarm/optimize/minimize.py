@@ -168,7 +168,7 @@ def minimize(
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
     >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, maxiter=500, rng=1)
     >>> print(f"{result.fun:.1e}", result.message)
-    0.0e+00 Converged: the best values of all particles are equal to rounding.
+    0.0e+00 Converged: no better point in the last 60 generations.
     """
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
