@@ -67,7 +67,7 @@ def _of_the_noise(result: OptimizeResult, is_free: bool) -> str:
         few = f"noise.covariance needs more than six particles per unknown, for example n_particles={6 * d + 6}"
         return few if n < 6 * d else ""
     if result.get("status") is Status.STALLED:
-        return f"the swarm has contracted too early: {_DENSE}"
+        return f"the swarm contracted too early: {_DENSE}"
     best = result.history.best
     if is_free and len(best) > 0 and result.fun >= best[-1] and is_in_a_valley(swarm, float(best[0] - best[-1])):
         return f"the swarm lies in a narrow valley: {_DENSE}"
