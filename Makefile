@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-samplers bench-asynchronous bench-engines clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-samplers bench-asynchronous bench-engines bench-ends clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -60,6 +60,9 @@ bench-size: $(VENV)/.demo
 
 bench-asynchronous: $(VENV)/.demo
 	$(BIN)/python benchmarks/asynchronous.py
+
+bench-ends: $(VENV)/.demo
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ends.py $(ARGS)
 
 # Measure the overhead of each kind of workers. Kinds that are not installed are skipped.
 bench-engines: $(VENV)/.dev

@@ -32,5 +32,4 @@ def assert_survives(fault, **settings):
     assert result.failure_kinds == Counter({KINDS[fault]: 2})
     assert_same(result, serial_with_nan())
     assert result.status is ps.Status.MAXITER
-    assert result.success
     return result

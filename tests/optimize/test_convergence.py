@@ -137,6 +137,15 @@ def test_a_stored_run_that_has_converged_is_final_and_can_go_on(tmp_path, asynch
     assert_array_equal(longer.x, ps.minimize(lambda x: float(offset(x)), BOX2, tol=0, **common).x)
 
 
+def test_a_recorded_run_that_went_on_is_not_looked_around(tmp_path):
+    common = {"n_particles": 6, "rng": 1, "maxiter": 120, "store": ps.Store(tmp_path / "run", fsync="never")}
+    fun = Recording(lambda x: float(offset(x)))
+    longer = ps.minimize(fun, BOX2, tol=0, **common)
+    shorter = ps.minimize(fun, BOX2, **common)
+    assert shorter.status is ps.Status.CONVERGED
+    assert shorter.nfev == 6 * (shorter.nit + 1) < longer.nfev == fun.calls
+
+
 def test_a_stored_run_whose_budget_has_ended_is_final(tmp_path):
     store, fun = ps.Store(tmp_path / "run", fsync="never"), Recording(sphere)
     settings = {"n_particles": 10, "maxiter": 3, "rng": 1, "store": store}

@@ -5,20 +5,22 @@ import pytest
 from objectives import rosenbrock, sphere
 
 import paoswarm as ps
-from paoswarm.optimize.hints import is_in_a_valley
+from paoswarm.optimize.valley import is_in_a_valley
 
 BOX = [(-2, 2), (-1, 3)]
 COVARIANCE = ps.PAO(noise_scale=ps.noise.covariance)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_swarm_in_a_narrow_valley_says_so_and_the_advice_is_good(seed):
-    lost = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=seed)
-    assert "noise.covariance" in lost.hint
-    assert lost.hint in str(lost)
-    found = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=seed, method=COVARIANCE)
-    assert found.fun < lost.fun
-    assert found.hint == ""
+def test_a_swarm_in_a_narrow_valley_says_so_and_the_advice_is_good():
+    advised = 0
+    for seed in range(5):
+        lost = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=seed)
+        advised += "noise.covariance" in lost.hint
+        assert lost.hint in str(lost)
+        found = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=seed, method=COVARIANCE)
+        assert found.fun < lost.fun
+        assert found.hint == ""
+    assert advised >= 4
 
 
 @pytest.mark.parametrize("name", ["sphere", "rastrigin-rotated1", "ackley", "schwefel", "ellipsoid"])
@@ -30,13 +32,27 @@ def test_nothing_is_advised_where_there_is_no_valley(name, dim):
     assert "hint" not in str(result)
 
 
+@pytest.mark.parametrize(("dim", "least"), [(5, 18), (10, 15)])
+def test_in_rosenbrocks_valley_the_hint_is_rarely_missing(dim, least):
+    # It was given in 20 and in 18 of these 20 runs.
+    settings = {"vectorized": True, "n_particles": 100, "maxiter": 60}
+    hints = [ps.minimize(rosenbrock, [(-5, 5)] * dim, rng=seed, **settings).hint for seed in range(20)]
+    assert sum("narrow valley" in hint for hint in hints) >= least
+
+
 def test_a_valley_is_one_in_any_units():
     swarm = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=1).swarm
-    assert is_in_a_valley(swarm)
-    assert is_in_a_valley(swarm._replace(best_position=swarm.best_position * [1e-9, 1e9] + [0, 5e8]))
+    assert is_in_a_valley(swarm, 1.0)
+    units, offset = np.array([1e-9, 1e9]), np.array([0, 5e8])
+    moved = {name: getattr(swarm, name) * units + offset for name in ("position", "best_position", "global_best")}
+    box = {name: getattr(swarm, name) * units + offset for name in ("lower", "upper")}
+    assert is_in_a_valley(swarm._replace(**moved, **box), 1.0)
+    values = {name: 1e9 * getattr(swarm, name) - 1e12 for name in ("value", "best_value", "global_value")}
+    assert is_in_a_valley(swarm._replace(**values), 1e9)
     shuffled = swarm.best_position.copy()
-    np.random.default_rng(1).shuffle(shuffled[:, 0])  # the same spreads, no correlation
-    assert not is_in_a_valley(swarm._replace(best_position=shuffled))
+    np.random.default_rng(1).shuffle(shuffled[:, 0])  # the same spreads, no relation to the values
+    assert not is_in_a_valley(swarm._replace(best_position=shuffled), 1.0)
+    assert not is_in_a_valley(swarm, 1e15)  # nothing to gain, compared with what was gained
 
 
 def test_a_run_that_was_polished_or_has_arrived_needs_no_advice():
@@ -55,8 +71,29 @@ def test_covariances_of_few_particles_are_advised_against():
 def test_other_methods_and_collapsed_or_failed_swarms_get_no_advice():
     assert ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, method=ps.PSO(), rng=1).hint == ""
     swarm = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=1).swarm
-    assert not is_in_a_valley(swarm._replace(best_position=np.repeat(swarm.best_position[:1], 40, axis=0)))
-    assert not is_in_a_valley(swarm._replace(best_value=np.full(40, np.inf)))
+    point = np.repeat(swarm.best_position[:1], 40, axis=0)
+    assert not is_in_a_valley(swarm._replace(best_position=point, position=point), 1.0)
+    assert not is_in_a_valley(swarm._replace(best_value=np.full(40, np.inf), value=np.full(40, np.inf)), 1.0)
+
+
+def test_an_unknown_of_ordinary_size_in_a_wide_box_is_on_no_bound():
+    for walls in ("clip", "reflect"):
+        for maxiter in (30, 300):
+            wide = ps.minimize(
+                lambda x: ((np.log10(x) - 1) ** 2).sum(axis=-1),
+                [(1e-6, 1e9)] * 2,
+                vectorized=True,
+                maxiter=maxiter,
+                method=ps.PAO(walls=walls),
+                rng=1,
+            )
+            assert "bound" not in wide.hint
+    assert wide.x == pytest.approx([10, 10], rel=1e-3)
+
+
+def test_a_reflecting_wall_that_holds_the_swarm_is_named():
+    held = ps.minimize(lambda x: x[0] ** 2, [(1, 2)], n_particles=20, method=ps.PAO(walls="reflect"), rng=1)
+    assert "x[0] lies on its bound" in held.hint
 
 
 @pytest.mark.parametrize("method", [ps.PAO(), ps.PSO(), COVARIANCE])

@@ -7,8 +7,8 @@ A method of your own is a class with one function; the drivers do the rest:
 ...     def ask(self, state, draw, progress=0.0):
 ...         box = state.upper - state.lower
 ...         return ps.Proposal(state.lower + box * draw.uniform(*box.shape), state.velocity)
->>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, method=RandomSearch(), rng=1).nfev
-10100
+>>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, method=RandomSearch(), maxiter=20, rng=1).nfev
+2100
 
 - ``state`` is a `Swarm`. ``draw.uniform(n, d)`` and ``draw.normal(n, d)`` are the source of chance: a run that uses
   them depends on its seed alone.
@@ -126,6 +126,7 @@ class Method(ABC):
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether each run is done: by default, if the ``spread`` of its swarm is below ``tol``.
 
+        Drivers add rules about values and patience if a method does not replace this function, see `minimize`.
         A method that starts again when its swarm has converged returns False, or true when it will not do so again.
         """
         return spread < tol

@@ -140,8 +140,9 @@ class Evaluator:
         """
         return self._values(x, deadline, numbers)
 
-    def go_beyond(self) -> None:
-        """The points that follow come after the last generation; without a store that makes no difference."""
+    def go_beyond(self) -> bool:
+        """Note that the points that follow come after the last generation; whether a look around is possible there."""
+        return True
 
     def stream(self) -> Stream:
         """Points one at a time instead of batches."""

@@ -83,9 +83,14 @@ class RecordingEvaluator(Evaluator):
         if not self._journal.resumed:  # later answers may have the wrong form at some points
             super()._check_first_form(x, answer)
 
-    def go_beyond(self) -> None:
-        """The points that follow come after the last generation: they are set aside if the run goes on later."""
+    def go_beyond(self) -> bool:
+        """The points that follow come after the last generation: they are set aside if the run goes on later.
+
+        False if the recorded run goes on here, because it had other limits: then there is no place for them.
+        """
+        is_possible = not self._journal.goes_on
         self._journal.polish()
+        return is_possible
 
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return RecordingStream(self, dispatcher, self._journal)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import OptimizeResult
 
@@ -10,15 +12,13 @@ from paoswarm.core import noise, order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.calls import MINUS_INF
+from paoswarm.optimize.stopping import Status
+from paoswarm.optimize.valley import is_in_a_valley
 
-# Smallest eigenvalue of the correlation matrix of the better half of the bests. After 100 generations of 100 particles
-# it is above 0.1 on separable functions, rotated or not. On regressions (NIST StRD) and in Rosenbrock's valley, where
-# `noise.covariance` is better by decades, it is usually below 0.03.
-_NARROW = 0.05
-_PER_UNKNOWN = 8  # particles, below which correlations mean little
-_ON, _NEAR = 1e-6, 0.01  # in widths of the bounds: the best point is on one, the better half of the bests near it
+_ON, _NEAR = 1e-6, 0.01  # widths of the bounds: the best point is on a wall, the better half of the bests near it
+_CONTRACTED = 1e-9  # widths of the bounds
 _NAMED = 5  # most unknowns that a hint names
-_STILL = 1e-9  # relative gain in the last fifth of a run, below which it has arrived
+_DENSE = "use method=ps.PAO(noise_scale=ps.noise.covariance); if fun is smooth, add polish=True"
 
 
 def advice(result: OptimizeResult) -> str:
@@ -27,7 +27,8 @@ def advice(result: OptimizeResult) -> str:
         return ""
     if result.get("failure_kinds", {}).get(MINUS_INF):
         return "fun returned -inf, which counts as failed: if it is a log likelihood, minimise its negative"
-    return "; ".join(filter(None, (_on_the_bounds(result), _of_the_noise(result))))
+    on_the_bounds = _on_the_bounds(result)
+    return "; ".join(filter(None, (on_the_bounds, _of_the_noise(result, is_free=not on_the_bounds))))
 
 
 def _on_the_bounds(result: OptimizeResult) -> str:
@@ -35,12 +36,7 @@ def _on_the_bounds(result: OptimizeResult) -> str:
     wall = result.method.wall
     if wall.unroll is not None or not wall.is_bounded:  # nothing stops a particle there
         return ""
-    swarm = result.swarm
-    lower, width = swarm.lower[0], swarm.upper[0] - swarm.lower[0]
-    best, typical = (result.x - lower) / width, (np.median(_better_half(swarm), axis=0) - lower) / width
-    at_lower = (best < _ON) & (typical < _NEAR)  # not one lucky point of a swarm on its way
-    at_upper = (best > 1 - _ON) & (typical > 1 - _NEAR)
-    on = np.flatnonzero(at_lower | at_upper).tolist()
+    on = np.flatnonzero(_is_on_bound(result.x, result.swarm, wall.has_atoms)).tolist()
     if not on:
         return ""
     names = ", ".join(f"x[{i}]" for i in on[:_NAMED]) + (f" and {len(on) - _NAMED} more" if len(on) > _NAMED else "")
@@ -48,8 +44,22 @@ def _on_the_bounds(result: OptimizeResult) -> str:
     return f"{names} {lies}: wider bounds, if they make sense, may contain a better point"
 
 
-def _of_the_noise(result: OptimizeResult) -> str:
-    """Advise dense noise in a narrow valley, and enough particles for dense noise."""
+def _is_on_bound(x: Floats, swarm: Swarm, is_exact: bool) -> Any:
+    """Whether each unknown is on a bound and the swarm is near it: not one lucky point of a swarm on its way.
+
+    In a wide box an unknown of ordinary size is near a bound, too. So some of the better half must be on it to the last
+    bit. Where that cannot be, because the wall reflects, a swarm that has contracted must reach to it.
+    """
+    lower, upper = swarm.lower[0], swarm.upper[0]
+    width, half = upper - lower, _better_half(swarm)
+    away, others = (np.minimum(points - lower, upper - points) for points in (x, half))
+    size = half.std(axis=0)
+    is_held = (others == 0).any(axis=0) if is_exact else (away <= size) & (size < _CONTRACTED * width)
+    return ((away == 0) | (is_held & (away < _ON * width))) & (np.median(others, axis=0) < _NEAR * width)
+
+
+def _of_the_noise(result: OptimizeResult, is_free: bool) -> str:
+    """Advise dense noise in a narrow valley, and enough particles for dense noise; a polished run needs none."""
     method, swarm = result.method, result.swarm
     if not isinstance(method, PAO):
         return ""
@@ -57,32 +67,14 @@ def _of_the_noise(result: OptimizeResult) -> str:
     if method.noise_scale is noise.covariance:
         few = f"noise.covariance needs more than six particles per unknown, for example n_particles={6 * d + 6}"
         return few if n < 6 * d else ""
-    if d > 1 and n >= _PER_UNKNOWN * d and is_in_a_valley(swarm) and not _has_arrived(result):
-        return (
-            "the swarm lies in a narrow valley: use method=ps.PAO(noise_scale=ps.noise.covariance); if fun is smooth, "
-            "add polish=True"
-        )
+    if result.get("status") is Status.STALLED:
+        return f"the swarm contracted too early: {_DENSE}"
+    best = result.history.best
+    if is_free and len(best) > 0 and result.fun >= best[-1] and is_in_a_valley(swarm, float(best[0] - best[-1])):
+        return f"the swarm lies in a narrow valley: {_DENSE}"
     return ""
-
-
-def is_in_a_valley(swarm: Swarm) -> bool:
-    """Whether the better half of the bests is much thinner in some oblique direction than along the axes."""
-    bests = _better_half(swarm)
-    size = bests.std(axis=0)
-    if not np.isfinite(np.median(swarm.best_value)) or not (size > 1e-12 * np.abs(bests).max(axis=0)).all():
-        return False  # failed points, or a cloud no wider than rounding errors
-    return bool(np.linalg.eigvalsh(np.corrcoef(bests.T))[0] < _NARROW)
 
 
 def _better_half(swarm: Swarm) -> Floats:
     bests: Floats = swarm.best_position[order.ranked(swarm.best_value)[: max(1, swarm.n_particles // 2)]]
     return bests
-
-
-def _has_arrived(result: OptimizeResult) -> bool:
-    """Whether the last part of the run gained nothing, or polishing took over."""
-    best = result.history.best
-    if len(best) == 0:
-        return False
-    gain = best[-1 - len(best) // 5] - best[-1]
-    return bool(gain <= _STILL * abs(best[-1]) or result.fun < best[-1])

@@ -149,7 +149,8 @@ def look_around(
 ) -> Generator[Request, Answer, Look]:
     """Whether ``runs`` that have converged are at a minimum, as far as a few evaluations show.
 
-    With noise it would be a matter of chance, and half a look is none: then no point is evaluated.
+    With noise it would be a matter of chance, and half a look is none: then no point is evaluated. Nor is any if a
+    store has recorded that the run went on.
     """
     best, d, is_single = optimizer.best, len(optimizer.lower), not optimizer.batch
     is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d)
@@ -243,8 +244,9 @@ def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Ret
         except NoFiniteValue:
             failure = evaluate.explain_total_failure()
             raise failure from failure.__cause__
-        if is_beyond:
-            evaluate.go_beyond()
+        if is_beyond and not evaluate.go_beyond():
+            resume, sent = run.send, Answer(np.empty(0))
+            continue
         try:
             if is_divisible:
                 resume, sent = run.send, Answer(*evaluate.until(deadline, x, numbers), evaluate.replayed)

@@ -93,8 +93,14 @@ def minimize(
     target : float or None
         Stop when the best value is at or below it.
     tol : float
-        Stop when the swarm has converged: the root mean square distance of the particles from the best point, in
-        widths of the bounds, is below ``tol``. Zero: never. Your own method may have its own rule.
+        Stop when the run has converged, that is when
+
+        - the root mean square distance of the particles from the best point is below ``tol`` widths of the bounds;
+        - or the best values of all particles are equal but for rounding;
+        - or there was no better point for ``20 (1 + d)`` generations.
+
+        Zero switches all of this off. Your own method may have its own rule. A few evaluations around the end show
+        whether it is a minimum; if not, ``status`` is `Status.STALLED`. They are part of ``maxfev``.
     stagnation : int or None
         Stop after this many generations without a better point.
     time_limit : float or None
@@ -171,9 +177,9 @@ def minimize(
     >>> import paoswarm as ps
     >>> def rastrigin(x):
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
-    >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, rng=1)
+    >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, maxiter=500, rng=1)
     >>> print(f"{result.fun:.1e}", result.message)
-    0.0e+00 Stopped at maxiter=100.
+    0.0e+00 Converged: no better point in the last 60 generations.
     """
     fun = with_arguments(fun, args)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)

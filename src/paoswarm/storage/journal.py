@@ -263,6 +263,12 @@ class Journal:
         if self._polish_start is None:  # else it has begun, with a look around the end of the swarm
             self._polish_start = self._batch_end
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether further generations are recorded at this point of the run, and not the end of the swarm."""
+        start = self._recorded_polish_start
+        return bool(self._contents.known[self._batch_end :].any()) and (start is None or start > self._batch_end)
+
     def _set_polishing_aside(self, number: int) -> bool:
         """Set recorded polishing aside if evaluation ``number`` is part of it; return whether it was."""
         start = self._recorded_polish_start
