@@ -192,3 +192,30 @@ def test_rounding_is_no_difference(file):
     run(lambda x: closure(1.0)(x) * (1 + 1e-13), ps.Store(file, trust=True))
     with pytest.warns(RuntimeWarning, match="gave the recorded values again"):
         ps.minimize(lambda x: closure(1.0)(x) * (1 + 1e-13), BOUNDS, store=quick(file), **RUN)
+
+
+def test_rounding_in_single_precision_is_no_difference(file):
+    def single(scale):
+        return lambda x: np.float32(closure(1.0)(x)) * np.float32(scale)
+
+    run(single(1.0), file)
+    run(single(1.00001), file)
+    with pytest.raises(ps.OtherRun, match="another function"):
+        run(single(1.001), file)
+
+
+def test_an_interrupt_while_points_are_compared_loses_nothing(file):
+    def fun(x):
+        if stops:
+            raise KeyboardInterrupt
+        return float((x**2).sum())
+
+    stops = False
+    first = run(fun, file)
+    stops = True
+    written = file.read_bytes()
+    with pytest.raises(KeyboardInterrupt, match="nothing was lost"):
+        run(fun, file, maxiter=5)
+    assert file.read_bytes() == written
+    stops = False
+    assert run(fun, file).fun == first.fun

@@ -25,7 +25,7 @@ from paoswarm.storage.fingerprint import in_library
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(Ellipsis), type(NotImplemented))
 _LARGEST = 100_000_000  # bytes of an array that are all read; of a larger one a sample is
-_SAMPLE = 1_000_000  # elements of such a sample
+_SAMPLE = 100_000  # elements of such a sample
 _MOST = 300_000  # objects that are looked into
 _DEEPEST = 60  # levels of nesting
 _STATE = (  # what has a state of its own, which is no data
@@ -122,8 +122,8 @@ class Hasher:
             return _hash("code", getattr(value, "__qualname__", kind.__qualname__).encode())
         if isinstance(value, _STATE):
             return _hash("state", kind.__qualname__.encode())
-        if hasattr(value, "__wrapped__"):  # for example by functools.cache
-            return self._all("wrapped", (value.__wrapped__,))
+        if (inner := wrapped(value)) is not None:
+            return self._all("wrapped", (inner,))
         self._found(kind)
         if in_library(kind):  # attributes of other people's objects may hold caches and addresses
             return _hash(kind.__qualname__, self._reduced(value))
@@ -167,6 +167,11 @@ class Hasher:
             self.unsure.append(f"array of {value.nbytes / 1e6:.0f} MB, of which only a sample is compared")
             value = value.reshape(-1)[:: 1 + value.size // _SAMPLE]
         return _hash(name, np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+
+
+def wrapped(thing: Any) -> Any:
+    """Return the function in a wrapper such as that of `functools.cache`, if there is one; runs no code of the user."""
+    return inspect.getattr_static(thing, "__wrapped__", None)
 
 
 def _slots(kind: type) -> list[str]:

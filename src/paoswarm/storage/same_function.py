@@ -23,7 +23,8 @@ from paoswarm.storage.store import Contents
 # Returns for each point its value, or why it failed, or None if that says nothing about the function.
 Measure = Callable[[Floats], list[float | str | None]]
 _RELATIVE = 1e-9  # difference of two values that another machine or another number of points at once may make
-_ABSOLUTE = 1e-12  # the same, in units of the median of the recorded values
+_SINGLE = 1e-4  # the same, if all values are computed in single precision
+_ABSOLUTE = 1e-3  # part of these differences that is allowed in units of the median of the recorded values
 
 
 class Evidence(Enum):
@@ -59,18 +60,18 @@ def compare_values(
 ) -> Evidence:
     """Evaluate recorded points again; raise `OtherRun` if the function is another one."""
     x, recorded = contents.x[numbers], contents.f[numbers].tolist()
-    scale = float(np.median(np.abs(contents.f[contents.known & np.isfinite(contents.f)])))
+    rounding = _Rounding(contents.f[contents.known & np.isfinite(contents.f)])
     values = measure(x)
     doubtful = [
         row
         for row, (was, now) in enumerate(zip(recorded, values, strict=True))
-        if now is not None and not _agree(was, now, scale)
+        if now is not None and not rounding.explains(was, now)
     ]
     if not doubtful:
         return Evidence.NONE if all(now is None for now in values) else Evidence.SAME
     for row, again in zip(doubtful, measure(x[doubtful]), strict=True):
         now = values[row]
-        if again is not None and now is not None and _agree(now, again, scale):
+        if again is not None and now is not None and rounding.explains(now, again):
             answer = now if isinstance(now, str) else f"returns {now!r}"
             reason = f"changed since then: {name_some(changes)}" if changes else "a file that it reads may have changed"
             raise OtherRun(
@@ -93,10 +94,19 @@ def name_some(changes: list[str]) -> str:
     return f"{shown} and {len(changes) - 5} more" if len(changes) > 5 else shown
 
 
-def _agree(one: float | str, other: float | str, scale: float) -> bool:
-    """Whether two answers are equal up to rounding; all failures are equal."""
-    if isinstance(one, str) or isinstance(other, str):
-        return isinstance(one, str) and isinstance(other, str)
-    if not (math.isfinite(one) and math.isfinite(other)):
-        return one == other
-    return abs(one - other) <= _RELATIVE * max(abs(one), abs(other)) + _ABSOLUTE * scale
+class _Rounding:
+    """Differences that rounding makes, judged by the recorded values."""
+
+    def __init__(self, recorded: Floats) -> None:
+        with np.errstate(over="ignore"):
+            is_single = (recorded.astype(np.float32) == recorded).all() and not (recorded == np.round(recorded)).all()
+        self._relative = _SINGLE if is_single else _RELATIVE
+        self._absolute = self._relative * _ABSOLUTE * float(np.median(np.abs(recorded)))
+
+    def explains(self, one: float | str, other: float | str) -> bool:
+        """Whether two answers are equal up to rounding; all failures are equal."""
+        if isinstance(one, str) or isinstance(other, str):
+            return isinstance(one, str) and isinstance(other, str)
+        if not (math.isfinite(one) and math.isfinite(other)):
+            return one == other
+        return abs(one - other) <= self._relative * max(abs(one), abs(other)) + self._absolute
