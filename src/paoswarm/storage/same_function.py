@@ -8,6 +8,7 @@ compared. A function that gives two different values at one point is noisy, and 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.storage.captures import CODE, Fingerprint
+from paoswarm.storage.captures import Fingerprint, fingerprint
+from paoswarm.storage.log import logger
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.store import Contents
 
@@ -35,7 +37,77 @@ class Evidence(Enum):
     NONE = "could not be evaluated again"
 
 
-def read_fingerprint(event: Any) -> Fingerprint | None:
+class Function:
+    """The objective, to be compared with the one whose values are recorded.
+
+    Attributes
+    ----------
+    at_first : Fingerprint
+        As it was when the call began.
+    """
+
+    def __init__(self, fun: Any) -> None:
+        self._fun, self.at_first = fun, fingerprint(fun)
+
+    @property
+    def at_last(self) -> Fingerprint:
+        """The fingerprint at this moment. A function may count its calls or keep values."""
+        return fingerprint(self._fun)
+
+    def confirm(
+        self,
+        path: Path,
+        contents: Contents,
+        measure: Measure,
+        *,
+        is_noisy: bool,
+        is_repeated: bool,
+        best_is_highest: bool,
+    ) -> None:
+        """Check that recorded values belong to the function.
+
+        Raises `OtherRun` if recorded points have other values. Warns if something has changed all the same, since it
+        may count at other points, except what the function changes itself. A run that is only repeated with an equal
+        fingerprint needs no evaluation.
+        """
+        changes, is_sure = self._changes(contents)
+        if is_repeated and is_sure and not changes:
+            return
+        numbers = [] if is_noisy else _points_to_repeat(contents, best_is_highest, 1 if is_sure and not changes else 2)
+        evidence = Evidence.NONE
+        if numbers:
+            evidence = _compare_values(path, contents, numbers, measure, changes)
+            logger.info("%s: recorded points %s %s", path, numbers, evidence.value)
+            own = self.at_first.changes(self.at_last) if changes else []  # no sign of an edit
+            changes = [name for name in changes if name not in own]
+        if changes:
+            points = (
+                f"Evaluation {' and '.join(map(str, numbers))} {evidence.value}" if numbers else "Nothing was checked"
+            )
+            warnings.warn(
+                f"the function has changed since its values in {path} were recorded: {_name_some(changes)}. {points}; "
+                "the recorded values are used. To evaluate the new function from the start, choose another store or "
+                "delete this one",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+
+    def _changes(self, contents: Contents) -> tuple[list[str], bool]:
+        """Return which parts have changed, and whether nothing else can have changed.
+
+        It may look as when the last call began, or, in the same process, as when it ended.
+        """
+        events = [event.get("open") or event.get("end") or {} for event in contents.events]
+        kept = [(was, event) for event in events if (was := _read_fingerprint(event)) is not None]
+        begun = [place for place, (_, event) in enumerate(kept) if "pid" in event]
+        if not begun:
+            return [], False
+        latest = [was for was, _ in kept[begun[-1] :]]
+        changes = min((was.changes(self.at_first) for was in latest), key=len)
+        return changes, not self.at_first.unsure and any(was.python == self.at_first.python for was in latest)
+
+
+def _read_fingerprint(event: Any) -> Fingerprint | None:
     """Return the fingerprint in a record of opening or ending; None if there is none."""
     kept = event.get("function") if isinstance(event, dict) else None
     if not isinstance(kept, dict) or not isinstance(kept.get("parts"), dict):
@@ -44,18 +116,24 @@ def read_fingerprint(event: Any) -> Fingerprint | None:
     return Fingerprint(str(kept.get("python")), kept["parts"], unsure if isinstance(unsure, list) else [])
 
 
-def points_to_repeat(contents: Contents, highest: bool, count: int) -> list[int]:
-    """Return the numbers of recorded points to evaluate again: the best one, and the first one that is another."""
+def _points_to_repeat(contents: Contents, best_is_highest: bool, count: int) -> list[int]:
+    """Return the numbers of recorded points to evaluate again: the best one, and the worst one.
+
+    They are as different as can be: a change of a penalty, say, does not show at the best. A worst value that occurs
+    more than once may be a constant for impossible points; then the next one is taken.
+    """
     finite = np.flatnonzero(contents.known & np.isfinite(contents.f))
     if not len(finite):
         return []
-    values = contents.f[finite]
-    best = int(finite[np.argmax(values) if highest else np.argmin(values)])
-    others = [int(number) for number in finite[:2] if number != best]
-    return [best, *others][:count]
+    values = contents.f[finite] * (-1.0 if best_is_highest else 1.0)
+    best = int(np.argmin(values))
+    different, places, counts = np.unique(values, return_index=True, return_counts=True)
+    worst = [int(place) for place in places[(counts == 1) & (different > values[best])][-1:]]
+    others = worst or [place for place in (0, 1) if place != best and place < len(finite)]
+    return [int(finite[place]) for place in (best, *others)][:count]
 
 
-def compare_values(
+def _compare_values(
     path: Path, contents: Contents, numbers: list[int], measure: Measure, changes: list[str]
 ) -> Evidence:
     """Evaluate recorded points again; raise `OtherRun` if the function is another one."""
@@ -73,7 +151,9 @@ def compare_values(
         now = values[row]
         if again is not None and now is not None and rounding.explains(now, again):
             answer = now if isinstance(now, str) else f"returns {now!r}"
-            reason = f"changed since then: {name_some(changes)}" if changes else "a file that it reads may have changed"
+            reason = (
+                f"changed since then: {_name_some(changes)}" if changes else "a file that it reads may have changed"
+            )
             raise OtherRun(
                 f"{path} holds values of another function: evaluation {numbers[row]} at x = {x[row]} was "
                 f"{recorded[row]!r} there, but the function {answer} ({reason}). No evaluation was lost or added. "
@@ -83,12 +163,7 @@ def compare_values(
     return Evidence.NOISY
 
 
-def changed_code(changes: list[str]) -> list[str]:
-    """Return those of the changed parts that are code."""
-    return [name for name in changes if name.startswith(CODE)]
-
-
-def name_some(changes: list[str]) -> str:
+def _name_some(changes: list[str]) -> str:
     """Return the names of changed parts as text; of many only the first."""
     shown = ", ".join(changes[:5])
     return f"{shown} and {len(changes) - 5} more" if len(changes) > 5 else shown
