@@ -68,6 +68,22 @@ def test_a_run_with_changed_data_is_refused_and_nothing_is_changed(file, name, m
     assert trusting.fun == first.fun
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_change_that_does_not_show_at_all_points_is_noticed(file, sign):
+    """A penalty counts for bad points only. The worst point has one or has none."""
+
+    def made(weight):
+        return lambda x: 1e10 if x[0] > 3 else float((x**2).sum() + weight * max(0.0, sign * x[1]) ** 2)
+
+    run(made(0.0), file, n_particles=20)
+    if sign > 0:
+        with pytest.warns(RuntimeWarning, match=r"has changed .*: weight in .* gave the recorded values again"):
+            ps.minimize(made(1.0), BOUNDS, store=quick(file), **RUN | {"n_particles": 20})
+    else:
+        with pytest.raises(ps.OtherRun, match="another function"):
+            run(made(1.0), file, n_particles=20)
+
+
 def test_an_array_in_every_place_is_noticed(file):
     """The same function with other data: through attributes, bound objects and arguments of a partial."""
     for name in ("array in a closure", "array as a global", "array as an attribute", "array in a partial"):
@@ -146,7 +162,7 @@ def test_an_edit_that_changes_no_value_is_a_warning_once(file):
 
     run(edited("pass"), file)
     for maxiter in (3, 5):
-        with pytest.warns(RuntimeWarning, match=r"code of fun\. Evaluation \d+ and 0 gave the recorded"):
+        with pytest.warns(RuntimeWarning, match=r"code of fun\. Evaluation \d+ and \d+ gave the recorded"):
             ps.minimize(edited("len('edited')"), BOUNDS, store=quick(file), **RUN | {"maxiter": maxiter})
     run(edited("len('edited')"), file, maxiter=6)
 
@@ -192,3 +208,31 @@ def test_rounding_is_no_difference(file):
     run(lambda x: closure(1.0)(x) * (1 + 1e-13), ps.Store(file, trust=True))
     with pytest.warns(RuntimeWarning, match="gave the recorded values again"):
         ps.minimize(lambda x: closure(1.0)(x) * (1 + 1e-13), BOUNDS, store=quick(file), **RUN)
+
+
+def test_rounding_in_single_precision_is_no_difference(file):
+    def single(scale):
+        return lambda x: np.float32(closure(1.0)(x)) * np.float32(scale)
+
+    run(single(1.0), file)
+    with pytest.warns(RuntimeWarning, match="gave the recorded values again"):
+        ps.minimize(single(1.00001), BOUNDS, store=quick(file), **RUN)
+    with pytest.raises(ps.OtherRun, match="another function"):
+        run(single(1.001), file)
+
+
+def test_an_interrupt_while_points_are_compared_loses_nothing(file):
+    def fun(x):
+        if stops:
+            raise KeyboardInterrupt
+        return float((x**2).sum())
+
+    stops = False
+    first = run(fun, file)
+    stops = True
+    written = file.read_bytes()
+    with pytest.raises(KeyboardInterrupt, match="nothing was lost"):
+        run(fun, file, maxiter=5)
+    assert file.read_bytes() == written
+    stops = False
+    assert run(fun, file).fun == first.fun

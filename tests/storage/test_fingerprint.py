@@ -159,6 +159,11 @@ CAPTURES = {
     "distribution": (lambda c: stats.norm(0, c).logpdf, 1.0, 2.0),
     "object array": (lambda c: closure(np.array([None, c], dtype=object)), 1.0, 2.0),
     "list of numbers": (lambda c: closure([1.0] * 500 + [c]), 1.0, 2.0),
+    "list of lists": (lambda c: closure([["a", 1], ["b", (c,)]]), 1.0, 2.0),
+    "dict of lists": (lambda c: closure({"a": [1, None], "b": [c]}), 1.0, 2.0),
+    "dict of arrays": (lambda c: closure({"a": [1, None], "b": np.array([c])}), 1.0, 2.0),
+    "array of another shape": (closure, np.zeros((2, 3)), np.zeros((3, 2))),
+    "empty array": (closure, np.zeros(0), np.zeros((0, 2))),
     "set": (lambda c: closure({"a", "b", c}), "c", "d"),
     "order of a list": (lambda c: closure(list(c)), "ab", "ba"),
     "type": (closure, 1, 1.0),
@@ -232,6 +237,7 @@ def test_a_sample_of_huge_arrays_and_lists_is_compared(monkeypatch):
     monkeypatch.setattr(content, "_LARGEST", 1000)
     monkeypatch.setattr(content, "_SAMPLE", 100)
     monkeypatch.setattr(content, "_MOST", 1000)
+    monkeypatch.setattr(content, "_LONGEST", 1000)
     data = np.arange(1000.0)
     for huge, other in ((data, data + 1), (["a"] * 5000, ["b"] * 5000), (data, data[:-1])):
         found = fingerprint(closure(huge))

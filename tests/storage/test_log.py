@@ -141,6 +141,7 @@ EDITED = GOOD.replace(b"3.0", b"3.5")
         b"garbage",
         b"garbage\n",
     ],
+    ids=["edited", "thrice", "joined", "then unfinished", "few zeros", "torn twice", "garbage", "garbage line"],
 )
 def test_what_no_crash_leaves_is_refused_and_not_changed(store, tail):
     """A crash leaves one unfinished record. Edited records at the end were good, and may be repaired."""

@@ -180,8 +180,12 @@ def test_figures_and_tables_are_written_whole_or_not_at_all(tmp_path, monkeypatc
     write()
     before = contents(tmp_path)
     assert before.keys() == {"one.png", "one.csv"}
-    for owner, name in ((publish_module.csv, "writer"), (Figure, "savefig")):
-        monkeypatch.setattr(owner, name, lambda *given, **_: half(Path(getattr(given[-1], "name", given[-1]))))
+    in_half = (
+        (publish_module.csv, "writer", lambda file, **_: half(Path(file.name))),
+        (Figure, "savefig", lambda figure, path, **_: half(path)),
+    )
+    for owner, name, broken in in_half:
+        monkeypatch.setattr(owner, name, broken)
         with pytest.raises(KeyboardInterrupt):
             write()
         assert contents(tmp_path) == before

@@ -44,8 +44,11 @@ class RecordingEvaluator(Evaluator):
     def __enter__(self) -> Evaluator:
         try:
             self._journal.confirm(self._measure_again)
-        except BaseException:
+        except BaseException as error:
             self.__exit__(None, None, None)
+            if isinstance(error, KeyboardInterrupt):
+                why = "interrupted while recorded points were evaluated again to compare them; nothing was lost"
+                raise KeyboardInterrupt(why) from None
             raise
         return self
 

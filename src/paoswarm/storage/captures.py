@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from paoswarm.storage.content import Hasher
+from paoswarm.storage.content import Hasher, wrapped
 from paoswarm.storage.fingerprint import bytecode, cell_contents, code_with_nested, in_library
 
 CODE = "code of "
@@ -93,7 +93,7 @@ class _Walk:
         elif inspect.ismethod(fun):
             self._queue.append(fun.__func__)
             self._begin_object(fun.__self__)
-        elif inspect.isroutine(fun) or inspect.isclass(fun) or hasattr(fun, "__wrapped__"):
+        elif inspect.isroutine(fun) or inspect.isclass(fun) or wrapped(fun) is not None:
             self._use("function", fun)
         else:
             self._used.add("__call__")
@@ -167,8 +167,8 @@ class _Walk:
         self._seen[id(thing)] = thing
         if inspect.isfunction(thing):
             self._visit_function(thing)
-        elif hasattr(thing, "__wrapped__"):  # functools.cache, and compiled by many a library
-            self._begin(thing.__wrapped__)
+        elif (inner := wrapped(thing)) is not None:  # functools.cache, and compiled by many a library
+            self._begin(inner)
         elif inspect.isclass(thing):
             self._use(thing.__name__, thing)
         elif not in_library(thing):

@@ -11,8 +11,8 @@ import io
 import logging
 import random
 import threading
-from array import array
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
@@ -24,8 +24,10 @@ import numpy as np
 from paoswarm.storage.fingerprint import in_library
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(Ellipsis), type(NotImplemented))
+_SHOWN = {*_PLAIN, list, tuple}
+_LONGEST = 2_000_000  # elements of a list that are all read
 _LARGEST = 100_000_000  # bytes of an array that are all read; of a larger one a sample is
-_SAMPLE = 1_000_000  # elements of such a sample
+_SAMPLE = 100_000  # elements of such a sample
 _MOST = 300_000  # objects that are looked into
 _DEEPEST = 60  # levels of nesting
 _STATE = (  # what has a state of its own, which is no data
@@ -103,7 +105,7 @@ class Hasher:
         if isinstance(value, np.ndarray | np.generic):
             return _hash(self._array(np.asarray(value)), self._attributes(value))
         if isinstance(value, dict):
-            return _hash(self._pairs("dict", value.items()), self._attributes(value))
+            return _hash(self._dict(value), self._attributes(value))
         if isinstance(value, list | tuple):
             return _hash(self._sequence(value), self._attributes(value))
         if isinstance(value, set | frozenset):
@@ -122,8 +124,8 @@ class Hasher:
             return _hash("code", getattr(value, "__qualname__", kind.__qualname__).encode())
         if isinstance(value, _STATE):
             return _hash("state", kind.__qualname__.encode())
-        if hasattr(value, "__wrapped__"):  # for example by functools.cache
-            return self._all("wrapped", (value.__wrapped__,))
+        if (inner := wrapped(value)) is not None:
+            return self._all("wrapped", (inner,))
         self._found(kind)
         if in_library(kind):  # attributes of other people's objects may hold caches and addresses
             return _hash(kind.__qualname__, self._reduced(value))
@@ -147,17 +149,18 @@ class Hasher:
         return self._all("reduced", (make.__qualname__, args, state, *contents))
 
     def _sequence(self, value: list[Any] | tuple[Any, ...]) -> bytes:
-        if len(value) > 100:  # long lists of numbers are quick
-            kinds = set(map(type, value))
-            if kinds == {float} or kinds == {int}:
-                try:
-                    return _hash("numbers", array("d" if kinds == {float} else "q", value).tobytes())
-                except OverflowError:
-                    pass
+        if _is_plain(value):  # long lists of numbers and text are quick
+            return _hash("sequence", repr(list(value)).encode("utf-8", "surrogatepass"))
         if len(value) > self._left:
             self.unsure.append(f"{type(value).__name__} of {len(value)} elements, of which only some are compared")
             value = [len(value), *value[:: 1 + len(value) // 1000]]
         return self._all("sequence", value)
+
+    def _dict(self, value: dict[Any, Any]) -> bytes:
+        if _is_plain(value) and _is_plain(value.values()):
+            items = sorted(f"{key!r}: {element!r}" for key, element in value.items())
+            return _hash("dict", *(item.encode("utf-8", "surrogatepass") for item in items))
+        return self._pairs("dict", value.items())
 
     def _array(self, value: Any) -> bytes:
         name = f"{value.dtype.str}{value.shape}"
@@ -166,7 +169,24 @@ class Hasher:
         if value.nbytes > _LARGEST:
             self.unsure.append(f"array of {value.nbytes / 1e6:.0f} MB, of which only a sample is compared")
             value = value.reshape(-1)[:: 1 + value.size // _SAMPLE]
-        return _hash(name, np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+        return _hash(name, b"%08x" % zlib.crc32(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data))
+
+
+def _is_plain(values: Collection[Any], depth: int = 0) -> bool:
+    """Whether there are only numbers and text, or lists and tuples of them, so that `repr` shows all of it."""
+    if len(values) > _LONGEST or depth > 5:
+        return False
+    kinds = set(map(type, values))
+    if not kinds <= _SHOWN:
+        return False
+    return kinds.isdisjoint((list, tuple)) or all(
+        _is_plain(part, depth + 1) for part in values if isinstance(part, list | tuple)
+    )
+
+
+def wrapped(thing: Any) -> Any:
+    """Return the function in a wrapper such as that of `functools.cache`, if there is one; runs no code of the user."""
+    return inspect.getattr_static(thing, "__wrapped__", None)
 
 
 def _slots(kind: type) -> list[str]:

@@ -33,20 +33,10 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error
-from paoswarm.storage.captures import fingerprint
 from paoswarm.storage.log import Log, Record, logger
-from paoswarm.storage.same_function import (
-    Evidence,
-    Measure,
-    changed_code,
-    compare_values,
-    name_some,
-    points_to_repeat,
-    read_fingerprint,
-)
+from paoswarm.storage.same_function import Function, Measure
 from paoswarm.storage.same_run import OtherRun, check_same, same_bits
 from paoswarm.storage.store import Contents, Run, Store, with_latest_limits
-from paoswarm.warn_user import warn_user
 
 _ROWS = 100_000  # most points of one record, so that lines do not grow without limit
 
@@ -82,7 +72,7 @@ class Journal:
     """
 
     def __init__(self, store: Store, run: Run, fun: Any = None) -> None:
-        self._fun, self._fingerprint = fun, None if fun is None else fingerprint(fun)
+        self._function = None if fun is None else Function(fun)
         self._is_trusted = store.trust or fun is None
         self._n_recalled = 0
         self._log = Log(store.path, fsync=store.fsync == "always")
@@ -156,53 +146,16 @@ class Journal:
         """
         if self._is_trusted or not self.resumed:
             return
-        changes, is_sure = self._changes()
-        numbers: list[int] = []
-        is_noisy = bool(self._run.problem.get("reevaluate"))
-        is_repeated = self._is_finished and self._limits == self._run.limits
-        if not is_noisy and not (is_repeated and is_sure and not changes):
-            highest = self._run.function == "sample"
-            numbers = points_to_repeat(self._contents, highest, 2 if changes or not is_sure else 1)
-        evidence = Evidence.NOISY if is_noisy else Evidence.NONE
-        if numbers:
-            evidence = compare_values(self.path, self._contents, numbers, measure, changes)
-            logger.info("%s: recorded points %s %s", self.path, numbers, evidence.value)
-        if numbers and changes:
-            assert self._fingerprint is not None
-            now = fingerprint(self._fun)  # what the function changes itself is no sign of an edit
-            own = set(self._fingerprint.changes(now))
-            changes = [name for name in changes if name not in own]
-        if evidence is Evidence.SAME:
-            if changes:
-                logger.info("%s: these parts of the function have changed: %s", self.path, name_some(changes))
-            changes = changed_code(changes)
-        if changes:
-            points = (
-                f"Evaluation {' and '.join(map(str, numbers))} {evidence.value}" if numbers else "Nothing was checked"
-            )
-            warn_user(
-                f"the function has changed since its values in {self.path} were recorded: {name_some(changes)}. "
-                f"{points}; the recorded values are used. To evaluate the new function from the start, choose another "
-                "store or delete this one"
-            )
+        assert self._function is not None
+        self._function.confirm(
+            self.path,
+            self._contents,
+            measure,
+            is_noisy=bool(self._run.problem.get("reevaluate")),
+            is_repeated=self._is_finished and self._limits == self._run.limits,
+            best_is_highest=self._run.function == "sample",
+        )
         self._open_unless_finished()
-
-    def _changes(self) -> tuple[list[str], bool]:
-        """Return which parts of the function have changed, and whether no other change is possible.
-
-        A function may count its calls or keep values. So it may look as when the last call began, or as when it ended.
-        """
-        now = self._fingerprint
-        assert now is not None
-        events = [event.get("open") or event.get("end") or {} for event in self._contents.events]
-        kept = [(was, event) for event in events if (was := read_fingerprint(event)) is not None]
-        begun = [place for place, (_, event) in enumerate(kept) if "pid" in event]
-        if not begun:
-            return [], False
-        latest = [was for was, _ in kept[begun[-1] :]]
-        changes = min((was.changes(now) for was in latest), key=len)
-        is_sure = not now.unsure and any(was.python == now.python for was in latest)
-        return changes, is_sure
 
     def __enter__(self) -> Journal:
         return self
@@ -350,7 +303,7 @@ class Journal:
         logger.info("%s: %s", self.path, message)
         if self._is_open:  # repeating a finished run records nothing
             how: Record = {"status": status, "message": message, "final": final and not self._missing}
-            if self._fun is not None and (now := fingerprint(self._fun)) != self._fingerprint:
+            if self._function is not None and (now := self._function.at_last) != self._function.at_first:
                 how["function"] = now._asdict()
             self._log.append({"end": {**how, "t": round(time.time(), 3)}})
             self._is_open = False
@@ -359,8 +312,8 @@ class Journal:
         """Record which process is writing, once."""
         if not self._is_open:
             who: Record = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3)}
-            if self._fingerprint is not None:
-                who["function"] = self._fingerprint._asdict()
+            if self._function is not None:
+                who["function"] = self._function.at_first._asdict()
             self._log.append({"open": who})
             self._is_open = True
 

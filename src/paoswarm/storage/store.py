@@ -88,7 +88,7 @@ class Store:
         """Return the description of the run, with its latest limits."""
         reader = Reader(self.path)
         header = _header(reader)
-        events = [record for record in reader.records() if "f" not in record]
+        events = [record for record in reader.records(with_evaluations=False) if "f" not in record]
         try:
             for event in events:
                 check_event(event)

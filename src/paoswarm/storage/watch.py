@@ -54,7 +54,7 @@ class Progress:
         for record in self._reader.records():
             try:
                 self._add(record)
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, OverflowError) as error:
                 raise self._reader.damaged(str(error)) from error
         return self
 
