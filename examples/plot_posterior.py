@@ -46,6 +46,11 @@ posterior = ps.sample(log_likelihood, prior, vectorized=True, rng=1)
 print(posterior)
 
 # %%
+# The draws have equal weight, so any tool can use them. As a pandas table:
+print(posterior.to_dataframe().describe().round(3))
+print(f"{len(posterior.draws)} draws, {posterior.n_distinct} of them different")
+
+# %%
 # The posterior. The red lines are the parameters that the data were made with.
 posterior.plot(truth=truth)
 plt.show()
@@ -89,7 +94,7 @@ print("damped against undamped:", posterior.compare(undamped))
 # %%
 # For everything else, use ArviZ. ``posterior.to_datatree()`` holds the draws and their log densities. If you pass the
 # functions, it also holds predictions and the log likelihood of every observation.
-tree = posterior.to_datatree(posterior_predictive={"displacement": curves}, vectorized=True, rng=3)
+tree = posterior.to_datatree(posterior_predictive={"displacement": curves}, vectorized=True)
 print(", ".join(f"{group}: {dict(tree[group].sizes)}" for group in tree.children))
 
 low, high = posterior.interval(0.999)

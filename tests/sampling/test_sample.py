@@ -125,10 +125,11 @@ def test_a_likelihood_with_the_wrong_sign_is_noticed():
     def chi_square(x):
         return ((x - 0.2) ** 2).sum(axis=1) / 0.01
 
-    posterior = ps.sample(chi_square, {"a": (-1, 1), "b": (-1, 1)}, vectorized=True, n_effective=200, rng=1)
+    with pytest.warns(RuntimeWarning, match="wrong sign"):
+        posterior = ps.sample(chi_square, {"a": (-1, 1), "b": (-1, 1)}, vectorized=True, n_effective=200, rng=1)
     assert not posterior.success
     assert "of a, b is pressed against" in posterior.message
-    with pytest.raises(ValueError, match="sign right"):
+    with pytest.warns(RuntimeWarning, match="wrong sign"), pytest.raises(ValueError, match="sign right"):
         ps.sample(chi_square, [(-1, 1), stats.norm(0, 3)], vectorized=True, rng=1)
 
 

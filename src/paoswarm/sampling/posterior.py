@@ -209,7 +209,7 @@ class Posterior:
         """Convert to an ArviZ ``DataTree``: draws of equal weight, with evidence and diagnostics as attributes.
 
         Needs ``arviz-base``. The functions of ArviZ 1.x (``arviz-stats``, ``arviz-plots``) take the tree as it is.
-        Those of ArviZ 0.18 to 0.23 take ``az.from_datatree(tree)``.
+        Those of ArviZ 0.21 to 0.23 take ``az.from_datatree(tree)``.
 
         Parameters
         ----------
