@@ -104,7 +104,7 @@ def minimize_many(
             numbers = range(started, min(runs, started + (n_together or runs)))
             optimizers = _make_optimizers(bounds, start, init, seeds, numbers, takes_batches)
             limits = limits.starting_with(optimizers[0].n_to_start)
-            n_each = limits.evaluations(optimizers[0].n_to_start, optimizers[0].n_each)
+            n_each = optimizers[0].expected_evaluations(limits)
             bar.expect(None if n_each is None else runs * n_each)
             block = _Block(optimizers, blocks, bar)
             try:

@@ -186,7 +186,7 @@ def minimize(
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, options) as evaluate,
-        ProgressBar(progress, for_swarm.evaluations(optimizer.n_to_start, optimizer.n_each)) as bar,
+        ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None
 

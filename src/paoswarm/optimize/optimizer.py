@@ -26,7 +26,7 @@ from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
 from paoswarm.optimize.result import Result, message_of, standard_error
-from paoswarm.optimize.stopping import Status
+from paoswarm.optimize.stopping import Limits, Status
 
 
 class Optimizer:
@@ -324,6 +324,12 @@ class Optimizer:
     def n_each(self) -> int:
         """How many points a generation takes, if the method asks for one for each particle."""
         return self.n_particles + self.n_again
+
+    def expected_evaluations(self, limits: Limits) -> int | None:
+        """The most evaluations of a run; None if unknown, because the method may ask for any number of points."""
+        if not (self._mover.keeps_bests or self.method.takes_batches):
+            return limits.maxfev
+        return limits.evaluations(self.n_to_start, self.n_each)
 
     @property
     def n_to_start(self) -> int:

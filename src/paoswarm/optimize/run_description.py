@@ -36,7 +36,7 @@ def describe_run(
         **{name: encode(_plain(value)) for name, value in given.items()},
         "rng": seed,
     }
-    expected = limits.evaluations(optimizer.n_to_start, optimizer.n_each)
+    expected = optimizer.expected_evaluations(limits)
     kept = {name: encode(value) for name, value in limits._asdict().items() if name != "deadline"}
     kept |= {"polish": bool(polish), "expected": expected}
     return Run("minimize", problem, kept, options.described)
