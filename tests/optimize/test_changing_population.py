@@ -183,6 +183,27 @@ def test_with_noise_a_forgotten_point_counts_by_what_was_known_about_it():
     assert np.abs(errors).max() < 0.2
 
 
+class Forgetful(ps.Method):
+    """Draws a new swarm of the same size in every generation."""
+
+    def ask(self, state, draw, progress=0.0):
+        return ps.Proposal(
+            state.lower + draw.uniform(*state.position.shape) * (state.upper - state.lower), state.velocity
+        )
+
+    def tell(self, state, proposal, value, evaluated=None):
+        return state.renewed(proposal.position, value)
+
+
+def test_with_noise_a_continued_batch_keeps_a_point_that_its_swarms_have_forgotten():
+    settings = {"n_particles": 12, "maxiter": 10, "vectorized": True, "reevaluate": 0.3, "rng": 1}
+    many = ps.minimize_many(valley, BOX, runs=3, method=Forgetful(), **settings)
+    longer = ps.minimize_many(lambda x: valley(x) + 100, BOX, runs=3, init=many, **settings)
+    is_forgotten = many.fun < [many.run(r).swarm.global_value for r in range(3)]
+    assert is_forgotten.any()
+    assert_array_equal(longer.fun[is_forgotten], many.fun[is_forgotten])
+
+
 def test_a_nan_in_a_generation_of_any_size_is_counted_and_survived():
     def fun(x):
         values = valley(x)

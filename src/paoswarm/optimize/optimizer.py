@@ -105,14 +105,17 @@ class Optimizer:
             if not self.batch and np.ndim(earlier.get("fun", 0.0)):
                 raise ValueError("init holds several runs; to continue one of them, give init=many.run(r)")
         self._first: FirstSwarm | None = None
+        self._leads: bool  # with repeated measurements: whether the swarm's leader is always the best point
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
             self._mover = Mover(self.method, (*self.batch, init.n_particles))
+            self._leads = self._mover.keeps_bests
             self._continue(init, earlier)
         else:
             self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self._allowed)
             self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
+            self._leads = self._mover.keeps_bests
             if self._first.n_unknown == 0:  # every value is known already
                 self._first.points(self._draw.generators, self.batch)
                 self._begin(np.empty((*self.batch, 0)))
@@ -134,6 +137,7 @@ class Optimizer:
         best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
         if self._mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
             swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
+        self._leads = self._leads and best is self._best
         self.swarm, self._best = swarm, best
 
     def _begin(self, f: Floats, may_fail: bool = False) -> None:
@@ -231,7 +235,8 @@ class Optimizer:
         swarm, old = before, self._best
         if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
             swarm = self._remeasured(before, x[..., new:, :], f[..., new:])
-            self._best = with_measurements(old, swarm)
+            if not self._leads:  # the next swarm may have forgotten it
+                self._best = with_measurements(old, swarm)
             x, f = x[..., :new, :], f[..., :new]
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
@@ -258,7 +263,7 @@ class Optimizer:
         assert self.swarm is not None
         assert self._best is not None
         if self.swarm.repeats is not None:
-            self._best = with_measurements(self._best, self.swarm)
+            self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
         elif not self._mover.keeps_bests:
             self._best = better_of(self._best, best_of(x, f))
         else:  # the swarm's leader is the best of all
