@@ -16,7 +16,7 @@ from paoswarm.storage.log import StoreError
 from paoswarm.storage.store import Store
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "sample": sample}
-_NOT_ARGUMENTS = {"expected"}  # entries of the description that are no arguments
+_NOT_ARGUMENTS = {"expected"}  # entries of the description that are not arguments
 
 
 def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:

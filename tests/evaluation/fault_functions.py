@@ -106,7 +106,7 @@ def starts_program_that_hangs():
 KIND_OF_FAILURE = {
     raises: "raised",
     returns_nan: "returned NaN",
-    returns_text: "no number",
+    returns_text: "not a real number",
     calls_sys_exit: "raised",
     calls_os_exit: "died",
     segfaults: "died",

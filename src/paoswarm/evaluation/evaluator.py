@@ -158,7 +158,7 @@ class Evaluator:
         return math.nan
 
     def check_form(self, x: Floats, answer: float | Failed) -> None:
-        """Raise if the very first answer of a stream is no number."""
+        """Raise if the very first answer of a stream is not a number."""
         self._check_form(x, answer)
         self._checked = True
 

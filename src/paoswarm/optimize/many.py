@@ -18,6 +18,7 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.optimize import read_input
 from paoswarm.optimize.loop import Ends, drive, drive_together, run
 from paoswarm.optimize.many_result import ManyResult, gather
@@ -97,7 +98,8 @@ def minimize_many(
     takes_batches = bool(method.takes_batches) and not _differ_in_size(init)
     blocks: list[_Block] = []
     started = 0
-    with Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate, ProgressBar(progress) as bar:
+    options = CallOptions(vectorized, workers, timeout, retries)
+    with open_evaluator(fun, None, options) as evaluate, ProgressBar(progress) as bar:
         evaluate.count = bar.count if progress else None
         n_together = _block_size(_elements(n_particles, bounds, init), evaluate, limits) if takes_batches else None
         while started < runs:

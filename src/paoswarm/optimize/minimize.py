@@ -95,8 +95,8 @@ def minimize(
         Their values (a warm start). These points are not evaluated again, except where the value is NaN.
     init : str, array (n, d), Result or Swarm
         The first swarm: ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or the ``result`` of an
-        earlier run, which is continued without evaluating its points again. (``result.swarm`` works too, but does not
-        contain what polishing found.)
+        earlier run, which is continued without evaluating its points again. (``result.swarm`` works too, but may
+        lack the best point, after polishing or a restart.)
     vectorized : bool
         Whether ``fun`` takes many points at once, which is much faster.
     workers : int, Executor, Dask Client, function that makes one, or map-like

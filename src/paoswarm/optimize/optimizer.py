@@ -177,6 +177,7 @@ class Optimizer:
         self._proposal = self._mover.ask(self.swarm, self._draw, progress)
         if not self.n_again:
             return self._proposal.position
+        # By their means, not their scores: a low mean of few measurements is the one to check.
         self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
         again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
         return np.concatenate([self._proposal.position, again], axis=-2)
@@ -202,7 +203,7 @@ class Optimizer:
         """`tell` without questions, for drivers.
 
         Only the first ``measured`` values are real if the budget ended inside a generation; the others are NaN. Only
-        ``active`` runs of a batch move on. With ``may_fail`` a first swarm without a finite value is no error.
+        ``active`` runs of a batch move on. With ``may_fail`` a first swarm without a finite value is not an error.
         """
         assert self._pending is not None
         x, before = self._pending, self.swarm
@@ -244,7 +245,10 @@ class Optimizer:
             self._improve(x, f)
         after = self._mover.tell(swarm, self._proposal, f, evaluated)
         if self.batch and after.n_particles != before.n_particles:
-            raise ValueError(f"{type(self.method).__name__} changes the size of its swarm, so it cannot take batches")
+            name = type(self.method).__name__
+            raise ValueError(
+                f"{name} changes the size of its swarm, so it cannot take batches: set takes_batches = False"
+            )
         self.swarm = after if active is None else swarms.select(active, after, before)
         if before.repeats is not None or self._mover.keeps_bests:
             self._improve(x, f)
@@ -374,7 +378,7 @@ class Optimizer:
     def result_with(self, status: Status, why: str, progress: float, **more: Any) -> Result:
         """The best so far, for drivers that know the status, why it ended, and more."""
         if self.batch:
-            raise ValueError("a batch of runs has no single result; look at its swarm")
+            raise ValueError("this Optimizer holds several runs: use optimizer.best or optimizer.swarm")
         assert self.swarm is not None
         n_failed = int(self.n_failed)
         return Result(

@@ -21,7 +21,7 @@ class Result(OptimizeResult):
     Attributes
     ----------
     x : array (d,)
-        The best point.
+        The best point; of points with equal values, the one that was found first.
     fun : float
         Its value; with ``reevaluate`` the mean of its measurements.
     fun_error : float or None
@@ -37,18 +37,18 @@ class Result(OptimizeResult):
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
-        How many failed in which way: ``raised``, ``returned NaN``, ``no number``, ``timed out``, ``died``.
+        How many failed in which way: ``raised``, ``returned NaN``, ``not a real number``, ``timed out``, ``died``.
     history : History
         Best, mean, spread and evaluations after every generation.
     swarm : Swarm
-        The final state; ``init=result.swarm`` continues from it.
+        The final state; ``init=result`` continues from it.
     method : Method
         The method that was used.
     progress : float
         How far the run was, in [0, 1]: where its schedules stand.
     optimum : OptimumLaw or None
-        The distribution of the swarm's next step, which shows how far apart the particles still are. It is no error
-        bar. None for methods other than `PAO`, whose steps have no closed form. Polishing does not change it.
+        The distribution of the swarm's next step, which shows how far apart the particles still are. It is not an
+        error bar. None for methods other than `PAO`, whose steps have no closed form. Polishing does not change it.
     hint : str
         What to try next, for example wider bounds if unknowns lie on them; usually empty.
     """

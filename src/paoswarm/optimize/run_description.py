@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from paoswarm.core import order
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.optimize.first_swarm import design_name
@@ -49,6 +50,6 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, Swarm | int | float):
         return value
     if isinstance(value, OptimizeResult):
-        knows_more = "fun" in value and value.fun < value.swarm.global_value  # by polishing, or before a restart
+        knows_more = "fun" in value and order.is_better(value.fun, value.swarm.global_value)  # by polishing, a restart
         return (value.swarm, np.asarray(value.x), value.fun) if knows_more else value.swarm
     return np.asarray(value, dtype=float)
