@@ -243,7 +243,7 @@ class TestBadMethods:
             ps.minimize(valley, BOX, method=Forgetful(), n_particles=10, rng=1)
 
     def test_a_batch_needs_a_method_that_takes_batches(self):
-        with pytest.raises(ValueError, match="one run at a time. Use minimize_many"):
+        with pytest.raises(ValueError, match=r"one run at a time\. Use minimize_many"):
             ps.Optimizer(BOX, method=Restarting(), rng=[1, 2])
 
     def test_a_method_that_moves_singly_keeps_to_its_particles(self):
