@@ -33,6 +33,14 @@ def real_number(name: str, given: Any, least: float, *, may_equal: bool) -> floa
     return number
 
 
+def positive_number(name: str, given: Any) -> float:
+    """Return ``given`` as a finite float above zero."""
+    number: Any = given if isinstance(given, numbers.Real) and not isinstance(given, bool) else math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive number, got {given!r}")
+    return float(number)
+
+
 def number_between(name: str, given: Any, least: float, most: float = math.inf) -> float:
     """Return ``given`` as a finite float from ``least`` to ``most``."""
     number = real_number(name, given, least, may_equal=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from paoswarm.checks import choices
+from paoswarm.checks import choices, positive_number
 from paoswarm.resume import resume
 from paoswarm.storage.store import Store
 from paoswarm.storage.watch import watch
@@ -197,9 +197,7 @@ def _watch(options: argparse.Namespace) -> None:
         print(f"{back}{text}", flush=True)
         shown = text.count("\n") + 1
 
-    if not 0 < options.every < float("inf"):
-        raise ConfigurationError(f"--every must be a positive number of seconds, got {options.every}")
-    watch(options.store, once=options.once, every=options.every, show=show)
+    watch(options.store, once=options.once, every=positive_number("--every", options.every), show=show)
 
 
 if __name__ == "__main__":

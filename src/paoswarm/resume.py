@@ -19,7 +19,7 @@ from paoswarm.storage.store import Store
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample}
 _LARGEST = {"n_particles": 10**7, "workers": 1024}  # what a file alone can ask for
-_NOT_ARGUMENTS = {"expected"}  # entries of the description that are no arguments
+_NOT_ARGUMENTS = {"expected"}  # entries of the description that are not arguments
 
 
 def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:

@@ -189,7 +189,7 @@ def changes_everything_around_it():
 KIND_OF_FAILURE = {
     raises: "raised",
     returns_nan: "returned NaN",
-    returns_text: "no number",
+    returns_text: "not a real number",
     calls_sys_exit: "raised",
     calls_os_exit: "died",
     segfaults: "died",

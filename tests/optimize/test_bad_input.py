@@ -25,7 +25,7 @@ def assert_refused(error, text, bounds=BOX, solve=ps.minimize, **arguments):
     ("bounds", "text"),
     [
         ([(0, 1), (3, 2)], r"bounds\[1\] is \(3.0, 2.0\).*reversed"),
-        ([(0, 1), (2, 2)], r"bounds\[1\] is \(2.0, 2.0\).*no room"),
+        ([(0, 1), (2, 2)], r"bounds\[1\] is \(2.0, 2.0\).*both ends are equal"),
         ([(0, inf)], r"bounds\[0\] is \(0.0, inf\).*finite"),
         ([(-inf, inf)], r"bounds\[0\] is \(-inf, inf\).*finite"),
         ([(0, 1), (0, nan)], r"bounds\[1\] is \(0.0, nan\).*NaN"),

@@ -1,12 +1,14 @@
 """Methods that start again, grow and shrink: the drivers keep the best point, and count what was asked for."""
 
-from typing import NamedTuple
+import re
 
 import numpy as np
 import pytest
+from changing_methods import Growing, Restarting
 from numpy.testing import assert_array_equal
 
 import paoswarm as ps
+from paoswarm.storage.watch import Progress
 
 BOX = [(-3, 5), (-1, 2), (0, 4)]
 
@@ -26,64 +28,6 @@ class Recording:
         values = self.fun(x)
         self.values += np.atleast_1d(values).tolist()
         return values
-
-
-class Count(NamedTuple):
-    generations: int
-    restarts: int
-
-
-class Restarting(ps.Method):
-    """Contracts towards its best for a few generations, then forgets everything and starts anew.
-
-    Each new swarm is larger than the last one; on the way every generation loses its worst particle.
-    """
-
-    def __init__(self, generations=4, most_restarts=None):
-        self.generations, self.most_restarts = generations, most_restarts
-
-    def begin(self, state):
-        return state._replace(memory=Count(0, 0))
-
-    def _starts_again(self, state):
-        return state.memory.generations >= self.generations
-
-    def ask(self, state, draw, progress=0.0):
-        n, d = state.position.shape
-        if self._starts_again(state):
-            n = 6 + 3 * state.memory.restarts
-            x = state.lower[0] + draw.uniform(n, d) * (state.upper[0] - state.lower[0])
-        else:
-            x = state.global_best + 0.7 * np.abs(state.position - state.global_best) * draw.normal(n, d)
-        return ps.Proposal(x, np.zeros_like(x))
-
-    def tell(self, state, proposal, value, evaluated=None):
-        generations, restarts = state.memory
-        if not self._starts_again(state):
-            after = super().tell(state, proposal, value, evaluated)
-            survivors = np.sort(np.argsort(after.best_value)[: max(3, after.n_particles - 1)])
-            return after.reduced_to(survivors)._replace(memory=Count(generations + 1, restarts))
-        return state.renewed(proposal.position, value)._replace(memory=Count(0, restarts + 1))
-
-    def has_converged(self, state, spread, tol):
-        return self.most_restarts is not None and state.memory.restarts >= self.most_restarts
-
-
-class Growing(ps.PSO):
-    """A swarm that new particles join in every generation."""
-
-    def ask(self, state, draw, progress=0.0):
-        moved = super().ask(state, draw, progress)
-        new = state.lower[:2] + draw.uniform(2, state.n_dimensions) * (state.upper[:2] - state.lower[:2])
-        join = [np.concatenate([part, more]) for part, more in zip(moved[:2], (new, 0 * new), strict=True)]
-        return ps.Proposal(*join)
-
-    def tell(self, state, proposal, value, evaluated=None):
-        n = state.n_particles
-        first = ps.Proposal(proposal.position[:n], proposal.velocity[:n])
-        after = super().tell(state, first, value[:n], None if evaluated is None else evaluated[:n])
-        new = slice(n, None if evaluated is None else n + int(evaluated[n:].sum()))
-        return after.joined_by(proposal.position[new], value[new])
 
 
 METHODS = [Restarting(), Growing()]
@@ -198,6 +142,18 @@ def test_a_stored_run_that_was_stopped_goes_on_as_if_it_had_not_been(method, tmp
 
 
 @either
+@pytest.mark.parametrize(("limits", "expected"), [({"maxiter": 25}, None), ({"maxiter": 25, "maxfev": 700}, 700)])
+def test_the_expected_evaluations_are_unknown_without_maxfev(method, limits, expected, tmp_path, capsys):
+    settings = {"method": method, "n_particles": 10, "vectorized": True, "rng": 5, "progress": True, **limits}
+    ps.minimize(valley, BOX, store=tmp_path / "run.paoswarm", **settings)
+    progress = Progress(tmp_path / "run.paoswarm").update()
+    assert progress.expected == expected
+    ps.minimize_many(valley, BOX, runs=2, **settings)
+    totals = [int(total) for total in re.findall(r"/(\d+) \[", capsys.readouterr().err)]
+    assert set(totals) == ({700, 1400} if expected else set())
+
+
+@either
 @pytest.mark.parametrize("limits", [{"maxiter": 20}, {"maxiter": None, "maxfev": 203}])
 def test_an_asynchronous_run_is_the_same_run(method, limits, tmp_path):
     settings = {"method": method, "n_particles": 10, "rng": 5, **limits}
@@ -225,6 +181,27 @@ def test_with_noise_a_forgotten_point_counts_by_what_was_known_about_it():
         assert result.fun < result.history.best[3]
     # Means of several measurements with a deviation of 0.05, chosen for being small: 0.2 is four deviations.
     assert np.abs(errors).max() < 0.2
+
+
+class Forgetful(ps.Method):
+    """Draws a new swarm of the same size in every generation."""
+
+    def ask(self, state, draw, progress=0.0):
+        return ps.Proposal(
+            state.lower + draw.uniform(*state.position.shape) * (state.upper - state.lower), state.velocity
+        )
+
+    def tell(self, state, proposal, value, evaluated=None):
+        return state.renewed(proposal.position, value)
+
+
+def test_with_noise_a_continued_batch_keeps_a_point_that_its_swarms_have_forgotten():
+    settings = {"n_particles": 12, "maxiter": 10, "vectorized": True, "reevaluate": 0.3, "rng": 1}
+    many = ps.minimize_many(valley, BOX, runs=3, method=Forgetful(), **settings)
+    longer = ps.minimize_many(lambda x: valley(x) + 100, BOX, runs=3, init=many, **settings)
+    is_forgotten = many.fun < [many.run(r).swarm.global_value for r in range(3)]
+    assert is_forgotten.any()
+    assert_array_equal(longer.fun[is_forgotten], many.fun[is_forgotten])
 
 
 def test_a_nan_in_a_generation_of_any_size_is_counted_and_survived():
@@ -266,7 +243,7 @@ class TestBadMethods:
             ps.minimize(valley, BOX, method=Forgetful(), n_particles=10, rng=1)
 
     def test_a_batch_needs_a_method_that_takes_batches(self):
-        with pytest.raises(ValueError, match="one run at a time: use minimize_many"):
+        with pytest.raises(ValueError, match=r"one run at a time\. Use minimize_many"):
             ps.Optimizer(BOX, method=Restarting(), rng=[1, 2])
 
     def test_a_method_that_moves_singly_keeps_to_its_particles(self):

@@ -158,7 +158,7 @@ def test_a_continued_swarm_may_get_a_wider_box_but_not_one_that_leaves_it_outsid
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"best_value": np.full(9, np.nan)}, "best_value that is NaN: a best that failed is"),
+        ({"best_value": np.full(9, np.nan)}, "best_value is NaN; use"),
         ({"position": np.full((9, 2), np.nan)}, "position is NaN or infinite"),
         ({"velocity": np.full((9, 2), np.inf)}, "velocity is NaN or infinite"),
         ({"velocity": np.zeros((9, 3))}, r"velocity has shape \(9, 3\), not \(9, 2\)"),
@@ -178,7 +178,7 @@ def test_the_leader_of_a_continued_swarm_is_the_best_of_its_bests():
     wrong = swarm._replace(global_best=swarm.global_best + 1, global_value=np.float64(-5.0))
     one, other = (ps.minimize(sphere, BOX, init=start, maxiter=3, rng=1) for start in (swarm, wrong))
     assert_same_swarm(one.swarm, other.swarm)
-    with pytest.raises(TypeError, match="position is no array of real numbers"):
+    with pytest.raises(TypeError, match="position is not an array of real numbers"):
         ps.minimize(sphere, BOX, init=swarm._replace(position=swarm.position + 1j))
 
 
@@ -400,7 +400,7 @@ def test_a_batch_has_no_single_result():
     optimizer = ps.Optimizer(BOX, n_particles=5, rng=[1, 2])
     assert optimizer.ask().shape == (2, 5, 2)
     optimizer.tell(sphere(optimizer.ask()))
-    with pytest.raises(ValueError, match="a batch of runs has no single result"):
+    with pytest.raises(ValueError, match="this Optimizer holds several runs"):
         optimizer.result
 
 

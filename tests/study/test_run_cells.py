@@ -445,6 +445,15 @@ def test_any_executor_gives_the_same_study(tmp_path):
         study.run(tmp_path / "wrong", workers=map)
 
 
+def test_a_finished_cell_is_read_once(tmp_path, monkeypatch):
+    first = small(methods={"PAO": ps.PAO()}).run(tmp_path)
+    reads, read = [], CellFiles.read
+    monkeypatch.setattr(CellFiles, "read", lambda self, key, *rest: reads.append(key) or read(self, key, *rest))
+    again = small(methods={"PAO": ps.PAO()}).run(tmp_path)
+    assert sorted(reads) == sorted(first.traces)
+    assert_same_results(first, again)
+
+
 def test_the_error_names_what_cannot_be_sent_to_workers(tmp_path):
     study = small(problems=[lambda dim: ps.problems.sphere(dim)])
     assert len(study.run(tmp_path / "1").traces) == 4

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from changing_methods import Growing, Restarting
 from helpers import (
     Counting,
     Moving,
@@ -150,6 +151,35 @@ def test_every_run_spends_its_whole_budget_and_nothing_more(method, options, bud
         assert runs.best.shape == (3, len(evaluations))
     assert len(fun.points) == 3 * budget
     assert [log.count(run) for run in range(3)] == [budget] * 3
+
+
+@pytest.mark.parametrize("method", [Growing(), Restarting()], ids=lambda method: type(method).__name__)
+@pytest.mark.parametrize("budget", [203, 200])
+def test_a_method_that_changes_its_size_spends_exactly_the_budget(method, budget):
+    fun, log = Counting(), []
+    axis = np.minimum(20 * np.arange(1, -(-budget // 20) + 1), budget)
+    study = {"methods": {"it": method}, "dims": [1], "population": 20, "evaluations_per_unknown": budget}
+    runs = cell_of(small(problems=[own_problem(fun)], **study)).run()
+    assert len(fun.points) == 3 * budget
+    assert_array_equal(runs.evaluations, axis)
+    for r in range(3):
+        best = np.minimum.accumulate(bowl(np.array(fun.points[r * budget : (r + 1) * budget])))
+        assert (runs.best[r] >= best[axis - 1]).all()  # on the axis, the last completed generation counts
+        assert runs.best[r, -1] == best[-1]
+        assert (np.diff(runs.best[r]) <= 0).all()
+    runs = cell_of(small(problems=[partial(Moving, log=log)], **study)).run()
+    assert_array_equal(runs.evaluations, axis)
+    assert [log.count(run) for run in range(3)] == [budget] * 3
+
+
+@pytest.mark.parametrize("problem", [own_problem(), Moving], ids=["plain", "instanced"])
+def test_a_method_that_ends_early_keeps_its_best_value_to_the_end_of_the_budget(problem):
+    study = {"methods": {"it": Restarting(most_restarts=1)}, "dims": [1], "evaluations_per_unknown": 400}
+    runs = cell_of(small(problems=[problem], **study)).run()
+    assert_array_equal(runs.evaluations, 8 * np.arange(1, 51))
+    assert runs.best.shape == (3, 50)
+    assert (runs.best[:, 20:] == runs.best[:, 20:21]).all()  # all are over by then
+    assert (runs.best[:, 0] > runs.best[:, 20]).all()
 
 
 def test_the_best_values_kept_are_those_that_were_measured():

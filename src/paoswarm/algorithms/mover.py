@@ -17,6 +17,7 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm, read_only
 
 _SMALL = 4096  # elements of a swarm
+_MAKE_IT = "make the swarm with state.renewed, joined_by or reduced_to"
 
 
 class Mover:
@@ -35,8 +36,8 @@ class Mover:
         method.check_swarm(shape)
         if len(shape) > 1 and not method.takes_batches:
             raise ValueError(
-                f"{method!r} moves one run at a time: use minimize_many, or an Optimizer for each run; a method or "
-                "function of your own that can move a batch says so by takes_batches = True"
+                f"{method!r} moves one run at a time. Use minimize_many, or one Optimizer per run. If it can move a "
+                "batch, set takes_batches = True"
             )
         self.method = method
         self.has_converged = method.has_converged
@@ -57,8 +58,8 @@ class Mover:
         proposal = self._step(state, draw, progress)
         if _may_be_lost(proposal.position) and not np.isfinite(proposal.position).all():
             raise ValueError(
-                f"{type(self.method).__name__} moved particles to positions that are NaN or infinite: with these "
-                "hyperparameters the swarm does not contract and no wall holds it, or its numbers are too large"
+                f"{type(self.method).__name__} produced NaN or infinite positions: the swarm diverges. Use less "
+                "noise, more damping, or walls='clip'"
             )
         return proposal
 
@@ -74,9 +75,11 @@ class Mover:
             raise TypeError(f"{name} must return a Swarm, got {after!r}")
         particles = after.position.shape[:-1]
         if particles[-1] == 0 or any(part.shape != particles for part in (after.value, after.best_value, after.age)):
-            raise ValueError(f"{name} returned a swarm whose points and values do not match, or without particles")
+            raise ValueError(
+                f"{name} returned a swarm with no particles, or with different numbers of points and values; {_MAKE_IT}"
+            )
         if (after.repeats is None) != (before.repeats is None):
-            raise ValueError(f"{name} returned a swarm without the repeats of the one it was given")
+            raise ValueError(f"{name} dropped state.repeats; {_MAKE_IT}")
         return after
 
     def _checked(self, state: Swarm, proposal: Proposal) -> Proposal:

@@ -1,14 +1,13 @@
 """Particle Attractor Optimisation (Champneys and Rogers 2023): what a swarm is made of, and how it behaves.
 
 Every element of every particle is a damped spring, pulled by attractors and shaken by noise. How a swarm is moved
-stands in `paoswarm.algorithms.pao_step`.
+is in `paoswarm.algorithms.pao_step`.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from paoswarm.algorithms import behaviour, hyperparameters, pao_step, schedules
 from paoswarm.algorithms.method import Method, Step, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.algorithms.validate_forces import name_of
+from paoswarm.checks import positive_number
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, local_best
 from paoswarm.core.density import StepLaw
 from paoswarm.core.noise import spread
@@ -105,7 +105,7 @@ class PAO(Method):
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
         hyperparameters.check(self._named)
-        self._step()  # raises if a function is no attractor, or a step would be too large for floating-point numbers
+        self._step()  # raises if a function is not an attractor, or a step would be too large for floating point
         behaviour.warn_if_unhealthy(self)
 
     @property
@@ -161,8 +161,7 @@ class PAO(Method):
         (1.2, 0.6)
         """
         for name, number in (("damping", damping), ("phase", phase), ("spread", spread), ("dt", dt)):
-            if not (isinstance(number, numbers.Real) and math.isfinite(number) and number > 0):
-                raise ValueError(f"{name} must be a positive number, got {number!r}")
+            positive_number(name, number)
         omega = phase / dt
         total = sum(shares)
         pulls = others.get("attractors", cls.attractors)
@@ -263,9 +262,7 @@ class PAO(Method):
         """
         batch = state.position.shape[:-2]
         if batch and not self.takes_batches:
-            raise ValueError(
-                "your own functions take one run at a time: ask for the law of one, many.run(r).step_law()"
-            )
+            raise ValueError("your functions take one run at a time: use many.run(r).step_law()")
         hyperparameters.check_shapes(self._named, state.position.shape[:-1])
         drift = self._step().drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))

@@ -22,8 +22,8 @@ class QPSO(Method):
     .. math::
         x \leftarrow a \pm \beta\,|\bar p - x| \ln(1/u), \qquad a = \frac{\phi_1 p + \phi_2 g}{\phi_1 + \phi_2}
 
-    Here :math:`\phi_1, \phi_2, u` and the sign are drawn independently for every element, :math:`p` is the particle's
-    own best, :math:`g` is the global best, and :math:`\bar p` is the mean of the particles' bests with a finite value.
+    Here :math:`\phi_1, \phi_2, u` and the sign are drawn independently for every element. :math:`p` is the particle's
+    own best, and :math:`g` is the global best. :math:`\bar p` is the mean of the particles' bests with a finite value.
     There is no velocity.
 
     Parameters

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.checks import real_number
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.swarm import Swarm
 
@@ -62,8 +63,7 @@ def patient_step(dt: float = 1.0, growth: float = 1.5, longest: float = math.pi 
     up convergence at the default ``dt``.
     """
     for name, number, bound in (("dt", dt, 0), ("longest", longest, 0), ("growth", growth, 1)):
-        if not number > bound:
-            raise ValueError(f"{name} must be greater than {bound}, got {number!r}")
+        real_number(name, number, bound, may_equal=False)
     return Adaptive(_Stretched(dt, growth, math.log(max(longest / dt, 1.0)) / math.log(growth)))
 
 

@@ -68,7 +68,7 @@ def _checked(nu: Dense, state: Swarm, name: str) -> Dense:
         raise ValueError(f"{name} returned a covariance that is not symmetric: {covariance}")
     smallest = float(xp.min(xp.linalg.eigvalsh(covariance)))
     if smallest < -d * rounding:
-        raise ValueError(f"{name} returned a matrix that is no covariance: it has the eigenvalue {smallest:.3g}")
+        raise ValueError(f"{name} returned a matrix that is not a covariance: it has the eigenvalue {smallest:.3g}")
     if nu.strength is None:
         return Dense(covariance)
     strength = _broadcast(nu.strength, (*batch, n), state)
@@ -81,7 +81,7 @@ def _checked(nu: Dense, state: Swarm, name: str) -> Dense:
 
 
 def _broadcast(array: Any, shape: tuple[int, ...], state: Swarm) -> Array | None:
-    """The numbers in this shape; None if they do not fit or are no numbers."""
+    """The numbers in this shape; None if they do not fit or are not numbers."""
     if array is None:
         return None
     if getattr(array, "shape", None) == shape and getattr(array, "dtype", None) == state.position.dtype:

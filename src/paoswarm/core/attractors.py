@@ -127,8 +127,9 @@ class DifferentialEvolution:
 class GaussianPoint:
     r"""Gaussian stochastic attractors (Sun et al. 2011).
 
-    :math:`N(p, |\bar l - l|^2)` around a random point :math:`p = \varphi l + (1 - \varphi) g` between local and
-    global best, as wide as the distance of the local best from the mean local best, times ``width``.
+    Points are drawn from :math:`N(p, |\bar l - l|^2)`. The centre :math:`p = \varphi l + (1 - \varphi) g` is a random
+    point between local and global best. The standard deviation is the distance of the local best from the mean local
+    best, times ``width``.
     """
 
     width: float = 1.0

@@ -1,4 +1,4 @@
-r"""Which of two points is better. Every comparison of points in the library goes through this file.
+r"""Which of two points is better. Every comparison of objective values in the library goes through it.
 
 Points are compared by their *score*, an array ``(*batch, n)``; a smaller score is better.
 

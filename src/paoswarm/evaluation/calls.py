@@ -21,7 +21,7 @@ Objective = Callable[..., Any]
 
 # The ways an evaluation can fail. A reason starts with one of these, so a recorded reason shows its kind.
 RAISED, NAN, MINUS_INF, TIMED_OUT, DIED = "raised", "returned NaN", "returned -inf", "timed out", "died"
-NO_NUMBER = "no number"  # any other reason
+NO_NUMBER = "not a real number"  # any other reason
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Evaluation with a store: recorded values are not evaluated again, new ones are recorded before anybody sees them.
+"""Evaluation with a store: recorded values are not evaluated again, new ones are recorded before they are used.
 
 For batches of points there is the `RecordingEvaluator`, for points sent one at a time its `RecordingStream`. With the
 latter the order in which values came is recorded too, and how many points had been asked for by then: so a run that
@@ -31,7 +31,7 @@ def open_evaluator(
 
 
 class RecordingEvaluator(Evaluator):
-    """Values from the journal of a run if it has them; others are on disk before anybody sees them.
+    """Values from the journal of a run if it has them; others are on disk before they are used.
 
     Points are recorded one at a time as they are finished. With ``workers`` the points of one task are recorded
     together, with a map-like whatever it yields, with ``vectorized`` those of one call.
@@ -71,7 +71,8 @@ class RecordingEvaluator(Evaluator):
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value; a recorded run would end in it again."""
         error = super().explain_total_failure()
-        again = ValueError(f"{error}; {self._journal.path} has recorded these failures: remove it once fun is mended")
+        advice = "has recorded these failures: delete it after you have fixed fun"
+        again = ValueError(f"{error}; {self._journal.path} {advice}")
         again.__cause__ = error.__cause__
         return again
 

@@ -107,7 +107,7 @@ class Stream:
             self._arrived.append((number, answer))
 
     def _keep(self, number: int, x: Floats, answer: float | Failed) -> None:
-        """Keep an answer before anybody sees it; nothing to do without a store."""
+        """Keep an answer before it is used; nothing to do without a store."""
 
     def _give_out(self, number: int, answer: float | Failed) -> Arrived:
         return Arrived(number, self._evaluator.note(self._x.pop(number), answer))

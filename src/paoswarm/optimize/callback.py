@@ -18,7 +18,7 @@ Notify = Callable[[State], Status | None]
 
 
 def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State], Result]) -> Notify[State]:
-    """A function of a run's state that calls back and tells whether the run shall stop.
+    """A function of a run's state that calls back and tells whether the run should stop.
 
     SciPy's contract: a parameter called ``intermediate_result`` receives the whole result, any other the best point.
     """
@@ -35,8 +35,8 @@ def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State],
         signature.bind(intermediate_result=None) if wants_result else signature.bind(None)
     except TypeError as error:
         raise TypeError(
-            f"callback must take one argument, called intermediate_result to get the whole result, or anything else to "
-            f"get the best point; {callback!r} cannot be called so: {error}"
+            "callback must take one argument. Name it intermediate_result to get the whole result; any other name gets "
+            f"the best point. {callback!r} cannot be called so: {error}"
         ) from None
 
     def call(state: State) -> Status | None:

@@ -19,7 +19,7 @@ class History:
     Attributes
     ----------
     best : array
-        Best value so far.
+        Best value so far; with ``reevaluate`` a mean, which may rise.
     mean : array
         Mean of the finite values of the present swarm.
     spread : array

@@ -37,8 +37,11 @@ def leader_of(swarm: Swarm) -> Incumbent:
     if repeats is None:
         return Incumbent(x, swarm.global_value, swarm.global_value)
     scores = order.score(swarm.best_value, repeats)
-    row = order.best(scores)[..., None]
-    count, score = (np.take_along_axis(array, row, axis=-1)[..., 0] for array in (repeats.count, scores))
+    row = order.best(scores)
+    if np.ndim(row) == 0:  # the same for one run, with fewer calls
+        count, score = repeats.count[row], scores[row]
+    else:
+        count, score = (np.take_along_axis(array, row[..., None], axis=-1)[..., 0] for array in (repeats.count, scores))
     error = np.where(repeats.freedom > 0, repeats.sd / np.sqrt(np.maximum(1.0, count)), np.nan)
     return Incumbent(x, swarm.global_value, score, error)
 

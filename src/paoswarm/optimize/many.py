@@ -135,7 +135,7 @@ def minimize_many(
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, template.n_to_start, template.n_each)
     for_swarms = with_reserve(limits, len(box.lb), template.n_to_start) if polish else limits
-    n_each = for_swarms.evaluations(template.n_to_start, template.n_each)
+    n_each = template.expected_evaluations(for_swarms)
     options, notify = CallOptions(vectorized, workers, timeout, retries), read_callback(callback, intermediate)
     journal = None
     if store is not None:

@@ -36,7 +36,8 @@ class ManyResult(Result):
     success, status, nit, nfev, n_failed : arrays (runs,)
     message : list of str
     swarm : Swarm or tuple of Swarm
-        All swarms, with a leading axis; a tuple if they differ in size, or if their memory is no NamedTuple of arrays.
+        All swarms, with a leading axis; a tuple if they differ in size, or if their memory is not a NamedTuple of
+        arrays.
     seeds : list of numpy.random.SeedSequence
         ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
     failures : list of Failure
@@ -175,7 +176,7 @@ def together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
 
 
 def _form(swarm: Swarm) -> Any:
-    """The shapes of a swarm's arrays; None for a memory that is no NamedTuple of arrays."""
+    """The shapes of a swarm's arrays; None for a memory that is not a NamedTuple of arrays."""
     memory = swarm.memory
     if memory is None:
         return swarm.position.shape

@@ -112,8 +112,8 @@ def minimize(
         Their values (a warm start). These points are not evaluated again, except where the value is NaN.
     init : str, array (n, d), Result or Swarm
         The first swarm: ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or the ``result`` of an
-        earlier run, which is continued without evaluating its points again. (``result.swarm`` works too, but does not
-        contain what polishing found.)
+        earlier run, which is continued without evaluating its points again. (``result.swarm`` works too, but may
+        lack the best point, after polishing or a restart.)
     vectorized : bool
         Whether ``fun`` takes many points at once, which is much faster.
     workers : int, Executor, Dask Client, function that makes one, or map-like
@@ -210,7 +210,7 @@ def minimize(
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, options) as evaluate,
-        ProgressBar(progress, for_swarm.evaluations(optimizer.n_to_start, optimizer.n_each)) as bar,
+        ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None
 

@@ -171,7 +171,7 @@ class ParticleByParticle(OneAtATime):
 
     def cut_short(self) -> None:
         """End the generation that has begun with the values that have arrived."""
-        self.nit += int(self.nfev > self._n_first)  # the first swarm is no generation
+        self.nit += int(self.nfev > self._n_first)  # the first swarm is not a generation
         self._is_complete = True
 
     def _start(self) -> None:
@@ -187,7 +187,7 @@ class ParticleByParticle(OneAtATime):
         return job
 
     def _to_measure_again(self) -> int:
-        """The best of the bests in turn, as many as in a generation."""
+        """The best of the bests in turn, by their means, as many as in a generation."""
         assert self.swarm is not None
         i = int(order.ranked(self.swarm.best_value)[self._n_again % self.n_again])
         self._n_again += 1

@@ -28,7 +28,7 @@ from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
 from paoswarm.optimize.result import Result, message_of, standard_error
-from paoswarm.optimize.stopping import Status
+from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import choose_size
 
 # Arguments of `minimize` that say how its loop ends or evaluates.
@@ -117,16 +117,19 @@ class Optimizer:
             if not self.batch and np.ndim(earlier.get("fun", 0.0)):
                 raise ValueError("init holds several runs; to continue one of them, give init=many.run(r)")
         self._first: FirstSwarm | None = None
+        self._leads: bool  # with repeated measurements: whether the swarm's leader is always the best point
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
             self._mover = Mover(self.method, (*self.batch, init.n_particles))
+            self._leads = self._mover.keeps_bests
             self._continue(init, earlier)
         else:
             if n_particles is None:
                 n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
             self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed)
             self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
+            self._leads = self._mover.keeps_bests
             if self._first.n_unknown == 0:  # every value is known already
                 self._first.points(self._draw.generators, self.batch)
                 self._begin(np.empty((*self.batch, 0)))
@@ -148,6 +151,7 @@ class Optimizer:
         best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
         if self._mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
             swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
+        self._leads = self._leads and best is self._best
         self.swarm, self._best = swarm, best
 
     def _begin(self, f: Floats, may_fail: bool = False) -> None:
@@ -187,6 +191,7 @@ class Optimizer:
         self._proposal = self._mover.ask(self.swarm, self._draw, progress)
         if not self.n_again:
             return self._proposal.position
+        # By their means, not their scores: a low mean of few measurements is the one to check.
         self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
         again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
         return np.concatenate([self._proposal.position, again], axis=-2)
@@ -212,7 +217,7 @@ class Optimizer:
         """`tell` without questions, for drivers.
 
         Only the first ``measured`` values are real if the budget ended inside a generation; the others are NaN. Only
-        ``active`` runs of a batch move on. With ``may_fail`` a first swarm without a finite value is no error.
+        ``active`` runs of a batch move on. With ``may_fail`` a first swarm without a finite value is not an error.
         """
         assert self._pending is not None
         x, before = self._pending, self.swarm
@@ -246,7 +251,8 @@ class Optimizer:
         swarm, old = before, self._best
         if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
             swarm = self._remeasured(before, x[..., new:, :], f[..., new:])
-            self._best = with_measurements(old, swarm)
+            if not self._leads:  # the next swarm may have forgotten it
+                self._best = with_measurements(old, swarm)
             x, f = x[..., :new, :], f[..., :new]
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
@@ -254,7 +260,10 @@ class Optimizer:
             self._improve(x, f)
         after = self._mover.tell(swarm, self._proposal, f, evaluated)
         if self.batch and after.n_particles != before.n_particles:
-            raise ValueError(f"{type(self.method).__name__} changes the size of its swarm, so it cannot take batches")
+            name = type(self.method).__name__
+            raise ValueError(
+                f"{name} changes the size of its swarm, so it cannot take batches: set takes_batches = False"
+            )
         self.swarm = after if active is None else swarms.select(active, after, before)
         if before.repeats is not None or self._mover.keeps_bests:
             self._improve(x, f)
@@ -273,7 +282,7 @@ class Optimizer:
         assert self.swarm is not None
         assert self._best is not None
         if self.swarm.repeats is not None:
-            self._best = with_measurements(self._best, self.swarm)
+            self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
         elif not self._mover.keeps_bests:
             self._best = better_of(self._best, best_of(x, f))
         else:  # the swarm's leader is the best of all
@@ -350,6 +359,12 @@ class Optimizer:
         """How many points a generation takes, if the method asks for one for each particle."""
         return self.n_particles + self.n_again
 
+    def expected_evaluations(self, limits: Limits) -> int | None:
+        """The most evaluations of a run; None if unknown, because the method may ask for any number of points."""
+        if not (self._mover.keeps_bests or self.method.takes_batches):
+            return limits.maxfev
+        return limits.evaluations(self.n_to_start, self.n_each)
+
     @property
     def n_to_start(self) -> int:
         """How many points the first swarm still needs evaluated."""
@@ -389,7 +404,7 @@ class Optimizer:
     def result_with(self, status: Status, why: str, progress: float, **more: Any) -> Result:
         """The best so far, for drivers that know the status, why it ended, and more."""
         if self.batch:
-            raise ValueError("a batch of runs has no single result; look at its swarm")
+            raise ValueError("this Optimizer holds several runs: use optimizer.best or optimizer.swarm")
         assert self.swarm is not None
         n_failed = int(self.n_failed)
         return Result(

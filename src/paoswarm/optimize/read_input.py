@@ -64,7 +64,8 @@ def read_bounds(bounds: Any) -> Box:
         if low == high:
             hint = two_arrays if len(lower) == 2 and (lower == upper).all() else ""
             raise ValueError(
-                f"bounds[{i}] is ({low}, {high}), so x[{i}] has no room: set it inside your function{hint}"
+                f"bounds[{i}] is ({low}, {high}): both ends are equal: drop x[{i}] from the unknowns and set it inside "
+                f"your function{hint}"
             )
         if float(high) - float(low) > _WIDEST:
             raise ValueError(
@@ -115,11 +116,11 @@ def read_swarm(swarm: Swarm, batch: tuple[int, ...], box: Box, *, is_bounded: bo
         is_point = name in ("position", "velocity", "best_position")  # one row for each particle
         array, expected = getattr(swarm, name), shape if is_point else shape[:-1]
         if np.asarray(array).dtype.kind not in "fiu":
-            raise TypeError(f"init is a swarm whose {name} is no array of real numbers, got {array!r}")
+            raise TypeError(f"init is a swarm whose {name} is not an array of real numbers, got {array!r}")
         if np.shape(array) != expected:
             raise ValueError(f"init is a swarm whose {name} has shape {np.shape(array)}, not {expected}")
         if name == "best_value" and np.isnan(array).any():
-            raise ValueError("init is a swarm with a best_value that is NaN: a best that failed is +inf")
+            raise ValueError("init: best_value is NaN; use +inf for a failed point")
         if is_point and not np.isfinite(array).all():
             raise ValueError(f"init is a swarm whose {name} is NaN or infinite")
         if is_bounded and is_point and name != "velocity" and ((array < lower) | (array > upper)).any():

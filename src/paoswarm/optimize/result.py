@@ -22,7 +22,7 @@ class Result(OptimizeResult):
     Attributes
     ----------
     x : array (d,)
-        The best point.
+        The best point; of points with equal values, the one that was found first.
     fun : float
         Its value; with ``reevaluate`` the mean of its measurements.
     fun_error : float or None
@@ -38,12 +38,12 @@ class Result(OptimizeResult):
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
-        How many failed in which way: ``raised``, ``returned NaN``, ``returned -inf``, ``no number``, ``timed out``,
-        ``died``.
+        How many failed in which way: ``raised``, ``returned NaN``, ``returned -inf``, ``not a real number``,
+        ``timed out``, ``died``.
     history : History
         Best, mean, spread and evaluations after every generation.
     swarm : Swarm
-        The final state; ``init=result.swarm`` continues from it.
+        The final state; ``init=result`` continues from it.
     method : Method
         The method that was used.
     progress : float

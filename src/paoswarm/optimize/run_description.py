@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from paoswarm.core import order
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.optimize.first_swarm import design_name
@@ -37,7 +38,7 @@ def describe_run(
         **{name: encode(_plain(value)) for name, value in given.items()},
         "rng": seed,
     }
-    expected = limits.evaluations(optimizer.n_to_start, optimizer.n_each)
+    expected = optimizer.expected_evaluations(limits)
     if runs is not None:
         problem["runs"] = runs
         expected = None if expected is None else runs * expected
@@ -55,6 +56,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, OptimizeResult):
         if np.ndim(value.get("fun", 0.0)):  # many runs
             return (value.swarm, np.asarray(value.x), np.asarray(value.fun))
-        knows_more = "fun" in value and value.fun < value.swarm.global_value  # by polishing, or before a restart
+        knows_more = "fun" in value and order.is_better(value.fun, value.swarm.global_value)  # by polishing, a restart
         return (value.swarm, np.asarray(value.x), value.fun) if knows_more else value.swarm
     return np.asarray(value, dtype=float)

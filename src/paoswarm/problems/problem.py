@@ -7,13 +7,12 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.checks import whole_number
+from paoswarm.checks import number_between, whole_number
 from paoswarm.core.arrays import Floats
 
 _SUFFIX = r"-(shifted|rotated)(\d*)"
@@ -85,8 +84,7 @@ class Problem:
     instanced: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.minimum, Real) and math.isfinite(self.minimum)):
-            raise ValueError(f"minimum must be a finite number, the known smallest value; got {self.minimum!r}")
+        number_between("minimum, the known smallest value,", self.minimum, -math.inf)
         for field in ("lower", "upper", "optimum"):
             array = np.array(getattr(self, field), dtype=float)
             if array.ndim != 1 or array.shape != np.shape(self.lower):

@@ -128,7 +128,8 @@ def adapt(
     found = explore(target, Draws(z, log_prior + log_likelihood), known, int(_SEARCH_SHARE * allowed), rng)
     if not has_height and not found.modes:
         raise NothingFound(
-            f"{nothing}, and no climb from start= came to more; raise maxfev, or give points with a positive likelihood"
+            f"{nothing}, and no climb from start= found a positive likelihood; raise maxfev, or give points with a "
+            "positive likelihood"
         )
     ladder = make_ladder(found.modes, target)
     _draw(target, pool, ladder, min(_for_dim(_LADDER_DRAWS, d), int(_EXTRA_SHARE * allowed)), rng)

@@ -4,8 +4,8 @@
 phase         what it does                                           next
 ============  =====================================================  =============================================
 ``KNOWN``     climbs from points that the caller knows               ``FIRST``
-``FIRST``     climbs from the most promising draws                   ``RIDGE``, ``BESIDE``, ``DOUBTFUL``
-``RIDGE``     the same again, while climbs end at new places         ``RIDGE``, ``BESIDE``, ``DOUBTFUL``
+``FIRST``     climbs from the most promising draws                   ``RIDGE``, ``BESIDE``, ``DOUBTFUL``, or the end
+``RIDGE``     the same again, while climbs end at new places         ``RIDGE``, ``BESIDE``, ``DOUBTFUL``, or the end
 ``DOUBTFUL``  climbs from draws that the modes do not explain        ``RIDGE``, ``BESIDE``, ``DOUBTFUL``, or the end
 ``BESIDE``    the same beside a ridge, where only peaks are news     ``BESIDE``, or the end of the climbs
 ``SWARMS``    sends independent swarms to look for the highest peak  ``SWARMS``, ``DONE``

@@ -20,7 +20,7 @@ from paoswarm.core.weights import FEWEST, effective_size, log_mean, log_mean_wei
 from paoswarm.sampling.adapt import Frozen, improve
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target
 
-_HARMLESS = 10.0  # largest weight, in mean weights, up to which a large Pareto k is no problem
+_HARMLESS = 10.0  # largest weight, in mean weights, up to which a large Pareto k is not a problem
 _SHORT = 0.2  # share of the predicted effective draws below which the proposal is fitted again
 _UNEVEN = 2.0  # ratio of predicted to actual effective draws above which the error is widened
 _TRUSTED = 0.7  # Pareto k up to which the mean weight and its error can be trusted
@@ -47,9 +47,9 @@ def produce(
 ) -> tuple[Production, Frozen]:
     """Draw until there are about ``n_effective`` effective draws, or the budget is spent.
 
-    If the weights have too heavy a tail (Pareto k above 0.7), or are worth far less than predicted, the draws are added
-    to the pool, the proposal is fitted and frozen again, and an independent production replaces the first. This needs a
-    budget for a production of the same size. The proposal that was used last is returned as well.
+    The weights may have too heavy a tail (Pareto k above 0.7), or be worth far less than predicted. The draws are then
+    added to the pool, and the proposal is fitted and frozen again. An independent production replaces the first. This
+    needs a budget for a production of the same size. The proposal that was used last is returned as well.
 
     If there are fewer than half of the predicted effective draws, part of the posterior is poorly covered, and more of
     it may not be covered at all. The error is then widened by the ratio, at most five times.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.core import order
 from paoswarm.storage.log import Reader, Record
 from paoswarm.storage.store import decode_number
 from paoswarm.storage.validate import check_evaluations, check_event, check_header
@@ -66,7 +67,8 @@ class Progress:
                 value = decode_number(encoded)
                 self.evaluations += 1
                 self.failed += math.isnan(value)
-                if self._sign * value < self._sign * self.best or (math.isnan(self.best) and not math.isnan(value)):
+                is_first = math.isnan(self.best) and not math.isnan(value)
+                if is_first or order.is_better(self._sign * value, self._sign * self.best):
                     self.best, self.where = value, [decode_number(element) for element in point]
             return
         check_header(record) if "run" in record else check_event(record)

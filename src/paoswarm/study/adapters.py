@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from paoswarm.checks import number_between, positive_number
 from paoswarm.core.arrays import Floats
 from paoswarm.extras import need
 
@@ -94,8 +94,7 @@ class SciPyDE:
     recombination: float = 0.7
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.recombination, Real) and 0 <= self.recombination <= 1):
-            raise ValueError(f"recombination must be a number between 0 and 1, got {self.recombination!r}")
+        number_between("recombination", self.recombination, 0.0, 1.0)
 
     def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
         """Minimise ``fun`` until the study stops it."""
@@ -127,8 +126,7 @@ class CMAES:
     sigma: float = 0.25
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.sigma, Real) and 0 < self.sigma < np.inf):
-            raise ValueError(f"sigma must be a positive number, got {self.sigma!r}")
+        positive_number("sigma", self.sigma)
 
     def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
         """Minimise ``fun`` until the study stops it."""

@@ -71,17 +71,15 @@ class Cell:
         if not self._stays_inside():
             problem = _Boxed(problem)
         entropy = np.random.SeedSequence(self.seed, spawn_key=(zlib.crc32(self.key.problem.encode()), self.key.dim))
-        if isinstance(self.method, Method) and not problem.instanced:
+        if isinstance(self.method, Method) and self._has_equal_generations() and not problem.instanced:
             many = minimize_many(problem, problem.bounds, runs=self.runs, rng=entropy, **self._options())
             if len(many.fun) < self.runs or (many.status == Status.INTERRUPTED).any():
                 raise KeyboardInterrupt  # an incomplete cell is discarded
-            evaluations = np.minimum(self.population * np.arange(1, many.history.shape[1] + 1), self.budget)
-            return self._checked(Runs(evaluations, many.history, np.full(self.runs, problem.minimum)))
+            return self._checked(Runs(self._axis(), many.history, np.full(self.runs, problem.minimum)))
         instances = [problem.instance(run) for run in range(self.runs)]
         run_one = self._swarm_run if isinstance(self.method, Method) else self._foreign_run
-        rows = [run_one(one, seed) for one, seed in zip(instances, spawn(entropy, self.runs), strict=True)]
-        best = np.stack([best for _, best in rows])
-        return self._checked(Runs(rows[0][0], best, np.array([one.minimum for one in instances])))
+        best = np.stack([run_one(*one) for one in zip(instances, spawn(entropy, self.runs), strict=True)])
+        return self._checked(Runs(self._axis(), best, np.array([one.minimum for one in instances])))
 
     def _checked(self, runs: Runs) -> Runs:
         """Raise if a run has found a value below the stated minimum, which must then be wrong."""
@@ -94,30 +92,49 @@ class Cell:
             )
         return runs
 
+    def _is_ours(self) -> bool:
+        return type(self.method).__module__.startswith("paoswarm.algorithms.")
+
     def _stays_inside(self) -> bool:
         """Whether the method is one of ours and never leaves the box."""
         method = self.method
-        ours = type(method).__module__.startswith("paoswarm.algorithms.")
-        return ours and isinstance(method, Method) and method.wall.is_bounded
+        return self._is_ours() and isinstance(method, Method) and method.wall.is_bounded
+
+    def _has_equal_generations(self) -> bool:
+        """Whether every generation takes ``population`` evaluations and the method does not decide its end."""
+        kind = type(self.method)
+        decides_its_end = kind.has_converged is not Method.has_converged  # type: ignore[union-attr]
+        return not decides_its_end and (self._is_ours() or kind.tell is Method.tell)  # type: ignore[union-attr]
+
+    def _axis(self) -> np.ndarray:
+        """The evaluations after which the best value is kept: after every ``population``, and at the end."""
+        steps = math.ceil(self.budget / self.population)
+        return np.minimum(self.population * np.arange(1, steps + 1), self.budget)
 
     def _options(self) -> dict[str, Any]:
         """Return arguments of `minimize` with which it spends the whole budget, even after convergence."""
-        options = {"method": self.method, "n_particles": self.population, "init": self.init}
+        options: dict[str, Any] = {"method": self.method, "n_particles": self.population, "init": self.init}
+        options |= {"tol": 0.0, "vectorized": True}
+        if not self._has_equal_generations():
+            return {**options, "maxiter": None, "maxfev": self.budget}
         generations = math.ceil(self.budget / self.population) - 1
         maxfev = self.budget if self.budget % self.population else None  # the last generation is not a whole one
-        return {**options, "maxiter": generations, "maxfev": maxfev, "tol": 0.0, "vectorized": True}
+        return {**options, "maxiter": generations, "maxfev": maxfev}
 
-    def _swarm_run(self, problem: Any, seed: np.random.SeedSequence) -> tuple[np.ndarray, Floats]:
+    def _swarm_run(self, problem: Any, seed: np.random.SeedSequence) -> Floats:
+        """Best values at the points of the axis. If the method ended early, its last best value is repeated."""
         result = minimize(problem, problem.bounds, rng=seed, **self._options())
         if result.status == Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return result.history.nfev, result.history.best
+        last = np.searchsorted(result.history.nfev, self._axis(), side="right") - 1
+        best: Floats = result.history.best[last]
+        return best
 
-    def _foreign_run(self, problem: Any, seed: np.random.SeedSequence) -> tuple[np.ndarray, Floats]:
+    def _foreign_run(self, problem: Any, seed: np.random.SeedSequence) -> Floats:
         counted = CountedObjective(problem, self.budget, self.population)
         number = int(seed.generate_state(1)[0])
         counted.exhaust(self.method, problem.bounds, population=self.population, seed=number)  # type: ignore[arg-type]
-        return counted.trace()
+        return counted.trace()[1]
 
 
 class _Boxed:

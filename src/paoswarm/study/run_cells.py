@@ -29,16 +29,17 @@ def finish(cells: list[Cell], files: CellFiles, version: str, *, workers: Any, p
     files.open()
     files.clean()
     descriptions = {cell.key: cell.description(version) for cell in cells}
-    missing = [cell for cell in cells if _read(files, cell.key, descriptions[cell.key]) is None]
+    stored = {cell.key: _read(files, cell.key, descriptions[cell.key]) for cell in cells}
+    missing = [cell for cell in cells if stored[cell.key] is None]
     with ProgressBar(progress, len(cells), unit="cell", done=len(cells) - len(missing)) as bar:
         for key in _run(missing, files, descriptions, workers):
             bar.show(note=f"{key.method} on {key.problem} {key.dim}-D")
             bar.count()
     done = {}
-    for cell in cells:
-        runs = files.read(cell.key, descriptions[cell.key])
+    for key, found in stored.items():
+        runs = found or files.read(key, descriptions[key])
         assert runs is not None
-        done[cell.key] = runs
+        done[key] = runs
     return done
 
 
