@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import has_nan, unmasked
+from paoswarm.checks import has_nan, rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error, repr_of
 
@@ -88,20 +86,9 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
 def _as_array(answer: Any) -> NDArray[Any]:
     """Return the answer as an array; one of objects if it holds anything but real numbers."""
     try:
-        array = np.asarray(unmasked(answer))
-        if array.dtype.kind == "O" and all(isinstance(one, numbers.Real) for one in array.flat):
-            return np.array([_as_float(one) for one in array.flat], dtype=float).reshape(array.shape)
+        return rounded(np.asarray(unmasked(answer)))
     except Exception:
         return np.asarray(None)
-    return array
-
-
-def _as_float(number: Any) -> float:
-    """Round a number to a float: whole numbers of 2**64 and more are Python objects for NumPy."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
 
 
 def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:

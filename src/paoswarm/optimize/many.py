@@ -29,6 +29,7 @@ from paoswarm.progress_bar import ProgressBar
 # Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than the
 # caches of a core can hold (measured: 100 runs of 800 elements each are fastest in two blocks).
 _BLOCK = 40_000
+_MOST_RUNS = 1_000_000  # already so many seeds take seconds and hundreds of megabytes
 
 
 def minimize_many(
@@ -68,7 +69,7 @@ def minimize_many(
     workers, timeout, retries, reevaluate, progress, rng
         As in `minimize`.
     runs : int
-        How many runs.
+        How many runs; at most a million in one call.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def minimize_many(
     >>> bool(alone.fun == many.fun[3])
     True
     """
-    runs = whole_number("runs", runs, 1)
+    runs = whole_number("runs", runs, 1, _MOST_RUNS)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     flag("progress", progress)
     method = read_input.read_method(method)
