@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from paoswarm.checks import has_nan, rounded, unmasked
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error, repr_of
+from paoswarm.error_text import describe_error, repr_of, shortened
 
 Objective = Callable[..., Any]
 
@@ -154,5 +154,5 @@ def _raised(error: BaseException) -> Failed:
 
 def _describe(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
-        return f"an array of shape {answer.shape} and type {answer.dtype}"
+        return shortened(f"an array of shape {answer.shape} and type {answer.dtype}", 300)
     return f"{repr_of(answer, 80)} ({type(answer).__name__})"
