@@ -103,6 +103,7 @@ class Child:
         self._limit: float | None = None
         self._most_bytes = _MOST_BYTES
         self._is_ready = self._is_gone = False
+        self._killing = threading.Lock()  # the thread that waits for an answer and the one that ends the run may kill
         self._last_used = time.monotonic()
 
     @classmethod
@@ -171,6 +172,8 @@ class Child:
 
         Raises `ProcessLost` if the process is gone. Kills the process if the deadline has passed.
         """
+        if self._is_gone:
+            raise ProcessLost("killed")
         try:
             if self.connection.poll():
                 message = pickle.loads(self.connection.recv_bytes(self._most_bytes))
@@ -203,7 +206,8 @@ class Child:
             self.send(x, limit)
             while True:
                 left = _POLL_SECONDS if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-                wait(self.handles, min(left, _POLL_SECONDS))
+                with suppress(OSError):  # closed, because another thread has killed the process
+                    wait(self.handles, min(left, _POLL_SECONDS))
                 answer = self.collect()
                 if answer is not None:
                     return answer
@@ -245,22 +249,24 @@ class Child:
 
     def kill(self) -> None:
         """Kill the process and everything it has started, and wait for the end."""
-        if self._is_gone:
-            return
-        self.send_kill()
-        self.connection.close()
-        self._wait_for_end(_KILL_SECONDS)
-        self._is_gone = True
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-        if not isinstance(self._process, subprocess.Popen):
-            with suppress(ValueError):  # it still runs
-                self._process.close()
+        with self._killing:
+            if self._is_gone:
+                return
+            self.send_kill()
+            self._wait_for_end(_KILL_SECONDS)
+            self._is_gone = True
+            self.connection.close()
+            if self._pidfd is not None:
+                os.close(self._pidfd)
+                self._pidfd = None
+            if not isinstance(self._process, subprocess.Popen):
+                with suppress(ValueError):  # it still runs
+                    self._process.close()
 
     def _wait_for_end(self, seconds: float) -> int | None:
         """Wait until the process has ended, and return its exit code; None if it goes on."""
-        if self._pidfd is not None:
-            wait([self._pidfd], seconds)
+        if (pidfd := self._pidfd) is not None:  # another thread may close it
+            wait([pidfd], seconds)
             seconds = 0.0
         if isinstance(self._process, subprocess.Popen):
             with suppress(subprocess.TimeoutExpired):
