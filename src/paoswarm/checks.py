@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def whole_number(name: str, given: Any, least: int) -> int:
-    """Return ``given`` as an int of at least ``least``; 1e4 counts as a whole number."""
+def whole_number(name: str, given: Any, least: int, most: int | None = None) -> int:
+    """Return ``given`` as an int from ``least`` to ``most``; 1e4 counts as a whole number."""
     is_whole = isinstance(given, numbers.Integral) or (isinstance(given, numbers.Real) and float(given).is_integer())
     if isinstance(given, bool) or not is_whole or given < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {given!r}")
-    return int(given)
+    number = int(given)
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}, got {given!r}")
+    return number
 
 
 def real_number(name: str, given: Any, least: float, *, may_equal: bool) -> float:
@@ -67,6 +70,22 @@ def flag(name: str, given: Any) -> bool:
 def unmasked(given: Any) -> Any:
     """Replace the masked elements of a masked array by NaN; return anything else unchanged."""
     return np.ma.filled(given.astype(float), np.nan) if isinstance(given, np.ma.MaskedArray) else given
+
+
+def rounded(array: NDArray[Any]) -> NDArray[Any]:
+    """Turn an array of Python's numbers into floats; return any other unchanged.
+
+    NumPy makes such an array of whole numbers of 2**64 and more, and of fractions. Raises an OverflowError if one is
+    too large for a float.
+
+    Examples
+    --------
+    >>> rounded(np.asarray([2**64, 1]))
+    array([1.84467441e+19, 1.00000000e+00])
+    """
+    if array.dtype.kind == "O" and all(isinstance(one, numbers.Real) for one in array.flat):
+        return array.astype(float)
+    return array
 
 
 def has_nan(values: NDArray[np.float64]) -> bool:

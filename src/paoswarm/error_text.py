@@ -15,7 +15,7 @@ def text_of(error: BaseException) -> str:
     >>> text_of(ValueError("too hot"))
     'too hot'
     """
-    return _shortened(str, error, "its text cannot be shown", _MOST_CHARACTERS)
+    return _shown(str, error, "its text cannot be shown", _MOST_CHARACTERS)
 
 
 def describe_error(error: BaseException) -> str:
@@ -31,12 +31,23 @@ def describe_error(error: BaseException) -> str:
 
 def repr_of(thing: Any, most: int) -> str:
     """Return the ``repr`` of an object, with at most this many characters."""
-    return _shortened(repr, thing, "it cannot be shown", most)
+    return _shown(repr, thing, "it cannot be shown", most)
 
 
-def _shortened(show: Any, thing: Any, instead: str, most: int) -> str:
+def shortened(text: str, most: int) -> str:
+    """Return at most this many characters of a text.
+
+    Examples
+    --------
+    >>> shortened("a long story", 9)
+    'a long...'
+    """
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _shown(show: Any, thing: Any, instead: str, most: int) -> str:
     try:
         text: str = show(thing)
     except Exception as error:
         text = f"{instead}: {show.__name__}() raised {type(error).__name__}"
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return shortened(text, most)

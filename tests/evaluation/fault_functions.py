@@ -145,14 +145,18 @@ def closes_all_files():
     return 0.0
 
 
-def writes_to_all_files():
-    """Sends something else in place of an answer."""
+def writes_to_all_files(words=b"WARNING: step size is small"):
+    """Sends something else in place of an answer; the first four bytes are taken for its length."""
     for number in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):
             if number > 2 and os.readlink(f"/proc/self/fd/{number}").startswith("socket:"):
-                os.write(number, b"\0\0\0\5no pickle")
+                os.write(number, words)
     time.sleep(0.05)
     return 0.0
+
+
+def writes_short_words_to_all_files():
+    return writes_to_all_files(b"\0\0\0\5no pickle")
 
 
 def returns_twice():
@@ -207,6 +211,7 @@ KIND_OF_OTHER_FAILURE = {
     returns_what_cannot_be_pickled: "no number",
     closes_all_files: "died",
     writes_to_all_files: "died",
+    writes_short_words_to_all_files: "died",
     returns_twice: "returned NaN",
     stops_itself: "timed out",
     exits_with_success: "died",

@@ -1,5 +1,7 @@
 """The child process that evaluates points."""
 
+import glob
+import os
 import subprocess
 import sys
 import warnings
@@ -25,6 +27,25 @@ def test_an_answer_to_an_earlier_request_is_never_taken_for_this_one():
         assert not child.is_alive
     finally:
         child.kill()
+
+
+@needs_fork
+def test_a_forked_process_has_only_its_own_end_of_a_connection():
+    """Otherwise it could write to its siblings, and would not notice that its parent has gone."""
+
+    def count_sockets(x=None):
+        files = [path for path in glob.glob("/proc/self/fd/*") if os.path.islink(path)]
+        return sum(os.readlink(path).startswith("socket:") for path in files)
+
+    children = []
+    try:
+        before = count_sockets()
+        for _ in range(3):
+            children.append(Child.start_process(count_sockets, None, False))
+        assert [child.call(np.zeros((1, 2)), None).answers for child in children] == [[before + 1]] * 3
+    finally:
+        for child in children:
+            child.kill()
 
 
 @needs_fork

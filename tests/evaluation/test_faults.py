@@ -60,11 +60,23 @@ def test_own_processes_survive(fault):
     assert all(detail in reason for detail in details[fault])
 
 
+QUICK = ("raises_a_long_text", "closes_all_files", "writes_to_all_files", "returns_twice")
+
+
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("fault", OTHER_FAULTS)
+@pytest.mark.parametrize("fault", [fault if fault in QUICK else slow(fault) for fault in OTHER_FAULTS])
 def test_own_processes_survive_other_faults(fault):
     result = assert_survives(fault, workers=2, timeout=0.5 if KINDS[fault] == "timed out" else None)
     assert all(len(failure.reason) < 2000 for failure in result.failures)
+
+
+def test_processes_that_are_left_behind_are_noticed_on_systems_that_do_not_tell(monkeypatch):
+    def refuse(pid):
+        raise OSError("not supported")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
+    monkeypatch.setattr("paoswarm.evaluation.engines._POLL_SECONDS", 0.02)
+    assert_survives("leaves_a_process_behind_and_kills_itself", workers=2)
 
 
 @pytest.mark.parametrize("fault", [slow("calls_sys_exit"), "segfaults"])

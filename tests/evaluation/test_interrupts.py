@@ -7,7 +7,7 @@ import time
 
 import pytest
 from fault_functions import note, notes_in, run, value
-from survival import needs_fork
+from survival import needs_fork, slow
 
 import paoswarm as ps
 from paoswarm.evaluation.interrupts import interrupted_once, uninterrupted
@@ -100,8 +100,10 @@ def test_in_other_threads_nothing_is_changed():
 
 
 @needs_fork
-@pytest.mark.parametrize("gap", [0.0, 0.0003, 0.001, 0.003, 0.01])
-@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(
+    ("gap", "asynchronous"),
+    [(0.0003, False), (0.003, True), *(slow(gap, kind) for gap in (0.0, 0.001, 0.01) for kind in (False, True))],
+)
 def test_two_interrupts_within_milliseconds_return_the_best_so_far(tmp_path, gap, asynchronous):
     def slow_value(x):
         note(tmp_path / "notes", "1")

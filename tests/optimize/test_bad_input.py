@@ -110,6 +110,34 @@ def test_the_number_of_runs_must_be_whole_and_positive(runs):
     assert_refused(ValueError, "runs must be .*1, got ", solve=ps.minimize_many, runs=runs)
 
 
+@pytest.mark.parametrize("runs", [1_000_001, 10**30])
+def test_more_runs_than_memory_can_hold_are_refused(runs):
+    assert_refused(ValueError, "runs must be at most 1000000, got ", solve=ps.minimize_many, runs=runs)
+
+
+@pytest.mark.parametrize("rng", ["", "12", b"", b"12"])
+def test_text_is_no_list_of_seeds(rng):
+    with pytest.raises(TypeError, match="rng must be an int"):
+        ps.Optimizer(BOX, rng=rng)
+
+
+@pytest.mark.parametrize("rng", [[], (), range(0)])
+def test_a_batch_needs_seeds(rng):
+    with pytest.raises(ValueError, match="rng is an empty list"):
+        ps.Optimizer(BOX, rng=rng)
+    for solve in (ps.minimize, ps.minimize_many, ps.sample):
+        with pytest.raises(TypeError, match="rng must be an int"):
+            solve(sphere, BOX, rng=rng)
+
+
+def test_bounds_and_points_may_be_whole_numbers_of_any_size():
+    assert ps.minimize(sphere, [(0, 2**70)] * 2, n_particles=4, maxiter=1, rng=1).nfev == 8
+    assert_refused(ValueError, "x0 must be numbers", x0=[10**400, 0, 0])
+    assert_refused(ValueError, "f0 must be 1 real", x0=[0, 0, 0], f0=[10**400])
+    with pytest.raises(ValueError, match="bounds must be"):
+        ps.minimize(sphere, [(0, 10**400)] * 2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -1,4 +1,5 @@
 import os
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -61,6 +62,14 @@ def test_every_form_of_one_real_number_is_accepted(kind):
 def test_every_form_of_many_real_numbers_is_accepted(kind):
     expected = run(lambda x: np.asarray(kind(sphere(x)), dtype=float), vectorized=True, maxiter=3)
     assert_same_run(run(lambda x: kind(sphere(x)), vectorized=True, maxiter=3), expected)
+
+
+@pytest.mark.parametrize("kind", [lambda v: 2**70 + int(2**70 * v), lambda v: -int(2**70 * v), Fraction])
+@pytest.mark.parametrize("workers", [1, map])
+def test_numbers_that_only_python_can_hold_are_accepted(kind, workers):
+    expected = run(lambda x: float(kind(float(sphere(x)))), maxiter=3)
+    assert_same_run(run(lambda x: kind(float(sphere(x))), maxiter=3, workers=workers), expected)
+    assert_same_run(run(lambda x: [kind(float(v)) for v in sphere(x)], vectorized=True, maxiter=3), expected)
 
 
 @pytest.mark.parametrize(
@@ -422,6 +431,13 @@ def test_a_number_too_large_for_a_float_is_a_failed_point():
     result = ps.minimize(lambda x: 10**400 if x[0] > 0 else float(sphere(x)), [(-5, 5)] * 2, rng=1, init=_negative())
     assert result.n_failed > 0
     assert result.x[0] <= 0
+
+
+@pytest.mark.parametrize("digits", [400, 10_000])
+def test_a_first_value_too_large_for_a_float_is_an_error(digits):
+    """Python does not print whole numbers of more than 4300 digits."""
+    with pytest.raises(TypeError, match=r"one real number for a point, but returned .*\(int\)"):
+        run(lambda x: -(10**digits))
 
 
 def _negative():

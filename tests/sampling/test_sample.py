@@ -306,9 +306,30 @@ def test_an_infinite_likelihood_is_an_error_that_names_the_point(vectorized):
         bad.extend(x[np.isinf(value)])
         return value if vectorized else value[0]
 
-    with pytest.raises(ValueError, match=r"\+inf at .*must be finite") as caught:
+    with pytest.raises(ValueError, match=r"\+inf at .*must be at most") as caught:
         ps.sample(log_likelihood, BOX2, vectorized=vectorized, rng=11)
     assert str(bad[0]) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "log_likelihood",
+    [
+        lambda x: 1e308 * (1 - 0.1 * (x**2).sum()),
+        lambda x: 1e308 - 50 * (x**2).sum(),
+        lambda x: 1e308 if x[0] > 0 else -1e308,
+        lambda x: 1e101 + 0 * x[0],
+    ],
+)
+def test_log_likelihoods_that_would_overflow_are_an_error_that_names_the_point(log_likelihood, capfd):
+    with pytest.raises(ValueError, match=r"log_likelihood is \+.* at \[.*at most 1e\+100"):
+        ps.sample(log_likelihood, [(-1, 1)] * 2, rng=1)
+    assert capfd.readouterr() == ("", "")  # LAPACK prints by itself
+
+
+def test_log_likelihoods_near_the_largest_that_are_allowed_do_no_harm(capfd):
+    posterior = ps.sample(lambda x: 9e99 * (1 - 0.1 * (x**2).sum()), [(-1, 1)] * 2, rng=1, maxfev=2000)
+    assert not posterior.success
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

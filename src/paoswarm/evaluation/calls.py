@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import unmasked
+from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error, repr_of
+from paoswarm.error_text import describe_error, repr_of, shortened
 
 Objective = Callable[..., Any]
 
@@ -122,20 +121,9 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
 def _as_array(answer: Any) -> NDArray[Any]:
     """Return the answer as an array; one of objects if it holds anything but real numbers."""
     try:
-        array = np.asarray(unmasked(answer))
-        if array.dtype.kind == "O" and all(isinstance(one, numbers.Real) for one in array.flat):
-            return np.array([_as_float(one) for one in array.flat], dtype=float).reshape(array.shape)
+        return rounded(np.asarray(unmasked(answer)))
     except Exception:
         return np.asarray(None)
-    return array
-
-
-def _as_float(number: Any) -> float:
-    """Round a number to a float: whole numbers of 2**64 and more are Python objects for NumPy."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
 
 
 def call_vectorized(
@@ -215,5 +203,5 @@ def _raised(error: BaseException) -> Failed:
 
 def _describe(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
-        return f"an array of shape {answer.shape} and type {answer.dtype}"
+        return shortened(f"an array of shape {answer.shape} and type {answer.dtype}", 300)
     return f"{repr_of(answer, 80)} ({type(answer).__name__})"

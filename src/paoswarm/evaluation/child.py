@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -21,12 +22,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from multiprocessing.util import register_after_fork
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error
+from paoswarm.error_text import describe_error, shortened
 from paoswarm.evaluation.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
 from paoswarm.evaluation.pickling import load
 
@@ -34,8 +36,12 @@ _POLL_SECONDS = 0.5  # how often parent and child check that the other is alive
 # A new interpreter without work exits after this many seconds, because its parent may never tell it to stop. The parent
 # gives it no more work after half that time.
 IDLE_SECONDS = 30.0
+_EXIT_SECONDS = 1.0  # to wait for the exit code of a process that has closed its connection
 _KILL_SECONDS = 10.0  # to wait for a killed process; one that waits for a broken disk does not end
 _READY = "ready"
+# In the answer for one point. A message that claims to be longer was not sent by `_serve`: the function has written to
+# the connection, and the rest of it would never come.
+_MOST_BYTES = 10_000
 _BOOTSTRAP = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
@@ -95,7 +101,9 @@ class Child:
         self.deadline: float | None = None
         self._request = 0  # number of the request; the answer carries it too
         self._limit: float | None = None
+        self._most_bytes = _MOST_BYTES
         self._is_ready = self._is_gone = False
+        self._killing = threading.Lock()  # the thread that waits for an answer and the one that ends the run may kill
         self._last_used = time.monotonic()
 
     @classmethod
@@ -134,6 +142,7 @@ class Child:
         ends: tuple[Any, ...] = ()
         try:
             ours, theirs = ends = multiprocessing.Pipe()
+            register_after_fork(ours, Connection.close)  # a function must not be able to write to other processes
             process = launch(theirs)
         except OSError as error:
             for end in ends:
@@ -151,6 +160,7 @@ class Child:
     def send(self, x: Floats, limit: float | None) -> None:
         """Ask for the values at points. ``limit`` is in seconds and starts once the function is loaded."""
         self._limit = limit
+        self._most_bytes = _MOST_BYTES * (1 + len(x))
         self._last_used = time.monotonic()
         self.deadline = time.monotonic() + limit if limit is not None and self._is_ready else None
         with suppress(OSError):  # the process is gone: `collect` reports it
@@ -162,9 +172,11 @@ class Child:
 
         Raises `ProcessLost` if the process is gone. Kills the process if the deadline has passed.
         """
+        if self._is_gone:
+            raise ProcessLost("killed")
         try:
             if self.connection.poll():
-                message = self.connection.recv()
+                message = pickle.loads(self.connection.recv_bytes(self._most_bytes))
                 if message == _READY:
                     self._is_ready = True
                     self.deadline = None if self._limit is None else time.monotonic() + self._limit
@@ -174,16 +186,18 @@ class Child:
                 if isinstance(message, Unloadable):
                     return message
                 number, answer = message
-                if number != self._request:  # must not be taken for the answer to this request
-                    raise EOFError
+                if number != self._request:
+                    raise ValueError("the answer to another request must not be taken for one to this")
                 return answer
-        except Exception:  # the connection is closed, or something else was written to it
-            raise ProcessLost(self._exit_reason()) from None
+        except (EOFError, ConnectionError):
+            raise ProcessLost(self._exit_reason(_EXIT_SECONDS)) from None
+        except Exception:  # something else was written to the connection
+            raise ProcessLost(self._exit_reason(0.0)) from None
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.kill()
             return Answered([Failed(f"{TIMED_OUT} after {self._limit:g} s")], self._limit or 0.0)
         if not self.is_alive:
-            raise ProcessLost(self._exit_reason())
+            raise ProcessLost(self._exit_reason(0.0))
         return None
 
     def call(self, x: Floats, limit: float | None) -> Answered | Unloadable:
@@ -192,7 +206,8 @@ class Child:
             self.send(x, limit)
             while True:
                 left = _POLL_SECONDS if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-                wait(self.handles, min(left, _POLL_SECONDS))
+                with suppress(OSError):  # closed, because another thread has killed the process
+                    wait(self.handles, min(left, _POLL_SECONDS))
                 answer = self.collect()
                 if answer is not None:
                     return answer
@@ -234,22 +249,24 @@ class Child:
 
     def kill(self) -> None:
         """Kill the process and everything it has started, and wait for the end."""
-        if self._is_gone:
-            return
-        self.send_kill()
-        self.connection.close()
-        self._wait_for_end(_KILL_SECONDS)
-        self._is_gone = True
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-        if not isinstance(self._process, subprocess.Popen):
-            with suppress(ValueError):  # it still runs
-                self._process.close()
+        with self._killing:
+            if self._is_gone:
+                return
+            self.send_kill()
+            self._wait_for_end(_KILL_SECONDS)
+            self._is_gone = True
+            self.connection.close()
+            if self._pidfd is not None:
+                os.close(self._pidfd)
+                self._pidfd = None
+            if not isinstance(self._process, subprocess.Popen):
+                with suppress(ValueError):  # it still runs
+                    self._process.close()
 
     def _wait_for_end(self, seconds: float) -> int | None:
         """Wait until the process has ended, and return its exit code; None if it goes on."""
-        if self._pidfd is not None:
-            wait([self._pidfd], seconds)
+        if (pidfd := self._pidfd) is not None:  # another thread may close it
+            wait([pidfd], seconds)
             seconds = 0.0
         if isinstance(self._process, subprocess.Popen):
             with suppress(subprocess.TimeoutExpired):
@@ -259,12 +276,12 @@ class Child:
         code: int | None = self._process.exitcode
         return code
 
-    def _exit_reason(self) -> str:
-        """Describe how the process ended by itself."""
-        code = self._wait_for_end(1.0)
+    def _exit_reason(self, patience: float) -> str:
+        """Describe how the process ended by itself, within so many seconds."""
+        code = self._wait_for_end(patience)
         self.kill()
         if code is None:
-            return "closed its connection"
+            return "closed its connection, or wrote something else to it than an answer"
         if code >= 0:
             return f"exit status {code}"
         hint = ", out of memory?" if code == -signal.SIGKILL else ""
@@ -285,8 +302,7 @@ def _open_pidfd(pid: int) -> int | None:
 
 def died(reason: str, times: int) -> Failed:
     """Describe the failure of a point that ended its process ``times`` times."""
-    words = " ".join(reason.split())  # some executors send long messages
-    words = words if len(words) <= 300 else words[:297] + "..."
+    words = shortened(" ".join(reason.split()), 300)  # some executors send long messages
     return Failed(f"{DIED} with its process{f' {times} times' if times > 1 else ''}: {words}")
 
 

@@ -37,6 +37,7 @@ from paoswarm.storage.store import Store
 # Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than the
 # caches of a core can hold (measured: 100 runs of 800 elements each are fastest in two blocks).
 _BLOCK = 40_000
+_MOST_RUNS = 1_000_000  # already so many seeds take seconds and hundreds of megabytes
 
 
 @explains_keywords(
@@ -87,7 +88,7 @@ def minimize_many(
     vectorized, workers, timeout, retries, reevaluate, progress, rng
         As in `minimize`.
     runs : int
-        How many runs.
+        How many runs; at most a million in one call.
     callback : callable, optional
         Called after every generation of all runs as ``callback(intermediate_result)``, with the arrays ``x, fun, nit,
         nfev, n_failed`` over runs, and their ``swarm``. If its parameter has another name, it receives the best points
@@ -115,7 +116,7 @@ def minimize_many(
     >>> bool(alone.fun == many.fun[3])
     True
     """
-    runs = whole_number("runs", runs, 1)
+    runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     flag("progress", progress)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,8 +91,11 @@ class Optimizer:
     ) -> None:
         self.method = PAO() if method is None else read_input.read_method(method)
         self.lower, self.upper = read_input.read_bounds(bounds)
-        seeds = [rng] if rng is None or not isinstance(rng, Sequence) else list(rng)
-        self.batch: tuple[int, ...] = (len(seeds),) if isinstance(rng, Sequence) else ()
+        is_batch = isinstance(rng, Sequence) and not isinstance(rng, str | bytes)
+        seeds: list[Any] = list(cast(Sequence[Seed], rng)) if is_batch else [rng]
+        if not seeds:
+            raise ValueError("rng is an empty list: give one seed, or one for each run of a batch")
+        self.batch: tuple[int, ...] = (len(seeds),) if is_batch else ()
         self._draw = Draw([generator(seed) for seed in seeds], self.batch)
         self._share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
         if self._share > 1:

@@ -11,7 +11,7 @@ from scipy.optimize import Bounds
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.registry import method_named
-from paoswarm.checks import unmasked
+from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 
@@ -40,8 +40,8 @@ def read_bounds(bounds: Any) -> Box:
     else:
         bounds = list(bounds) if isinstance(bounds, Iterator) else bounds
         try:
-            pairs = np.asarray(unmasked(bounds))
-        except ValueError:  # pairs of different lengths
+            pairs = rounded(np.asarray(unmasked(bounds)))
+        except (ValueError, OverflowError):  # pairs of different lengths, or too large for a float
             raise ValueError(f"{form}; got {bounds!r}") from None
         if pairs.dtype.kind not in "fiu":
             raise ValueError(f"{form}, all of them numbers; got {bounds!r}")
@@ -80,7 +80,7 @@ def read_points(name: str, points: ArrayLike, box: Box) -> Floats:
     d = len(box[0])
     try:
         array = np.array(unmasked(points), dtype=float, ndmin=2)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers of shape ({d},) or (m, {d}), got {points!r}") from None
     if array.ndim != 2 or array.shape[1] != d or len(array) == 0:
         raise ValueError(f"{name} must have shape ({d},) or (m, {d}) for {d} unknowns, got {np.shape(points)}")
@@ -98,7 +98,7 @@ def read_values(name: str, values: ArrayLike, count: int) -> Floats:
     """``count`` known values; NaN means failed, and so does -inf, which is made NaN."""
     try:
         array = np.array(unmasked(values), dtype=float, ndmin=1)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be {count} real numbers, got {values!r}") from None
     if array.shape != (count,):
         raise ValueError(f"{name} must hold one value for each of the {count} points, got shape {np.shape(values)}")

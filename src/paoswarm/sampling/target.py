@@ -14,6 +14,7 @@ from paoswarm.sampling.read_prior import read_prior
 from paoswarm.warn_user import warn_user
 
 _ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
+_MOST = 1e100  # no log likelihood of data is above, and it would overflow too
 NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
 
 MORE = "raise maxfev if it is set, else n_effective"
@@ -117,8 +118,12 @@ class Target:
     def _counted(self, x: Floats, found: Floats) -> Floats:
         """Count the values found at the first rows of ``x``; a failed point gets likelihood zero."""
         self.n_evaluations += len(found)
-        if (found == np.inf).any():
-            raise ValueError(f"log_likelihood is +inf at {x[np.argmax(found)]}; a likelihood must be finite")
+        if (found > _MOST).any():
+            highest = int(np.nanargmax(found))
+            raise ValueError(
+                f"log_likelihood is {found[highest]:+g} at {x[highest]}: log likelihoods must be at most {_MOST:g}. Is "
+                "its sign right, and its scale?"
+            )
         failed = np.isnan(found)
         self.n_failed += int(failed.sum())
         return np.where(failed | (found < _ZERO), -np.inf, found)
