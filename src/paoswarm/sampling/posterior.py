@@ -16,6 +16,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.weights import effective_size, normalise, systematic
 from paoswarm.sampling.moments import scatter_matrix
+from paoswarm.sampling.verdict import Remark
 
 _DECIMALS = 8  # most decimals of a printed number; smaller ones are printed with an exponent
 
@@ -61,6 +62,7 @@ class Posterior:
         - ``effective_size``: number of independent draws that the draws are worth.
         - ``halves``: log evidence from each half of the draws.
         - ``widened``: factor by which the error was widened, because the weights are less even than predicted.
+        - ``uncovered``: share of the posterior, or of the variance of a parameter, where there are hardly any draws.
         - ``modes``: positions of the modes, to a fraction of a standard deviation.
         - ``climbs``: number of climbs that ended at each mode.
         - ``stages``: stages of the adaptation.
@@ -69,9 +71,11 @@ class Posterior:
         - ``search_settled``: True if the search found no sign of missed modes.
         - ``noise``: largest difference of two log likelihoods at the same point.
     success : bool
-        True if no problem was found.
+        True if no remark says that a value is doubtful.
     message : str
-        Problems and what to do about them, and how small a mode may have been missed.
+        The remarks, and how small a mode may have been missed.
+    remarks : tuple of Remark
+        What there is to know about the result, by kind; see `Remark`.
     log_likelihood, log_prior : array (n,), optional
         Log likelihood, and log prior density of the parameters, at the draws. None if not known.
     """
@@ -89,6 +93,7 @@ class Posterior:
     message: str = ""
     log_likelihood: Floats | None = field(default=None, repr=False)
     log_prior: Floats | None = field(default=None, repr=False)
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def weights(self) -> Floats:
