@@ -42,9 +42,8 @@ def measure(name: str, problem: Problem, seed: int) -> dict[str, Any]:
     finite_mean, finite_sd = np.isfinite(problem.mean), np.isfinite(problem.sd)
     with np.errstate(invalid="ignore"):
         off_mean = np.where(finite_mean, (mean - problem.mean) / (sd / math.sqrt(size)), 0.0)
-        off_sd = np.where(
-            finite_sd, (sd - problem.sd) / (sd * np.sqrt(np.maximum(kurtosis - 1, 0.1) / (4 * size))), 0.0
-        )
+        sd_error = sd * np.sqrt(np.maximum(kurtosis - 1, 0.1) / (4 * size))
+        off_sd = np.where(finite_sd, (sd - problem.sd) / sd_error, 0.0)
     off_mean = np.where(finite_sd, off_mean, 0.0)  # without a variance, the mean has no error
     return {
         "problem": name,
@@ -115,8 +114,8 @@ def main() -> None:
                 file.write(json.dumps(row) + "\n")
             kind = ("right" if is_right(row) else "WRONG") + (" " if row["success"] else " flagged")
             print(
-                f"{name:12} {seed:3} {kind:14} {row['evaluations']:6} {row['seconds']:5.1f} s  log evidence off by "
-                f"{row['evidence_off']:+.3f} +- {row['evidence_error']:.2g}, moments by {row['moment_off']:.1f} errors  "
+                f"{name:12} {seed:3} {kind:14} {row['evaluations']:6} {row['seconds']:5.1f} s  off: log evidence "
+                f"{row['evidence_off']:+.3f} +- {row['evidence_error']:.2g}, moments {row['moment_off']:.1f} errors  "
                 f"{'' if row['success'] else row['message']}",
                 flush=True,
             )

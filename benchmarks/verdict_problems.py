@@ -41,7 +41,7 @@ def box(d: int, low: float, high: float) -> list[Any]:
 def normals(weights: Sequence[float], means: Any, roots: Any, low: float, high: float) -> Problem:
     """Normal laws, mixed, far inside a box; ``roots`` are standard deviations, or matrices A with covariance A A^T."""
     w, m = np.asarray(weights, dtype=float), np.asarray(means, dtype=float)
-    k, d = m.shape
+    d = m.shape[1]
     a = np.array([root * np.eye(d) if np.ndim(root) < 2 else root for root in roots], dtype=float)
     inverse, log_det = np.linalg.inv(a), np.linalg.slogdet(a)[1]
 
@@ -213,7 +213,7 @@ def funnel(d: int, sd: float, low: float, half: float) -> Problem:
     log_volume = math.log(half - low) + (d - 1) * math.log(2 * half)
     return Problem(
         log_likelihood,
-        [(low, half)] + box(d - 1, -half, half),
+        [(low, half), *box(d - 1, -half, half)],
         total - log_volume,
         np.array([mean] + [0.0] * (d - 1)),
         np.array([spread] + [math.sqrt(square)] * (d - 1)),
@@ -328,15 +328,26 @@ def rosenbrock(x: np.ndarray) -> np.ndarray:
     return -((1 - x) ** 2)
 
 
+def crossing(shares: Sequence[float], means: Any, first: Sequence[float], second: Sequence[float]) -> Problem:
+    """Two thin normal laws that cross."""
+    return normals(shares, means, [np.diag(first), np.diag(second)], -12, 12)
+
+
+def leaning(slope: float) -> Problem:
+    """Two parameters that lean against bounds, and one that does not."""
+    slopes: list[tuple[Any, Function]] = [((0, 1), lambda x: slope * x), ((-4, 4), lambda x: -0.1 * slope * x)]
+    return separate([*slopes, ((0, 9), power(2, 4, 1))])
+
+
 PROBLEMS: list[tuple[str, Callable[[], Problem]]] = [
     ("spike4", lambda: spike(4, 2.0, 0.1, (1.5, -1, 1, 0.5), 0.5, 12)),
+    ("spike5", lambda: spike(5, 1.5, 0.2, (0.5, -0.8, 0.6, 0, 0.4), 0.3, 10)),
     ("spike3", lambda: spike(3, 1.0, 0.04, (0.7, 0.2, -0.6), 0.4, 8)),
     ("spike6", lambda: spike(6, 2.0, 0.3, (1, -1, 1, -1, 0.5, 0), 0.15, 12)),
-    ("spike5", lambda: spike(5, 1.5, 0.2, (0.5, -0.8, 0.6, 0, 0.4), 0.3, 10)),
     ("rosenbrock8", lambda: chain(8, -5, 10, rosenbrock, np.square, math.sqrt(0.005))),
+    ("snake4", lambda: chain(4, -6, 6, lambda x: -0.3 * x**2, lambda x: 1.5 * np.cos(1.5 * x), 0.08)),
     ("rosenbrock6", lambda: chain(6, -4, 8, rosenbrock, np.square, 0.1)),
     ("snake6", lambda: chain(6, -6, 6, lambda x: -0.5 * x**2, lambda x: np.sin(2 * x), 0.3)),
-    ("snake4", lambda: chain(4, -6, 6, lambda x: -0.3 * x**2, lambda x: 1.5 * np.cos(1.5 * x), 0.08)),
     ("noisypeak3", lambda: noisy(normals([1], [[1.0, -1, 0]], [0.3], -8, 8), 1.0, 1.5)),
     ("noisypeak5", lambda: noisy(normals([1], [[0.5] * 5], [0.5], -9, 9), 0.7, 2.5)),
     ("plateau4", lambda: on_plateau(normals([1], [[2.0, 1, -1, 0]], [0.03], -5, 5), -1e6, 18)),
@@ -352,13 +363,10 @@ PROBLEMS: list[tuple[str, Callable[[], Problem]]] = [
     ("wide_box2", lambda: separate([((0, 1000), power(2, 1.2, 0.7)), ((-10, 10), power(2, 0, 1))])),
     (
         "wide_box3",
-        lambda: separate([((0, 1e6), power(2, 3.0, 1.0)), ((0, 500), power(2, 1, 0.7)), ((0, 9), waves(0, 1, 2))]),
+        lambda: separate([((0, 1e6), power(2, 3, 1)), ((0, 500), power(2, 1, 0.7)), ((0, 9), waves(0, 1, 2))]),
     ),
     ("at_bound2", lambda: separate([((0, 50), lambda x: -x / 0.5), ((0, 1), power(2, 0.5, 0.1))])),
-    (
-        "at_bound3",
-        lambda: separate([((0, 1), lambda x: 30 * x), ((-4, 4), lambda x: -3 * x), ((0, 9), power(2, 4, 1))]),
-    ),
+    ("at_bound3", lambda: leaning(30.0)),
     ("normal5", lambda: correlated(5, 0.6, 0.4, 10)),
     ("normal10", lambda: correlated(10, 0.4, 0.5, 10)),
     ("two4", lambda: normals([0.5, 0.5], [[-4.0] * 4, [4.0] * 4], [0.8, 0.8], -10, 10)),
@@ -389,13 +397,8 @@ PROBLEMS: list[tuple[str, Callable[[], Problem]]] = [
     ("ridge8", lambda: normals([1], [[0.5] * 8], [rotated(8, np.geomspace(1.5, 0.02, 8), 2)], -15, 15)),
     ("groups5", lambda: groups([3.0, -1.0, 6.0, 2.0, 0.5], 1.5)),
     ("groups7", lambda: groups([1.0, 0.0, 2.0, 0.5, 1.5, 1.2, -0.5], 1.0)),
-    ("cross3", lambda: normals([0.5, 0.5], [[0.0] * 3] * 2, [np.diag((2, 0.1, 0.1)), np.diag((0.1, 2, 0.1))], -12, 12)),
-    (
-        "cross4",
-        lambda: normals(
-            [0.4, 0.6], [[0.0] * 4, [2.0, 2, 0, 0]], [np.diag((2, 0.1, 0.2, 0.2)), np.diag((0.1, 2, 0.2, 0.2))], -12, 12
-        ),
-    ),
+    ("cross3", lambda: crossing([0.5, 0.5], [[0.0] * 3] * 2, (2, 0.1, 0.1), (0.1, 2, 0.1))),
+    ("cross4", lambda: crossing([0.4, 0.6], [[0.0] * 4, [2.0, 2, 0, 0]], (2, 0.1, 0.2, 0.2), (0.1, 2, 0.2, 0.2))),
     ("random3", lambda: random_normals(3, 7, 3)),
     ("random5", lambda: random_normals(5, 5, 4)),
 ]

@@ -41,6 +41,7 @@ from paoswarm.resume import resume
 from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
+from paoswarm.sampling.verdict import Remark
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.store import Store
@@ -81,6 +82,7 @@ __all__ = [
     "Proposal",
     "RandomSearch",
     "RayExecutor",
+    "Remark",
     "Repeats",
     "Result",
     "Results",

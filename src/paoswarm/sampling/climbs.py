@@ -5,7 +5,6 @@ Tempering loses a narrow mode because it holds almost no mass at intermediate te
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -56,14 +55,18 @@ class Hill(Protocol):
     dim: int
     is_box: bool
     circle: Circle | None
-    inside: Callable[[Floats], Floats]
-    parameters: Callable[[Floats], Floats]
 
     @property
     def n_evaluations(self) -> int:
         """Likelihood evaluations so far."""
 
-    def height(self, z: Floats) -> Floats:
+    def inside(self, z: Floats, /) -> Floats:
+        """The nearest points where the prior is positive."""
+
+    def parameters(self, z: Floats, /) -> Floats:
+        """The parameters at each row."""
+
+    def height(self, z: Floats, /) -> Floats:
         """Height of each row, a logarithm."""
 
 

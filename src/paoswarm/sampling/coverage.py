@@ -58,11 +58,16 @@ class _Shortfall:
     def __init__(self, target: Target, proposal: Density) -> None:
         self._target, self._proposal = target, proposal
         self.dim, self.is_box, self.circle = target.dim, target.is_box, target.circle
-        self.inside, self.parameters = target.inside, target.parameters
 
     @property
     def n_evaluations(self) -> int:
         return self._target.n_evaluations
+
+    def inside(self, z: Floats) -> Floats:
+        return self._target.inside(z)
+
+    def parameters(self, z: Floats) -> Floats:
+        return self._target.parameters(z)
 
     def height(self, z: Floats) -> Floats:
         z = self.inside(z)
@@ -132,7 +137,7 @@ def _surprising(target: Target, proposal: Density, pool: Pool, made: Seen) -> Fl
         return z[:0]
     log_ratio = height - proposal.log_density(z)
     scaled = z / np.maximum(z.std(axis=0), 1e-300)
-    nearest = KDTree(scaled).query(scaled, k=_NEIGHBOURS * target.dim + 1)[1][:, 1:]
+    nearest = np.asarray(KDTree(scaled).query(scaled, k=_NEIGHBOURS * target.dim + 1)[1])[:, 1:]
     each = [_standing_out(value, nearest) for value in (height - trend(z, height), log_ratio)]
     turns = [i for pair in zip_longest(*each) for i in pair if i is not None]
     return z[list(dict.fromkeys(turns))[:_SURPRISING]]

@@ -63,7 +63,7 @@ class Missing(NamedTuple):
 
 
 def produce(
-    target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator, *, attempts: int = 3
+    target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator, *, attempts: int = 2
 ) -> tuple[Production, Frozen]:
     """Draw until there are about ``n_effective`` effective draws, or the budget is spent.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import pareto_k
@@ -36,9 +37,7 @@ def tail_remarks(names: list[str], x: Floats, weights: Floats) -> list[Remark]:
     return remarks
 
 
-def _is_heavy(
-    weights: Floats, away: Floats, is_far: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], power: int
-) -> bool:
+def _is_heavy(weights: Floats, away: Floats, is_far: NDArray[np.bool_], power: int) -> bool:
     scaled = away / away.max()  # powers of huge numbers overflow
     terms = weights * scaled**power
     with np.errstate(divide="ignore"):
