@@ -9,7 +9,7 @@ from scipy import stats
 import paoswarm as ps
 from paoswarm.sampling.coverage import Seen, find_uncovered, uncovered_share
 from paoswarm.sampling.draw_pool import Pool
-from paoswarm.sampling.mixture import Mixture
+from paoswarm.sampling.mixture import Mixture, fit
 from paoswarm.sampling.tails import tail_remarks
 from paoswarm.sampling.target import Target
 from paoswarm.sampling.verdict import DOUBTFUL, FEWER, SHAPE, Remark, is_success, message
@@ -80,6 +80,28 @@ def test_a_proposal_that_fits_costs_no_evaluation():
     assert target.n_evaluations == before
 
 
+def test_climbs_find_the_end_of_a_ridge_that_the_proposal_does_not_reach():
+    """A curved ridge, and a proposal fitted to its middle: the weights of its draws do not show what is missing."""
+
+    def ridge(x):
+        return -0.5 * x[:, 0] ** 2 - 0.5 * ((x[:, 1] - x[:, 0] ** 2) / 0.2) ** 2
+
+    rng = np.random.default_rng(1)
+    target = Target(ridge, [(-12, 12)] * 2)
+    x0 = rng.normal(size=4000)
+    x0 = x0[np.abs(x0) < 1.3]
+    known = np.stack([x0, x0**2 + 0.2 * rng.normal(size=len(x0))], axis=1) / 12
+    proposal = fit(known, np.ones(len(known)), 5, rng)
+    z = proposal.sample(2000, rng)
+    log_prior, log_likelihood = target.log_prior(z), target.log_likelihood(z)
+    pool = Pool(2)
+    pool.add(proposal, z, log_prior, log_likelihood)
+    height = log_prior + log_likelihood
+    places = find_uncovered(target, proposal, pool, Seen(z, height, height - proposal.log_density(z)))
+    ends = target.parameters(np.array([place.z for place in places]))
+    assert (np.abs(ends[:, 0]) > 1.6).any()
+
+
 def test_draws_around_a_spike_measure_its_share():
     target, proposal, pool, made = drawn_from_slab(slab_and_spike)
     near = Mixture(np.ones(1), SPIKE[None] / 12, np.eye(4)[None] * 0.1 / 12)
@@ -110,7 +132,7 @@ def test_an_infinite_variance_is_said_and_is_no_doubt():
         return -0.5 * (x[:, 0] / 0.5) ** 2 - np.logaddexp(0, -(x[:, 1] - 3) / 0.5)
 
     prior = {"a": (-5, 5), "K": stats.pareto(2)}  # a tail like K^-3
-    posterior = ps.sample(log_likelihood, prior, vectorized=True, n_effective=1000, rng=0)
+    posterior = ps.sample(log_likelihood, prior, vectorized=True, n_effective=500, n_particles=500, rng=0)
     assert posterior.success
     assert "standard deviation of K may not exist" in posterior.message
     assert "of a " not in posterior.message
@@ -127,7 +149,7 @@ def test_noise_only_near_the_peak_is_seen():
         return -0.5 * ((x / 0.3) ** 2).sum(axis=1) + near * rng.standard_normal(len(x))
 
     with pytest.warns(RuntimeWarning, match="noisy"):
-        posterior = ps.sample(log_likelihood, [(-30, 30)] * 2, vectorized=True, n_effective=200, n_particles=300, rng=1)
+        posterior = ps.sample(log_likelihood, [(-300, 300)], vectorized=True, n_effective=100, n_particles=60, rng=1)
     assert not posterior.success
     assert "noisy" in posterior.remarks[0].text
 
@@ -147,7 +169,7 @@ def test_a_likelihood_that_is_one_or_zero_is_no_plateau():
     def log_likelihood(x):
         return np.where((x**2).sum(axis=1) < 4, 0.0, -np.inf)
 
-    posterior = ps.sample(log_likelihood, [(-5, 5)] * 2, vectorized=True, n_effective=300, n_particles=500, rng=0)
+    posterior = ps.sample(log_likelihood, [(-5, 5)] * 2, vectorized=True, n_effective=100, n_particles=300, rng=0)
     assert "the same at all" not in posterior.message
 
 
@@ -180,13 +202,13 @@ def test_a_peak_near_the_end_of_a_wide_box_is_no_alarm():
     def log_likelihood(x):
         return -0.5 * (((x - 1.2) / 0.5) ** 2).sum(axis=1)
 
-    posterior = ps.sample(log_likelihood, [(0, 1000)], vectorized=True, n_effective=300, rng=1)
+    posterior = ps.sample(log_likelihood, [(0, 1000)], vectorized=True, n_effective=200, n_particles=300, rng=1)
     assert posterior.success
     assert posterior.remarks == ()
 
 
 def test_a_posterior_cut_off_by_a_bound_is_a_shape_to_look_at():
-    posterior = ps.sample(lambda x: -3 * x[:, 0], [(0, 1000)], vectorized=True, n_effective=300, rng=1)
+    posterior = ps.sample(lambda x: -3 * x[:, 0], [(0, 1000)], vectorized=True, n_effective=200, n_particles=300, rng=1)
     assert posterior.success
     assert [remark.kind for remark in posterior.remarks] == [SHAPE]
     assert "pressed against a bound" in posterior.message

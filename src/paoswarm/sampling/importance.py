@@ -89,10 +89,14 @@ def produce(
                 break
             frozen = improve(target, frozen, production.draws, production.log_likelihood, n_effective, rng)
             continue
-        frozen, missing = _look_around(target, frozen, production, rng)
-        if not missing.is_serious(production) or is_last:
+        try:
+            frozen, missing = _look_around(target, frozen, production, rng)
+            if not missing.is_serious(production) or is_last:
+                break
+            frozen = refine_again(target, frozen, n_effective, rng)
+        except Interrupted as interrupt:  # the production is complete
+            production = production._replace(cut_short=interrupt)
             break
-        frozen = refine_again(target, frozen, n_effective, rng)
     problem = _problem(production)
     if problem:
         return production._replace(error=math.inf, message=problem), frozen

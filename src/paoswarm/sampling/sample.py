@@ -248,7 +248,10 @@ def _by_importance(
         if math.isfinite(moved.log_evidence_error):
             return moved
     if made.cut_short is None:
-        _measure_again(target, made.draws, made.log_weights, made.log_likelihood)
+        try:
+            _measure_again(target, made.draws, made.log_weights, made.log_likelihood)
+        except Interrupted as interrupt:  # the production is complete
+            made = made._replace(cut_short=interrupt)
     diagnostics = {
         "pareto_k": made.pareto_k,
         "effective_size": made.effective_size,
