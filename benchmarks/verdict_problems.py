@@ -1,8 +1,8 @@
-"""Fifty posteriors with known evidence and moments, to measure how far `sample`'s verdict can be believed.
+"""Sixty posteriors with known evidence and moments, to measure how far the verdict of `sample` can be believed.
 
-All references are formulas or quadrature in one, two or three dimensions. ``PROBLEMS`` is a list in which neighbours
-are alike: the remarks and their limits were chosen on those at even places, and those at odd places were held out.
-Functions that make noise start anew with each call of ``load``.
+References are formulas or quadrature in one, two or three dimensions, and weighted draws for ``labels``. ``PROBLEMS``
+is a list in which neighbours are alike: the remarks and their limits were chosen on those at even places, and those at
+odd places were held out. Functions that make noise start anew with each call of ``load``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
+from scipy.optimize import minimize
 from scipy.special import i0e, logsumexp, ndtr
 
 import paoswarm as ps
@@ -246,6 +247,28 @@ def groups(y: Sequence[float], noise: float) -> Problem:
     return Problem(log_likelihood, prior, total, np.array(means), np.array(sds))
 
 
+def labels(centres: Sequence[float], each: int, seed: int, half: float) -> Problem:
+    """Means of the components of a mixture, with all orders of the labels; 300,000 weighted draws in order."""
+    rng, k = np.random.default_rng(seed), len(centres)
+    data = rng.normal(np.repeat(centres, each), 1.0)
+
+    def log_likelihood(x: np.ndarray) -> np.ndarray:
+        parts = stats.norm.logpdf(data[:, None], x[:, None, :], 1.0) - math.log(k)
+        return logsumexp(parts, axis=2).sum(axis=1)
+
+    best = minimize(lambda x: -log_likelihood(x[None])[0], np.sort(centres))
+    law = stats.multivariate_t(best.x, 1.5 * best.hess_inv, df=8, seed=1)
+    x = law.rvs(300_000)
+    x = x[(np.diff(x, axis=1) > 0).all(axis=1) & (np.abs(x) < half).all(axis=1)]
+    log_w = np.concatenate([log_likelihood(part) for part in np.array_split(x, 200)]) - law.logpdf(x)
+    total = logsumexp(log_w)
+    w = np.exp(log_w - total)
+    mean = np.mean(w @ x)
+    sd = math.sqrt(np.mean(w @ (x - mean) ** 2))
+    log_evidence = total - math.log(300_000) + math.lgamma(k + 1) - k * math.log(2 * half)
+    return Problem(log_likelihood, box(k, -half, half), float(log_evidence), np.full(k, mean), np.full(k, sd))
+
+
 def angles(kappas: Sequence[float], centres: Sequence[float], share: float | None = None) -> Problem:
     """Periodic parameters with peaks; with ``share``, the first has a second peak on the other side."""
     angle = np.linspace(0, 2 * math.pi, 400_001)[:-1]
@@ -401,6 +424,8 @@ PROBLEMS: list[tuple[str, Callable[[], Problem]]] = [
     ("cross4", lambda: crossing([0.4, 0.6], [[0.0] * 4, [2.0, 2, 0, 0]], (2, 0.1, 0.2, 0.2), (0.1, 2, 0.2, 0.2))),
     ("random3", lambda: random_normals(3, 7, 3)),
     ("random5", lambda: random_normals(5, 5, 4)),
+    ("labels4", lambda: labels((-5.0, -2.0, 1.5, 5.0), 12, 1, 10)),
+    ("labels3", lambda: labels((-3.0, 0.0, 3.5), 15, 2, 10)),
 ]
 
 

@@ -195,6 +195,21 @@ def test_a_light_spike_in_six_dimensions_is_found():
         assert abs(posterior.log_evidence + 6 * np.log(24)) < 4 * posterior.log_evidence_error
 
 
+@pytest.mark.slow
+def test_a_thin_curved_ridge_is_right_or_doubtful():
+    """Rosenbrock's function in six dimensions. The references are sums over a grid (benchmarks/verdict_problems.py).
+
+    Without the check, the log evidence is low by four errors, and the last standard deviation by a third, silently.
+    """
+
+    def log_likelihood(x):
+        return -((1 - x[:, :-1]) ** 2 + 50 * (x[:, 1:] - x[:, :-1] ** 2) ** 2).sum(axis=1)
+
+    posterior = ps.sample(log_likelihood, [(-4, 8)] * 6, vectorized=True, rng=0)
+    is_right = abs(posterior.log_evidence + 23.729) < 3 * posterior.log_evidence_error
+    assert not posterior.success or (is_right and abs(posterior.std()[-1] - 1.037) < 0.1)
+
+
 # False alarms.
 
 
