@@ -141,6 +141,6 @@ def make_posterior(
         method=method,
         diagnostics=diagnostics,
         success=is_success(remarks),
-        message=message(remarks, diagnostics.get("unseen")),
+        message=message(remarks, diagnostics["unseen"] if diagnostics.get("search_settled", False) else None),
         remarks=tuple(remarks),
     )
