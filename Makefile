@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-samplers bench-asynchronous bench-engines bench-ends clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-samplers bench-asynchronous bench-engines bench-ends clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -47,6 +47,10 @@ bench-constants: $(VENV)/.demo
 
 bench-modes: $(VENV)/.demo
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/modes.py $(ARGS)
+
+# How far the sampler's verdict can be believed. This continues where it was stopped.
+bench-verdict: $(VENV)/.demo
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/verdict.py $(ARGS)
 
 bench-quality: $(VENV)/.demo
 	$(BIN)/python benchmarks/quality.py

@@ -41,6 +41,7 @@ from paoswarm.resume import resume
 from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
+from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
 from paoswarm.storage.same_run import OtherRun
@@ -82,6 +83,7 @@ __all__ = [
     "Proposal",
     "RandomSearch",
     "RayExecutor",
+    "Remark",
     "Repeats",
     "Result",
     "Results",

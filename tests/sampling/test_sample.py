@@ -127,7 +127,7 @@ def test_a_likelihood_with_the_wrong_sign_is_noticed():
 
     with pytest.warns(RuntimeWarning, match="wrong sign"):
         posterior = ps.sample(chi_square, {"a": (-1, 1), "b": (-1, 1)}, vectorized=True, n_effective=200, rng=1)
-    assert not posterior.success
+    assert [remark.kind for remark in posterior.remarks] == ["shape"]
     assert "of a, b is pressed against" in posterior.message
     with pytest.warns(RuntimeWarning, match="wrong sign"), pytest.raises(ValueError, match="sign right"):
         ps.sample(chi_square, [(-1, 1), stats.norm(0, 3)], vectorized=True, rng=1)
@@ -579,7 +579,7 @@ def test_an_interrupt_before_anything_is_known_is_passed_on_and_says_where_the_v
         ps.sample(interrupting(300)[0], BOX2, rng=17, store=tmp_path / "kept")
 
 
-@pytest.mark.parametrize("at", [2001, 2500, 4000, -600], ids=["first climb", "climbs", "later", "early production"])
+@pytest.mark.parametrize("at", [2001, 2500, 4000, -640], ids=["first climb", "climbs", "later", "early production"])
 def test_an_interrupt_keeps_what_is_known_and_states_no_error(at, n_in_all):
     log_likelihood, calls = interrupting(at % (n_in_all + 1))
     posterior = ps.sample(log_likelihood, BOX2, n_effective=500, rng=17)
@@ -883,8 +883,11 @@ def test_start_points_outside_the_prior_are_an_error_before_the_first_evaluation
         ps.sample(lambda x: pytest.fail("called"), [(0, 1)], start=[[50.0]])
 
 
-def test_a_mode_that_is_found_late_is_a_doubt():
-    """A narrow mode with half of the mass, which no first climb starts in; a stage of the adaptation hits it."""
+def test_a_mode_that_is_found_late_and_covered_is_a_remark_but_no_doubt():
+    """A narrow mode with half of the mass, which no first climb starts in; a stage of the adaptation hits it.
+
+    Four stated errors, false alarm 6e-5.
+    """
     centre, sd = np.array([[-0.5] * 3, [0.55] * 3]), np.array([0.15, 0.012])
 
     def log_likelihood(x):
@@ -893,8 +896,10 @@ def test_a_mode_that_is_found_late_is_a_doubt():
     posterior = ps.sample(log_likelihood, [(-1, 1)] * 3, vectorized=True, n_effective=300, n_particles=100, rng=6)
     assert len(posterior.diagnostics["modes"]) == 2
     assert not posterior.diagnostics["search_settled"]
-    assert not posterior.success
-    assert "by chance" in posterior.message
+    assert posterior.success
+    assert "found late" in posterior.message
+    truth = math.log(2 * (2 * math.pi) ** 1.5 / 8)
+    assert abs(posterior.log_evidence - truth) < 4 * posterior.log_evidence_error
 
 
 def test_a_budget_that_ends_the_search_is_said_to():

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size
+from paoswarm.sampling.climbs import climb_cost
 from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.explore import explore, explore_again
 from paoswarm.sampling.mixture import Blend, Density
-from paoswarm.sampling.modes import Mode
+from paoswarm.sampling.modes import Mode, is_new
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.starts import Draws, badly_covered
 from paoswarm.sampling.target import Target
@@ -50,7 +51,11 @@ _AGAIN = 6  # times that badly covered points are climbed from, at most
 _AGAIN_BUDGET = 4000  # evaluations for the climbs from badly covered points, each time
 _AGAIN_SHARE = 0.125  # share of what is left of maxfev for these climbs, at most
 
-_LATE = "an important mode was found by chance, after the search for modes: others may be missing"
+LATE = "an important mode was found late, after the search for modes: others like it may be missing"
+_FLAT = (
+    "the likelihood is the same at all first draws, and no climb came to more: a peak elsewhere was not seen, so no "
+    "standard error is given"
+)
 
 
 class NothingFound(ValueError):
@@ -131,12 +136,26 @@ def adapt(
             f"{nothing}, and no climb from start= found a positive likelihood; raise maxfev, or give points with a "
             "positive likelihood"
         )
+    if _is_flat(log_likelihood, target.n_failed) and not _is_higher(target, found.modes, log_likelihood.max()):
+        found = found._replace(incomplete=_FLAT, is_trusted=False)
     ladder = make_ladder(found.modes, target)
     _draw(target, pool, ladder, min(_for_dim(_LADDER_DRAWS, d), int(_EXTRA_SHARE * allowed)), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
     first = blend([], (), ladder, _Prior(target))
     plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
+
+
+def _is_flat(log_likelihood: Floats, n_failed: int) -> bool:
+    """Whether all draws that did not fail have the same likelihood; likelihood zero counts as a value."""
+    finite = np.isfinite(log_likelihood)
+    return len(finite) - int(finite.sum()) <= n_failed and len(np.unique(log_likelihood[finite])) == 1
+
+
+def _is_higher(target: Target, modes: list[Mode], log_likelihood: float) -> bool:
+    """Whether a mode has a greater likelihood, by more than rounding errors."""
+    least = log_likelihood + 1e-6 * max(1.0, abs(log_likelihood))
+    return any(mode.height - target.log_prior(mode.z[None])[0] > least for mode in modes)
 
 
 def improve(
@@ -149,6 +168,22 @@ def improve(
 ) -> Frozen:
     """Adapt further with the draws of a production that went badly, and freeze anew."""
     frozen.pool.add(frozen.proposal, draws, target.log_prior(draws), log_likelihood)
+    return refine_again(target, frozen, n_effective, rng)
+
+
+def reach_out(target: Target, frozen: Frozen, places: list[Mode], rng: np.random.Generator) -> Frozen:
+    """Climb from places that the proposal does not cover, and draw around them and around new modes."""
+    budget = min(len(places) * climb_cost(target.dim), int(_AGAIN_SHARE * target.n_left))
+    modes, _ = explore_again(target, frozen.modes, np.array([place.z for place in places]), budget)
+    heaviest = modes[0].log_mass if modes else 0.0
+    places = [place._replace(log_mass=heaviest) for place in places]
+    new = [mode for mode in modes if is_new(mode, frozen.modes, target.circle)]
+    _draw(target, frozen.pool, make_ladder([*new, *places], target), _extra(target, _LADDER_DRAWS_AGAIN), rng)
+    return frozen._replace(modes=modes, ladder=make_ladder([*modes, *places], target))
+
+
+def refine_again(target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator) -> Frozen:
+    """Adapt further with the draws that are in the pool, and freeze anew."""
     return _refine(target, frozen, n_effective, int(_RESERVE_AGAIN * target.n_left), rng, None)
 
 
@@ -163,6 +198,11 @@ def _draw(target: Target, pool: Pool, source: Density, n: int, rng: np.random.Ge
 def _for_dim(numbers: tuple[int, int], dim: int) -> int:
     constant, per_parameter = numbers
     return constant + per_parameter * dim
+
+
+def _extra(target: Target, numbers: tuple[int, int]) -> int:
+    """Number of draws around the modes that the budget allows."""
+    return min(_for_dim(numbers, target.dim), int(_EXTRA_SHARE * target.n_left))
 
 
 def _refine(
@@ -226,9 +266,8 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     budget = min(_AGAIN_BUDGET, int(_AGAIN_SHARE * target.n_left))
     modes, is_late = explore_again(target, plan.modes, starts, budget)
     ladder = make_ladder(modes, target)
-    n = min(_for_dim(_LADDER_DRAWS_AGAIN, target.dim), int(_EXTRA_SHARE * target.n_left))
-    _draw(target, plan.pool, ladder, n, rng)
-    return plan._replace(modes=modes, ladder=ladder, incomplete=plan.incomplete or (_LATE if is_late else ""))
+    _draw(target, plan.pool, ladder, _extra(target, _LADDER_DRAWS_AGAIN), rng)
+    return plan._replace(modes=modes, ladder=ladder, incomplete=plan.incomplete or (LATE if is_late else ""))
 
 
 def _better(pool: Pool, old: Blend, new: Blend) -> Blend:

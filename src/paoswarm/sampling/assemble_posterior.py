@@ -3,48 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
-from paoswarm.sampling.adapt import Frozen
+from paoswarm.sampling.adapt import LATE, Frozen
 from paoswarm.sampling.draw_pool import Pool
+from paoswarm.sampling.explore import RIDGE
 from paoswarm.sampling.importance import Production
 from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.tails import tail_remarks
 from paoswarm.sampling.target import NOISY, Target
+from paoswarm.sampling.verdict import DOUBTFUL, FEWER, SHAPE, Remark, is_success, message
 from paoswarm.sampling.weighted_draws import WeightedDraws
 
 
-def production_problems(target: Target, made: Production, wanted: int) -> list[str]:
-    """Problems of a production: bad weights, or fewer effective draws than wanted."""
+def production_remarks(target: Target, made: Production, wanted: int) -> list[Remark]:
+    """Remarks on a production: bad weights, uncovered places, or fewer effective draws than wanted."""
     is_spent = target.maxfev is not None and target.n_left < 0.2 * target.maxfev  # draws outside a box cost nothing
+    more = "maxfev" if is_spent else "n_effective"
     size = f"{made.effective_size:.0f} of {wanted} effective draws"
+    remarks = [Remark(DOUBTFUL, made.message)] if made.message else []
+    if made.missing:
+        remarks.append(
+            Remark(
+                DOUBTFUL,
+                f"The proposal does not cover all of the posterior: about {made.missing:.1%} of it, or of the variance "
+                f"of a parameter, lies where there are hardly any draws; raise {more}",
+            )
+        )
     if made.cut_short is not None:
         why = made.cut_short.why.rstrip(".") or "Interrupted"
-        return [f"{why}: the result has {size}", *([made.message] if made.message else [])]
-    if made.message:
-        return [made.message]
+        return [Remark(FEWER, f"{why}: the result has {size}"), *remarks]
+    if remarks:
+        return remarks
     if made.widened > 1:
-        return [
-            f"The weights are less even than predicted ({size}), so part of the posterior may be poorly covered, and "
-            f"the error is widened {made.widened:.1f} times; raise {'maxfev' if is_spent else 'n_effective'}"
-        ]
+        text = f"The weights are less even than predicted ({size}), so the error is widened {made.widened:.1f} times"
+        return [Remark(FEWER, f"{text}; raise {more}")]
     if made.effective_size > (0.9 if is_spent else 0.75) * wanted:
         return []
     if is_spent:
-        return [f"maxfev={target.maxfev} was enough for {size}; raise it for more"]
-    return [f"The weights are less even than predicted ({size}); raise n_effective"]
+        return [Remark(FEWER, f"maxfev={target.maxfev} was enough for {size}; raise it for more")]
+    return [Remark(FEWER, f"The weights are less even than predicted ({size}); raise n_effective")]
 
 
-def search_problems(frozen: Frozen) -> list[str]:
+def search_remarks(frozen: Frozen) -> list[Remark]:
     """Why modes may be missing, and what to do; empty if the search found no sign of missed modes."""
     if not frozen.incomplete:
         return []
-    advice = "Raise n_particles or maxfev, or give points near the modes (start=)"
-    return [frozen.incomplete[0].upper() + frozen.incomplete[1:], advice]
+    text = frozen.incomplete[0].upper() + frozen.incomplete[1:]
+    if frozen.incomplete in (LATE, RIDGE):
+        return [Remark(SHAPE, text)]
+    return [Remark(DOUBTFUL, f"{text}. Raise n_particles or maxfev, or give points near the modes (start=)")]
 
 
 def adaptation_diagnostics(target: Target, frozen: Frozen) -> dict[str, Any]:
@@ -65,10 +78,18 @@ def interrupted_posterior(target: Target, pool: Pool, why: str) -> Posterior:
     """Posterior of a run that was interrupted during the adaptation, from its draws; the evidence is biased."""
     log_w = pool.log_weight(1.0)
     diagnostics = {"pareto_k": pareto_k(log_w), "effective_size": effective_size(log_w)}
-    problem = f"{why.rstrip('.')}: these draws were also used to fit the proposal, so no error is stated"
+    text = f"{why.rstrip('.')}: these draws were also used to fit the proposal, so no error is stated"
     evidence = float(log_sum_exp(log_w))  # the sum of the weights (S21)
     return make_posterior(
-        target, pool.z, log_w, pool.log_likelihood, evidence, math.inf, "interrupted", diagnostics, [problem]
+        target,
+        pool.z,
+        log_w,
+        pool.log_likelihood,
+        evidence,
+        math.inf,
+        "interrupted",
+        diagnostics,
+        [Remark(DOUBTFUL, text)],
     )
 
 
@@ -81,34 +102,33 @@ def make_posterior(
     error: float,
     method: str,
     diagnostics: dict[str, Any],
-    problems: Sequence[str],
+    remarks: Sequence[Remark],
 ) -> Posterior:
-    """Make the posterior of the draws ``z``, with any problems of the prior or the likelihood that show."""
+    """Make the posterior of the draws ``z``, with remarks on the prior, the likelihood and the tails."""
     kept = np.isfinite(log_weights)
     if not kept.any():
         raise ValueError("no draw has a positive likelihood; raise maxfev, or give points near a mode (start=)")
     x = target.parameters(z[kept])
     weights = normalise(log_weights[kept])
-    problems = list(problems)
+    remarks = list(remarks)
     if weights[target.prior.strained(z[kept])].sum() > 1e-3:
         error = math.inf
-        problems.insert(
-            0,
+        text = (
             "The posterior lies so far in a tail of the prior that the prior's quantiles have no digits left, so no "
-            "error is stated; choose a wider prior",
+            "error is stated; choose a wider prior"
         )
+        remarks.insert(0, Remark(DOUBTFUL, text))
     if target.noise > NOISY:
         error = math.inf
-        problems.insert(
-            0,
+        text = (
             f"log_likelihood is noisy: two values at one point differ by {target.noise:.2g}, but all values are "
-            "treated as exact, so no error is stated; use the same seed at every point",
+            "treated as exact, so no error is stated; use the same seed at every point"
         )
+        remarks.insert(0, Remark(DOUBTFUL, text))
     if names := target.prior.pressed(z[kept], weights):
-        problems.append(
-            f"The posterior of {', '.join(names)} is pressed against a bound of the prior; check the bound, and the "
-            "sign of the log likelihood"
-        )
+        text = f"The posterior of {', '.join(names)} is pressed against a bound of the prior; check the bound, and the "
+        remarks.append(Remark(SHAPE, f"{text}sign of the log likelihood"))
+    remarks += tail_remarks(target.prior.names, x, weights)
     return Posterior(
         names=target.prior.names,
         weighted=WeightedDraws(
@@ -123,20 +143,7 @@ def make_posterior(
         n_failed=target.n_failed,
         method=method,
         diagnostics=diagnostics,
-        success=not problems,
-        message=_sentences([*(problems or ["No problem found"]), *_unseen(diagnostics)]),
+        success=is_success(remarks),
+        message=message(remarks, diagnostics["unseen"] if diagnostics.get("search_settled", False) else None),
+        remarks=tuple(remarks),
     )
-
-
-def _unseen(diagnostics: dict[str, Any]) -> list[str]:
-    """How small a mode the first draws may have missed; empty if the search has other gaps."""
-    if not diagnostics.get("search_settled", False):
-        return []
-    return [
-        f"Modes that cover less than {100 * diagnostics['unseen']:.2g} % of the prior cannot be ruled out; raise "
-        "n_particles to find them"
-    ]
-
-
-def _sentences(parts: Iterable[str]) -> str:
-    return " ".join(part if part.endswith(".") else f"{part}." for part in parts)

@@ -5,7 +5,7 @@ Tempering loses a narrow mode because it holds almost no mass at intermediate te
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.modes import Mode, distance, log_volume, merge
 from paoswarm.sampling.periodic_coordinates import Circle
-from paoswarm.sampling.target import Target
 
 # Scales are those of the sampler's coordinates: a box is [-1, 1], other priors are standard normal.
 _FIRST_SCALE = 0.05  # standard deviation that a climb assumes at its start
@@ -50,6 +49,27 @@ class Climbs(NamedTuple):
         return Climbs._make(array[index] for array in self)
 
 
+class Hill(Protocol):
+    """What can be climbed: a `Target`, or another function of its coordinates."""
+
+    dim: int
+    is_box: bool
+    circle: Circle | None
+
+    @property
+    def n_evaluations(self) -> int:
+        """Likelihood evaluations so far."""
+
+    def inside(self, z: Floats, /) -> Floats:
+        """The nearest points where the prior is positive."""
+
+    def parameters(self, z: Floats, /) -> Floats:
+        """The parameters at each row."""
+
+    def height(self, z: Floats, /) -> Floats:
+        """Height of each row, a logarithm."""
+
+
 class Climbed(NamedTuple):
     """Where climbs have ended."""
 
@@ -57,8 +77,10 @@ class Climbed(NamedTuple):
     ends: list[Mode]  # the ends of all climbs; n_climbs is 0 if the budget ended first
 
 
-def climb(target: Target, starts: Floats, n_max: int) -> Climbed:
+def climb(target: Hill, starts: Floats, n_max: int, scale: Floats | None = None) -> Climbed:
     """Climb from the starts, with at most ``n_max`` likelihood evaluations.
+
+    ``scale`` is the lower Cholesky factor ``(d, d)`` of the covariance that a climb assumes at its start.
 
     Each round measures gradient and curvature by finite differences, in coordinates in which the curvature of the last
     round was one. So the steps fit the scale of the posterior, whatever the scale of the prior. Only as many climbs go
@@ -66,7 +88,7 @@ def climb(target: Target, starts: Floats, n_max: int) -> Climbed:
     up.
     """
     end = target.n_evaluations + n_max
-    climbs = _begin(target, starts[:n_max])
+    climbs = _begin(target, starts[:n_max], scale)
     per_round = _round_cost(target.dim)
     abreast = max(_ABREAST, n_max // (_ROUNDS * per_round))
     while True:
@@ -92,18 +114,18 @@ def _round_cost(dim: int) -> int:
     return 2 * dim + dim * (dim - 1) // 2 + len(_DAMPING)
 
 
-def _begin(target: Target, starts: Floats) -> Climbs:
+def _begin(target: Hill, starts: Floats, scale: Floats | None) -> Climbs:
     """Climbs that have not moved yet; starts without a finite height are left out."""
     starts = target.inside(starts)
     value = target.height(starts)
     finite = np.isfinite(value)
     s, d = int(finite.sum()), target.dim
     no, zero = np.zeros(s, dtype=bool), np.zeros(s, dtype=int)
-    factor = np.broadcast_to(_FIRST_SCALE * np.eye(d), (s, d, d)).copy()
+    factor = np.broadcast_to(_FIRST_SCALE * np.eye(d) if scale is None else scale, (s, d, d)).copy()
     return Climbs(starts[finite], value[finite], factor, no, no.copy(), no.copy(), zero, zero.copy())
 
 
-def _newton_round(target: Target, climbs: Climbs) -> Climbs:
+def _newton_round(target: Hill, climbs: Climbs) -> Climbs:
     """One saddle-free Newton step of every climb, with the damping that gains most."""
     s, d = climbs.z.shape
     around, heights, gradient, curvature = _differences(target, climbs)
@@ -128,7 +150,7 @@ def _newton_round(target: Target, climbs: Climbs) -> Climbs:
     return Climbs(z, value, factor, arrived, arrived, is_round, n_stalled, climbs.n_rounds + 1)
 
 
-def _differences(target: Target, climbs: Climbs) -> tuple[Floats, Floats, Floats, Floats]:
+def _differences(target: Hill, climbs: Climbs) -> tuple[Floats, Floats, Floats, Floats]:
     """Points around every climb and their heights; gradient and negative curvature in the climb's own scales."""
     s, d = climbs.z.shape
     rows, columns = np.triu_indices(d, 1)
@@ -159,7 +181,7 @@ def _bounded(shape: Floats, is_box: bool) -> Floats:
     return lower * np.where(np.diagonal(lower, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None, :]
 
 
-def _check_bounded(target: Target, climbs: Climbs) -> None:
+def _check_bounded(target: Hill, climbs: Climbs) -> None:
     """Raise if a climb has gone so far that it will never end."""
     lost = np.flatnonzero(np.abs(climbs.z).max(axis=1) > _AWAY)
     if len(lost):

@@ -47,9 +47,9 @@ _SWARM_ROUNDS = 3  # rounds of swarms where maxfev is not given, at most
 _OFTEN = 3  # independent swarms that must come to the heaviest peak
 
 _TOO_FEW = (
-    "the search for modes made too few climbs for the number of places where they ended (a thin ridge can cause this): "
-    "other modes may be missing"
+    "the search for modes made too few climbs for the number of peaks where they ended: other modes may be missing"
 )
+RIDGE = "most climbs ended at different places on a ridge, so other modes may be hidden: look at plot()"
 _NO_ROOM = (
     "there are many peaks, and maxfev is too small to search for the heaviest one: heavier peaks may be missing, so no "
     "standard error is given"
@@ -197,7 +197,7 @@ def _choose_next(task: Task, before: State, after: State, new: list[Mode]) -> St
             return after._replace(phase=Phase.RIDGE)
         is_seen = n_that_matter <= _RIDGE_NEWS or (after.n_rounds == 1 and len(new) < _RICH)
         is_enough = is_seen and after.n_climbs >= climbs_for(1)
-        after = after._replace(phase=Phase.BESIDE, doubt="" if is_enough else _TOO_FEW)
+        after = after._replace(phase=Phase.BESIDE, doubt="" if is_enough else RIDGE)
     else:
         n_news = sum(mode.is_peak for mode in new) if before.phase is Phase.BESIDE else n_that_matter
         is_check = before.phase in (Phase.DOUBTFUL, Phase.BESIDE) and before.n_missing <= 0
@@ -210,6 +210,8 @@ def _choose_next(task: Task, before: State, after: State, new: list[Mode]) -> St
 def _end_climbs(task: Task, state: State, doubt: str = "") -> State:
     """Go to the swarms, or end the search; a doubt that was there before stays."""
     phase = Phase.SWARMS if state.needs_swarms else Phase.DONE
+    if doubt == _TOO_FEW and (state.doubt == RIDGE or (state.modes and state.is_ridge)):
+        doubt = RIDGE
     return state._replace(phase=phase, begun=task.target.n_evaluations, doubt=doubt or state.doubt)
 
 

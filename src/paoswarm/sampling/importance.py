@@ -17,11 +17,14 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import FEWEST, effective_size, log_mean, log_mean_weight_error, pareto_k
-from paoswarm.sampling.adapt import Frozen, improve
+from paoswarm.sampling.adapt import Frozen, improve, reach_out, refine_again
+from paoswarm.sampling.coverage import Seen, find_uncovered, uncovered_share
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target
 
 _HARMLESS = 10.0  # largest weight, in mean weights, up to which a large Pareto k is not a problem
 _SHORT = 0.2  # share of the predicted effective draws below which the proposal is fitted again
+_VARIANCE = 0.1  # share of a variance that may lie where the proposal has too few draws
+_SPREAD = 10.0  # ratio of the mean squared weight to that of the draws, above which the draws do not show it
 _UNEVEN = 2.0  # ratio of predicted to actual effective draws above which the error is widened
 _TRUSTED = 0.7  # Pareto k up to which the mean weight and its error can be trusted
 
@@ -40,6 +43,23 @@ class Production(NamedTuple):
     widened: float = 1.0  # factor by which the error was widened
     cut_short: Interrupted | None = None  # the interrupt that came before the last draw
     message: str = ""  # why the error is not stated (inf); empty if it is
+    missing: float = 0.0  # share of the posterior, or of a variance, that the proposal does not cover
+
+
+class Missing(NamedTuple):
+    """What the proposal does not cover."""
+
+    mass: float  # share of the posterior
+    variance: float  # share of the variance of a coordinate
+    spread: float  # estimated contribution to the mean squared weight, in squared mean weights
+
+    def matters(self, made: Production) -> bool:
+        """Whether the evidence or a standard deviation may be off by more than its error."""
+        return self.mass > made.error or self.variance > _VARIANCE
+
+    def is_serious(self, made: Production) -> bool:
+        """Whether it is worth another adaptation."""
+        return self.matters(made) or self.spread > _SPREAD * len(made.draws) / made.effective_size
 
 
 def produce(
@@ -56,15 +76,27 @@ def produce(
     """
     if target.n_left < 1:
         raise BudgetSpent(f"maxfev={target.maxfev} leaves no evaluation for the production; raise maxfev")
+    missing = Missing(0.0, 0.0, 0.0)
     for attempt in range(attempts):
         n = min(math.ceil(n_effective / max(frozen.predicted_efficiency, 0.01)), target.n_left)
         production = _measure(target, frozen, n, rng)
         if production.cut_short is not None:
             break
         short = production.effective_size < _SHORT * min(n_effective, n * frozen.predicted_efficiency)
-        if not (short or _heavy_tailed(production)) or attempt + 1 == attempts or target.n_left < n:
+        is_last = attempt + 1 == attempts or target.n_left < n
+        if short or _heavy_tailed(production):
+            if is_last:
+                break
+            frozen = improve(target, frozen, production.draws, production.log_likelihood, n_effective, rng)
+            continue
+        try:
+            frozen, missing = _look_around(target, frozen, production, rng)
+            if not missing.is_serious(production) or is_last:
+                break
+            frozen = refine_again(target, frozen, n_effective, rng)
+        except Interrupted as interrupt:  # the production is complete
+            production = production._replace(cut_short=interrupt)
             break
-        frozen = improve(target, frozen, production.draws, production.log_likelihood, n_effective, rng)
     problem = _problem(production)
     if problem:
         return production._replace(error=math.inf, message=problem), frozen
@@ -72,7 +104,26 @@ def produce(
     if uneven > _UNEVEN:
         widened = min(uneven, 1 / _SHORT)
         production = production._replace(error=widened * production.error, widened=widened)
+    if missing.matters(production):
+        error = max(production.error, missing.mass)
+        production = production._replace(error=error, missing=max(missing.mass, missing.variance))
     return production, frozen
+
+
+def _look_around(target: Target, frozen: Frozen, made: Production, rng: np.random.Generator) -> tuple[Frozen, Missing]:
+    """Look for places that the proposal does not cover, and measure how much of the posterior lies there.
+
+    If there are any, the production and draws around these places are added to the pool.
+    """
+    log_prior = target.log_prior(made.draws)
+    seen = Seen(made.draws, log_prior + made.log_likelihood, made.log_weights)
+    places = find_uncovered(target, frozen.proposal, frozen.pool, seen)
+    if not places:
+        return frozen, Missing(0.0, 0.0, 0.0)
+    frozen.pool.add(frozen.proposal, made.draws, log_prior, made.log_likelihood)
+    frozen = reach_out(target, frozen, places, rng)
+    variance = math.exp(min(max(place.log_mass for place in places) - 2 * made.log_evidence, 700.0))
+    return frozen, Missing(*uncovered_share(frozen.pool, frozen.proposal, len(made.draws)), variance)
 
 
 def _heavy_tailed(production: Production) -> bool:

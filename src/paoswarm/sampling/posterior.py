@@ -17,6 +17,7 @@ from paoswarm.core.random import Seed
 from paoswarm.extras import need
 from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.sampling.datatree import datatree, values_at
+from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
 
 _FEWEST = 2  # draws of equal weight, however small the effective size; one has no standard deviation
@@ -65,6 +66,7 @@ class Posterior:
         - ``effective_size``: number of independent draws that the draws are worth.
         - ``halves``: log evidence from each half of the draws.
         - ``widened``: factor by which the error was widened, because the weights are less even than predicted.
+        - ``uncovered``: share of the posterior, or of the variance of a parameter, where there are hardly any draws.
         - ``modes``: positions of the modes, to a fraction of a standard deviation.
         - ``climbs``: number of climbs that ended at each mode.
         - ``stages``: stages of the adaptation.
@@ -73,9 +75,11 @@ class Posterior:
         - ``search_settled``: True if the search found no sign of missed modes.
         - ``noise``: largest difference of two log likelihoods at the same point.
     success : bool
-        True if no problem was found.
+        True if no remark says that a value is doubtful.
     message : str
-        Problems and what to do about them, and how small a mode may have been missed.
+        The remarks, and how small a mode may have been missed.
+    remarks : tuple of Remark
+        What there is to know about the result, by kind; see `Remark`.
     seed : int
         Seed of the choice of `draws`. `sample` takes it from ``rng``, so a run with the same seed has the same draws.
     """
@@ -91,6 +95,7 @@ class Posterior:
     success: bool = True
     message: str = ""
     seed: int = 0
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def draws(self) -> Floats:

@@ -30,6 +30,7 @@ _LOG_2PI = math.log(2 * math.pi)
 _AT_END = 5.0  # |z| given to a parameter that lies exactly on an end of its distribution: just inside
 _LARGEST = 37  # |z| beyond which Phi(-|z|) underflows
 _INSIDE = 1e-100  # distance kept from an end, in units of that to the median: its inverse can be squared
+_PRESSED = 1.5  # standard deviations from mean to bound; 1.3 for half a normal peak at the bound, 1 for an exponential
 _UPPER = 7.9  # z beyond which Phi(z) is so close to one that few digits are left
 
 
@@ -91,11 +92,11 @@ class Prior(ABC):
         return np.asarray(((np.abs(z) > 0.95 * self._reach) & (self._reach > 1)).any(axis=1))
 
     def pressed(self, z: Floats, weights: Floats) -> list[str]:
-        """Names of the parameters whose posterior lies almost entirely in the last percent before a bound."""
+        """Names of the parameters whose posterior is cut off by a bound, in the last percent before it."""
         near = np.maximum(weights @ (z < -0.98), weights @ (z > 0.98)) > 0.95
         mean = weights @ z
         sd = np.sqrt(weighted_variance(z, weights))
-        at_bound = near & (1 - np.abs(mean) < 3 * sd)  # not a narrow peak that happens to lie there
+        at_bound = near & (1 - np.abs(mean) < _PRESSED * sd)  # not a narrow peak that happens to lie there
         return [name for name, is_pressed in zip(self.names, at_bound & self.walled, strict=True) if is_pressed]
 
     def inside(self, z: Floats) -> Floats:

@@ -26,8 +26,8 @@ from paoswarm.sampling.assemble_posterior import (
     adaptation_diagnostics,
     interrupted_posterior,
     make_posterior,
-    production_problems,
-    search_problems,
+    production_remarks,
+    search_remarks,
 )
 from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.importance import produce
@@ -39,6 +39,7 @@ from paoswarm.sampling.read_prior import read_prior
 from paoswarm.sampling.read_start import is_search, known_points
 from paoswarm.sampling.target import Interrupted, Target
 from paoswarm.sampling.tempered import pass_cost, pass_problem, tempered
+from paoswarm.sampling.verdict import DOUBTFUL, Remark
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Run, Store
@@ -48,6 +49,7 @@ _CAUTION = 2.0  # factor by which the predicted cost of moves is assumed to be t
 _LEAST = 100  # effective draws; with fewer the tail of the weights cannot be judged
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 _PATIENCE = 100  # first draws that may all raise an exception before the run ends
+_AGAIN = 4  # of the heaviest draws, evaluated again at the end
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
@@ -226,7 +228,7 @@ def sample(
     return posterior
 
 
-def _read_budget(maxfev: int, dim: int, are_modes_known: bool) -> int:
+def _read_budget(maxfev: float, dim: int, are_modes_known: bool) -> int:
     """Check ``maxfev``, and warn if it is too small for the search for modes."""
     budget = whole_number("maxfev", maxfev, 10)
     if budget < (least := _SEARCH * (dim + 1)) and not are_modes_known:
@@ -258,6 +260,12 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
     return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
 
 
+def _measure_again(target: Target, z: Floats, log_weights: Floats, log_likelihood: Floats) -> None:
+    """Evaluate a few of the heaviest draws again: the likelihood may be noisy only near the peak."""
+    heaviest = np.argsort(-log_weights)[: min(_AGAIN, target.n_left)]
+    target.measure_again(z[heaviest], log_likelihood[heaviest])
+
+
 def _by_importance(
     target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: ProgressBar
 ) -> Posterior:
@@ -268,11 +276,17 @@ def _by_importance(
         moved = _by_moves(target, frozen, rng, n_effective, bar)
         if math.isfinite(moved.log_evidence_error):
             return moved
+    if made.cut_short is None:
+        try:
+            _measure_again(target, made.draws, made.log_weights, made.log_likelihood)
+        except Interrupted as interrupt:  # the production is complete
+            made = made._replace(cut_short=interrupt)
     diagnostics = {
         "pareto_k": made.pareto_k,
         "effective_size": made.effective_size,
         "halves": made.halves,
         "widened": made.widened,
+        "uncovered": made.missing,
         **adaptation_diagnostics(target, frozen),
     }
     return make_posterior(
@@ -284,7 +298,7 @@ def _by_importance(
         made.error if frozen.is_trusted else math.inf,
         "importance" if made.cut_short is None else "interrupted",
         diagnostics,
-        [*production_problems(target, made, n_effective), *search_problems(frozen)],
+        [*production_remarks(target, made, n_effective), *search_remarks(frozen)],
     )
 
 
@@ -307,6 +321,7 @@ def _by_moves(
     error = math.inf if problem or not frozen.is_trusted else made.log_evidence_error
     diagnostics = {"pareto_k": math.nan, **made.diagnostics, **adaptation_diagnostics(target, frozen)}
     log_likelihood = bridge.true_log_likelihood(made.draws, made.log_likelihood)
+    _measure_again(target, made.draws, made.log_weights, log_likelihood)
     return make_posterior(
         target,
         made.draws,
@@ -316,5 +331,5 @@ def _by_moves(
         error,
         "tempered",
         diagnostics,
-        [*([problem] if problem else []), *search_problems(frozen)],
+        [*([Remark(DOUBTFUL, problem)] if problem else []), *search_remarks(frozen)],
     )

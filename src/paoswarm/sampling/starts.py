@@ -48,7 +48,7 @@ def choose_starts(draws: Draws, n: int) -> NDArray[np.intp]:
     n_coefficients = (z.shape[1] + 1) * (z.shape[1] + 2) // 2
     if len(finite) <= _TREND_DRAWS * n_coefficients:
         return finite[highest]
-    both = spread_out(z, height - _trend(z, height), n // 2, highest)
+    both = spread_out(z, height - trend(z, height), n // 2, highest)
     surprising = both[len(highest) :]
     turns = [i for pair in zip_longest(highest, surprising) for i in pair if i is not None]
     return finite[turns]
@@ -69,7 +69,7 @@ def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()
     return found
 
 
-def _trend(z: Floats, height: Floats) -> Floats:
+def trend(z: Floats, height: Floats) -> Floats:
     """Quadratic regression of height on place. Cauchy weights keep single modes from bending it."""
     terms, seen = _quadratic_terms(z[:_TREND_FITTED]), height[:_TREND_FITTED]
     least = 1e-12 * np.ptp(seen) + 1e-100  # an exact quadratic leaves no deviation to divide by
