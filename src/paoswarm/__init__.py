@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from paoswarm import plot, problems
 from paoswarm.algorithms import schedules
+from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.dense_pao import DensePAO
+from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
 from paoswarm.algorithms.qpso import QPSO
 from paoswarm.algorithms.random_search import RandomSearch
+from paoswarm.algorithms.restarts import Portfolio, Restarts
 from paoswarm.algorithms.sade import SADE
+from paoswarm.algorithms.searches import Search
 from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Transition, transition
@@ -64,8 +69,11 @@ __all__ = [
     "PSO",
     "QPSO",
     "SADE",
+    "AdaptivePAO",
     "CentreBias",
     "DamagedStore",
+    "DensePAO",
+    "ElementPAO",
     "EngineDown",
     "Failure",
     "History",
@@ -76,14 +84,17 @@ __all__ = [
     "OptimumLaw",
     "OtherRun",
     "Periodic",
+    "Portfolio",
     "Posterior",
     "Progress",
     "Proposal",
     "RandomSearch",
     "RayExecutor",
     "Repeats",
+    "Restarts",
     "Result",
     "Results",
+    "Search",
     "Status",
     "StepLaw",
     "Store",

@@ -25,6 +25,7 @@ best of the points that the swarm has remembered, since single measurements are 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -85,6 +86,16 @@ class Method(ABC):
         check_walls(self.walls)
         if shape[-1] < self.smallest_swarm:
             raise ValueError(f"{type(self).__name__} needs n_particles >= {self.smallest_swarm}, got {shape[-1]}")
+
+    def default_particles(self, n_dimensions: int) -> int:
+        """How many particles a swarm has if nobody says."""
+        return 100
+
+    def outlook(self, state: Swarm) -> tuple[float, float]:
+        """The best value that a swarm holds and how far its values are apart, to tell whether it is hopeless."""
+        values = state.best_value
+        lowest = float(values.min())
+        return lowest, float(values.max()) - lowest if math.isfinite(lowest) else math.inf
 
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that this method needs; most need none."""

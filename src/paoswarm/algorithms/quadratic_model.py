@@ -1,0 +1,112 @@
+r"""A quadratic model of the objective near a swarm, from points that were evaluated anyway.
+
+In coordinates :math:`u` in which the next position is standard normal, the model
+
+.. math:: m(u) = c + g^T u + \tfrac12 u^T H u
+
+is fitted to the nearest evaluated points by least squares, with more weight on better ones. With few points :math:`H`
+is diagonal, with very few it is zero.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from paoswarm.algorithms.dense_learning import DenseLaw
+from paoswarm.core import order
+from paoswarm.core.arrays import Floats
+
+_POINTS = 1.5  # evaluated points for each coefficient
+_LEAST_WEIGHT = 0.05  # of the worst point; the best one has weight one
+_RIDGE = 1e-10  # relative to the mean of the squares
+_FLATTEST = 1e-6  # least curvature, relative to the largest
+
+
+def points_for(n_coefficients: int) -> int:
+    """How many points a fit of so many coefficients takes."""
+    return int(np.ceil(_POINTS * n_coefficients)) + 2
+
+
+def points_for_full(d: int) -> int:
+    """How many points a fit with all products takes."""
+    return points_for(1 + d + d * (d + 1) // 2)
+
+
+class QuadraticModel(NamedTuple):
+    """A fitted model; points are given in the coordinates of the law."""
+
+    law: DenseLaw
+    pairs: tuple[Floats, Floats]  # indices of the products u_i u_j in the model
+    coefficients: Floats
+    lowest: float  # the best value among the points of the fit
+    unit: float  # median minus best value
+    radius: float  # distance of the farthest point of the fit
+
+    def predict(self, x: Floats) -> Floats:
+        """The model at points ``(m, d)``."""
+        predicted: Floats = self.lowest + self.unit * (_features(self.law.whitened(x), self.pairs) @ self.coefficients)
+        return predicted
+
+    def minimum(self) -> Floats:
+        """The point at which the model is lowest, no farther away than the points it was fitted to.
+
+        A direction in which the model curves downwards is taken as if it curved upwards as much.
+        """
+        d = len(self.law.centre)
+        slope = self.coefficients[1 : d + 1]
+        hessian = np.zeros((d, d))
+        hessian[self.pairs] = self.coefficients[d + 1 :]
+        curvature, axes = np.linalg.eigh(hessian + hessian.T)
+        bent = np.abs(curvature)
+        u = -axes @ ((axes.T @ slope) / np.maximum(bent, max(_FLATTEST * bent.max(), np.finfo(float).tiny)))
+        norm = float(np.sqrt(u @ u))
+        if not norm <= self.radius:
+            slope_norm = float(np.sqrt(slope @ slope))
+            u = u * (self.radius / norm) if np.isfinite(norm) else -slope * (self.radius / slope_norm)
+        lowest: Floats = self.law.centre + self.law.factor @ u
+        return lowest
+
+
+def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel | None:
+    """The model of the points ``x`` (m, d) nearest to the law's centre; None if they do not determine one."""
+    m, d = x.shape
+    pairs = _pairs(m, d)
+    if pairs is None:
+        return None
+    n_fit = points_for(1 + d + len(pairs[0]))
+    u = law.whitened(x)
+    distance = np.einsum("ij,ij->i", u, u)
+    near = np.argpartition(distance, n_fit - 1)[:n_fit] if m > n_fit else np.arange(m)
+    near = near[order.ranked(f[near])]
+    u, f, radius = u[near], f[near], float(np.sqrt(distance[near].max()))
+    unit = float(f[len(f) // 2] - f[0])
+    if not (np.isfinite(unit) and unit > 0):
+        return None
+    rows = _features(u, pairs)
+    weighted = rows * np.linspace(1, _LEAST_WEIGHT, len(f))[:, None]
+    normal = weighted.T @ rows
+    normal[np.diag_indices_from(normal)] += _RIDGE * np.trace(normal) / len(normal)
+    try:
+        factor = cho_factor(normal, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    coefficients = cho_solve(factor, weighted.T @ ((f - f[0]) / unit), check_finite=False)
+    if not np.isfinite(coefficients).all():
+        return None
+    return QuadraticModel(law, pairs, coefficients, float(f[0]), unit, radius)
+
+
+def _pairs(m: int, d: int) -> tuple[Floats, Floats] | None:
+    """The products that ``m`` points can determine: all, the squares, none; None if they are too few for a slope."""
+    if m >= points_for_full(d):
+        return np.triu_indices(d)
+    if m >= points_for(1 + 2 * d):
+        return np.diag_indices(d)
+    return None
+
+
+def _features(u: Floats, pairs: tuple[Floats, Floats]) -> Floats:
+    return np.concatenate([np.ones((len(u), 1)), u, u[:, pairs[0]] * u[:, pairs[1]]], axis=1)
