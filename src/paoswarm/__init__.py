@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from paoswarm import plot, problems
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.adaptive_pao import AdaptivePAO
+from paoswarm.algorithms.agreement import Agreement, Search
 from paoswarm.algorithms.de import DE
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
@@ -24,7 +25,6 @@ from paoswarm.algorithms.qpso import QPSO
 from paoswarm.algorithms.random_search import RandomSearch
 from paoswarm.algorithms.restarts import Portfolio, Restarts
 from paoswarm.algorithms.sade import SADE
-from paoswarm.algorithms.searches import Search
 from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Transition, transition
@@ -70,6 +70,7 @@ __all__ = [
     "QPSO",
     "SADE",
     "AdaptivePAO",
+    "Agreement",
     "CentreBias",
     "DamagedStore",
     "DensePAO",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.restarts import Growing
-from paoswarm.algorithms.searches import Search, Searches, Series, Start
+from paoswarm.algorithms.searches import Searches, Series, Start
 from paoswarm.core.arrays import Floats
 
 _LARGE = 0  # number of the series whose swarms grow
@@ -16,7 +17,7 @@ _NARROWEST = 2.0  # powers of ten by which the first cloud of a small search may
 
 @dataclass(frozen=True)
 class Small:
-    """Dense swarms of chance sizes and widths, no larger than the latest of the growing ones and half as long.
+    """Dense swarms of chance sizes and widths, no larger than the latest of the growing ones, and not much longer.
 
     It is the second regime of BIPOP-CMA-ES (Hansen 2009).
     """
@@ -29,7 +30,7 @@ class Small:
         smallest = DensePAO().default_particles(d)
         ratio = max(1.0, large[-1].n_particles / smallest)
         method = DensePAO(spread=self.spread * 10 ** (-_NARROWEST * float(uniform[0])))
-        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=0.5 * large[-1].evaluations)
+        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=2.0 * large[-1].evaluations)
 
 
 @dataclass(frozen=True)
@@ -71,5 +72,5 @@ class AdaptivePAO(Searches):
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """Growing dense swarms, element-wise ones, small dense ones."""
-        return Growing(DensePAO(model=self.model), self.growth), Shrinking(), Small()
+        """Growing dense swarms, small dense ones, element-wise ones."""
+        return Growing(DensePAO(model=self.model), self.growth), Small(), Shrinking()

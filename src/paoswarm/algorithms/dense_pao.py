@@ -26,6 +26,7 @@ from paoswarm.algorithms.dense_learning import DenseLaw
 from paoswarm.algorithms.hyperparameters import check_hyperparameter
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.model_trust import Trust, after_test
+from paoswarm.algorithms.quadratic_model import QuadraticModel, generations_between_fits, n_coefficients, points_for
 from paoswarm.checks import flag
 from paoswarm.core import bounds, order, swarm
 from paoswarm.core.arrays import Array, Floats
@@ -46,6 +47,7 @@ class Generation(NamedTuple):
     is_led: bool  # whether the last particle is the scout and only some are evaluated
     values: Floats  # (n,) measured so far; NaN where not
     asked: Any  # (m,) numbers of the particles whose values are asked for
+    model: QuadraticModel | None = None  # behind the predictions
 
 
 class Dense(NamedTuple):
@@ -55,6 +57,7 @@ class Dense(NamedTuple):
     x: Floats  # (m, d) recently evaluated points, in widths of the bounds
     f: Floats  # (m,) their values
     trust: Trust
+    model: QuadraticModel | None  # the latest
     open: Generation | None  # a generation whose other particles have to be evaluated after all
     course: Course
 
@@ -118,7 +121,7 @@ class DensePAO(Method):
             return state
         x = _inside(state, state.best_position)
         law = dense_learning.first_law(x[int(order.best(state.best_value))], self.spread)
-        memory = Dense(law, x[:0], state.best_value[:0], Trust(), None, Course.starting_with(state.best_value))
+        memory = Dense(law, x[:0], state.best_value[:0], Trust(), None, None, Course.starting_with(state.best_value))
         return state._replace(memory=_with_points(memory, x, state.best_value))
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
@@ -131,20 +134,26 @@ class DensePAO(Method):
         return Proposal(position, np.zeros_like(position), notes=generation)
 
     def _moved(self, memory: Dense, normal: Floats) -> Generation:
+        """Draw the particles of a generation, and choose those to evaluate."""
         law = memory.law
         x: Floats = law.centre + normal @ law.factor.T
-        n = len(x)
-        unknown = np.full(n, np.nan)
-        everyone = np.arange(n)
-        model = quadratic_model.fit(law, memory.x, memory.f) if self.model and memory.trust.is_due else None
-        if model is None:
-            return Generation(x, None, False, unknown, everyone)
-        if not memory.trust.is_given:
-            return Generation(x, model.predict(np.clip(x, 0, 1)), False, unknown, everyone)
-        x[-1] = model.minimum()
+        n, d = x.shape
+        blank = Generation(x, None, False, np.full(n, np.nan), np.arange(n))
+        model = memory.model
+        is_new = model is None or law.generation - model.law.generation >= generations_between_fits(d)
+        if is_new:
+            model = quadratic_model.fit(law, memory.x, memory.f) if self.model and memory.trust.is_due else None
+        if model is None or not memory.trust.is_due:
+            return blank
+        is_led = memory.trust.is_given
+        if is_led and is_new:
+            x[-1] = model.minimum()  # the scout
         predicted = model.predict(np.clip(x, 0, 1))
-        promising = order.ranked(predicted[:-1])[: max(2, math.ceil(_EVALUATED * n)) - 1]
-        return Generation(x, predicted, True, unknown, np.concatenate([[n - 1], promising]))
+        if is_led:
+            promising = order.ranked(predicted)[: max(2, math.ceil(_EVALUATED * n))]
+            asked = np.concatenate([[n - 1], promising[promising != n - 1]])[: len(promising)] if is_new else promising
+            blank = blank._replace(asked=asked)
+        return blank._replace(predicted=predicted, is_led=is_led, model=model)
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """Complete the generation, or open it again if the model was wrong; then learn."""
@@ -161,11 +170,11 @@ class DensePAO(Method):
             trust = trust.waiting()
         elif memory.open is None:
             trust = after_test(trust, generation.predicted[generation.asked], values[generation.asked])
-            if generation.is_led and not trust.is_given:
-                rest = np.flatnonzero(np.isnan(values))
-                again = generation._replace(values=values, asked=rest)
+            rest = np.flatnonzero(np.isnan(values))
+            if len(rest) and not trust.is_given:
+                again = generation._replace(values=values, asked=rest, model=None)
                 return after._replace(memory=memory._replace(trust=trust, open=again))
-        memory = memory._replace(trust=trust, open=None)
+        memory = memory._replace(trust=trust, open=None, model=generation.model)
         return after._replace(memory=self._learnt(memory, generation.x, _completed(generation, values)))
 
     def _learnt(self, memory: Dense, x: Floats, values: Floats) -> Dense:
@@ -225,7 +234,7 @@ def _with_points(memory: Dense, x: Floats, f: Floats) -> Dense:
     """The memory with points for the model; as many as it needs are kept."""
     known = np.isfinite(f)
     d = x.shape[-1]
-    kept = max(3 * quadratic_model.points_for_full(d), 4 * len(x))
+    kept = max(3 * points_for(n_coefficients(d)), 4 * len(x))
     return memory._replace(
         x=np.concatenate([memory.x, x[known]])[-kept:],
         f=np.concatenate([memory.f, f[known]])[-kept:],

@@ -30,6 +30,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from paoswarm.algorithms.agreement import Search
 from paoswarm.core import bounds, swarm
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
@@ -123,6 +124,10 @@ class Method(ABC):
         A method that starts again when its swarm has converged returns False, or true when it will not do so again.
         """
         return spread < tol
+
+    def finished_searches(self, state: Swarm) -> tuple[Search, ...]:
+        """The searches of a run that have ended; empty for a method that does not start again."""
+        return ()
 
     def unrolled(self, state: Swarm) -> Swarm:
         """Positions and bests as seen from the best point: behind periodic walls, the short way round."""

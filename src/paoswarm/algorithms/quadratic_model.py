@@ -23,16 +23,23 @@ _POINTS = 1.5  # evaluated points for each coefficient
 _LEAST_WEIGHT = 0.05  # of the worst point; the best one has weight one
 _RIDGE = 1e-10  # relative to the mean of the squares
 _FLATTEST = 1e-6  # least curvature, relative to the largest
+_MANY = 20  # unknowns; with more, a fit of all products would take longer than everything else
+_QUICK = 60  # coefficients that take so little time that the model is fitted in every generation
 
 
-def points_for(n_coefficients: int) -> int:
+def points_for(coefficients: int) -> int:
     """How many points a fit of so many coefficients takes."""
-    return int(np.ceil(_POINTS * n_coefficients)) + 2
+    return int(np.ceil(_POINTS * coefficients)) + 2
 
 
-def points_for_full(d: int) -> int:
-    """How many points a fit with all products takes."""
-    return points_for(1 + d + d * (d + 1) // 2)
+def n_coefficients(d: int) -> int:
+    """Coefficients of the largest model: with all products, or with squares only if there are many unknowns."""
+    return 1 + d + d * (d + 1) // 2 if d <= _MANY else 1 + 2 * d
+
+
+def generations_between_fits(d: int) -> int:
+    """For how many generations a model is used: with many unknowns, a fit takes longer than the rest."""
+    return 1 + n_coefficients(d) // _QUICK
 
 
 class QuadraticModel(NamedTuple):
@@ -101,7 +108,7 @@ def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel | None:
 
 def _pairs(m: int, d: int) -> tuple[Floats, Floats] | None:
     """The products that ``m`` points can determine: all, the squares, none; None if they are too few for a slope."""
-    if m >= points_for_full(d):
+    if d <= _MANY and m >= points_for(n_coefficients(d)):
         return np.triu_indices(d)
     if m >= points_for(1 + 2 * d):
         return np.diag_indices(d)

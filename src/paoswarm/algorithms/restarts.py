@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.searches import Search, Searches, Series, Start
+from paoswarm.algorithms.searches import Searches, Series, Start
 from paoswarm.checks import real_number
 from paoswarm.core.arrays import Floats
 

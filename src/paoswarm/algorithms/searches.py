@@ -6,8 +6,8 @@ other. One generation of one search is moved at a time:
 - A search ends when its method has converged, when it has used what its series allows, or when it is hopeless: it
   contracts around a value that is worse than that of a finished search.
 - The first search is not interrupted. After that, the series that has used least of its share moves next. Shares are
-  halved from rank to rank. Series rank by the value that their latest search has reached; one without a finished search
-  ranks first.
+  halved from rank to rank. Series rank by the value that their latest search has reached. One without a finished search
+  ranks first; if all finished searches have ended at one place, it ranks last.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Agreement, Search, agreement
 from paoswarm.algorithms.method import Method, Step
 from paoswarm.algorithms.mover import Mover
 from paoswarm.core import order
@@ -27,30 +28,7 @@ from paoswarm.core.swarm import Proposal, Swarm, spread
 
 _HOPELESS = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
 _HOPELESS_FOR = 10  # generations
-
-
-class Search(NamedTuple):
-    """A search that has ended.
-
-    Attributes
-    ----------
-    series : int
-        Number of the series to which it belongs.
-    n_particles : int
-        Size of its first swarm.
-    evaluations : int
-    x, value : array (d,), float
-        The best point that it has found.
-    is_complete : bool
-        False for a search that was given up: hopeless, or longer than allowed.
-    """
-
-    series: int
-    n_particles: int
-    evaluations: int
-    x: Floats
-    value: float
-    is_complete: bool
+_TOL = 1e-12  # spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged
 
 
 class Start(NamedTuple):
@@ -81,7 +59,7 @@ class Lane(NamedTuple):
     value: float = math.inf  # the best that it has found
     x: Floats | None = None  # and where
     hopeless: int = 0  # generations for which it has been
-    reached: float = -math.inf  # value of the latest finished search
+    reached: float | None = None  # value of the latest finished search
 
 
 class Sharing(NamedTuple):
@@ -89,7 +67,8 @@ class Sharing(NamedTuple):
 
     lanes: tuple[Lane, ...]
     active: int
-    searches: tuple[Search, ...]  # that have ended, in order
+    searches: tuple[Search, ...] = ()  # that have ended, in order
+    agreement: Agreement = Agreement()  # among them
 
     def with_active(self, lane: Lane) -> Sharing:
         """The same with another state of the active lane."""
@@ -117,7 +96,7 @@ class Searches(Method):
         """Return the first swarm as the start of the first search; unchanged if searches are under way."""
         if isinstance(state.memory, Sharing):
             return state
-        return _begun(state, Sharing((Lane(),) * len(self.series), 0, ()), self._first(state.n_dimensions))
+        return _begun(state, Sharing((Lane(),) * len(self.series), 0), self._first(state.n_dimensions))
 
     def prepare(self) -> Step:
         """Return `ask` with movers that are made once for each method."""
@@ -159,8 +138,14 @@ class Searches(Method):
         return _handed_over(_moved(inner, sharing, lane))
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
-        """Return False: limits end a run that starts again and again."""
-        return np.asarray(False)
+        """Whether the searches agree, so that another one would be a waste; see `paoswarm.algorithms.agreement`."""
+        sharing: Sharing = state.memory
+        return np.asarray(tol > 0 and sharing.agreement.is_settled)
+
+    def finished_searches(self, state: Swarm) -> tuple[Search, ...]:
+        """The searches that have ended, in order."""
+        sharing: Sharing = state.memory
+        return sharing.searches
 
 
 def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:
@@ -186,19 +171,30 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
     lowest, apart = method.outlook(inner)
     is_behind = lowest - _HOPELESS * apart > best_known
     lane = lane._replace(memory=inner.memory, hopeless=lane.hopeless + 1 if is_behind else 0)
-    is_complete = bool(method.has_converged(inner, spread(inner, method.wall.unroll), 1e-12))
-    if is_complete or lane.hopeless >= _HOPELESS_FOR or lane.used >= lane.most:
+    ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)))
+    if ending:
         assert lane.x is not None
-        ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, is_complete)
-        sharing = sharing._replace(searches=(*sharing.searches, ended))
+        ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, ending)
+        searches = (*sharing.searches, ended)
+        agreed = agreement(searches, inner.lower[0], inner.upper[0])
+        sharing = sharing._replace(searches=searches, agreement=agreed)
         lane = lane._replace(method=None, memory=None, reached=lane.value)
     return inner._replace(memory=sharing.with_active(lane))
+
+
+def _ending(lane: Lane, has_converged: bool) -> str:
+    """How a search ends; empty if it goes on."""
+    if has_converged:
+        return CONVERGED
+    if lane.hopeless >= _HOPELESS_FOR:
+        return HOPELESS
+    return CUT_SHORT if lane.used >= lane.most else ""
 
 
 def _handed_over(state: Swarm) -> Swarm:
     """The run with the swarm of the search whose turn is next."""
     sharing: Sharing = state.memory
-    following = _next(sharing.lanes) if sharing.searches else sharing.active
+    following = _next(sharing) if sharing.searches else sharing.active
     if following == sharing.active:
         return state
     leaving = sharing.lanes[sharing.active]
@@ -212,11 +208,14 @@ def _handed_over(state: Swarm) -> Swarm:
     return entered.swarm._replace(memory=sharing.with_active(lane))
 
 
-def _next(lanes: tuple[Lane, ...]) -> int:
+def _next(sharing: Sharing) -> int:
     """The lane that has used least of its share; shares are halved from rank to rank."""
-    ranks = order.ranks(np.array([lane.reached for lane in lanes]))
-    shares = 2.0 ** (len(lanes) - 1 - ranks)
-    return int(np.argmin(np.array([lane.spent for lane in lanes]) / shares))
+    agreed = sharing.agreement
+    # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
+    untried = math.inf if agreed.n_searches > 1 and agreed.n_places == 1 else -math.inf
+    reached = np.array([untried if lane.reached is None else lane.reached for lane in sharing.lanes])
+    shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
+    return int(np.argmin(np.array([lane.spent for lane in sharing.lanes]) / shares))
 
 
 def _counted(lane: Lane, x: Floats, value: Floats) -> Lane:
