@@ -72,6 +72,7 @@ class DenseLaw(NamedTuple):
     covariance: Floats  # C, (d, d)
     axes: Floats  # B, (d, d)
     lengths: Floats  # D, (d,)
+    root: Floats  # B D B^T, (d, d): unlike B D, it does not depend on the signs and the order of the axes
     path_scale: Floats  # (d,)
     path: Floats  # (d,)
     generation: int
@@ -80,7 +81,7 @@ class DenseLaw(NamedTuple):
     @property
     def factor(self) -> Floats:
         """A root of the covariance of the next position, ``(d, d)``."""
-        return self.scale * (self.axes * self.lengths)
+        return self.scale * self.root
 
     @property
     def longest(self) -> float:
@@ -89,6 +90,7 @@ class DenseLaw(NamedTuple):
 
     def whitened(self, x: Floats) -> Floats:
         """Points ``(m, d)`` in coordinates in which the next position is standard normal."""
+        # In the axes of the covariance, so that a model with squares only can be right.
         whitened: Floats = (x - self.centre) @ (self.axes / (self.lengths * self.scale))
         return whitened
 
@@ -97,7 +99,7 @@ def first_law(centre: Floats, scale: float) -> DenseLaw:
     """The law with which a search begins: a round cloud."""
     d = len(centre)
     nothing = np.zeros(d)
-    return DenseLaw(centre, scale, np.eye(d), np.eye(d), np.ones(d), nothing, nothing, 0, False)
+    return DenseLaw(centre, scale, np.eye(d), np.eye(d), np.ones(d), np.eye(d), nothing, nothing, 0, False)
 
 
 def learn(law: DenseLaw, by: Rates, ranked: Floats) -> DenseLaw:
@@ -137,11 +139,13 @@ def _decomposed(law: DenseLaw) -> DenseLaw:
     covariance, root = covariance / size, math.sqrt(size)
     eigenvalues, axes = np.linalg.eigh(covariance)
     least = eigenvalues[-1] / _WORST_CONDITION
+    lengths = np.sqrt(np.maximum(eigenvalues, least))
     return law._replace(
         scale=law.scale * root,
         covariance=covariance,
         axes=axes,
-        lengths=np.sqrt(np.maximum(eigenvalues, least)),
+        lengths=lengths,
+        root=(axes * lengths) @ axes.T,
         path=law.path / root,
         is_singular=bool(eigenvalues[0] <= least),
     )

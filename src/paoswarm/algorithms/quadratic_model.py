@@ -10,6 +10,7 @@ is diagonal, with very few it is zero.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ _POINTS = 1.5  # evaluated points for each coefficient
 _LEAST_WEIGHT = 0.05  # of the worst point; the best one has weight one
 _RIDGE = 1e-10  # relative to the mean of the squares
 _FLATTEST = 1e-6  # least curvature, relative to the largest
+_SHORTENINGS = 8  # iterations for a step that ends on the edge of the data
 _MANY = 20  # unknowns; with more, a fit of all products would take longer than everything else
 _QUICK = 60  # coefficients that take so little time that the model is fitted in every generation
 
@@ -67,14 +69,27 @@ class QuadraticModel(NamedTuple):
         hessian = np.zeros((d, d))
         hessian[self.pairs] = self.coefficients[d + 1 :]
         curvature, axes = np.linalg.eigh(hessian + hessian.T)
-        bent = np.abs(curvature)
-        u = -axes @ ((axes.T @ slope) / np.maximum(bent, max(_FLATTEST * bent.max(), np.finfo(float).tiny)))
-        norm = float(np.sqrt(u @ u))
-        if not norm <= self.radius:
-            slope_norm = float(np.sqrt(slope @ slope))
-            u = u * (self.radius / norm) if np.isfinite(norm) else -slope * (self.radius / slope_norm)
-        lowest: Floats = self.law.centre + self.law.factor @ u
+        u = axes @ _shortened_newton(axes.T @ slope, np.abs(curvature), self.radius)
+        lowest: Floats = self.law.centre + (self.law.axes * (self.law.lengths * self.law.scale)) @ u
         return lowest
+
+
+def _shortened_newton(slope: Floats, curvature: Floats, radius: float) -> Floats:
+    """The lowest point of a bowl within a ball, ``-slope / (curvature + shift)`` with the smallest shift that fits.
+
+    In the bowl's axes. Newton's iteration for the shift, on the inverse of the length, converges from below.
+    """
+    shift = 0.0
+    floor = max(_FLATTEST * float(curvature.max()), 1e-12 * float(np.abs(slope).max()), float(np.finfo(float).tiny))
+    bent = np.maximum(curvature, floor)
+    step = -slope / bent
+    for _ in range(_SHORTENINGS):
+        length = math.sqrt(step @ step)
+        if length <= radius * (1 + 1e-6):
+            break
+        shift += (length / radius - 1) * length**2 / float(np.square(step) @ (1 / (bent + shift)))
+        step = -slope / (bent + shift)
+    return step * min(1.0, radius / max(math.sqrt(step @ step), radius))
 
 
 def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel | None:

@@ -51,7 +51,7 @@ class Restarts(Searches):
 
     def __post_init__(self) -> None:
         check_method(self.method)
-        real_number("growth", self.growth, 0.0)
+        real_number("growth", self.growth, 1.0, may_equal=True)
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -82,7 +82,7 @@ class Portfolio(Searches):
             check_method(method)
         if not self.methods:
             raise ValueError("methods is empty: give at least one")
-        real_number("growth", self.growth, 0.0)
+        real_number("growth", self.growth, 1.0, may_equal=True)
 
     @property
     def series(self) -> tuple[Series, ...]:
