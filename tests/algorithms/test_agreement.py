@@ -36,7 +36,8 @@ def test_of_equal_minima_the_one_reached_most_often_counts():
 
 
 @pytest.mark.parametrize(
-    ("here", "places", "settled"), [(2, 1, False), (3, 1, True), (3, 2, False), (4, 2, True), (4, 4, True), (4, 5, False)]
+    ("here", "places", "settled"),
+    [(2, 1, False), (3, 1, True), (3, 2, False), (4, 2, True), (4, 4, True), (4, 5, False)],
 )
 def test_more_places_need_more_agreement(here, places, settled):
     assert ps.Agreement(20, here, places, 0).is_settled is settled

@@ -95,7 +95,9 @@ def test_rotations_change_nothing(model):
     method = ps.DensePAO(spread=0.01, model=model)
     bounds = [(-50, 50)] * d
     scale = np.array([1.0, 10.0, 0.1, 3.0])
-    plain, _ = trace(lambda x: np.square((x - 1) * scale).sum(axis=1), bounds, method, 40, RotatedDraw(np.eye(d)), start)
+    plain, _ = trace(
+        lambda x: np.square((x - 1) * scale).sum(axis=1), bounds, method, 40, RotatedDraw(np.eye(d)), start
+    )
     turned, _ = trace(
         lambda x: np.square((x @ rotation - 1) * scale).sum(axis=1), bounds, method, 40, RotatedDraw(rotation),
         start @ rotation.T,

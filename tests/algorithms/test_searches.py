@@ -63,7 +63,15 @@ def test_no_evaluation_is_lost_and_the_best_point_is_kept(method):
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_runs_are_the_same_alone_in_company_and_resumed(method, tmp_path):
     many = ps.minimize_many(
-        two_wells, [(-2, 2)] * 2, runs=2, method=method, n_particles=12, maxiter=None, maxfev=400, vectorized=True, rng=3
+        two_wells,
+        [(-2, 2)] * 2,
+        runs=2,
+        method=method,
+        n_particles=12,
+        maxiter=None,
+        maxfev=400,
+        vectorized=True,
+        rng=3,
     )
     for r, seed in enumerate(many.seeds):
         alone = solve(method, maxfev=400, rng=seed, tol=1e-12)

@@ -61,7 +61,8 @@ class AdaptivePAO(Searches):
     >>> def rastrigin(x):
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
     >>> result = ps.minimize(
-    ...     rastrigin, [(-4, 5)] * 5, method=ps.AdaptivePAO(), maxiter=None, maxfev=20_000, target=1e-8, vectorized=True, rng=1
+    ...     rastrigin, [(-4, 5)] * 5, method=ps.AdaptivePAO(), maxiter=None, maxfev=20_000, target=1e-8,
+    ...     vectorized=True, rng=1,
     ... )
     >>> bool(result.fun <= 1e-8)
     True

@@ -3,18 +3,18 @@ r"""Whether independent searches agree, and how likely a better minimum was miss
 Searches that end within a thousandth of the bounds of each other have found the same *place*. If ``n`` searches have
 ended, ``h`` of them at the best place, and there are ``m`` places, the minimum is taken as found when
 
-.. math:: h \ge 2 + \sqrt m
+.. math:: h \ge 2 + \sqrt m                                                            \tag{A11}
 
 The rule was chosen among some sixty on 284 functions; of its claims 1.1 % were wrong, on functions held out from the
 choice 1.1 % in all and 3.4 % of the multimodal ones. Counting places is several times safer than counting equal values.
 
 Another place that is as easy to reach as the best one would have been missed by all ``n`` searches with probability
 
-.. math:: p = \frac{B(h + 1, 2n - h + 1)}{B(h + 1, n - h + 1)}
+.. math:: p = \frac{B(h + 1, 2n - h + 1)}{B(h + 1, n - h + 1)}                          \tag{A12}
 
 for a uniform prior of the probability to reach it. The next search ends at a new place with a probability of about
-:math:`n_1 / n`, where :math:`n_1` places were reached once (Good 1953). Both are statements about this kind of search: a
-narrow hole in a wide bowl is missed by all of them.
+:math:`n_1 / n`, where :math:`n_1` places were reached once (Good 1953). Both are statements about this kind of search:
+a narrow hole in a wide bowl is missed by all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from paoswarm.core.arrays import Floats
 
 _SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
 _SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
-_LEAST, _LEAST_OF_MANY = 0.01, 0.03  # smallest probabilities that were measured to be true, with one place and with more
+_LEAST, _LEAST_OF_MANY = (
+    0.01,
+    0.03,
+)  # smallest probabilities that were measured to be true, with one place and with more
 
 
 CONVERGED, HOPELESS, CUT_SHORT = "converged", "hopeless", "cut short"  # how a search ends

@@ -1,8 +1,8 @@
 r"""How a dense swarm learns the law of its next step from the ranks of the last one.
 
 All particles relax completely (a long time step) toward the same point, the mean :math:`a` of the best particles, with
-dense noise. So the next positions are draws from :math:`N(a, \sigma^2 C)`. The centre, the scale and the covariance are
-learnt as in CMA-ES (Hansen 2016, arXiv:1604.00772), whose letters are used here.
+dense noise. So the next positions are draws from :math:`N(a, \sigma^2 C)` (A1). The centre, the scale and the covariance
+are learnt as in CMA-ES (Hansen 2016, arXiv:1604.00772), whose letters are used here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def rates(n: int, d: int) -> Rates:
 
 
 class DenseLaw(NamedTuple):
-    r"""The law :math:`N(a, \sigma^2 C)` of the next position, :math:`C = B D^2 B^T`, and the paths it is learnt from."""
+    r"""The law :math:`N(a, \sigma^2 C)` of the next position, :math:`C = B D^2 B^T`, and what it is learnt from."""
 
     centre: Floats  # a, (d,)
     scale: float  # sigma
@@ -106,7 +106,7 @@ def learn(law: DenseLaw, by: Rates, ranked: Floats) -> DenseLaw:
     """The law after a generation; ``ranked`` (n, d) are its particles, best first."""
     d = len(law.centre)
     steps = (ranked - law.centre) / law.scale
-    mean_step = by.pulls @ steps[: len(by.pulls)]
+    mean_step = by.pulls @ steps[: len(by.pulls)]  # (A2)
     generation = law.generation + 1
     rate = by.path_scale
     straight = law.axes @ ((law.axes.T @ mean_step) / law.lengths)

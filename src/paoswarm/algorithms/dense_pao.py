@@ -186,7 +186,7 @@ class DensePAO(Method):
         if outside.any():
             course = course.with_range(values, _RECENT)
             far = np.square(outside / law.scale) @ (1 / np.diagonal(law.covariance)) / d
-            ranked = order.ranked(values + course.range * far)
+            ranked = order.ranked(values + course.range * far)  # (A4)
         course = with_generation(course, values[ranked], d)
         after = dense_learning.learn(law, dense_learning.rates(n, d), x[ranked])
         return memory._replace(law=after, course=course)

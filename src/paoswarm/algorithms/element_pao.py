@@ -5,10 +5,10 @@ One generation of particle i, which starts at rest from its best point :math:`l_
 .. math:: \alpha_i = l_p + l_r - l_s, \qquad
           x_{ij} = \alpha_{ij} + A_{11}(dt_i)\,(l_{ij} - \alpha_{ij}) + \sqrt{q\,\Sigma_{11}(dt_i)}\,|l_{ij} - g_j|\,z
 
-Here :math:`l_p` is one of the best bests, :math:`l_r, l_s` are random bests (:math:`l_s` also a replaced one). Element j
-moves with probability :math:`c_i` and stays otherwise; at least one moves. From rest, a step of length dt covers the
-fraction :math:`F = 1 - A_{11}(dt)` of the way. So this is differential evolution's current-to-pbest/1 with success
-history (Tanabe and Fukunaga 2014), whose factor F is a time step.
+Here :math:`l_p` is one of the best bests, and :math:`l_r, l_s` are random ones (:math:`l_s` may also be a replaced
+best). Element j moves with probability :math:`c_i` and stays otherwise; at least one moves. From rest, a step of length
+dt covers the fraction :math:`F = 1 - A_{11}(dt)` of the way (A3). So this is differential evolution's
+current-to-pbest/1 with success history (Tanabe and Fukunaga 2014), whose factor F is a time step.
 """
 
 from __future__ import annotations
@@ -115,14 +115,16 @@ class ElementPAO(Method):
         step = _positive(memory.steps[chosen] + _STEP_WIDTH * np.tan(np.pi * (draw.uniform(_TRIES, n) - 0.5)))
         attractor = _attractors(state, memory.replaced, draw.uniform(3, n))
         law = exact_transition(np.full(n, _DAMPING), np.full(n, _FREQUENCY), step)
-        moved = attractor + law.A[:, 0, 0, None] * (bests - attractor)
+        moved = attractor + law.A[:, 0, 0, None] * (bests - attractor)  # (A7)
         shaken = np.sqrt(self.noise) * law.cholesky[:, 0, 0, None] * np.abs(bests - state.global_best)
         moved += shaken * draw.normal(n, d)
         moves = draw.uniform(n, d) < rate[:, None]
         moves[np.arange(n), _integers(draw.uniform(n), d)] = True
         x = np.where(moves, moved, bests)
         # Beyond a bound: halfway between it and the best, so that a bound stays reachable but is no trap.
-        x = np.where(x < state.lower, (state.lower + bests) / 2, np.where(x > state.upper, (state.upper + bests) / 2, x))
+        x = np.where(
+            x < state.lower, (state.lower + bests) / 2, np.where(x > state.upper, (state.upper + bests) / 2, x)
+        )
         return Proposal(x, np.zeros_like(x), notes=Trial(step, rate))
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
@@ -202,6 +204,6 @@ def _attractors(state: Swarm, replaced: Floats, uniform: Floats) -> Floats:
 
 
 def _lehmer(weight: Floats, x: Floats) -> float:
-    """Weighted Lehmer mean: larger values count more."""
+    """Weighted Lehmer mean (A8): larger values count more."""
     mean = float(weight @ x)
     return float(weight @ np.square(x)) / mean if mean > 0 else 0.0

@@ -23,7 +23,7 @@ class Trust(NamedTuple):
 
     @property
     def is_given(self) -> bool:
-        """Whether the model has passed its recent tests."""
+        """Whether the model has passed its recent tests (A6)."""
         return self.pairs > 0 and self.agreeing >= _ENOUGH * self.pairs
 
     @property

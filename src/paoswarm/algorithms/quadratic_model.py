@@ -2,7 +2,7 @@ r"""A quadratic model of the objective near a swarm, from points that were evalu
 
 In coordinates :math:`u` in which the next position is standard normal, the model
 
-.. math:: m(u) = c + g^T u + \tfrac12 u^T H u
+.. math:: m(u) = c + g^T u + \tfrac12 u^T H u                                        \tag{A5}
 
 is fitted to the nearest evaluated points by least squares, with more weight on better ones. With few points :math:`H`
 is diagonal, with very few it is zero.
@@ -11,7 +11,7 @@ is diagonal, with very few it is zero.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -48,7 +48,7 @@ class QuadraticModel(NamedTuple):
     """A fitted model; points are given in the coordinates of the law."""
 
     law: DenseLaw
-    pairs: tuple[Floats, Floats]  # indices of the products u_i u_j in the model
+    pairs: tuple[Any, ...]  # indices of the products u_i u_j in the model
     coefficients: Floats
     lowest: float  # the best value among the points of the fit
     unit: float  # median minus best value
@@ -121,7 +121,7 @@ def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel | None:
     return QuadraticModel(law, pairs, coefficients, float(f[0]), unit, radius)
 
 
-def _pairs(m: int, d: int) -> tuple[Floats, Floats] | None:
+def _pairs(m: int, d: int) -> tuple[Any, ...] | None:
     """The products that ``m`` points can determine: all, the squares, none; None if they are too few for a slope."""
     if d <= _MANY and m >= points_for(n_coefficients(d)):
         return np.triu_indices(d)
@@ -130,5 +130,5 @@ def _pairs(m: int, d: int) -> tuple[Floats, Floats] | None:
     return None
 
 
-def _features(u: Floats, pairs: tuple[Floats, Floats]) -> Floats:
+def _features(u: Floats, pairs: tuple[Any, ...]) -> Floats:
     return np.concatenate([np.ones((len(u), 1)), u, u[:, pairs[0]] * u[:, pairs[1]]], axis=1)

@@ -43,7 +43,7 @@ class Series(Protocol):
     """How searches follow each other."""
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
-        """The next search: ``own`` are the finished ones of this series, ``past`` those of all; ``uniform`` has (2,)."""
+        """The next search, after the finished ones of this series and of all; ``uniform`` (2,) is its chance."""
 
 
 class Lane(NamedTuple):
@@ -169,7 +169,7 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
     assert method is not None
     best_known = min((one.value for one in sharing.searches), default=math.inf)
     lowest, apart = method.outlook(inner)
-    is_behind = lowest - _HOPELESS * apart > best_known
+    is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
     lane = lane._replace(memory=inner.memory, hopeless=lane.hopeless + 1 if is_behind else 0)
     ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)))
     if ending:
@@ -215,7 +215,7 @@ def _next(sharing: Sharing) -> int:
     untried = math.inf if agreed.n_searches > 1 and agreed.n_places == 1 else -math.inf
     reached = np.array([untried if lane.reached is None else lane.reached for lane in sharing.lanes])
     shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
-    return int(np.argmin(np.array([lane.spent for lane in sharing.lanes]) / shares))
+    return int(np.argmin(np.array([lane.spent for lane in sharing.lanes]) / shares))  # (A10)
 
 
 def _counted(lane: Lane, x: Floats, value: Floats) -> Lane:
