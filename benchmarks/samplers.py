@@ -122,7 +122,7 @@ def paoswarm(problem: Problem, seed: int, limit: int) -> Outcome:
 
     counted = Counted(problem, limit)
     found = ps.sample(counted, problem.prior, vectorized=True, maxfev=BUDGET, rng=seed)
-    return counted.outcome(found.log_evidence, found.log_evidence_error, found.draws, found.weights)
+    return counted.outcome(found.log_evidence, found.log_evidence_error, found.weighted.draws, found.weighted.weights)
 
 
 def dynesty(problem: Problem, seed: int, limit: int) -> Outcome:

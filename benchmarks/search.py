@@ -43,13 +43,16 @@ class Counted:
 
     @property
     def left(self):
+        """Evaluations that are left."""
         return self.budget - self.evaluations
 
     @property
     def is_done(self):
+        """Whether nothing is left to do."""
         return self.left <= 0 or self.reached == len(TARGETS)
 
     def __call__(self, x):
+        """The values at points ``(m, d)``."""
         if self.is_done:
             raise Done
         rows = x[: self.left]

@@ -35,7 +35,7 @@ def main() -> None:
     started = time.perf_counter()
     result = ps.minimize(rastrigin, bounds, method=method, n_particles=500, maxiter=400, vectorized=True, rng=1)
     seconds = time.perf_counter() - started
-    best, deviation = result.x, result.optimum.std
+    best, deviation = result.x, result.next_step.std
 
     print(f"Rastrigin's function of 8 unknowns: {result.nfev} evaluations in {seconds:.2f} s. {result.message}")
     print(f"Best value {result.fun:.2g} (the true minimum is 0)\n")

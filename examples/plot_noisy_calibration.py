@@ -56,10 +56,9 @@ right.legend()
 plt.show()
 
 # %%
-# How far apart the particles of one run still are. This is not the error bar of a fit.
+# How far apart the particles of one run still are. This is not the error of the fit.
 one = careful.run(0)
-lower, upper = one.optimum.interval(0.95)
-for name, low, high, true in zip(("amplitude", "decay", "frequency"), lower, upper, truth, strict=True):
-    print(f"{name:>10}: 95 % of the swarm between {low:.3f} and {high:.3f} (truth {true})")
+for name, best, apart, true in zip(("amplitude", "decay", "frequency"), one.x, one.next_step.std, truth, strict=True):
+    print(f"{name:>10}: best {best:.3f} (truth {true}), particles spread by +- {apart:.3f}")
 
 assert np.median(error(careful.x)) < np.median(error(plain.x))

@@ -387,17 +387,17 @@ class MethodContract:
             run(method, fun, n_particles=1)
         assert fun.points == []
 
-    def test_the_law_of_the_optimum_is_there_where_steps_have_one(self, method):
+    def test_the_law_of_the_next_step_is_there_where_steps_have_one(self, method):
         result, of_many = run(method), run_many(method, runs=2).run(1)
         for one in (result, of_many):
             if method.has_law:
-                assert_inside(one.optimum.mean)
+                assert_inside(one.next_step.mean)
                 assert one.step_law().mean_position.shape == (N, 3)
             else:
-                assert one.optimum is None
+                assert one.next_step is None
                 with pytest.raises(ValueError, match=f"{type(method).__name__} has no closed-form law"):
                     one.step_law()
-                assert "optimum" not in repr(one)
+                assert "next_step" not in repr(one)
 
     # The object
 

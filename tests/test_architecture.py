@@ -14,8 +14,12 @@ ROOT = Path(paoswarm.__file__).parent
 # Each may import itself and what stands before it.
 LAYERS = [
     "checks",
+    "keywords",
+    "warn_user",
+    "error_text",
     "extras",
     "progress_bar",
+    "notebook",
     "core",
     "algorithms",
     "storage",

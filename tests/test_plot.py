@@ -116,8 +116,7 @@ def posterior(d, n=1500):
     x = rng.standard_normal((n, d)) + rng.standard_normal((n, 1))
     return ps.Posterior(
         names=[f"parameter_{k}" for k in range(d)],
-        draws=x / np.sqrt(2) + np.arange(d),
-        log_weights=np.log(rng.uniform(0.5, 1.5, n)),
+        weighted=ps.WeightedDraws(x / np.sqrt(2) + np.arange(d), np.log(rng.uniform(0.5, 1.5, n))),
         log_evidence=0.0,
         log_evidence_error=0.1,
         n_evaluations=n,

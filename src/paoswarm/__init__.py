@@ -28,7 +28,7 @@ from paoswarm.algorithms.sade import SADE
 from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
 from paoswarm.core.dynamics import Transition, transition
-from paoswarm.core.optimum_law import OptimumLaw
+from paoswarm.core.next_step import NextStep
 from paoswarm.core.order import Repeats
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import WalledNormal
@@ -46,6 +46,7 @@ from paoswarm.resume import resume
 from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
+from paoswarm.sampling.weighted_draws import WeightedDraws
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.store import Store
@@ -81,8 +82,8 @@ __all__ = [
     "HyperparameterWarning",
     "ManyResult",
     "Method",
+    "NextStep",
     "Optimizer",
-    "OptimumLaw",
     "OtherRun",
     "Periodic",
     "Portfolio",
@@ -106,6 +107,7 @@ __all__ = [
     "Trace",
     "Transition",
     "WalledNormal",
+    "WeightedDraws",
     "adapters",
     "attractors",
     "centre_bias",

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 
 def whole_number(name: str, given: Any, least: int) -> int:
-    """Return ``given`` as an int of at least ``least``."""
-    if isinstance(given, bool) or not isinstance(given, numbers.Integral) or given < least:
+    """Return ``given`` as an int of at least ``least``; 1e4 counts as a whole number."""
+    is_whole = isinstance(given, numbers.Integral) or (isinstance(given, numbers.Real) and float(given).is_integer())
+    if isinstance(given, bool) or not is_whole or given < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {given!r}")
     return int(given)
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from paoswarm.checks import choices
 from paoswarm.resume import resume
+from paoswarm.storage.store import Store
 from paoswarm.storage.watch import watch
 from paoswarm.study import presets
 from paoswarm.study.audit import audit_study, check_runs, final_errors, judge
@@ -89,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     resumed.add_argument("--maxfev", type=int, help="new limit on evaluations")
     resumed.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
     resumed.add_argument("--workers", type=int, help="number of processes (default: as before)")
+    resumed.add_argument(
+        "--trust", action="store_true", help="use the recorded values even if the function has changed"
+    )
     resumed.set_defaults(run=_resume, kept="; evaluations are kept, run the same command again to continue")
     watched = commands.add_parser("watch", help="show the progress of a stored run")
     watched.add_argument("store", type=Path, help="the file of the run")
@@ -166,7 +170,8 @@ def _audit(options: argparse.Namespace) -> None:
 
 def _resume(options: argparse.Namespace) -> None:
     changes = _given(options, "maxiter", "maxfev", "time_limit", "workers")
-    print(resume(options.store, _imported(options.fun), **changes, progress=sys.stderr.isatty()))
+    store = Store(options.store, trust=options.trust)
+    print(resume(store, _imported(options.fun), **changes, progress=sys.stderr.isatty()))
 
 
 def _imported(name: str) -> Any:

@@ -114,7 +114,7 @@ def swarm(
         across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
         grid = np.tile(state.global_best[0], (points * points, 1))
         grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
-        with Evaluator(fun, CallOptions(vectorized)) as evaluate:
+        with Evaluator(fun, CallOptions(vectorized), minus_inf_fails=False) as evaluate:
             values = evaluate(grid).reshape(points, points)
             if not np.isfinite(values).any():
                 raise ValueError(f"fun gave no finite value at any point of the plot; {evaluate.first_failure()}")

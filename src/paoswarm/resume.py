@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
 from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed
-from paoswarm.storage.log import StoreError
+from paoswarm.storage.log import DamagedStore, StoreError
 from paoswarm.storage.store import Store
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "sample": sample}
+_LARGEST = {"n_particles": 10**7, "workers": 1024}  # what a file alone can ask for
 _NOT_ARGUMENTS = {"expected"}  # entries of the description that are no arguments
 
 
@@ -77,6 +79,19 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
                 f"{store.path}: {name} cannot be rebuilt from the file, because {error} is not stored in it; pass it "
                 f"again: resume(..., {name}=...)"
             ) from None
+        except Exception as error:  # constructors of methods and distributions may raise anything
+            raise DamagedStore(
+                f"{store.path}: the recorded {name} makes no sense ({type(error).__name__}: {error}). The file was not "
+                "changed: choose another store"
+            ) from error
+        if isinstance(arguments[name], int) and arguments[name] > _LARGEST.get(name, math.inf):
+            raise DamagedStore(
+                f"{store.path}: the recorded {name}={arguments[name]} is too large. The file was not changed: choose "
+                f"another store, or pass {name} again if it is right"
+            )
     arguments |= changes
-    where = arguments.pop("bounds" if run.function == "minimize" else "prior")
+    place = "bounds" if run.function == "minimize" else "prior"
+    if place not in arguments:
+        raise DamagedStore(f"{store.path} holds no {place}. The file was not changed: choose another store")
+    where = arguments.pop(place)
     return _FUNCTIONS[run.function](fun, where, store=store, **arguments)

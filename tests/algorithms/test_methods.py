@@ -329,7 +329,7 @@ CONTROLS = [
     (Scribbler, "test_a_step_changes_nothing_that_it_was_given", ValueError),  # it is not let
     (Stubborn, "test_methods_may_take_turns_with_one_swarm", AttributeError),
     (Late, "test_too_few_particles_are_refused_before_the_first_evaluation", ValueError),
-    (Boastful, "test_the_law_of_the_optimum_is_there_where_steps_have_one", AttributeError),
+    (Boastful, "test_the_law_of_the_next_step_is_there_where_steps_have_one", AttributeError),
     (Unequal, "test_a_copy_from_a_pickle_is_the_same_method", AssertionError),
     (Soft, "test_a_method_cannot_be_changed", NOT_REFUSED),
     (Nameless, "test_a_method_is_shown_as_it_is_written", SyntaxError),

@@ -103,6 +103,89 @@ def starts_program_that_hangs():
     subprocess.run(["sleep", "1000"], check=False)
 
 
+def leaves_a_process_behind_and_kills_itself():
+    """The child that it forks keeps everything open that was open here."""
+    if os.fork() == 0:
+        time.sleep(1000)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Unspeakable(Exception):
+    """Neither its text nor its representation can be had."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+def raises_what_cannot_be_shown():
+    raise Unspeakable
+
+
+def returns_what_cannot_be_shown():
+    return Unspeakable()
+
+
+def raises_a_long_text():
+    raise ValueError("x" * 10_000_000)
+
+
+def returns_a_huge_object():
+    return "x" * 10_000_000
+
+
+def returns_what_cannot_be_pickled():
+    return threading.Lock()
+
+
+def closes_all_files():
+    os.closerange(3, 1000)
+    return 0.0
+
+
+def writes_to_all_files():
+    """Sends something else in place of an answer."""
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):
+            if number > 2 and os.readlink(f"/proc/self/fd/{number}").startswith("socket:"):
+                os.write(number, b"\0\0\0\5no pickle")
+    time.sleep(0.05)
+    return 0.0
+
+
+def returns_twice():
+    """Two processes return from the call, so that there are two answers."""
+    if os.fork() == 0:
+        time.sleep(0.05)
+    return np.nan
+
+
+def stops_itself():
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def exits_with_success():
+    os._exit(0)
+
+
+def is_ended_by_an_alarm():
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    time.sleep(1000)
+
+
+def changes_everything_around_it():
+    """No fault: what it changes concerns only its own process."""
+    os.chdir("/")
+    os.environ.clear()
+    print("\0 garbage \n" * 100)
+    sys.stdout = sys.stderr = None
+    threading.Thread(target=sys.exit).start()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return np.nan
+
+
 KIND_OF_FAILURE = {
     raises: "raised",
     returns_nan: "returned NaN",
@@ -113,9 +196,26 @@ KIND_OF_FAILURE = {
     kills_itself: "died",
     hangs: "timed out",
     starts_program_that_hangs: "timed out",
+    leaves_a_process_behind_and_kills_itself: "died",
+    raises_what_cannot_be_shown: "raised",
+    returns_what_cannot_be_shown: "no number",
+}
+# Faults that are the same for every kind of worker; one kind is tested.
+KIND_OF_OTHER_FAILURE = {
+    raises_a_long_text: "raised",
+    returns_a_huge_object: "no number",
+    returns_what_cannot_be_pickled: "no number",
+    closes_all_files: "died",
+    writes_to_all_files: "died",
+    returns_twice: "returned NaN",
+    stops_itself: "timed out",
+    exits_with_success: "died",
+    is_ended_by_an_alarm: "died",
+    changes_everything_around_it: "returned NaN",
 }
 FAULTS = {fault.__name__: fault for fault in KIND_OF_FAILURE}
-KINDS = {fault.__name__: kind for fault, kind in KIND_OF_FAILURE.items()}
+OTHER_FAULTS = {fault.__name__: fault for fault in KIND_OF_OTHER_FAILURE}
+KINDS = {fault.__name__: kind for fault, kind in (KIND_OF_FAILURE | KIND_OF_OTHER_FAILURE).items()}
 
 
 class Faulty:
@@ -128,7 +228,7 @@ class Faulty:
         if self.notes is not None:
             note(self.notes, f"{float(x[0]).hex()} {float(x[1]).hex()}")
         if x[0] in self.points:
-            return FAULTS[self.fault]()
+            return (FAULTS | OTHER_FAULTS)[self.fault]()
         return float(value(x))
 
 

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections import Counter
 
@@ -186,6 +188,48 @@ def test_a_client_that_is_closed_in_the_middle_ends_the_run_with_the_best_so_far
             thread.join()
     assert result.status is ps.Status.CRASHED
     assert result.fun == serial().history.best[0]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("timeout", [None, 60])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_scheduler_that_is_killed_ends_the_run_with_the_best_so_far(tmp_path, timeout, asynchronous):
+    """Its client tries to connect again for as long as its timeout says, and is then closed."""
+    command = [sys.executable, "-m", "dask"]
+    same_path = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": same_path}
+    file = str(tmp_path / "scheduler.json")
+    where = ["--scheduler-file", file, "--host", "127.0.0.1", "--no-dashboard"]
+    scheduler = subprocess.Popen([*command, "scheduler", *where, "--port", "0"], **quiet)
+    worker = subprocess.Popen([*command, "worker", *where, "--nthreads", "1", "--no-nanny"], **quiet)
+
+    def kill():
+        assert becomes_true(lambda: len(notes_in(tmp_path / "notes")) > 12, 60)
+        scheduler.kill()
+
+    def fun(x):
+        import time
+
+        note(tmp_path / "notes", "1")
+        time.sleep(0.1)
+        return float(value(x))
+
+    killer = threading.Thread(target=kill)
+    try:
+        assert becomes_true(lambda: os.path.exists(file), 60)
+        with distributed.Client(scheduler_file=file, timeout=5) as client:
+            client.wait_for_workers(1)
+            killer.start()
+            result = run(fun, workers=client, timeout=timeout, asynchronous=asynchronous)
+            killer.join()
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    assert result.status is ps.Status.CRASHED
+    assert "scheduler" in result.message
+    assert result.nfev >= 8
+    assert result.fun == float(value(result.x))
 
 
 def test_a_worker_with_many_threads_loads_the_function_once(tmp_path):

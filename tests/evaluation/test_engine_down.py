@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -74,6 +74,48 @@ def test_an_executor_that_is_closed_in_the_middle_ends_the_run_with_the_best_so_
     assert result.fun == serial().history.best[1]
 
 
+class SilentCluster:
+    """In place of a Dask client: it does the first tasks; then its connection is closed, and the others stay pending.
+
+    That is what a client does when its scheduler has died and could not be reached again.
+    """
+
+    def __init__(self, healthy):
+        self.status, self._left = "running", healthy
+
+    def get_executor(self, pure):
+        return self
+
+    def nthreads(self):
+        if self._left == 0:
+            raise OSError("in <TCP>: Stream is closed")
+        return {"worker": 1}
+
+    def submit(self, function, *arguments):
+        future = Future()
+        if self._left:
+            self._left -= 1
+            future.set_result(function(*arguments))
+        else:
+            threading.Timer(0.02, setattr, (self, "status", "closed")).start()
+        return future
+
+
+SilentCluster.__module__ = "distributed.client"
+
+
+@pytest.mark.timeout(20)
+def test_a_scheduler_that_dies_ends_the_run_with_the_best_so_far(monkeypatch):
+    pytest.importorskip("dask")
+    monkeypatch.setattr("paoswarm.evaluation.engines._POLL_SECONDS", 0.05)
+    result = run(workers=SilentCluster(9))  # eight points one by one, then eight together
+    assert result.status is ps.Status.CRASHED
+    assert result.fun == serial().history.best[1]
+    assert "scheduler" in result.message
+    with pytest.raises(ps.EngineDown, match="scheduler"):
+        run(workers=SilentCluster(0))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(20)
 def test_work_that_is_cancelled_by_somebody_else_ends_the_run_with_the_best_so_far():
@@ -97,7 +139,7 @@ def test_work_that_is_cancelled_by_somebody_else_ends_the_run_with_the_best_so_f
 
 @pytest.mark.parametrize("retries", [1, slow(3)])
 def test_a_run_whose_workers_died_goes_on_with_a_healthy_function(tmp_path, retries):
-    store = ps.Store(tmp_path / "run.paoswarm")
+    store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
     broken = DiesAfter(tmp_path / "notes", 83)
     crashed = run(broken, workers=2, retries=retries, timeout=60, store=store, **MANY)
     assert crashed.status is ps.Status.CRASHED
@@ -108,7 +150,7 @@ def test_a_run_whose_workers_died_goes_on_with_a_healthy_function(tmp_path, retr
 
 @pytest.mark.slow
 def test_a_crash_in_the_first_swarm_can_be_resumed_too(tmp_path):
-    store = ps.Store(tmp_path / "run.paoswarm")
+    store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
     crashed = run(DiesAfter(tmp_path / "notes", 5), workers=2, timeout=60, store=store, **MANY)
     assert crashed.status is ps.Status.CRASHED
     assert 1 <= crashed.nfev <= 5

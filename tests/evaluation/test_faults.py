@@ -14,6 +14,7 @@ import pytest
 from fault_functions import (
     FAULTS,
     KINDS,
+    OTHER_FAULTS,
     SMALL,
     Faulty,
     Killer,
@@ -51,9 +52,19 @@ def test_own_processes_survive(fault):
         "kills_itself": ["died", "2 times", "SIGKILL, out of memory?"],
         "hangs": ["timed out", "1 s"],
         "starts_program_that_hangs": ["timed out", "1 s"],
+        "leaves_a_process_behind_and_kills_itself": ["died", "2 times", "SIGKILL"],
+        "raises_what_cannot_be_shown": ["raised", "Unspeakable", "cannot be shown"],
+        "returns_what_cannot_be_shown": ["one real number", "cannot be shown", "Unspeakable"],
     }
     (reason,) = {failure.reason for failure in result.failures}
     assert all(detail in reason for detail in details[fault])
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("fault", OTHER_FAULTS)
+def test_own_processes_survive_other_faults(fault):
+    result = assert_survives(fault, workers=2, timeout=0.5 if KINDS[fault] == "timed out" else None)
+    assert all(len(failure.reason) < 2000 for failure in result.failures)
 
 
 @pytest.mark.parametrize("fault", [slow("calls_sys_exit"), "segfaults"])
@@ -152,7 +163,7 @@ def test_samples_survive():
             retries=0,
             **settings,
         )
-        np.testing.assert_array_equal(posterior.draws, calm.draws)
+        np.testing.assert_array_equal(posterior.weighted.draws, calm.weighted.draws)
         assert posterior.log_evidence == calm.log_evidence
     assert plain.n_evaluations > 0
 

@@ -122,8 +122,8 @@ def test_samples_are_the_same_samples():
     plain = ps.sample(log_likelihood, [(-1, 1)] * 2, **settings)
     for changes in ({"workers": 2, "retries": 0}, {"workers": partial(ThreadPoolExecutor, 2)}):
         other = ps.sample(log_likelihood, [(-1, 1)] * 2, **settings, **changes)
-        assert_array_equal(other.draws, plain.draws)
-        assert_array_equal(other.log_weights, plain.log_weights)
+        assert_array_equal(other.weighted.draws, plain.weighted.draws)
+        assert_array_equal(other.weighted.log_weights, plain.weighted.log_weights)
         assert (other.log_evidence, other.n_evaluations) == (plain.log_evidence, plain.n_evaluations)
 
 
@@ -132,7 +132,7 @@ def test_samples_are_the_same_samples_with_a_time_limit_for_points():
     settings = {"n_effective": 100, "n_particles": 100, "rng": 1}
     plain = ps.sample(log_likelihood, [(-1, 1)] * 2, **settings)
     other = ps.sample(log_likelihood, [(-1, 1)] * 2, workers=2, timeout=60, retries=2, **settings)
-    assert_array_equal(other.draws, plain.draws)
+    assert_array_equal(other.weighted.draws, plain.weighted.draws)
     assert other.n_evaluations == plain.n_evaluations
 
 

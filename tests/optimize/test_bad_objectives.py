@@ -377,7 +377,7 @@ def test_a_function_that_returns_its_own_buffer_each_time_does_no_harm():
         assert_array_equal(a.value, b.value)
 
 
-@pytest.mark.parametrize("extreme", [np.finfo(float).max, -np.finfo(float).max, np.inf])
+@pytest.mark.parametrize("extreme", [np.finfo(float).max, -np.finfo(float).max])
 def test_extreme_values_are_survived_in_silence(extreme):
     def fun(x):
         return -extreme if x[0] < -4 else extreme if x[0] < 0 else float(sphere(x))
@@ -515,9 +515,9 @@ def test_a_user_who_wants_to_hear_of_underflow_does_not_hear_of_ours():
         result = ps.minimize(
             lambda x: float(np.abs(x - 1).sum()), [(-5, 5)] * 2, n_particles=20, maxiter=800, tol=0, rng=1
         )
-        assert np.isfinite(result.optimum.mean).all()
-        assert np.isfinite(result.optimum.covariance).all()
-        lower, upper = result.optimum.interval(0.9)
+        assert np.isfinite(result.next_step.mean).all()
+        assert np.isfinite(result.next_step.covariance).all()
+        lower, upper = result.next_step.interval(0.9)
         assert (lower <= upper).all()
     assert result.fun < 1e-12
 

@@ -98,7 +98,7 @@ def test_a_callback_can_end_the_run(by):
         return None
 
     result = run(enough)
-    assert (result.status, result.success, result.nit) == (ps.Status.CALLBACK, False, 3)
+    assert (result.status, result.success, result.nit) == (ps.Status.CALLBACK, True, 3)
     assert "callback" in result.message
     assert_array_equal(result.history.best, run().history.best[:4])
 

@@ -187,7 +187,7 @@ def test_a_stored_run_that_was_stopped_goes_on_as_if_it_had_not_been(method, tmp
             raise KeyboardInterrupt
         return valley(x)
 
-    file = ps.Store(tmp_path / "run.paoswarm", fsync="never")
+    file = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True)
     stopped = ps.minimize(dies, BOX, store=file, **settings)
     assert stopped.status is ps.Status.INTERRUPTED
     assert stopped.nfev == 100

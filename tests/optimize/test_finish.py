@@ -144,7 +144,7 @@ def test_the_result_is_scipys_and_its_text_is_short():
     assert result.message in text
     assert len(text.splitlines()) <= 10
     assert len(text) < 600
-    for name in ("success", "fun", "x", "nit", "nfev", "optimum"):
+    for name in ("success", "fun", "x", "nit", "nfev", "next_step"):
         assert f"{name}: " in text
     assert "swarm" not in text
 
@@ -173,7 +173,7 @@ def test_a_result_survives_pickling(settings):
     assert_same_run(loaded, result)
     assert repr(loaded) == repr(result)
     assert loaded.status is result.status
-    assert_array_equal(loaded.optimum.interval(0.9), result.optimum.interval(0.9))
+    assert_array_equal(loaded.next_step.interval(0.9), result.next_step.interval(0.9))
     again = [ps.minimize(sphere, BOX, init=r.swarm, maxiter=3, rng=2).x for r in (result, loaded)]
     assert_array_equal(*again)
 
@@ -192,13 +192,44 @@ def test_results_with_failures_survive_pickling():
     assert [f.reason for f in loaded.failures] == ["returned NaN"] * 10
 
 
-def test_the_law_of_the_optimum_belongs_to_the_final_swarm():
+def test_the_law_of_the_next_step_belongs_to_the_final_swarm():
     result = ps.minimize(sphere, [(-4, 5), (-6, 3)], n_particles=30, maxiter=15, rng=1)
-    lower, upper = result.optimum.interval(0.95)
+    lower, upper = result.next_step.interval(0.95)
     assert np.all((lower <= result.x) & (result.x <= upper))
-    draws = result.optimum.sample(4000, rng=1)
+    draws = result.next_step.sample(4000, rng=1)
     # Means of 4000 draws in two coordinates: at 4 standard errors a false alarm in 8000 seeds.
-    assert np.all(np.abs(draws.mean(axis=0) - result.optimum.mean) < 4 * result.optimum.std / np.sqrt(4000))
+    assert np.all(np.abs(draws.mean(axis=0) - result.next_step.mean) < 4 * result.next_step.std / np.sqrt(4000))
+
+
+def test_the_text_states_a_spread_and_no_confidence():
+    result = ps.minimize(sphere, [(-4, 5), (-6, 3)], maxiter=15, rng=1)
+    text = repr(result)
+    assert f"the particles spread by +- {np.array2string(result.next_step.std, precision=2)}" in text
+    assert f"around {result.next_step.mean} (not the error of x)" in text
+    for promise in ("%", "optimum", "confidence", "between"):
+        assert promise not in text.partition("next_step:")[2]
+
+
+def valley(x):
+    return (100 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1 - x[:, :-1]) ** 2).sum(axis=-1)
+
+
+def test_after_polishing_there_is_no_next_step():
+    """The swarm has not seen the polished point, which lies outside its cloud."""
+    settings = {"vectorized": True, "maxiter": 100, "rng": 1}
+    plain, polished = (ps.minimize(valley, [(-5, 5)] * 5, polish=polish, **settings) for polish in (False, True))
+    assert (np.abs(plain.next_step.cdf(polished.x) - 0.5) > 0.475).all()  # outside the central 95 %
+    assert polished.next_step is None
+    assert "next_step" not in repr(polished)
+    assert pickle.loads(pickle.dumps(polished)).next_step is None
+    assert_array_equal(polished.step_law().mean_position, plain.step_law().mean_position)  # the swarm still has its own
+
+
+def test_in_a_narrow_valley_the_minimum_lies_outside_the_spread_of_the_particles():
+    """Why the law is no confidence interval: particles agree long before they arrive."""
+    many = ps.minimize_many(valley, [(-5, 5)] * 5, runs=20, vectorized=True, rng=1)
+    below = np.array([many.run(r).next_step.cdf(np.ones(5)) for r in range(20)])
+    assert np.mean(np.abs(below - 0.5) < 0.475) < 0.1  # of the coordinates inside the central 95 %
 
 
 def test_an_interrupt_during_polishing_keeps_the_best_so_far():

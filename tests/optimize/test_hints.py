@@ -87,6 +87,6 @@ def test_a_circle_has_no_bounds():
 
 def test_minus_infinity_is_no_minimum_to_be_proud_of():
     result = ps.minimize(lambda x: -np.inf if x[0] > 0.9 else x[0], [(-1, 1)] * 2, n_particles=30, maxiter=5, rng=1)
-    assert result.fun == -np.inf
+    assert np.isfinite(result.fun)
     assert "minimise its negative" in result.hint
     assert "minimise its negative" in str(result)

@@ -12,14 +12,12 @@ def test_scalar_objective_is_minimised_by_default_settings():
     result = ps.minimize(lambda x: float(sphere(x)), [(-4, 3), (-3, 5)], rng=1)
     assert_allclose(result.x, CENTRE[:2], atol=1e-12)
     assert result.fun < 1e-24
-    assert result.success
 
 
 def test_shifted_sphere_in_eight_dimensions_is_as_good_as_the_theory_page_says():
     many = ps.minimize_many(sphere, WIDE, runs=40, vectorized=True, rng=1)
     assert many.fun.mean() < 1e-16  # measured 5e-18
     assert many.fun.mean() > 1e-20  # much better than the table would mean another algorithm
-    assert many.success.all()
 
 
 def test_sphere_at_the_centre_is_no_easier_than_the_shifted_one():
@@ -151,4 +149,4 @@ def test_a_swarm_on_the_seam_of_a_circle_collapses_like_any_other():
         box = [(-np.pi, np.pi)] * 2
         result = ps.minimize(lambda x, a=angle: (1 - np.cos(x - a)).sum(axis=-1), box, rng=1, **settings)
         assert result.status is ps.Status.CONVERGED
-        assert (result.optimum.std < 1e-6).all()
+        assert (result.next_step.std < 1e-6).all()

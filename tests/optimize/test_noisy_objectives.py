@@ -173,17 +173,17 @@ def test_the_reported_error_is_of_the_size_of_the_true_one():
     assert np.median(misses) < 0.6 * np.median(blind)
 
 
-def test_the_interval_of_the_optimum_covers_the_truth_while_the_swarm_is_still_moving():
+def test_the_particles_surround_the_minimum_of_a_noisy_sphere_while_they_still_move():
     # Measured coverage per coordinate 0.94 to 0.96 with a standard error of 0.02: 0.85 is a false alarm in 1e4 seeds.
-    # Without re-evaluation it falls to 0.62 after 100 generations: the law describes disagreement, it is no posterior.
+    # Without re-evaluation it falls to 0.62 after 100 generations: the law describes disagreement, not an error.
     many = ps.minimize_many(
         noisy(sphere, 1.0, 20), BOX, runs=50, n_particles=50, maxiter=20, reevaluate=0.2, vectorized=True, tol=0, rng=1
     )
-    lower, upper = np.array([many.run(r).optimum.interval(0.95) for r in range(50)]).transpose(1, 0, 2)
+    lower, upper = np.array([many.run(r).next_step.interval(0.95) for r in range(50)]).transpose(1, 0, 2)
     covered = (lower <= CENTRE[:4]) & (CENTRE[:4] <= upper)
     assert covered.mean() > 0.85
     assert np.median(upper - lower) < 1.5  # of a box 10 wide
-    assert_allclose(np.mean([many.run(r).optimum.mean for r in range(50)], axis=0), CENTRE[:4], atol=0.2)
+    assert_allclose(np.mean([many.run(r).next_step.mean for r in range(50)], axis=0), CENTRE[:4], atol=0.2)
 
 
 def test_a_target_is_reached_by_means_and_not_by_luck():

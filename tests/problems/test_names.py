@@ -80,7 +80,7 @@ def test_a_name_is_text():
         problems.get(3, 2)
 
 
-@pytest.mark.parametrize("dim", [0, -1, 2.5, 2.0, "8", None, True, np.float64(2)])
+@pytest.mark.parametrize("dim", [0, -1, 2.5, "8", None, True, np.float64(2.5)])
 @pytest.mark.parametrize("name", problems.names)
 def test_a_dimension_is_a_whole_number(name, dim):
     for make in (getattr(problems, name), lambda dim: problems.get(name + "-shifted", dim)):

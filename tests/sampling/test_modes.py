@@ -295,7 +295,10 @@ def test_a_basin_that_draws_have_hit_is_not_missed():
         posterior = ps.sample(posed, [(-1, 1)] * d, vectorized=True, n_effective=500, rng=seed)
         basin = np.bincount(posed.highest(rng.uniform(-1, 1, (200_000, d))), minlength=k) / 200_000
         expected = basin * 30 / posterior.diagnostics["unseen"]
-        found = np.bincount(posed.highest(posterior.draws), posterior.weights, minlength=k) > 0.2 * posed.weight
+        found = (
+            np.bincount(posed.highest(posterior.weighted.draws), posterior.weighted.weights, minlength=k)
+            > 0.2 * posed.weight
+        )
         matters = posed.weight > 0.05
         assert found[matters & (expected > 10)].all(), seed
         n_small += int((matters & (expected < 1)).sum())

@@ -10,13 +10,14 @@ import pytest
 from scipy import stats
 
 from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.weighted_draws import WeightedDraws
 
 
-def posterior(draws, weights, **more):
+def posterior(draws, weights, log_likelihood=None, log_prior=None, **more):
+    draws, log_weights = np.asarray(draws, dtype=float), np.log(np.asarray(weights, dtype=float))
     facts = {
-        "names": [f"x{i}" for i in range(np.shape(draws)[1])],
-        "draws": np.asarray(draws, dtype=float),
-        "log_weights": np.log(np.asarray(weights, dtype=float)),
+        "names": [f"x{i}" for i in range(draws.shape[1])],
+        "weighted": WeightedDraws(draws, log_weights, log_likelihood, log_prior),
         "log_evidence": -12.5,
         "log_evidence_error": 0.03,
         "n_evaluations": 400,
@@ -34,14 +35,14 @@ def four():
 
 
 def test_weights_sum_to_one_whatever_their_scale(four):
-    np.testing.assert_allclose(four.weights, [0.4, 0.1, 0.3, 0.2], rtol=1e-12)
-    assert four.weights.sum() == pytest.approx(1.0, abs=1e-15)
+    np.testing.assert_allclose(four.weighted.weights, [0.4, 0.1, 0.3, 0.2], rtol=1e-12)
+    assert four.weighted.weights.sum() == pytest.approx(1.0, abs=1e-15)
     assert four.effective_size == pytest.approx(1 / 0.3)
     forgetful = dataclasses.replace(four, diagnostics={"effective_size": 2.5})  # by what moves failed to forget
     assert forgetful.effective_size == 2.5
-    huge = posterior([[0.0], [1.0]], [1.0, 3.0])
-    shifted = posterior([[0.0], [1.0]], [1.0, 3.0], log_weights=huge.log_weights + 5000)
-    np.testing.assert_allclose(shifted.weights, huge.weights)
+    one = four.weighted
+    shifted = WeightedDraws(one.draws, one.log_weights + 5000)
+    np.testing.assert_allclose(shifted.weights, one.weights)
 
 
 def test_moments_by_hand(four):
@@ -93,8 +94,8 @@ def test_resampling_is_unbiased(four):
     """Counts of 2000 resamplings of 7: each mean count within 4 standard errors, 2.4e-4 for four of them."""
     counts = np.array([[(four.resample(7, seed)[:, 0] == x).sum() for x in (4, 0, 2, 1)] for seed in range(2000)])
     error = counts.std(axis=0) / math.sqrt(len(counts))
-    assert (np.abs(counts.mean(axis=0) - 7 * four.weights) < 4 * error).all()
-    assert (np.abs(counts - 7 * four.weights) < 1).all()  # systematic: no count is off by one or more
+    assert (np.abs(counts.mean(axis=0) - 7 * four.weighted.weights) < 4 * error).all()
+    assert (np.abs(counts - 7 * four.weighted.weights) < 1).all()  # systematic: no count is off by one or more
 
 
 def test_resampled_rows_are_whole_and_in_random_order(four):
@@ -110,6 +111,65 @@ def test_resampled_rows_are_whole_and_in_random_order(four):
 def test_resampling_repeats_with_the_seed(four):
     np.testing.assert_array_equal(four.resample(50, 3), four.resample(50, 3))
     assert (four.resample(50, 3) != four.resample(50, 4)).any()
+
+
+def test_draws_have_equal_weight():
+    """What any tool computes from them is right: mean and deviation within 4 standard errors, false alarm 2.5e-4.
+
+    Without the weights, the deviation would be 1.5.
+    """
+    known = weighted()
+    n = len(known.draws)
+    assert n == int(known.effective_size)
+    assert (np.abs(known.draws.mean(axis=0)) < 4 / math.sqrt(n)).all()
+    assert (np.abs(known.draws.std(axis=0) - 1) < 4 / math.sqrt(2 * n)).all()
+    assert (known.weighted.draws.std(axis=0) > 1.4).all()
+
+
+def test_draws_say_how_many_of_them_differ(four):
+    """Three systematic draws of weights 0.4, 0.3, 0.2, 0.1 take the first at least once and at most twice."""
+    many = [dataclasses.replace(four, seed=seed) for seed in range(50)]
+    assert {len(one.draws) for one in many} == {3}
+    assert {one.n_distinct for one in many} == {len({tuple(x) for x in one.draws}) for one in many} == {2, 3}
+    alone = posterior([[1.0], [2.0]], [1.0, 1e-12])
+    np.testing.assert_array_equal(alone.draws, [[1.0], [1.0]])
+    assert alone.n_distinct == 1
+
+
+def test_draws_are_decided_by_the_seed(four):
+    known = weighted(300)
+    np.testing.assert_array_equal(known.draws, known.draws)
+    np.testing.assert_array_equal(known.draws, dataclasses.replace(known).draws)
+    assert (known.draws != dataclasses.replace(known, seed=1).draws).any()
+
+
+def test_densities_belong_to_the_draws():
+    known = weighted(300)
+    half = stats.norm(0, math.sqrt(2)).logpdf(known.draws).sum(axis=1)
+    np.testing.assert_allclose(known.log_likelihood, half)
+    np.testing.assert_allclose(known.log_prior, half)
+    unknown = weighted(300, log_likelihood=None, log_prior=None)
+    assert unknown.log_likelihood is None
+    assert unknown.log_prior is None
+
+
+def test_a_dataframe_has_the_draws_and_names():
+    pytest.importorskip("pandas")
+    known = weighted(300, names=["rate", "shift"])
+    frame = known.to_dataframe()
+    assert list(frame.columns) == ["rate", "shift"]
+    np.testing.assert_array_equal(frame.to_numpy(), known.draws)
+    everything = known.to_dataframe(weighted=True)
+    assert list(everything.columns) == ["rate", "shift", "weight"]
+    np.testing.assert_allclose(everything["weight"] @ everything[["rate", "shift"]], known.mean())
+    with pytest.raises(ValueError, match="'weight'"):
+        weighted(300, names=["weight", "height"]).to_dataframe(weighted=True)
+
+
+def test_without_pandas_the_error_says_what_to_install(four, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"to_dataframe needs pandas.*paoswarm\[dataframe\]"):
+        four.to_dataframe()
 
 
 def test_predictions_are_of_resampled_parameters(four):
@@ -169,16 +229,15 @@ def weighted(n=4000, seed=1, **more):
     log_prior = stats.norm(0, math.sqrt(2)).logpdf(x).sum(axis=1)
     log_likelihood = stats.norm(0, math.sqrt(2)).logpdf(x).sum(axis=1)
     log_weights = log_prior + log_likelihood - stats.norm(0, 1.5).logpdf(x).sum(axis=1)
-    facts = {"log_weights": log_weights, "log_likelihood": log_likelihood, "log_prior": log_prior}
-    return posterior(x, np.ones(n), **(facts | more))
+    return posterior(x, np.exp(log_weights), **({"log_likelihood": log_likelihood, "log_prior": log_prior} | more))
 
 
 @needs_arviz
 def test_datatree(four):
     halves = {"halves": (-12.4, -12.6), "stages": [{"beta": 1.0}], "modes": np.array([[4.0, 0.0], [1.0, 3.0]])}
     named = posterior(
-        four.draws,
-        four.weights,
+        four.weighted.draws,
+        four.weighted.weights,
         names=["rate", "shift"],
         n_failed=3,
         diagnostics=four.diagnostics | halves,
@@ -197,7 +256,7 @@ def test_datatree(four):
         "log_evidence_error": 0.03,
         "n_evaluations": 400,
         "n_failed": 3,
-        "success": False,
+        "success": 0,
         "message": "look",
         "pareto_k": 0.2,
         "halves": [-12.4, -12.6],
@@ -209,8 +268,25 @@ def test_datatree(four):
 
 
 @needs_arviz
-def test_datatree_has_as_many_draws_as_they_are_worth(four):
-    assert four.to_datatree(rng=7)["posterior"].sizes["draw"] == int(1 / 0.3)
+def test_datatree_holds_the_draws():
+    known = weighted(300)
+    tree = known.to_datatree()
+    np.testing.assert_array_equal(np.stack([tree["posterior"][name][0] for name in known.names], axis=1), known.draws)
+    np.testing.assert_array_equal(tree["sample_stats"]["log_lik"][0], known.log_likelihood)
+
+
+@needs_arviz
+def test_every_group_of_a_datatree_can_be_saved(tmp_path):
+    """SciPy writes netCDF files of one group; which types of attributes are allowed does not depend on the library."""
+    from xarray import load_dataset
+
+    diagnostics = {"search_settled": True, "halves": (-1.0, -2.0), "modes": np.zeros((1, 2)), "stages": [{"beta": 1.0}]}
+    tree = weighted(300, diagnostics=diagnostics).to_datatree(observed_data={"y": [1.0, 2.0]})
+    for node in tree.subtree:
+        path = tmp_path / "group.nc"
+        node.to_dataset(inherit=False).to_netcdf(path, engine="scipy")
+        assert load_dataset(path, engine="scipy").attrs.keys() == node.attrs.keys()
+    assert {tree.attrs["search_settled"], tree.attrs["success"]} == {1}
 
 
 @needs_arviz
@@ -244,12 +320,12 @@ def test_moments_of_datatrees_are_the_weighted_ones():
     def moments(x, y):
         return np.stack([x, y, x * x, y * y, x * y])
 
-    exact = moments(*known.draws.T) @ known.weights
-    groups = [known.to_datatree(rng=seed)["posterior"] for seed in range(40)]
+    exact = moments(*known.weighted.draws.T) @ known.weighted.weights
+    groups = [known.to_datatree(int(known.effective_size), seed)["posterior"] for seed in range(40)]
     found = np.array([moments(g["x0"].values[0], g["x1"].values[0]).mean(axis=1) for g in groups])
     error = found.std(axis=0, ddof=1) / math.sqrt(len(found))
     assert (np.abs(found.mean(axis=0) - exact) < 4 * error).all()
-    unweighted = moments(*known.draws.T).mean(axis=1)
+    unweighted = moments(*known.weighted.draws.T).mean(axis=1)
     assert (np.abs(unweighted - exact) > 8 * error).any()  # the test can fail
 
 
@@ -294,7 +370,7 @@ def test_a_function_that_overwrites_its_parameters_does_no_harm(four):
 @pytest.mark.parametrize("name", ["chain", "draw"])
 def test_names_that_arviz_needs_are_refused(four, name):
     with pytest.raises(ValueError, match=f"dimension '{name}'"):
-        posterior(four.draws, four.weights, names=["a", name]).to_datatree()
+        posterior(four.weighted.draws, four.weighted.weights, names=["a", name]).to_datatree()
 
 
 def test_without_arviz_the_error_says_what_to_install(four, monkeypatch):
@@ -317,7 +393,7 @@ def test_arviz_finds_the_draws_independent():
 
 
 def test_text_names_every_parameter_and_number(four):
-    named = posterior(four.draws, four.weights, names=["rate", "s"], n_failed=3, message="look here")
+    named = posterior(four.weighted.draws, four.weighted.weights, names=["rate", "s"], n_failed=3, message="look here")
     lines = str(named).splitlines()
     assert (
         lines[0]
@@ -330,7 +406,7 @@ def test_text_names_every_parameter_and_number(four):
 
 def test_text_says_what_the_search_for_modes_has_found(four):
     none, one, two = (
-        str(posterior(four.draws, four.weights, diagnostics={"climbs": climbs}, message="last"))
+        str(posterior(four.weighted.draws, four.weighted.weights, diagnostics={"climbs": climbs}, message="last"))
         for climbs in ([], [16], [14, 2])
     )
     assert none.splitlines()[-2:] == ["  no climb reached a mode", "last"]
@@ -339,7 +415,7 @@ def test_text_says_what_the_search_for_modes_has_found(four):
 
 
 def test_text_without_an_error_says_so(four):
-    text = str(posterior(four.draws, four.weights, log_evidence_error=math.inf))
+    text = str(posterior(four.weighted.draws, four.weighted.weights, log_evidence_error=math.inf))
     assert "no standard error" in text
     assert "failed" not in text
     assert "inf" not in text

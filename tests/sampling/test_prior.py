@@ -262,8 +262,67 @@ def test_a_wrong_prior_is_refused_before_any_evaluation(prior, error, message):
 
 
 def test_a_transform_of_the_wrong_shape_is_refused():
-    with pytest.raises(ValueError, match=r"transform must map \(2, 2\) .* \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"transform must map \(3, 2\) .* \(3, 1\)"):
         ps.sample(lambda x: 0.0, (2, lambda u: u[:, :1]), maxfev=100, rng=8)
+
+
+def split(u):
+    """As one writes it for dynesty."""
+    return np.array([10 * u[0] - 5, stats.norm.ppf(u[1])])
+
+
+def overwriting(u):
+    """It returns an array of the right shape for any number of rows, with most of them unchanged."""
+    x = u.copy()
+    x[0], x[1] = 10 * x[0] - 5, 2 * x[1]
+    return x
+
+
+@pytest.mark.parametrize("transform", [split, overwriting])
+def test_a_transform_of_one_vector_is_recognised(transform):
+    with pytest.raises(ValueError, match=r"one vector .* lambda u: np.array\(\[transform\(row\) for row in u\]\)"):
+        read_prior((2, transform))
+    law = read_prior((2, lambda u: np.array([transform(row) for row in u])))  # as the message advises
+    np.testing.assert_allclose(law.parameters(np.zeros((5, 2)))[:, 0], 0)
+
+
+def test_a_transform_that_mixes_rows_is_refused():
+    with pytest.raises(ValueError, match="every row by itself"):
+        read_prior((2, lambda u: u - u.mean(axis=0)))
+
+
+def test_an_error_in_a_transform_is_passed_on():
+    with pytest.raises(ZeroDivisionError):
+        read_prior((2, lambda u: u / (1 // 0)))
+
+
+@pytest.mark.parametrize(
+    ("family", "advice"),
+    [(stats.norm, r"stats\.norm\(loc, scale\)"), (stats.gamma, r"stats\.gamma\(a, loc, scale\)")],
+    ids=["norm", "gamma"],
+)
+def test_a_distribution_without_parameters_is_refused(family, advice):
+    with pytest.raises(TypeError, match=f"'rate' is scipy.stats.{family.name} without parameters; write {advice}"):
+        read_prior({"rate": family})
+
+
+def test_a_histogram_has_all_its_parameters():
+    law = read_prior({"rate": stats.rv_histogram(np.histogram([1.0, 2.0, 2.5, 4.0]), density=True)})
+    assert law.parameters(np.zeros((1, 1))) == pytest.approx(2.25, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("prior", "advice"),
+    [
+        (stats.norm(0, 1), r"write \[distribution\]"),
+        (stats.multivariate_normal, "with its parameters"),
+        (np.sin, r"write \(number, transform\)"),
+    ],
+    ids=["distribution", "family", "transform"],
+)
+def test_a_prior_that_stands_alone_gets_advice(prior, advice):
+    with pytest.raises(TypeError, match=advice):
+        read_prior(prior)
 
 
 def test_a_transform_is_given_deviates_inside_the_unit_interval():
@@ -299,3 +358,58 @@ def test_a_wrong_start_is_refused_before_any_evaluation(prior, start, message):
 def test_a_circle_needs_two_ends(ends):
     with pytest.raises(ValueError, match=r"Periodic\(.*finite ends .*the lower one first"):
         Periodic(*ends)
+
+
+# Ends of the support
+
+SCALES = [
+    stats.halfnorm(scale=3),
+    stats.halfcauchy(),
+    stats.gamma(0.1),
+    stats.expon(scale=1e-5),
+    stats.truncnorm(0, np.inf, scale=2),
+    stats.uniform(0, 10),
+    stats.lognorm(1),
+]
+
+
+@pytest.mark.parametrize("law", SCALES, ids=lambda law: law.dist.name)
+def test_a_scale_is_never_zero_however_far_in_the_tail(law):
+    """Its inverse, squared, is finite, so that a normal likelihood has a value everywhere."""
+    z = np.linspace(-37, 37, 400)[:, None]
+    x = read_prior([law, stats.norm(0, 1)]).parameters(np.tile(z, 2))[:, 0]
+    with np.errstate(divide="raise", over="raise"):
+        assert np.isfinite((1 / x) ** 2).all()
+    assert (np.diff(x) >= 0).all()
+    usual = np.abs(z[:, 0]) < 5
+    np.testing.assert_allclose(x[usual], law.ppf(stats.norm.cdf(z[usual, 0])), rtol=1e-6)
+
+
+@pytest.mark.parametrize("ends", [(0, 10), (0, 1e-200), (-1, 0), (1e6, 1e6 + 1), (-3, 5)])
+def test_a_box_is_never_left_and_its_ends_are_not_met(ends):
+    x = read_prior([ends]).parameters(np.array([[-1.0], [-1 + 1e-16], [0.0], [1.0]]))[:, 0]
+    assert ends[0] < x.min() < x.max() < ends[1]
+    np.testing.assert_allclose(x[[0, -1]], ends, rtol=1e-12, atol=1e-15 * (ends[1] - ends[0]))
+
+
+def test_a_share_is_never_zero_or_one():
+    law = read_prior([stats.beta(0.5, 0.5), stats.norm(0, 1)])
+    x = law.parameters(np.array([[-37.0, 0.0], [-9.0, 0.0], [9.0, 0.0], [37.0, 0.0]]))[:, 0]
+    assert (x > 0).all()
+    assert (x < 1).all()
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [{"mean": stats.norm(0, 5), "sd": stats.halfnorm(scale=3)}, {"mean": (-20, 20), "sd": (0, 10)}],
+    ids=["half-normal", "box"],
+)
+def test_a_likelihood_that_divides_by_the_scale_never_warns(prior):
+    data = np.random.default_rng(1).normal(1, 0.5, 20)
+
+    def log_likelihood(x):
+        assert (x[:, 1] > 0).all()
+        return -0.5 * (((data - x[:, :1]) / x[:, 1:]) ** 2).sum(axis=1) - len(data) * np.log(x[:, 1])
+
+    with np.errstate(divide="raise", invalid="raise"):
+        ps.sample(log_likelihood, prior, vectorized=True, maxfev=600, rng=4)

@@ -28,7 +28,7 @@ BUMP_EVIDENCE = math.log(math.pi / 6 / 36)  # the box cuts off less than 1e-11
 
 def check_moments(posterior, mean, covariance):
     """Means and variances within 4 of their own errors, by the delta method; false alarm 6e-5 for each of the 2d."""
-    w, apart = posterior.weights[:, None], posterior.draws - mean
+    w, apart = posterior.weighted.weights[:, None], posterior.weighted.draws - mean
     square = np.diag(covariance)
     error = np.sqrt((w**2 * apart**2).sum(axis=0))
     assert (np.abs(posterior.mean() - mean) < 4 * error).all()
@@ -110,7 +110,7 @@ def test_the_seed_decides_however_the_likelihood_is_called(other):
     first = ps.sample(bump, BOX2, n_effective=200, maxfev=1200, rng=5)
     again = ps.sample(bump, BOX2, n_effective=200, maxfev=1200, rng=5, **other)
     np.testing.assert_array_equal(first.draws, again.draws)
-    np.testing.assert_array_equal(first.log_weights, again.log_weights)
+    np.testing.assert_array_equal(first.weighted.log_weights, again.weighted.log_weights)
     assert first.log_evidence == again.log_evidence
     assert first.log_evidence_error == again.log_evidence_error
     assert first.n_evaluations == again.n_evaluations
@@ -196,13 +196,26 @@ def test_the_budget_is_never_exceeded_and_counts_are_true(maxfev, prior):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("maxfev", 9), ("maxfev", 0), ("maxfev", 99.5), ("n_effective", 0), ("n_particles", 1)]
+    ("name", "value"),
+    [("maxfev", 9), ("maxfev", 0), ("maxfev", 99.5), ("n_effective", 0), ("n_effective", 99), ("n_particles", 1)],
 )
 def test_a_number_out_of_range_is_refused_before_any_evaluation(name, value):
     calls = []
     with pytest.raises((TypeError, ValueError), match=f"{name} must be .*{value}"):
         ps.sample(lambda x: calls.append(x) or 0.0, BOX2, rng=1, **{name: value})
     assert not calls
+
+
+def test_a_budget_too_small_for_the_search_is_said_with_the_least_that_makes_sense():
+    with pytest.warns(RuntimeWarning, match=r"maxfev=300 .* 2 parameters .* 900 evaluations") as caught:
+        posterior = ps.sample(bump, BOX2, vectorized=True, maxfev=300, rng=1)
+    assert [one.filename for one in caught] == [__file__]
+    assert not posterior.diagnostics["search_settled"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        posterior = ps.sample(bump, BOX2, vectorized=True, maxfev=900, rng=1)  # the advice is enough
+        ps.sample(bump, BOX2, vectorized=True, maxfev=300, start=[0.5, -0.25], rng=1)
+    assert posterior.diagnostics["search_settled"]
 
 
 def half(x, bad):
@@ -217,7 +230,7 @@ def half(x, bad):
 def test_a_likelihood_of_zero_in_a_region():
     posterior = ps.sample(lambda x: half(x, -np.inf), BOX2, n_effective=300, maxfev=4000, rng=8)
     check_evidence(posterior, BUMP_EVIDENCE - math.log(2))
-    assert (posterior.draws[:, 0] >= 0.5).all()
+    assert (posterior.weighted.draws[:, 0] >= 0.5).all()
     assert posterior.n_failed == 0
 
 
@@ -320,7 +333,7 @@ def test_an_answer_of_the_wrong_form_is_an_error_at_once(fun, vectorized, messag
 
 
 def test_a_likelihood_for_many_points_that_is_not_flagged_is_an_error():
-    with pytest.raises(ValueError, match=r"first 100 draws.*IndexError.*vectorized=True"):
+    with pytest.raises(ValueError, match=r"first 3 calls.*IndexError.*vectorized=True"):
         ps.sample(lambda x: -(x[:, 0] ** 2), BOX2, rng=12)
 
 
@@ -328,7 +341,7 @@ def test_a_likelihood_that_always_raises_is_an_error_that_says_why():
     def log_likelihood(x):
         raise NameError("name 'sgima' is not defined")
 
-    with pytest.raises(ValueError, match=r"first 100 draws.*NameError: name 'sgima'"):
+    with pytest.raises(ValueError, match=r"first 3 calls.*NameError: name 'sgima'"):
         ps.sample(log_likelihood, BOX2, rng=12)
 
 
@@ -379,7 +392,8 @@ def test_a_known_mode_is_not_missed(kind):
         start = NEEDLE + 0.02 if kind == "point" else [[1.0, -1.0], [8.01, 7.02]]
     posterior = ps.sample(needle, WIDE_AND_NEEDLE, n_particles=50, start=start, vectorized=True, rng=15)
     check_evidence(posterior, math.log(2) - 2 * math.log(20))
-    near = posterior.weights[np.linalg.norm(posterior.draws - NEEDLE, axis=1) < 0.1].sum()
+    weighted = posterior.weighted
+    near = weighted.weights[np.linalg.norm(weighted.draws - NEEDLE, axis=1) < 0.1].sum()
     assert near == pytest.approx(0.5, abs=4 * 0.5 / math.sqrt(posterior.effective_size))  # 6e-5
     distance = np.linalg.norm(posterior.diagnostics["modes"] - NEEDLE, axis=1)
     assert distance.min() < 1e-3
@@ -551,7 +565,7 @@ def test_an_interrupt_keeps_what_is_known_and_states_no_error(at, n_in_all):
     assert posterior.message.startswith("Interrupted")
     assert posterior.n_evaluations in (len(calls), len(calls) - 1)  # whether or not the last one counts
     assert "no standard error" in str(posterior)
-    assert posterior.weights.sum() == pytest.approx(1.0)
+    assert posterior.weighted.weights.sum() == pytest.approx(1.0)
     assert abs(posterior.log_evidence - BUMP_EVIDENCE) < 0.5  # rough, but not another number
     np.testing.assert_allclose(posterior.mean(), [0.5, -0.25], atol=0.15)
 
@@ -566,10 +580,11 @@ def test_an_interrupted_production_is_worth_its_draws(before_the_end, n_in_all, 
     assert posterior.n_evaluations == n_in_all - before_the_end
     check_evidence(posterior, BUMP_EVIDENCE)
     whole = ps.sample(bump, BOX2, vectorized=True, n_effective=500, rng=17)
-    n = len(posterior.draws)
-    np.testing.assert_allclose(posterior.draws, whole.draws[:n], rtol=1e-12)
-    assert n >= len(whole.draws) - before_the_end - 5
-    again = ps.sample(bump, BOX2, n_effective=500, rng=17, store=tmp_path / "kept")  # goes on to the end
+    n = len(posterior.weighted.draws)
+    np.testing.assert_allclose(posterior.weighted.draws, whole.weighted.draws[:n], rtol=1e-12)
+    assert n >= len(whole.weighted.draws) - before_the_end - 5
+    goes_on = ps.Store(tmp_path / "kept", trust=True)  # with a function that is not interrupted
+    again = ps.sample(bump, BOX2, n_effective=500, rng=17, store=goes_on)
     assert again.method == "importance"
     assert again.log_evidence == pytest.approx(whole.log_evidence, abs=1e-12)
 
@@ -582,7 +597,7 @@ def test_a_likelihood_that_never_works_is_given_up_soon(vectorized):
         calls.append(len(x))
         return undefined_name  # noqa: F821
 
-    with pytest.raises(ValueError, match=r"first 100 draws(.|\n)*undefined_name"):
+    with pytest.raises(ValueError, match=r"first 3 calls(.|\n)*undefined_name"):
         ps.sample(broken, [(0, 1)] * 8, vectorized=vectorized, rng=1)
     assert len(calls) <= 101 + vectorized
 
@@ -699,7 +714,7 @@ def decay_ranks(believed, runs=100):
             return -0.5 * ((data - curve) ** 2).sum(axis=1) / believed**2
 
         posterior = ps.sample(log_likelihood, prior, vectorized=True, n_effective=500, n_particles=500, rng=rng)
-        ranks.append(posterior.weights @ (posterior.draws < true))
+        ranks.append(posterior.weighted.weights @ (posterior.weighted.draws < true))
     return np.array(ranks)
 
 
@@ -753,6 +768,10 @@ def test_log_likelihood_and_log_prior_are_those_of_the_draws(laws, moves, monkey
     np.testing.assert_allclose(posterior.log_likelihood, narrow(posterior.draws), rtol=1e-6, atol=1e-9)
     expected = sum(law.logpdf(column) for law, column in zip(laws, posterior.draws.T, strict=True))
     np.testing.assert_allclose(posterior.log_prior, expected, rtol=1e-9)
+    weighted = posterior.weighted
+    np.testing.assert_allclose(weighted.log_likelihood, narrow(weighted.draws), rtol=1e-6, atol=1e-9)
+    expected = sum(law.logpdf(column) for law, column in zip(laws, weighted.draws.T, strict=True))
+    np.testing.assert_allclose(weighted.log_prior, expected, rtol=1e-9)
 
 
 # Periodic parameters
@@ -883,7 +902,7 @@ def test_draws_after_moves_are_worth_a_positive_number_however_narrow_the_peak(m
     monkeypatch.setattr(sample_module, "_should_move", lambda *_: True)
     posterior = ps.sample(lambda x: narrow(1e8 * (x - 0.85)), [(0, 1)] * 2, vectorized=True, n_effective=200, rng=2)
     assert posterior.success
-    assert 100 < posterior.effective_size < len(posterior.draws)
+    assert 100 < posterior.effective_size < len(posterior.weighted.draws)
 
 
 class Shaken:

@@ -35,5 +35,5 @@ def test_a_killed_run_loses_nothing_and_ends_with_the_same_bits(tmp_path):
 def test_a_run_that_is_killed_hundreds_of_times(tmp_path, mode, kills):
     (counted,) = kill(tmp_path, mode, kills)
     assert counted["kills"] == kills
-    if mode not in ("workers", "asynchronous"):
+    if mode == "rows":
         assert counted["repeated"] <= kills

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -111,14 +112,87 @@ def test_flipped_bits_are_refused_or_give_a_true_prefix(tmp_path):
     assert refused > 500
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 512, b"garbage", b'{"i":9,"t":1', b"garbage\n" * 3])
-def test_an_incomplete_record_is_cut_off_with_a_warning(store, tail, caplog):
+TORN = b'{"i":9,"t":1794871810.1,"x":[[1.25' + b"\0" * 512 + b'5]],"f":[1.0],"crc":"00000000"}\n'
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 512, b"\0", b'{"i":9,"t":1', b"{", b'{"i":9\0\0\0', TORN])
+def test_an_unfinished_record_is_cut_off_with_a_warning(store, tail, caplog):
     data = store.read_bytes()
     store.write_bytes(data + tail)
     with Journal(Store(store), RUN):
         pass
     assert store.read_bytes() == data
-    assert f"{len(tail)} bytes" in caplog.text
+    assert f"{len(tail)} byte" in caplog.text
+
+
+GOOD = encode({"i": 9, "t": 1.0, "x": [[1.0, 2.0]], "f": [3.0]})
+EDITED = GOOD.replace(b"3.0", b"3.5")
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        EDITED,
+        EDITED * 3,
+        EDITED[:-1] + EDITED[:-1],  # the newline is lost
+        EDITED + b'{"i":10,"t":1',
+        EDITED.replace(b"1.0", b"1\0\0"),  # a few zeros are no page
+        TORN + TORN,
+        b"garbage",
+        b"garbage\n",
+    ],
+)
+def test_what_no_crash_leaves_is_refused_and_not_changed(store, tail):
+    """A crash leaves one unfinished record. Edited records at the end were good, and may be repaired."""
+    lines = store.read_bytes().count(b"\n")
+    damaged = store.read_bytes() + tail
+    store.write_bytes(damaged)
+    for reading in (lambda: Journal(Store(store), RUN), Store(store).read, Store(store).run):
+        with pytest.raises(DamagedStore, match=f"damaged in line {lines + 1}: "):
+            reading()
+    assert store.read_bytes() == damaged
+
+
+def test_an_edited_unfinished_run_loses_nothing(tmp_path):
+    """All records from line 15 on were edited: the run had been read as 13 of 56 evaluations, and the rest was cut."""
+    path, calls = tmp_path / "run", []
+
+    def fun(x):
+        calls.append(x)
+        if len(calls) == 57:
+            raise KeyboardInterrupt
+        return float((x**2).sum())
+
+    options = {"n_particles": 20, "maxiter": 20, "rng": 1, "store": Store(path, fsync="never")}
+    ps.minimize(fun, [(-1, 1)] * 2, **options)
+    lines = path.read_bytes().splitlines(keepends=True)
+    edited = b"".join([*lines[:14], *(line.replace(b'"x"', b'"y"') for line in lines[14:56])])
+    path.write_bytes(edited)
+    with pytest.raises(DamagedStore, match=r"line 15.*head -n 14"):
+        ps.minimize(fun, [(-1, 1)] * 2, **options)
+    assert path.read_bytes() == edited
+    assert len(calls) == 57
+
+
+@pytest.mark.parametrize("length", [1, 10, 24, 30, 200])
+@pytest.mark.parametrize("fill", [b"", b"\0", b"\0" * 500, b"\0" * 500 + b"\n"])
+def test_a_header_that_was_torn_by_a_power_failure_is_no_obstacle(tmp_path, length, fill):
+    path = tmp_path / "run"
+    header = written(path).splitlines(keepends=True)[0]
+    for torn in (header[:length] + fill, b"\0" * length + fill):
+        path.write_bytes(torn)
+        with Journal(Store(path), RUN) as journal:
+            assert not journal.resumed
+        assert Store(path).run() == RUN
+
+
+def test_a_torn_header_before_records_is_refused(store):
+    data = store.read_bytes()
+    for torn in (b"\0" * 100 + data[100:], data[:40] + b"\0" * 100 + data[140:], data.replace(b"\n", b" ")):
+        store.write_bytes(torn)
+        with pytest.raises(StoreError, match=r"line 1:|not a paoswarm store"):
+            Journal(Store(store), RUN)
+        assert store.read_bytes() == torn
 
 
 def test_a_line_that_is_missing_or_doubled_is_noticed(store):
@@ -137,7 +211,7 @@ def test_damage_before_good_records_is_an_error_that_changes_nothing(store):
     broken = data[:middle] + b"?" + data[middle + 1 :]
     store.write_bytes(broken)
     for reading in (lambda: Journal(Store(store), RUN), Store(store).read):
-        with pytest.raises(DamagedStore, match=r"damaged at byte \d+"):
+        with pytest.raises(DamagedStore, match=r"damaged in line \d+"):
             reading()
     assert store.read_bytes() == broken
 
@@ -248,7 +322,7 @@ def test_a_run_whose_disk_is_full_goes_on_when_there_is_room(tmp_path):
         return float((x**2).sum())
 
     options = {"n_particles": 10, "maxiter": 4, "rng": 1}
-    result = ps.minimize(fun, [(-1, 1)] * 3, store=path, **options)
+    result = ps.minimize(fun, [(-1, 1)] * 3, store=Store(path, trust=True), **options)
     assert result.fun == ps.minimize(lambda x: float((x**2).sum()), [(-1, 1)] * 3, **options).fun
     assert len(calls) == result.nfev - (made - 1)
 
@@ -280,6 +354,16 @@ def test_the_error_for_a_second_writer_names_the_first(store):
     finally:
         first.communicate("")
     Journal(Store(store), RUN).__exit__(None, None, None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
+def test_a_lock_that_is_released_soon_is_waited_for(store):
+    """A killed process keeps its lock for a few milliseconds."""
+    first = Log(store)
+    timer = threading.Timer(0.05, first.close)
+    timer.start()
+    Journal(Store(store), RUN).__exit__(None, None, None)
+    timer.join()
 
 
 def test_two_runs_of_one_process_cannot_share_a_store(store):

@@ -107,9 +107,12 @@ def test_before_a_run_has_started_there_is_nothing_to_show(store, capsys):
 def test_the_command_resume_continues_a_run(store, capsys):
     options = {"n_particles": 10, "rng": 1}
     ps.minimize(sphere, BOUNDS, maxiter=3, store=store, **options)
-    assert cli.main(["resume", "run.paoswarm", "--fun", "objective:sphere", "--maxiter", "9"]) == 0
-    assert str(ps.minimize(sphere, BOUNDS, maxiter=9, **options)) in capsys.readouterr().out
-    assert cli.main(["resume", "run.paoswarm", "--fun", "objective:box.inside", "--maxfev", "105"]) == 0
+    resumed = ["resume", "run.paoswarm", "--trust", "--fun"]  # theirs has the same values, but other code
+    assert cli.main([*resumed, "objective:sphere", "--maxiter", "9"]) == 0
+    whole = str(ps.minimize(sphere, BOUNDS, maxiter=9, **options))
+    origin = " 40 of 100 evaluations came from the store."
+    assert whole.replace("\n  success", f"{origin}\n  success") in capsys.readouterr().out
+    assert cli.main([*resumed, "objective:box.inside", "--maxfev", "105"]) == 0
     assert len(store.read()[1]) == 100
 
 
@@ -126,4 +129,13 @@ def test_mistakes_give_an_error_of_one_line(store, capsys, fun, message):
     assert cli.main(["resume", "run.paoswarm", "--fun", fun]) == 2
     error = capsys.readouterr().err
     assert message in error
+    assert error.count("\n") == 1
+
+
+def test_another_function_is_an_error_of_one_line(store, tmp_path, capsys):
+    ps.minimize(sphere, BOUNDS, maxiter=3, store=store, rng=1)
+    (tmp_path / "objective.py").write_text("def cube(x):\n    return float((abs(x)**3).sum())\n")
+    assert cli.main(["resume", "run.paoswarm", "--fun", "objective:cube"]) == 2
+    error = capsys.readouterr().err
+    assert "values of another function" in error
     assert error.count("\n") == 1

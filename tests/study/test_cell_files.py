@@ -13,6 +13,7 @@ import pytest
 from helpers import Counting, Moving, assert_same_results, own_problem, random_search, small
 
 import paoswarm as ps
+from paoswarm.study import cell_files
 from paoswarm.study import study as study_module
 from paoswarm.study.cell_files import CellFiles, DamagedFile, OtherStudy
 from paoswarm.study.cells import Runs
@@ -449,3 +450,58 @@ def test_two_studies_share_a_folder_as_long_as_they_agree(tmp_path):
             traces={k: t for k, t in both.traces.items() if k.method == "PAO"},
         ),
     )
+
+
+# Crafted files
+
+
+def crafted(files, columns, description=DESCRIPTION, sha256=None):
+    """A file with the right checksum for these columns."""
+    kept = {"description": description, "sha256": sha256 or cell_files._digest(columns, description)}
+    table = pa.table(columns).replace_schema_metadata({b"paoswarm": json.dumps(kept, sort_keys=True).encode()})
+    pq.write_table(table, files.path(KEY), compression="zstd")
+
+
+def columns_of(run, evaluations, best, minimum):
+    kinds = (np.int32, np.int64, np.float64, np.float64)
+    given = zip(("run", "evaluations", "best", "minimum"), (run, evaluations, best, minimum), kinds, strict=True)
+    return {name: np.array(values, dtype=kind) for name, values, kind in given}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        columns_of([], [], [], []),
+        columns_of([0, 0, 1], [1, 2, 1], [1, 2, 3], [0, 0, 0]),
+        columns_of([1, 0], [1, 1], [1, 2], [0, 0]),
+        columns_of([-5, -5], [1, 1], [1, 2], [0, 0]),
+        columns_of([0, 2**31 - 1], [1, 1], [1, 2], [0, 0]),
+        columns_of([0, 0, 1, 1], [1, 2, 1, 3], [1, 2, 3, 4], [0, 0, 0, 0]),
+        columns_of([0, 0, 1, 1], [1, 2, 1, 2], [1, 2, 3, 4], [0, 1, 0, 0]),
+    ],
+)
+def test_a_crafted_file_with_the_right_checksum_is_damaged(files, columns):
+    crafted(files, columns)
+    with pytest.raises(DamagedFile, match="is damaged"):
+        files.read(KEY, DESCRIPTION)
+
+
+def test_a_description_that_is_none_is_damaged(files):
+    crafted(files, columns_of([0], [1], [1], [0]), description=[1])
+    with pytest.raises(DamagedFile, match="is damaged"):
+        files.read(KEY, DESCRIPTION)
+
+
+def test_a_small_file_that_unpacks_to_millions_of_rows_is_damaged(files):
+    rows = 2_000_000
+    crafted(files, columns_of(np.zeros(rows), np.arange(rows), np.zeros(rows), np.zeros(rows)), sha256="x")
+    with pytest.raises(DamagedFile, match="more than 4000 rows"):
+        files.read(KEY, DESCRIPTION | {"budget": 1000})
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(files):
+    files.path(KEY).unlink()
+    os.mkfifo(files.path(KEY))
+    with pytest.raises(OtherStudy, match="not a regular file"):
+        files.read(KEY, DESCRIPTION)

@@ -74,7 +74,7 @@ def cells(problems, dim, method, errors):
 def test_every_claim_holds_where_the_numbers_are_as_claimed():
     verdicts = [found.verdict for found in check(main_study(), variants())]
     assert verdicts[:13] == [HOLDS] * 13
-    assert verdicts[13:] == [claims.OUTSIDE] * 2
+    assert verdicts[13:] == [PARTLY, claims.OUTSIDE]  # the first is measured, whatever the study says
     brackets = [found.with_literature_defaults for found in check(main_study(), variants())]
     assert all(text.endswith("(holds)") for text in brackets[:8])
     assert brackets[8:] == ["the same"] * 7

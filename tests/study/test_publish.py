@@ -2,14 +2,17 @@
 
 import csv
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from helpers import small
+from matplotlib.figure import Figure
 from synthetic import synthetic, with_cell
 
-from paoswarm.study import statistics
+from paoswarm.study import figures, statistics
+from paoswarm.study import publish as publish_module
 from paoswarm.study.publish import publish
 from paoswarm.study.report import Section
 
@@ -152,3 +155,33 @@ def test_old_figures_of_another_part_of_the_study_are_removed(tmp_path):
         "ranks-1.png",
         "mine.png",
     }
+
+
+def test_cells_of_tables_are_no_formulas_and_numbers_stay_numbers(tmp_path):
+    odd = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "-1.5e-300", "+inf", "-", "a=b", ""]
+    publish_module._write_table(tmp_path / "odd.csv", ["=header"] * len(odd), [odd])
+    with (tmp_path / "odd.csv").open(newline="", encoding="utf-8") as file:
+        header, cells = csv.reader(file)
+    assert header == ["'=header"] * len(odd)
+    assert cells == [*(f"'{cell}" for cell in odd[:5]), "-1.5e-300", "+inf", "'-", "a=b", ""]
+
+
+def test_figures_and_tables_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    """What an earlier call has written stays as it was if a later one dies while it writes."""
+
+    def half(path):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    def write():
+        figures.save(Figure(), tmp_path / "one.png")
+        publish_module._write_table(tmp_path / "one.csv", ["a"], [["1"]])
+
+    write()
+    before = contents(tmp_path)
+    assert before.keys() == {"one.png", "one.csv"}
+    for owner, name in ((publish_module.csv, "writer"), (Figure, "savefig")):
+        monkeypatch.setattr(owner, name, lambda *given, **_: half(Path(getattr(given[-1], "name", given[-1]))))
+        with pytest.raises(KeyboardInterrupt):
+            write()
+        assert contents(tmp_path) == before

@@ -106,9 +106,9 @@ class DensePAO(Method):
         check_hyperparameter("spread", self.spread, 0.0, 10.0)
         flag("model", self.model)
 
-    def default_particles(self, n_dimensions: int) -> int:
+    def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
         """Hansen's size, 4 + 3 ln d."""
-        return 4 + int(3 * math.log(n_dimensions))
+        return 4 + int(3 * math.log(n_unknowns))
 
     def outlook(self, state: Swarm) -> tuple[float, float]:
         """The best value of the last generation, and how far its values are apart."""

@@ -93,9 +93,9 @@ class ElementPAO(Method):
         whole_number("horizon", self.horizon, 1)
         check_hyperparameter("noise", self.noise, 0.0)
 
-    def default_particles(self, n_dimensions: int) -> int:
+    def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
         """Five for each unknown, at least twelve."""
-        return max(12, 5 * n_dimensions)
+        return max(12, 5 * n_unknowns)
 
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with nothing learnt yet; unchanged if it has learnt already."""

@@ -18,6 +18,7 @@ A method of your own is a class with one function; the drivers do the rest:
 - ``ask`` may propose any number of points. If it is not one for each particle, ``tell`` must be your own too; it
   makes the next swarm with ``state.renewed``, ``state.joined_by`` or ``state.reduced_to``.
 - ``has_converged`` decides when a run is done; a method that starts again instead returns False.
+- ``default_particles`` is the size of the first swarm if the user does not give ``n_particles``.
 
 The best point of a run belongs to the driver: a method may forget it without losing it. (With ``reevaluate`` it is the
 best of the points that the swarm has remembered, since single measurements are not trusted.)
@@ -36,6 +37,7 @@ from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm
 
+MOST_PARTICLES, FEWEST_PARTICLES = 100, 6  # in a swarm whose size the user does not choose
 Step = Callable[[Swarm, RandomSource, float], Proposal]  # what moves a swarm: `Method.ask`, or something faster
 
 
@@ -88,9 +90,19 @@ class Method(ABC):
         if shape[-1] < self.smallest_swarm:
             raise ValueError(f"{type(self).__name__} needs n_particles >= {self.smallest_swarm}, got {shape[-1]}")
 
-    def default_particles(self, n_dimensions: int) -> int:
-        """How many particles a swarm has if nobody says."""
-        return 100
+    def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
+        """How many particles a run has if the user does not say: 100, or fewer for a small budget.
+
+        With ``maxfev`` it is 0.65 times its square root, from 6 to 100: a small budget is better spent on generations
+        than on particles (measured for `PAO` in 2 to 20 dimensions; the dimension hardly mattered). But there are
+        enough for ``maxiter`` generations to use the budget. A method that knows better has its own function.
+        """
+        if maxfev is None:
+            return MOST_PARTICLES
+        wanted = round(0.65 * math.sqrt(maxfev))
+        if maxiter is not None:
+            wanted = max(wanted, math.ceil(maxfev / (maxiter + 1)))
+        return min(MOST_PARTICLES, max(wanted, FEWEST_PARTICLES, self.smallest_swarm))
 
     def outlook(self, state: Swarm) -> tuple[float, float]:
         """The best value that a swarm holds and how far its values are apart, to tell whether it is hopeless."""

@@ -110,7 +110,7 @@ class SADE(Method):
                 check_hyperparameter(f"{name}[{i}]", number, 0.0, highest)
             object.__setattr__(self, name, tuple(pair))
         for name in ("learning_period", "rate_period", "rate_learning_period"):
-            whole_number(name, getattr(self, name), 1)
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
         check_walls(self.walls)
 
     @classmethod

@@ -85,9 +85,9 @@ class Searches(Method):
     def series(self) -> tuple[Series, ...]:
         """The series that share the evaluations; the first one begins."""
 
-    def default_particles(self, n_dimensions: int) -> int:
+    def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
         """As many as the first search has."""
-        return self._first(n_dimensions).n_particles
+        return self._first(n_unknowns).n_particles
 
     def _first(self, n_dimensions: int) -> Start:
         return self.series[0].following((), (), n_dimensions, np.zeros(2))

@@ -165,7 +165,7 @@ class NeighbourhoodBest:
     def __post_init__(self) -> None:
         if self.topology not in ("ring", "von neumann", "random"):
             raise ValueError(f"topology must be 'ring', 'von neumann' or 'random', got {self.topology!r}")
-        whole_number("size", self.size, 1)
+        object.__setattr__(self, "size", whole_number("size", self.size, 1))
 
     def __call__(self, swarm: Swarm, draw: RandomSource) -> Array:
         """The best neighbour of each particle."""

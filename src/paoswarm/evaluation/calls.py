@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.checks import has_nan, unmasked
 from paoswarm.core.arrays import Floats
+from paoswarm.error_text import describe_error, repr_of
 
 Objective = Callable[..., Any]
 
 # The ways an evaluation can fail. A reason starts with one of these, so a recorded reason shows its kind.
-RAISED, NAN, TIMED_OUT, DIED = "raised", "returned NaN", "timed out", "died"
+RAISED, NAN, MINUS_INF, TIMED_OUT, DIED = "raised", "returned NaN", "returned -inf", "timed out", "died"
 NO_NUMBER = "no number"  # any other reason
+
+
+@dataclass(frozen=True)
+class WithArguments:
+    """A function with arguments after the point, as SciPy's ``args``. It can be sent between processes."""
+
+    fun: Objective
+    args: tuple[Any, ...]
+
+    def __call__(self, x: Floats) -> Any:
+        """Return the value at a point."""
+        return self.fun(x, *self.args)
+
+
+def with_arguments(fun: Objective, args: Any) -> Objective:
+    """The function of the point alone; a single value that is no tuple is one argument, as in SciPy."""
+    args = args if isinstance(args, tuple) else (args,)
+    if not args or not callable(fun):
+        return fun
+    return WithArguments(fun, args)
+
+
+def to_fingerprint(fun: Objective) -> Any:
+    """The user's function and its arguments in the form that `paoswarm.storage.fingerprint` looks into."""
+    return partial(fun.fun, *fun.args) if isinstance(fun, WithArguments) else fun
 
 
 class Failed(NamedTuple):
@@ -28,13 +59,15 @@ class Failed(NamedTuple):
     @property
     def kind(self) -> str:
         """The kind of failure, in a word or two."""
-        return next((kind for kind in (RAISED, NAN, TIMED_OUT, DIED) if self.reason.startswith(kind)), NO_NUMBER)
+        return next(
+            (kind for kind in (RAISED, NAN, MINUS_INF, TIMED_OUT, DIED) if self.reason.startswith(kind)), NO_NUMBER
+        )
 
 
 Answers = list[float | Failed] | Floats
 
 
-def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
+def sort_out(answers: Answers, *, minus_inf_fails: bool) -> tuple[Floats, dict[int, Failed]]:
     """Return the values, with NaN where a point failed, and the failures by row."""
     failed: dict[int, Failed] = {}
     if isinstance(answers, np.ndarray):
@@ -45,6 +78,9 @@ def sort_out(answers: Answers) -> tuple[Floats, dict[int, Failed]]:
         for i in np.flatnonzero(np.isnan(values)).tolist():
             answer = answers[i]
             failed[i] = answer if isinstance(answer, Failed) else Failed(NAN)
+    if minus_inf_fails and (lowest := values == -np.inf).any():
+        values = np.where(lowest, np.nan, values)
+        failed |= {i: Failed(MINUS_INF) for i in np.flatnonzero(lowest).tolist()}
     return values, failed
 
 
@@ -75,28 +111,55 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
         return _raised(error)
     if isinstance(answer, float):  # includes numpy.float64
         return float(answer)
-    try:
-        number = np.asarray(unmasked(answer))
-    except Exception:
-        number = np.asarray(None)
-    if number.size == 1 and number.dtype.kind in "fiub":  # not an int too large for a float
+    number = _as_array(answer)
+    if number.size == 1 and number.dtype.kind in "fiub":
         return float(number.reshape(())[()])
     return Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
 
 
-def call_vectorized(fun: Objective, x: Floats) -> Floats | list[float | Failed]:
+def _as_array(answer: Any) -> NDArray[Any]:
+    """Return the answer as an array; one of objects if it holds anything but real numbers."""
+    try:
+        array = np.asarray(unmasked(answer))
+        if array.dtype.kind == "O" and all(isinstance(one, numbers.Real) for one in array.flat):
+            return np.array([_as_float(one) for one in array.flat], dtype=float).reshape(array.shape)
+    except Exception:
+        return np.asarray(None)
+    return array
+
+
+def _as_float(number: Any) -> float:
+    """Round a number to a float: whole numbers of 2**64 and more are Python objects for NumPy."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def call_vectorized(
+    fun: Objective, x: Floats, finished: Callable[[int, Answers], None] | None = None
+) -> Floats | list[float | Failed]:
     """Evaluate all points in one call. If that raises, evaluate them one at a time."""
+    together = _call_together(fun, x)
+    if together is not None:
+        if finished is not None:
+            finished(0, together)
+        return together
+    answers: list[float | Failed] = []
+    for row in x:  # one bad point must not cost the others
+        answers.extend(call_vectorized(fun, row[None]))
+        if finished is not None:
+            finished(len(answers) - 1, answers[-1:])
+    return answers
+
+
+def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] | None:
+    """The answers for all points in one call; None if it raises for more than one."""
     try:
         answer = fun(x.copy())
     except Exception as error:
-        if len(x) == 1:
-            return [_raised(error)]
-        # One bad point must not cost the others.
-        return [answer for row in x for answer in call_vectorized(fun, row[None])]
-    try:
-        values = np.asarray(unmasked(answer))
-    except Exception:
-        values = np.asarray(None)
+        return [_raised(error)] if len(x) == 1 else None
+    values = _as_array(answer)
     if values.ndim == 0 and len(x) == 1:  # SciPy's multivariate densities return a scalar for a single row
         values = values.reshape(1)
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
@@ -145,11 +208,10 @@ class Row(NamedTuple):
 
 
 def _raised(error: BaseException) -> Failed:
-    return Failed(f"{RAISED} {type(error).__name__}: {error}", error=error)
+    return Failed(f"{RAISED} {describe_error(error)}", error=error)
 
 
 def _describe(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
         return f"an array of shape {answer.shape} and type {answer.dtype}"
-    text = repr(answer)
-    return f"{text if len(text) < 80 else text[:77] + '...'} ({type(answer).__name__})"
+    return f"{repr_of(answer, 80)} ({type(answer).__name__})"

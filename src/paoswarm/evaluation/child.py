@@ -18,14 +18,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.core.arrays import Floats
+from paoswarm.error_text import describe_error
 from paoswarm.evaluation.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
 from paoswarm.evaluation.pickling import load
 
@@ -33,6 +34,7 @@ _POLL_SECONDS = 0.5  # how often parent and child check that the other is alive
 # A new interpreter without work exits after this many seconds, because its parent may never tell it to stop. The parent
 # gives it no more work after half that time.
 IDLE_SECONDS = 30.0
+_KILL_SECONDS = 10.0  # to wait for a killed process; one that waits for a broken disk does not end
 _READY = "ready"
 _BOOTSTRAP = """
 import json, sys
@@ -64,24 +66,15 @@ class Unloadable(NamedTuple):
     @classmethod
     def because_of(cls, error: Exception) -> Unloadable:
         """Describe the exception that loading has raised."""
-        return cls(f"{type(error).__name__}: {error}")
+        return cls(describe_error(error))
 
 
 class ProcessLost(RuntimeError):
     """The process that should evaluate the points is gone."""
 
 
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the block is done, so that every process that was started is also recorded."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+class CannotStart(RuntimeError):
+    """The system refuses to start a process: its limit of processes, open files or memory is reached."""
 
 
 class Child:
@@ -97,6 +90,7 @@ class Child:
 
     def __init__(self, process: Any, connection: Connection) -> None:
         self._process = process
+        self._pidfd = _open_pidfd(process.pid)
         self.connection = connection
         self.deadline: float | None = None
         self._request = 0  # number of the request; the answer carries it too
@@ -107,33 +101,52 @@ class Child:
     @classmethod
     def start_process(cls, fun: Objective, pickled: bytes | None, vectorized: bool) -> Child:
         """Start a `multiprocessing` process that inherits ``fun``, or is sent ``pickled`` if that is given."""
-        ours, theirs = multiprocessing.Pipe()
         what = (fun, None) if pickled is None else (None, pickled)
-        # A daemon: if an interrupt came right here, nobody would end the process and the program could not exit.
-        process = multiprocessing.Process(target=_serve, args=(theirs, *what, vectorized, os.getpid()), daemon=True)
-        process.start()
+
+        def launch(theirs: Connection) -> Any:
+            # A daemon: if an interrupt came right here, nobody would end the process and the program could not exit.
+            arguments = (theirs, *what, vectorized, os.getpid())
+            process = multiprocessing.Process(target=_serve, args=arguments, daemon=True)
+            process.start()
+            return process
+
+        return cls._connected(launch)
+
+    @classmethod
+    def start_interpreter(cls, pickled: bytes, vectorized: bool, idle: float | None = IDLE_SECONDS) -> Child:
+        """Start a new Python interpreter and send it the function. It exits after ``idle`` seconds without work."""
+
+        def launch(theirs: Connection) -> Any:
+            return subprocess.Popen(
+                [sys.executable, "-c", _BOOTSTRAP, str(theirs.fileno()), json.dumps(sys.path)],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+            )
+
+        child = cls._connected(launch)
+        with suppress(OSError):
+            child.connection.send((pickled, vectorized, os.getpid(), idle))
+        return child
+
+    @classmethod
+    def _connected(cls, launch: Callable[[Connection], Any]) -> Child:
+        """Start a process, which ``launch`` gives its end of a connection."""
+        ends: tuple[Any, ...] = ()
+        try:
+            ours, theirs = ends = multiprocessing.Pipe()
+            process = launch(theirs)
+        except OSError as error:
+            for end in ends:
+                end.close()
+            raise CannotStart(f"no process can be started: {error}") from error
         theirs.close()
         return cls(process, ours)
 
-    @classmethod
-    def start_interpreter(cls, pickled: bytes, vectorized: bool) -> Child:
-        """Start a new Python interpreter and send it the function."""
-        ours, theirs = multiprocessing.Pipe()
-        process = subprocess.Popen(
-            [sys.executable, "-c", _BOOTSTRAP, str(theirs.fileno()), json.dumps(sys.path)],
-            pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL,
-        )
-        theirs.close()
-        child = cls(process, ours)
-        with suppress(OSError):
-            ours.send((pickled, vectorized, os.getpid()))
-        return child
-
     @property
-    def sentinel(self) -> Any:
-        """A handle that becomes readable when the process ends; only for `start_process`."""
-        return self._process.sentinel
+    def handles(self) -> list[Any]:
+        """What to wait for: one of them becomes readable when `collect` has something to say."""
+        end = getattr(self._process, "sentinel", None) if self._pidfd is None else self._pidfd
+        return [self.connection] if end is None else [self.connection, end]
 
     def send(self, x: Floats, limit: float | None) -> None:
         """Ask for the values at points. ``limit`` is in seconds and starts once the function is loaded."""
@@ -164,7 +177,7 @@ class Child:
                 if number != self._request:  # must not be taken for the answer to this request
                     raise EOFError
                 return answer
-        except (OSError, EOFError):
+        except Exception:  # the connection is closed, or something else was written to it
             raise ProcessLost(self._exit_reason()) from None
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.kill()
@@ -179,7 +192,7 @@ class Child:
             self.send(x, limit)
             while True:
                 left = _POLL_SECONDS if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-                self.connection.poll(min(left, _POLL_SECONDS))
+                wait(self.handles, min(left, _POLL_SECONDS))
                 answer = self.collect()
                 if answer is not None:
                     return answer
@@ -213,6 +226,8 @@ class Child:
 
     def send_kill(self) -> None:
         """Kill the process and everything it has started, without waiting for the end."""
+        if self._is_gone:
+            return
         with suppress(ProcessLookupError, PermissionError, AttributeError):  # Windows has no process groups
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()  # it may not have created its group yet
@@ -222,20 +237,31 @@ class Child:
         if self._is_gone:
             return
         self.send_kill()
-        self._is_gone = True
         self.connection.close()
+        self._wait_for_end(_KILL_SECONDS)
+        self._is_gone = True
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+        if not isinstance(self._process, subprocess.Popen):
+            with suppress(ValueError):  # it still runs
+                self._process.close()
+
+    def _wait_for_end(self, seconds: float) -> int | None:
+        """Wait until the process has ended, and return its exit code; None if it goes on."""
+        if self._pidfd is not None:
+            wait([self._pidfd], seconds)
+            seconds = 0.0
         if isinstance(self._process, subprocess.Popen):
-            self._process.wait()
-        else:
-            self._process.join()
-            self._process.close()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            return self._process.returncode
+        self._process.join(seconds)
+        code: int | None = self._process.exitcode
+        return code
 
     def _exit_reason(self) -> str:
         """Describe how the process ended by itself."""
-        popen = isinstance(self._process, subprocess.Popen)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0) if popen else self._process.join(1.0)
-        code = self._process.returncode if popen else self._process.exitcode
+        code = self._wait_for_end(1.0)
         self.kill()
         if code is None:
             return "closed its connection"
@@ -243,6 +269,18 @@ class Child:
             return f"exit status {code}"
         hint = ", out of memory?" if code == -signal.SIGKILL else ""
         return f"{signal.Signals(-code).name}{hint}"
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """Return a file descriptor that becomes readable when the process ends; None if there is no such thing.
+
+    The sentinel of `multiprocessing` is not enough: it is a pipe, which everything that the process has forked keeps
+    open.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, an old kernel, or no file descriptor is left
+        return None
 
 
 def died(reason: str, times: int) -> Failed:
@@ -255,8 +293,8 @@ def died(reason: str, times: int) -> Failed:
 def main() -> None:
     """Run a child in a new interpreter; the function arrives over the connection."""
     connection = Connection(int(sys.argv[1]))
-    pickled, vectorized, parent = connection.recv()
-    _serve(connection, None, pickled, vectorized, parent, idle=IDLE_SECONDS)
+    pickled, vectorized, parent, idle = connection.recv()
+    _serve(connection, None, pickled, vectorized, parent, idle)
 
 
 def _serve(
@@ -276,7 +314,8 @@ def _serve(
     random.seed()  # otherwise all children would share the parent's state
     np.random.seed()  # noqa: NPY002
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # may start processes
-    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
+    with suppress(RuntimeError):  # no thread is left; then an evaluation that outlives the parent is finished
+        threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     if fun is None:
         assert pickled is not None
         try:

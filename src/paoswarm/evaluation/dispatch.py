@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from paoswarm.core.arrays import Floats
+from paoswarm.error_text import describe_error, text_of
 from paoswarm.evaluation.calls import Failed
-from paoswarm.evaluation.child import Answered, Unloadable, died
-from paoswarm.evaluation.engines import Engine, EngineDown
+from paoswarm.evaluation.child import Answered, CannotStart, Unloadable, died
+from paoswarm.evaluation.engines import Engine, EngineDown, NoFurtherWorker
 from paoswarm.evaluation.worker import NeedsFunction
 from paoswarm.storage.log import logger
 
@@ -132,7 +133,7 @@ class Dispatcher:
                 broken = error
                 self._resend_after_break(parcel, error)
             else:
-                self._handle_loss(parcel, error)
+                self._handle_loss(parcel, error, blame=not isinstance(error, CannotStart))
         if broken is not None:
             self._replace_executor(broken, counted=self._faults > faults)
         self._check_faults()
@@ -170,6 +171,8 @@ class Dispatcher:
                 future = self._engine.submit(parcel.x, with_function=parcel.with_function)
             except BrokenExecutor as error:
                 return error
+            except NoFurtherWorker:
+                break
             except EngineDown as down:  # running tasks are waited for
                 self._down, self._accepts_work = down, False
                 break
@@ -222,9 +225,11 @@ class Dispatcher:
 
     def _handle_loss(self, parcel: Parcel, error: BaseException, blame: bool = True) -> None:
         """Try a lost parcel again, or let its point fail."""
-        reason = str(error) or type(error).__name__
+        reason = text_of(error) or type(error).__name__
         if isinstance(error, ImportError):
-            self._down = EngineDown(f"the workers cannot import what they need ({error}): install paoswarm there")
+            self._down = EngineDown(
+                f"the workers cannot import what they need ({text_of(error)}): install paoswarm there"
+            )
             return
         if isinstance(error, EngineDown):
             self._down = error
@@ -255,7 +260,9 @@ class Dispatcher:
         try:
             restarted = self._engine.restart()
         except Exception as error:
-            self._down = EngineDown(f"a worker process died, and a new executor could not be made: {error!r}")
+            self._down = EngineDown(
+                f"a worker process died, and a new executor could not be made: {describe_error(error)}"
+            )
             return
         if not restarted:
             self._down = EngineDown(

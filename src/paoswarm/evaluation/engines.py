@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from concurrent import futures
 from concurrent.futures import Future
-from multiprocessing import connection, get_start_method
+from multiprocessing import connection, current_process, get_start_method
 from typing import Any
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
-from paoswarm.evaluation.child import Child, ProcessLost, evaluate_timed, uninterrupted
+from paoswarm.evaluation.child import CannotStart, Child, ProcessLost, evaluate_timed
+from paoswarm.evaluation.interrupts import uninterrupted
 from paoswarm.evaluation.pickling import dump
+from paoswarm.storage.log import logger
 
-_POLL_SECONDS = 2.0  # how often to look for cancelled tasks
+CUT_OFF = "the connection to the workers is closed: their scheduler has ended or cannot be reached, or you closed it"
+_POLL_SECONDS = 2.0  # how often to look for cancelled tasks, lost connections and silent deaths
+_START_PAUSE = 1.0  # seconds until the next attempt to start a process after a refusal; doubled each time
 _MAX_EARLY_DEATHS = 2  # processes that may die before they serve, as long as none has ever served
 
 
 class EngineDown(RuntimeError):
     """The workers cannot evaluate points any more."""
+
+
+class NoFurtherWorker(RuntimeError):
+    """A task must wait until another one is done, because no further worker can be started."""
 
 
 class Engine(ABC):
@@ -57,6 +66,13 @@ class Engine(ABC):
             done |= {future for future in pending if future.cancelled()}  # `futures.wait` may not report these
             if done or (until is not None and time.monotonic() >= until):
                 return done
+            if self.is_cut_off:
+                raise EngineDown(CUT_OFF)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the workers cannot be reached any more, and pending tasks would never end."""
+        return False
 
     def restart(self) -> bool:
         """Make a broken engine usable again; return whether that was possible."""
@@ -95,16 +111,19 @@ class ProcessEngine(Engine):
 
     def __init__(self, count: int, fun: Objective, vectorized: bool, limit: float | None) -> None:
         self._fun, self._vectorized, self._limit = fun, vectorized, limit
-        self._pickled = None if get_start_method() == "fork" else dump(fun)
+        # A daemon (in a `multiprocessing.Pool`, or a Dask worker) is not allowed to use `multiprocessing` itself.
+        self._is_in_daemon = current_process().daemon
+        self._pickled = None if get_start_method() == "fork" and not self._is_in_daemon else dump(fun)
         self._count = count
         self._idle: list[Child] = []
         self._busy: dict[Child, Future[Any]] = {}
         self._early_deaths, self._has_served = 0, False
+        self._start_pause, self._no_start_before = _START_PAUSE, -math.inf
 
     @property
     def slots(self) -> int:
-        """The number of processes."""
-        return self._count
+        """The number of processes: those there are, after the system has refused to start more."""
+        return self._count if time.monotonic() >= self._no_start_before else len(self._idle) + len(self._busy)
 
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
         """Give the points to an idle process or start a new one."""
@@ -116,38 +135,59 @@ class ProcessEngine(Engine):
                     break
                 child.kill()
             else:
-                child = Child.start_process(self._fun, self._pickled, self._vectorized)
+                child = self._start_child()
             self._busy[child] = future
         child.send(x, self._limit)
         return future
 
+    def _start_child(self) -> Child:
+        try:
+            if self._is_in_daemon:
+                assert self._pickled is not None
+                return Child.start_interpreter(self._pickled, self._vectorized, idle=None)
+            return Child.start_process(self._fun, self._pickled, self._vectorized)
+        except CannotStart as refusal:
+            if not self._busy:
+                raise EngineDown(
+                    f"{refusal}. Free some, raise the limits (ulimit -u for processes, ulimit -n for open files), or "
+                    "use fewer workers"
+                ) from refusal
+            logger.warning("%s; the run goes on with workers: %d", refusal, len(self._busy))
+            # Seldom, because `multiprocessing` leaves open files behind when it cannot fork.
+            self._no_start_before = time.monotonic() + self._start_pause
+            self._start_pause *= 2
+            raise NoFurtherWorker(str(refusal)) from refusal
+
     def wait(self, pending: Collection[Future[Any]], timeout: float | None) -> set[Future[Any]]:
         """Wait for an answer, a death or the time limit of a process."""
-        until = None if timeout is None else time.monotonic() + timeout
+        until = time.monotonic() + timeout if timeout is not None else math.inf
         while True:
-            deadlines = [child.deadline for child in self._busy if child.deadline is not None]
-            deadlines += [] if until is None else [until]
-            left = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
-            connection.wait([c for child in self._busy for c in (child.connection, child.sentinel)], left)
-            done = {future for child in list(self._busy) if (future := self._collect(child)) is not None}
-            if done or (until is not None and time.monotonic() >= until):
+            # Not every system tells of a death whose victim has left processes behind: look from time to time.
+            times = [until, time.monotonic() + _POLL_SECONDS]
+            times += [child.deadline for child in self._busy if child.deadline is not None]
+            is_done = any(future.done() for future in pending)  # an interrupt came before the caller knew
+            left = 0.0 if is_done else max(0.0, min(times) - time.monotonic())
+            connection.wait([handle for child in self._busy for handle in child.handles], left)
+            with uninterrupted():
+                for child in list(self._busy):
+                    self._collect(child)
+            done = {future for future in pending if future.done()}
+            if done or time.monotonic() >= until:
                 return done
 
-    def _collect(self, child: Child) -> Future[Any] | None:
+    def _collect(self, child: Child) -> None:
+        """Set the outcome of a task, if there is one."""
         try:
             answer = child.collect()
         except ProcessLost as loss:
-            future = self._busy.pop(child)
-            future.set_exception(self._explain_loss(child, loss))
-            return future
+            self._busy.pop(child).set_exception(self._explain_loss(child, loss))
+            return
         if answer is None:
-            return None
+            return
         self._has_served = True
-        future = self._busy.pop(child)
-        future.set_result(answer)
+        self._busy.pop(child).set_result(answer)
         if child.is_open:
             self._idle.append(child)
-        return future
 
     def _explain_loss(self, child: Child, loss: ProcessLost) -> Exception:
         """Return `EngineDown` if new interpreters die before they serve: then the script is at fault, not a point."""
@@ -164,17 +204,16 @@ class ProcessEngine(Engine):
     def give_up(self, pending: Collection[Future[Any]]) -> None:
         """Kill the busy processes."""
         self._kill(list(self._busy))
-        self._busy = {}
 
     def close(self, pending: Collection[Future[Any]]) -> None:
         """Kill all processes: an interrupt does not wait for evaluations that may take hours."""
         self._kill([*self._idle, *self._busy])
-        self._idle, self._busy = [], {}
 
-    @staticmethod
-    def _kill(children: list[Child]) -> None:
+    def _kill(self, children: list[Child]) -> None:
         with uninterrupted():
             for child in children:  # first signal all, then wait for all
                 child.send_kill()
             for child in children:
                 child.kill()
+            self._idle = [child for child in self._idle if child.is_open]
+            self._busy = {child: future for child, future in self._busy.items() if child.is_open}

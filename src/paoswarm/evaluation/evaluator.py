@@ -4,28 +4,28 @@ The policy, for every way of calling:
 
 - The function gets a copy of the points, so it may overwrite its argument.
 - A point has *failed* if the function raises, returns NaN or anything that is not one real number, takes too long or
-  kills its process. Its value is NaN here and +inf for the swarm, it is counted, and the run goes on.
+  kills its process. Its value is NaN here and +inf for the swarm, it is counted, and the run goes on. -inf is a failure
+  too, except for log likelihoods: no minimum can be -inf, so it comes from a division by zero or the like.
 - But if the answer to the very first point has the wrong form, that is an error at once, before work is lost.
+- So is the same mistake in the code at all of the first points; see `paoswarm.evaluation.first_answers`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
-
-import numpy as np
 
 from paoswarm.checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import (
     DIED,
+    MINUS_INF,
     NAN,
     TIMED_OUT,
     Answers,
@@ -40,7 +40,10 @@ from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.engines import EngineDown, InProcessEngine
 from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
+from paoswarm.evaluation.first_answers import FirstAnswers
+from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.stream import Stream
+from paoswarm.warn_user import warn_user
 
 _TASK = 0.05  # seconds of work in one task: cheap points are sent together
 _WASTED = 5.0  # seconds lost by sending points that this process would have evaluated sooner, worth a warning
@@ -61,16 +64,25 @@ class Evaluator:
         Whether the latest values were all known from an earlier run, with a store.
     """
 
-    def __init__(self, fun: Objective, options: CallOptions = CallOptions()) -> None:  # noqa: B008 (immutable)
+    def __init__(
+        self,
+        fun: Objective,
+        options: CallOptions = CallOptions(),  # noqa: B008 (immutable)
+        *,
+        minus_inf_fails: bool = True,
+    ) -> None:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.replayed = False
         self.count: Callable[[int], None] | None = None
         self.log = FailureLog()
+        self._on_exit = ExitStack()
         self._fun = fun
         self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
+        self._first_answers = FirstAnswers()
+        self._minus_inf_fails = minus_inf_fails
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._seconds, self._n_sent = 0.0, 0  # work of all workers, and the points it was for
         self._worked = self._waited = 0.0  # work, and time by the clock, after the first batch has started the workers
@@ -82,8 +94,6 @@ class Evaluator:
             self._map = options.workers
             if policy.limit is not None:
                 raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
-
-    is_recorded = False  # whether answers go to a store, where their form is checked
 
     @property
     def failures(self) -> list[Failure]:
@@ -101,13 +111,15 @@ class Evaluator:
         return self._dispatcher is not None or self._map is not None
 
     def __enter__(self) -> Evaluator:
+        self._on_exit.enter_context(interrupted_once())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.close()
+        with self._on_exit:
+            if self._dispatcher is not None:
+                self._dispatcher.close()
 
     def __call__(self, x: Floats) -> Floats:
         """Values at the rows of ``x``; NaN where a point failed."""
@@ -121,21 +133,10 @@ class Evaluator:
 
         Points that are being evaluated, those of one vectorised call and those given to a map-like are finished.
         """
-        if self._checked or len(x) == 0 or (self._dispatcher is not None and not self._vectorized):
-            return self._values(x, deadline)
-        # The first point goes alone, so that a mistake in the function shows before work is lost. A function written
-        # for (d, m) is recognised by a number of points other than one and d.
-        m, d = x.shape
-        cuts = [] if self._called else [1, 2] if m - 1 == d else [1]
-        self._called = True
-        parts, values = [part for part in np.split(x, cuts) if len(part)], []
-        end: End = None
-        for part in parts:
-            some, end = self._values(part, deadline)
-            values.append(some)
-            if end is not None:
-                break
-        return np.concatenate(values), end
+        return self._values(x, deadline)
+
+    def go_beyond(self) -> None:
+        """The points that follow come after the last generation; without a store that makes no difference."""
 
     def stream(self) -> Stream:
         """Points one at a time instead of batches."""
@@ -157,14 +158,33 @@ class Evaluator:
         self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
         return math.nan
 
-    def check_form(self, x: Floats, answer: float | Failed) -> None:
-        """Raise if the very first answer of a stream is no number."""
+    def judge(self, x: Floats, answer: float | Failed) -> float | Failed:
+        """An answer of a stream; raise if the first ones show that the function is wrong."""
         self._check_form(x, answer)
         self._checked = True
+        self._look_for_mistakes(x, answer)
+        is_lowest = self._minus_inf_fails and answer == -math.inf
+        return Failed(MINUS_INF) if is_lowest else answer
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether all answers so far were the same mistake in the code, but too few to be sure."""
+        return self._first_answers.is_suspicious
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
         error = ValueError(f"fun gave no finite value at any point of the first swarm; {self.first_failure()}")
+        error.__cause__ = self.log.cause
+        return error
+
+    def explain_mistake(self) -> ValueError:
+        """The error for a function whose first calls have all raised the same exception."""
+        assert self._first_answers.first is not None
+        self.log.add(*self._first_answers.first)
+        error = ValueError(
+            f"fun raised the same exception at its first {self._first_answers.n_same} calls, so no more were made; "
+            f"{self.first_failure()}; if such points should count as failed, let fun return NaN there"
+        )
         error.__cause__ = self.log.cause
         return error
 
@@ -177,21 +197,20 @@ class Evaluator:
         self.log.warn(worth)
         has_lost_workers = self.kinds[TIMED_OUT] or self.kinds[DIED]  # new ones take time to start
         if not has_lost_workers and self._waited - self._worked > _WASTED:
-            warnings.warn(
+            warn_user(
                 f"fun was busy for {self._worked:.2g} s at {self._n_sent} points, but sending and waiting took "
-                f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True",
-                RuntimeWarning,
-                stacklevel=3,
+                f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True"
             )
 
     def _values(self, x: Floats, deadline: float | None) -> tuple[Floats, End]:
         answers, end = self._answers(x, deadline)
-        values, failed = sort_out(answers)
+        values, failed = self._sort_out(answers)
         if failed:
             self._count(x, failed)
-        if not self._checked:
-            self._trust(x)
         return values, end
+
+    def _sort_out(self, answers: Answers) -> tuple[Floats, dict[int, Failed]]:
+        return sort_out(answers, minus_inf_fails=self._minus_inf_fails)
 
     def _answers(
         self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
@@ -199,8 +218,62 @@ class Evaluator:
         """The function's answers for as many rows as time allows, and what ended it early.
 
         ``finished(first, answers)`` is called with consecutive rows as soon as they are known: one at a time, those of
-        a task, or those that a map-like yields.
+        a task, or those that a map-like yields. The first answers are looked at before, so that a wrong function shows
+        before work is lost.
         """
+        if self._checked and self._first_answers.is_over:
+            return self._call(x, deadline, finished)
+        answers: list[Any] = []
+        end: End = None
+        is_first, self._called = not self._called, True
+        while len(answers) < len(x) and end is None:
+            begin, left = len(answers), len(x) - len(answers)
+            part = x[begin : begin + self._size_of_part(left, x.shape[1], is_first, begin)]
+            some, end = self._call(part, deadline, self._looking(part, begin, finished))
+            self._trust(part, some)
+            answers.extend(some)
+            if len(some) < len(part):
+                break
+        return answers, end
+
+    def _size_of_part(self, left: int, d: int, is_first: bool, begin: int) -> int:
+        """How many points to evaluate before answers are looked at.
+
+        Answers that come one at a time are looked at in any case. Of others the first comes alone, and so do more from
+        elsewhere that are suspicious. A function written for (d, m) is recognised by a number of points other than one
+        and d.
+        """
+        if not self._vectorized and self._map is None:
+            return left
+        goes_alone = (self.is_parallel and self.is_suspicious) or (is_first and (begin == 0 or left == d))
+        return 1 if goes_alone else left
+
+    def _looking(
+        self, x: Floats, begin: int, finished: Callable[[int, Answers], None] | None
+    ) -> Callable[[int, Answers], None]:
+        def look(first: int, answers: Answers) -> None:
+            if first == 0:
+                self._check_first_form(x[0], answers[0])
+            for row, answer in enumerate(answers, first):
+                self._look_for_mistakes(x[row], answer)
+            if finished is not None:
+                finished(begin + first, answers)
+
+        return look
+
+    def _look_for_mistakes(self, x: Floats, answer: float | Failed) -> None:
+        if self._first_answers.look(x, answer):
+            raise self.explain_mistake()
+
+    def _check_first_form(self, x: Floats, answer: float | Failed) -> None:
+        """Raise if the very first answer has the wrong form."""
+        self._check_form(x, answer)
+        self._checked = self._checked or not self._vectorized
+
+    def _call(
+        self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None
+    ) -> tuple[Answers, End]:
+        """Call the function at as many rows as time allows, in whatever way the options say."""
         if self.count is not None:
             finished = self._counting(self.count, finished)
         if self._dispatcher is not None:
@@ -217,10 +290,7 @@ class Evaluator:
         if not self._vectorized:
             answers, interrupted = call_rows(self._fun, x, deadline, finished)
             return answers, KeyboardInterrupt() if interrupted else None
-        answers = call_vectorized(self._fun, x)
-        if finished is not None:
-            finished(0, answers)
-        return answers, None
+        return call_vectorized(self._fun, x, finished), None
 
     @staticmethod
     def _counting(
@@ -252,8 +322,6 @@ class Evaluator:
                 self._seconds += seconds
                 self._n_sent += len(some)
                 answers[first : first + len(some)] = some
-                if first == 0 and not self.is_recorded:
-                    self._check_form(x[0], some[0])
                 if finished is not None:
                     finished(first, some)
 
@@ -288,9 +356,11 @@ class Evaluator:
         each = self._seconds / self._n_sent
         return max(1, min(share, int(_TASK / max(each, 1e-9))))
 
-    def _trust(self, x: Floats) -> None:
-        """Note that the answers for ``x`` had the right form; one point, or as many as unknowns, prove nothing."""
-        self._checked = self._checked or not self._vectorized or len(x) not in (1, x.shape[1])
+    def _trust(self, x: Floats, answers: Answers) -> None:
+        """Note if answers had the right form; in one call, one point, or as many as unknowns, prove nothing."""
+        is_right = any(not (isinstance(answer, Failed) and answer.wrong_form) for answer in answers)
+        proves = not self._vectorized or len(x) not in (1, x.shape[1])
+        self._checked = self._checked or (is_right and proves)
 
     def _check_form(self, x: Floats, answer: float | Failed) -> None:
         if isinstance(answer, Failed) and answer.wrong_form and not self._checked:

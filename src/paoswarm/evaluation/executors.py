@@ -16,9 +16,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from paoswarm.core.arrays import Floats
+from paoswarm.error_text import text_of
 from paoswarm.evaluation import worker
 from paoswarm.evaluation.calls import Objective
-from paoswarm.evaluation.engines import Engine, EngineDown, ProcessEngine
+from paoswarm.evaluation.engines import CUT_OFF, Engine, EngineDown, ProcessEngine
 from paoswarm.evaluation.pickling import dump
 
 _SLOTS_VALID_SECONDS = 1.0  # how long a count of the slots of a cluster is used
@@ -84,8 +85,10 @@ class ExecutorEngine(Engine):
             raise
         except Exception as error:
             if self._has_accepted_work:
-                raise EngineDown(f"the executor does not accept work any more: {error}") from error
-            raise ValueError(f"workers is an executor that accepts no work ({error}): make a new one") from error
+                raise EngineDown(f"the executor does not accept work any more: {text_of(error)}") from error
+            raise ValueError(
+                f"workers is an executor that accepts no work ({text_of(error)}): make a new one"
+            ) from error
         self._has_accepted_work = True
         return future
 
@@ -131,11 +134,26 @@ class DaskEngine(ExecutorEngine):
 
     def _count_slots(self) -> int:
         """Count the threads of all workers, or those that an adaptive cluster may start if that is more."""
-        if self._client.status != "running":  # `submit` reports it
+        if self._client.status != "running":  # it is connecting again, or `submit` reports it
+            return 1
+        try:
+            threads = sum(self._client.nthreads().values())
+        except OSError:  # the scheduler is gone
             return 1
         adaptive = getattr(getattr(self._client, "cluster", None), "_adaptive", None)
         maximum = getattr(adaptive, "maximum", 0)
-        return max(sum(self._client.nthreads().values()), int(maximum) if 0 < maximum < 10_000 else 0)
+        return max(threads, int(maximum) if 0 < maximum < 10_000 else 0)
+
+    def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
+        """Send a task."""
+        if self.is_cut_off:
+            raise EngineDown(CUT_OFF)
+        return super().submit(x, with_function=with_function)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the client is closed; Dask then leaves its futures pending for ever."""
+        return self._client.status in ("closing", "closed")
 
     @property
     def retries_lost_tasks(self) -> bool:

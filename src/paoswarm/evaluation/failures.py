@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from typing import NamedTuple
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import RAISED, Failed
+from paoswarm.warn_user import warn_user
 
 _REMEMBERED = 10  # failures kept with their message
 
@@ -51,6 +51,8 @@ class FailureLog:
         """Where and how the function failed first, and what may be wrong with it."""
         why = f"the first, at x = {self.first[0].x}, {self.first[0].reason}" if self.first else "all were +inf"
         form = "; with vectorized=True it receives an array (m, d), one point per row" if vectorized else ""
+        if "required positional argument" in why:
+            form = "; give its other arguments as args=(...)"
         if not vectorized and isinstance(self.cause, IndexError):
             form = "; it receives one point of shape (d,): if it is written for many points, add vectorized=True"
         return why + form
@@ -58,9 +60,7 @@ class FailureLog:
     def warn(self, worth: str) -> None:
         """Warn about exceptions that were survived, so that a bug in ``fun`` cannot hide."""
         if self._first_raised is not None:
-            warnings.warn(
+            warn_user(
                 f"fun raised an exception at {self.kinds[RAISED]} points, which count as {worth}; first at "
-                f"x = {self._first_raised.x}: {self._first_raised.reason}",
-                RuntimeWarning,
-                stacklevel=4,
+                f"x = {self._first_raised.x}: {self._first_raised.reason}"
             )

@@ -7,6 +7,8 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+from paoswarm.error_text import describe_error
+
 
 def dump(fun: Any) -> bytes:
     """Return the pickled function; raise a TypeError that names what cannot be pickled and what to do."""
@@ -20,7 +22,7 @@ def dump(fun: Any) -> bytes:
         if not has_cloudpickle:
             advice = "install cloudpickle, or define fun at the top level of a module"
         raise TypeError(
-            f"fun cannot be sent to worker processes: {because}{type(error).__name__}: {error}; {advice}"
+            f"fun cannot be sent to worker processes: {because}{describe_error(error)}; {advice}"
         ) from error
 
 

@@ -13,16 +13,21 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.calls import NAN, Answers, Failed, Objective, sort_out
+from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.evaluator import End, Evaluator
 from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.storage.journal import Journal
+from paoswarm.storage.log import DamagedStore
 
 
-def open_evaluator(fun: Objective, journal: Journal | None, options: CallOptions) -> Evaluator:
+def open_evaluator(
+    fun: Objective, journal: Journal | None, options: CallOptions, *, minus_inf_fails: bool = True
+) -> Evaluator:
     """An evaluator, with a journal if there is one."""
-    return Evaluator(fun, options) if journal is None else RecordingEvaluator(fun, journal, options)
+    if journal is None:
+        return Evaluator(fun, options, minus_inf_fails=minus_inf_fails)
+    return RecordingEvaluator(fun, journal, options, minus_inf_fails=minus_inf_fails)
 
 
 class RecordingEvaluator(Evaluator):
@@ -32,11 +37,33 @@ class RecordingEvaluator(Evaluator):
     together, with a map-like whatever it yields, with ``vectorized`` those of one call.
     """
 
-    is_recorded = True  # the form of answers is checked here
-
-    def __init__(self, fun: Objective, journal: Journal, options: CallOptions) -> None:
-        super().__init__(fun, options)
+    def __init__(self, fun: Objective, journal: Journal, options: CallOptions, *, minus_inf_fails: bool = True) -> None:
+        super().__init__(fun, options, minus_inf_fails=minus_inf_fails)
         self._journal = journal
+
+    def __enter__(self) -> Evaluator:
+        try:
+            self._journal.confirm(self._measure_again)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _measure_again(self, x: Floats) -> list[float | str | None]:
+        """Evaluate recorded points again, to compare: values, or why points failed; None if it was not the function."""
+        answers, end = self._answers(x, None)
+        if end is not None:
+            raise end
+        values, failed = self._sort_out(answers)
+        found: list[float | str | None] = values.tolist()
+        for row, (point, answer) in enumerate(zip(x, answers, strict=True)):
+            self._check_form(point, answer)
+            if row in failed:
+                reason = failed[row].reason
+                found[row] = None if reason.startswith((TIMED_OUT, DIED)) else reason
+            elif math.isnan(values[row]):
+                found[row] = NAN
+        return found
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value; a recorded run would end in it again."""
@@ -44,6 +71,21 @@ class RecordingEvaluator(Evaluator):
         again = ValueError(f"{error}; {self._journal.path} has recorded these failures: remove it once fun is mended")
         again.__cause__ = error.__cause__
         return again
+
+    def explain_mistake(self) -> ValueError:
+        """The error for a function whose first calls have all raised the same exception; these are not recorded."""
+        error = super().explain_mistake()
+        again = ValueError(f"{error}; {self._journal.path} has not recorded these calls: repeat the run with it")
+        again.__cause__ = error.__cause__
+        return again
+
+    def _check_first_form(self, x: Floats, answer: float | Failed) -> None:
+        if not self._journal.resumed:  # later answers may have the wrong form at some points
+            super()._check_first_form(x, answer)
+
+    def go_beyond(self) -> None:
+        """The points that follow come after the last generation: they are set aside if the run goes on later."""
+        self._journal.polish()
 
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return RecordingStream(self, dispatcher, self._journal)
@@ -55,17 +97,25 @@ class RecordingEvaluator(Evaluator):
         if self.count is not None:
             self.count(len(x) - len(missing))
         self.replayed = len(missing) == 0
+        self._called = self._called or bool(known.any())
         end: End = None
-        doubtful: list[tuple[int, Answers]] = []
+        doubtful: list[tuple[int, Answers]] = []  # perhaps of another function: wait for an answer of the right form
+        mistaken: list[tuple[int, Answers]] = []  # perhaps mistakes in the code: wait for another answer
 
         def keep(first: int, answers: Answers) -> None:
-            some, wrong = sort_out(answers)
-            if first == 0 and not self._journal.resumed:
-                self._check_form(x[0], answers[0])
-            if not self._checked and sum(why.wrong_form for why in wrong.values()) == len(some):
-                doubtful.append((first, answers))  # perhaps of another function: wait for an answer of the right form
+            some, wrong = self._sort_out(answers)
+            if self.is_suspicious:
+                mistaken.append((first, answers))
+            elif not self._checked and sum(why.wrong_form for why in wrong.values()) == len(some):
+                doubtful.append((first, answers))
             else:
+                record_mistakes()
                 record(first, some, wrong)
+
+        def record_mistakes() -> None:
+            while mistaken:
+                first, answers = mistaken.pop(0)
+                record(first, *self._sort_out(answers))
 
         def record(first: int, some: Floats, wrong: dict[int, Failed]) -> None:
             rows = missing[first : first + len(some)]
@@ -75,11 +125,12 @@ class RecordingEvaluator(Evaluator):
 
         if len(missing):
             end = self._answers(x[missing], deadline, keep)[1]
+            if end is None:
+                record_mistakes()
             for first, answers in doubtful:
                 if not known[missing].any() and (len(missing) > 1 or not self._journal.resumed):
-                    self._count(x[missing[first:]], sort_out(answers)[1])  # raises
-                record(first, *sort_out(answers))
-            self._trust(x[missing])
+                    self._count(x[missing[first:]], self._sort_out(answers)[1])  # raises
+                record(first, *self._sort_out(answers))
         done = len(x) if known.all() else int(np.argmin(known))  # what comes after a gap is recorded, but not used yet
         self._count(x, {row: why for row, why in failed.items() if row < done})
         return values[:done], end
@@ -122,7 +173,13 @@ class RecordingStream(Stream):
         if self._recorded:
             self._evaluator.replayed = True
             known = self._recorded.pop()
+            if known.number not in self._held:
+                raise DamagedStore(
+                    f"{self._journal.path} is damaged: evaluation {known.number} is recorded before the run asked for "
+                    "it. The file was not changed: choose another store"
+                )
             self._held.remove(known.number)
+            self._journal.count_recalled()
             return self._give_out(known.number, known.value if known.why is None else Failed(known.why))
         for number in self._held:
             super().send(number, self._x[number])

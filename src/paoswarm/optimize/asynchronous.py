@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-import warnings
 
 import numpy as np
 
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.stream import Stream
-from paoswarm.optimize.loop import AfterGeneration, Ends, status_of
+from paoswarm.optimize.convergence import Rule
+from paoswarm.optimize.look_around import is_worth_it
+from paoswarm.optimize.loop import AfterGeneration, Ends, drive, look_around, status_of
 from paoswarm.optimize.one_at_a_time import OneAtATime
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.warn_user import warn_user
 
 
 def solve_asynchronously(
@@ -26,11 +28,9 @@ def solve_asynchronously(
     """
     stream = evaluate.stream()
     if stream.slots is not None and stream.slots > optimizer.n_particles:
-        warnings.warn(
+        warn_user(
             f"{optimizer.n_particles} particles cannot keep {stream.slots} workers busy, since each has one evaluation "
-            "at a time: raise n_particles",
-            RuntimeWarning,
-            stacklevel=3,
+            "at a time: raise n_particles"
         )
     why = ""
     try:
@@ -51,7 +51,16 @@ def solve_asynchronously(
     if optimizer.best.value == np.inf:
         raise evaluate.explain_total_failure()
     stream.close()
-    return Ends(np.asarray(status), np.asarray(optimizer.nit), np.asarray(optimizer.nfev), limits.deadline, why)
+    rule = optimizer.has_converged(limits.tol)
+    rule = np.asarray(Rule.NONE) if rule is None else rule
+    if status is Status.CONVERGED and is_worth_it(rule, limits.tol):
+        try:
+            seen = drive(look_around(optimizer, limits, np.asarray(True)), evaluate)
+            status, why = Status(int(seen.status)), seen.why
+        except (KeyboardInterrupt, EngineDown) as error:
+            status, why = status_of(error)
+    nit, nfev = np.asarray(optimizer.nit), np.asarray(optimizer.nfev)
+    return Ends(np.asarray(status), nit, nfev, rule, limits.deadline, why)
 
 
 def _run(

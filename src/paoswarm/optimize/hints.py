@@ -9,6 +9,7 @@ from paoswarm.algorithms.pao import PAO
 from paoswarm.core import noise, order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
+from paoswarm.evaluation.calls import MINUS_INF
 
 # Smallest eigenvalue of the correlation matrix of the better half of the bests. After 100 generations of 100 particles
 # it is above 0.1 on separable functions, rotated or not. On regressions (NIST StRD) and in Rosenbrock's valley, where
@@ -24,8 +25,8 @@ def advice(result: OptimizeResult) -> str:
     """What to try next, in a sentence or two; usually empty."""
     if np.ndim(result.fun):  # several runs
         return ""
-    if result.fun == -np.inf:
-        return "fun returned -inf, and nothing can be better: if fun is a log likelihood, minimise its negative"
+    if result.get("failure_kinds", {}).get(MINUS_INF):
+        return "fun returned -inf, which counts as failed: if it is a log likelihood, minimise its negative"
     return "; ".join(filter(None, (_on_the_bounds(result), _of_the_noise(result))))
 
 

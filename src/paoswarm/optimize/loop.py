@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.log import logger
@@ -29,6 +30,7 @@ class Ends(NamedTuple):
     status: NDArray[np.int64]
     nit: NDArray[np.int64]
     nfev: NDArray[np.int64]
+    rule: NDArray[np.int64]  # by which it has converged, a `Rule`
     deadline: float | None  # with the clock as it was last started
     why: str = ""  # what the workers said before they were lost
 
@@ -39,6 +41,7 @@ class Request(NamedTuple):
     x: Floats  # (m, d)
     is_divisible: bool  # whether the values of the first rows alone are of use
     deadline: float | None  # after which the other rows are left out
+    is_beyond: bool = False  # whether these points follow the last generation of a single run
 
 
 class Answer(NamedTuple):
@@ -50,6 +53,7 @@ class Answer(NamedTuple):
 
 
 Run = Generator[Request, Answer, Ends]
+Returned = TypeVar("Returned")
 
 
 class NoFiniteValue(Exception):
@@ -62,7 +66,7 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
     A finished run is frozen and costs no more evaluations. An interrupt ends the runs that are still going; the best of
     all evaluations is kept. With ``may_fail`` a first swarm without a finite value ends the run instead of raising.
     """
-    status, nit, nfev = (np.zeros(optimizer.batch, dtype=np.int64) for _ in range(3))
+    status, nit, nfev, rule = (np.zeros(optimizer.batch, dtype=np.int64) for _ in range(4))
     active: NDArray[np.bool_] | None = None  # a mask once some runs have ended
     has_begun = optimizer.swarm is not None  # a run that is continued may have reached its limits already
     why = ""
@@ -73,7 +77,7 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
             converged = optimizer.has_converged(limits.tol)
-            done = optimizer.nit - outcome.is_late
+            done = optimizer.nit - outcome.is_cut
             reached = limits.reached(optimizer.best, converged, done, optimizer.nfev, optimizer.stale)
             wish = after_generation(optimizer) if outcome.moved else None
             if outcome.end is not None:
@@ -85,8 +89,14 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
                 if reason is not None:
                     status = np.where(status == 0, reason, status)
             nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
+            if converged is not None:
+                rule = np.where(going, converged, rule)
+                stopped = going & (status == Status.CONVERGED) & is_worth_it(rule, limits.tol)
+                seen = yield from look_around(optimizer, limits, stopped)
+                status, why = np.where(stopped, seen.status, status), seen.why or why
+                nfev = nfev + np.where(stopped, seen.spent, 0)
             if status.all():
-                return Ends(status, nit, nfev, limits.deadline, why)
+                return Ends(status, nit, nfev, rule, limits.deadline, why)
             active = status == 0
     except (KeyboardInterrupt, EngineDown) as error:
         if optimizer.swarm is None:
@@ -94,7 +104,46 @@ def run(optimizer: Optimizer, limits: Limits, after_generation: AfterGeneration,
         going = status == 0
         nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
         ended, why = status_of(error)
-        return Ends(np.where(going, ended, status), nit, nfev, limits.deadline, why)
+        return Ends(np.where(going, ended, status), nit, nfev, rule, limits.deadline, why)
+
+
+class Look(NamedTuple):
+    """What was seen around the points at which runs have converged."""
+
+    status: Any
+    spent: int = 0  # evaluations of each of the runs
+    why: str = ""
+
+
+def look_around(optimizer: Optimizer, limits: Limits, runs: NDArray[np.bool_]) -> Generator[Request, Answer, Look]:
+    """Whether ``runs`` that have converged are at a minimum, as far as a few evaluations show.
+
+    With noise it would be a matter of chance, and half a look is none: then no point is evaluated.
+    """
+    best, d, is_single = optimizer.best, len(optimizer.lower), not optimizer.batch
+    is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d)
+    if not runs.any() or not is_affordable or best.error is not None:
+        return Look(Status.CONVERGED)
+    spent = 0
+    looking = look(best.x[runs], np.asarray(best.value)[runs], optimizer.upper - optimizer.lower, optimizer.allowed)
+    points = next(looking)
+    while True:
+        k, m = points.shape[:2]
+        rows = points.reshape(-1, d)
+        values, end, _ = yield Request(rows, is_single, limits.deadline if is_single else None, is_beyond=is_single)
+        f = np.full(k * m, np.inf)  # what was not evaluated is no better
+        f[: len(values)] = values
+        optimizer.take_extra(points, f.reshape(k, m), runs, len(values) // k)
+        spent += len(values) // k
+        if end is not None:
+            ended, why = status_of(end)
+            return Look(ended, spent, why)
+        try:
+            points = looking.send(f.reshape(k, m))
+        except StopIteration as seen:
+            status = np.full(runs.shape, Status.CONVERGED)
+            status[runs] = np.where(seen.value, Status.STALLED, Status.CONVERGED)
+            return Look(status, spent)
 
 
 class _Outcome(NamedTuple):
@@ -102,7 +151,7 @@ class _Outcome(NamedTuple):
 
     moved: bool  # it was told
     end: End = None  # what ended its evaluation
-    is_late: bool = False  # time was up before it was complete
+    is_cut: bool = False  # time was up, or evaluation ended, before it was complete
     replayed: bool = False
 
 
@@ -120,9 +169,9 @@ def _generation(
     is_single = not optimizer.batch  # a single run may stop between two points
     asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
     values, end, replayed = yield asked
-    is_late = False
+    is_cut = False
     if is_single:
-        is_late, k = len(values) < k and end is None, len(values)
+        is_cut, k = len(values) < k, len(values)
         if k == 0 and optimizer.swarm is not None:
             return _Outcome(moved=False, end=end, replayed=replayed)
     values = values.reshape(rows.shape[:-1]) if optimizer.batch else values
@@ -137,22 +186,24 @@ def _generation(
         f = np.full((*optimizer.batch, m), np.nan)
         f[(..., slice(k)) if active is None else (active, slice(k))] = values
         optimizer.take(f, k, active, may_fail)
-    return _Outcome(moved=True, end=end, is_late=is_late, replayed=replayed)
+    return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed)
 
 
-def drive(run: Run, evaluate: Evaluator) -> Ends:
+def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Returned:
     """Take one run, or one batch of runs, to its end."""
     resume: Callable[[Any], Request] = run.send
     sent: Any = None
     while True:
         try:
-            x, is_divisible, deadline = resume(sent)
+            x, is_divisible, deadline, is_beyond = resume(sent)
         except StopIteration as finished:
-            ends: Ends = finished.value
-            return ends
+            returned: Returned = finished.value
+            return returned
         except NoFiniteValue:
             failure = evaluate.explain_total_failure()
             raise failure from failure.__cause__
+        if is_beyond:
+            evaluate.go_beyond()
         try:
             if is_divisible:
                 resume, sent = run.send, Answer(*evaluate.until(deadline, x), evaluate.replayed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import OptimizeResult
+from scipy.optimize import Bounds, OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
@@ -15,15 +15,17 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.calls import Objective, with_arguments
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.loop import Ends, drive, drive_together, run
 from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
 from paoswarm.progress_bar import ProgressBar
 
 # Elements (runs x particles x unknowns) moved at once: enough to make the cost of the calls small, not more than the
@@ -31,15 +33,23 @@ from paoswarm.progress_bar import ProgressBar
 _BLOCK = 40_000
 
 
+@explains_keywords(
+    asynchronous="use minimize, which has it",
+    store_swarms="use minimize, which has it",
+    n_runs="use runs=",
+    restarts="use runs=",
+    n_restarts="use runs=",
+)
 def minimize_many(
     fun: Objective,
     bounds: Any,
     *,
     runs: int = 100,
     method: Method | str = PAO(),  # noqa: B008 (immutable)
-    n_particles: int = 100,
-    maxiter: int | None = 100,
-    maxfev: int | None = None,
+    args: Any = (),
+    n_particles: int | None = None,
+    maxiter: float | None = 100,
+    maxfev: float | None = None,
     target: float | None = None,
     tol: float = 1e-12,
     stagnation: int | None = None,
@@ -64,8 +74,8 @@ def minimize_many(
 
     Parameters
     ----------
-    fun, bounds, method, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0, init, vectorized,
-    workers, timeout, retries, reevaluate, progress, rng
+    fun, bounds, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0, init,
+    vectorized, workers, timeout, retries, reevaluate, progress, rng
         As in `minimize`.
     runs : int
         How many runs.
@@ -89,21 +99,26 @@ def minimize_many(
     True
     """
     runs = whole_number("runs", runs, 1)
+    fun = with_arguments(fun, args)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     flag("progress", progress)
     method = read_input.read_method(method)
     seeds = spawn(rng, runs)
-    start = {"method": method, "n_particles": n_particles, "x0": x0, "f0": f0, "reevaluate": reevaluate}
+    box = Bounds(*read_input.read_bounds(bounds))
+    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, None)
+    start = {"method": method, "n_particles": size, "x0": x0, "f0": f0, "reevaluate": reevaluate}
     takes_batches = bool(method.takes_batches) and not _differ_in_size(init)
     blocks: list[_Block] = []
     started = 0
     with Evaluator(fun, CallOptions(vectorized, workers, timeout, retries)) as evaluate, ProgressBar(progress) as bar:
         evaluate.count = bar.count if progress else None
-        n_together = _block_size(_elements(n_particles, bounds, init), evaluate, limits) if takes_batches else None
+        n_together = _block_size(_elements(size, box, init), evaluate, limits) if takes_batches else None
         while started < runs:
             numbers = range(started, min(runs, started + (n_together or runs)))
-            optimizers = _make_optimizers(bounds, start, init, seeds, numbers, takes_batches)
+            optimizers = _make_optimizers(box, start, init, seeds, numbers, takes_batches)
             limits = limits.starting_with(optimizers[0].n_to_start)
+            if not started and (n_particles is not None or not isinstance(init, str)):
+                warn_if_few_generations(limits.maxfev, optimizers[0].n_to_start, optimizers[0].n_each)
             n_each = limits.evaluations(optimizers[0].n_to_start, optimizers[0].n_each)
             bar.expect(None if n_each is None else runs * n_each)
             block = _Block(optimizers, blocks, bar)

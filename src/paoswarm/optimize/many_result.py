@@ -11,11 +11,14 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.failures import Failure
+from paoswarm.notebook import block, remark, shortened, table
+from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import History
 from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result, message_of, standard_error
-from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.optimize.stopping import SUCCESSES, Limits, Status
+from paoswarm.optimize.why_ended import explain
 
 _MANY_GENERATIONS = 100_000  # above this many, histories end with the longest run
 
@@ -45,18 +48,43 @@ class ManyResult(Result):
 
     def __repr__(self) -> str:
         best = int(order.best(self.fun))
-        how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
-        low, middle, high = np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
-        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
+        low, middle, high = self._spread_of_values()
         lines = [
-            f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed",
+            self._counts(),
             f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
             f"best run {best}: x = {self.x[best]}",
-            *(f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons),
+            *self._endings(),
         ]
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        best = int(order.best(self.fun))
+        low, middle, high = self._spread_of_values()
+        values = [
+            ("best", f"{self.fun[best]:.6g}"),
+            ("10 % of the runs are below", f"{low:.6g}"),
+            ("median", f"{middle:.6g}"),
+            ("90 % of the runs are below", f"{high:.6g}"),
+        ]
+        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(self.x[best])], "unknowns")
+        endings = [remark(text) for text in self._endings()]
+        return block(self._counts(), *endings, table(values, ("fun", "")), table(points, (f"run {best}", "")), more)
+
+    def _counts(self) -> str:
+        return f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed"
+
+    def _spread_of_values(self) -> Floats:
+        """The 10 %, 50 % and 90 % quantiles of the runs' best values."""
+        how: Any = "linear" if np.isfinite(self.fun).all() else "nearest"  # between one and infinity there is nothing
+        return np.quantile(self.fun, [0.1, 0.5, 0.9], method=how)
+
+    def _endings(self) -> list[str]:
+        """How many runs ended for which reason."""
+        reasons = [Status(code) for code in sorted(set(self.status.tolist()), key=abs)]
+        return [f"{int(np.sum(self.status == reason))} x {reason.message}" for reason in reasons]
 
     def step_law(self) -> StepLaw:
         """Closed-form law of the next step of all swarms; of one run, ``many.run(r).step_law()``."""
@@ -65,7 +93,7 @@ class ManyResult(Result):
         return super().step_law()
 
     def run(self, r: int) -> Result:
-        """Run ``r`` alone, with its own swarm and ``optimum``; of its history the best values are kept."""
+        """Run ``r`` alone, with its own swarm and ``next_step``; of its history the best values are kept."""
         swarm: Swarm = self.swarm[r] if type(self.swarm) is tuple else map_runs(lambda array: array[r], self.swarm)
         status = Status(int(self.status[r]))
         return Result(
@@ -104,24 +132,31 @@ def gather(
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
         length = max(length, limits.maxiter + 1)
     history = [np.pad(row, ((0, 0), (0, length - row.shape[-1])), mode="edge") for row in rows]
-    columns = zip(*((end.status, end.nit, end.nfev) for end in ends), strict=True)
-    status, nit, nfev = (np.concatenate([np.atleast_1d(part) for part in column]) for column in columns)
+    columns = zip(*((end.status, end.nit, end.nfev, end.rule) for end in ends), strict=True)
+    status, nit, nfev, rule = (np.concatenate([np.atleast_1d(part) for part in column]) for column in columns)
     n_failed = np.concatenate([np.atleast_1d(one.n_failed) for one in optimizers])
-    counts = zip(status.tolist(), n_failed.tolist(), nfev.tolist(), strict=True)
+    fun = np.concatenate([np.atleast_1d(one.best.value) for one in optimizers])
+    best_values, method, d = np.concatenate(history), optimizers[0].method, len(optimizers[0].lower)
+
+    def message(r: int) -> str:
+        generations = best_values[r, : nit[r] + 1]
+        why = explain(Status(int(status[r])), Rule(int(rule[r])), limits, generations, float(fun[r]), d, method)
+        return message_of(why, int(n_failed[r]), int(nfev[r]))
+
     is_noisy = optimizers[0].best.error is not None
     return ManyResult(
         x=np.concatenate([np.atleast_2d(one.best.x) for one in optimizers]),
-        fun=np.concatenate([np.atleast_1d(one.best.value) for one in optimizers]),
+        fun=fun,
         fun_error=np.concatenate([np.atleast_1d(one.best.error) for one in optimizers]) if is_noisy else None,
-        success=status > 0,
+        success=np.isin(status, SUCCESSES),
         status=status,
-        message=[message_of(limits.message(Status(s)), failed, evaluations) for s, failed, evaluations in counts],
+        message=[message(r) for r in range(len(fun))],
         nit=nit,
         nfev=nfev,
         n_failed=n_failed,
-        history=np.concatenate(history),
+        history=best_values,
         swarm=_together([one.swarm for one in optimizers if one.swarm is not None]),
-        method=optimizers[0].method,
+        method=method,
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
         seeds=seeds,
         failures=failures,

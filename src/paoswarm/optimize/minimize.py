@@ -7,39 +7,46 @@ from contextlib import nullcontext
 from typing import Any
 
 from numpy.typing import ArrayLike
+from scipy.optimize import Bounds
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.calls import Objective
+from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.callback import read_callback
+from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
 from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import finish, with_reserve
-from paoswarm.optimize.read_input import read_method
+from paoswarm.optimize.read_input import read_bounds, read_method
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
+from paoswarm.optimize.why_ended import explain
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
 
 
+@explains_keywords()
 def minimize(
     fun: Objective,
     bounds: Any,
     *,
     method: Method | str = PAO(),  # noqa: B008 (immutable)
-    n_particles: int = 100,
-    maxiter: int | None = 100,
-    maxfev: int | None = None,
+    args: Any = (),
+    n_particles: int | None = None,
+    maxiter: float | None = 100,
+    maxfev: float | None = None,
     target: float | None = None,
     tol: float = 1e-12,
     stagnation: int | None = None,
@@ -72,13 +79,17 @@ def minimize(
     method : Method or str
         The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`. A name such as
         "DE" stands for a method with its default hyperparameters.
-    n_particles : int
-        Size of the first swarm. If ``init`` holds points or a swarm, their number is used instead.
+    args : tuple
+        More arguments of ``fun``, which is called as ``fun(x, *args)``. A value that is no tuple is one argument.
+    n_particles : int or None
+        Size of the first swarm. None: the method chooses; ours take 100, or with ``maxfev`` about 0.65 times its square
+        root, from 6 to 100. If ``init`` holds points or a swarm, their number is used instead. A number that leaves
+        fewer than five generations is a warning.
     maxiter : int or None
         Most generations after the first swarm. None: no such limit; then ``maxfev`` or ``time_limit`` is needed.
     maxfev : int or None
-        Most evaluations. It is exact: the last generation is cut short if necessary. ``maxiter`` holds too; use
-        ``maxiter=None`` if only evaluations should count.
+        Most evaluations; 1e4 is a whole number too. It is exact: the last generation is cut short if necessary.
+        ``maxiter`` holds too; use ``maxiter=None`` if only evaluations should count.
     target : float or None
         Stop when the best value is at or below it.
     tol : float
@@ -137,14 +148,15 @@ def minimize(
     store : path or Store, optional
         A file that keeps every evaluation as soon as it is made. Call again with the same arguments to go on after a
         kill, an interrupt or an end: the result is that of a run that never stopped. For a finished run the result is
-        returned without calling ``fun``. Repeated generations do not call ``callback`` and do not count in
-        ``time_limit``. See `resume`, and `Store` for the choice between safety and speed.
+        returned without calling ``fun``. If ``fun`` or the data it uses have changed, that is an error, see `Store`.
+        Repeated generations do not call ``callback`` and do not count in ``time_limit``. See also `resume`.
 
     Returns
     -------
     Result
         An ``OptimizeResult`` with ``x, fun, success, status, message, nit, nfev, n_failed, failures, history, swarm,
-        method`` and ``optimum``, the law of the swarm's next step (None for methods without a closed form).
+        method`` and ``next_step``: how far apart the particles still are (None for other methods than `PAO`, and after
+        polishing).
 
     Notes
     -----
@@ -162,6 +174,7 @@ def minimize(
     >>> print(f"{result.fun:.1e}", result.message)
     0.0e+00 Stopped at maxiter=100.
     """
+    fun = with_arguments(fun, args)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
     for name, given in switches.items():
@@ -173,8 +186,12 @@ def minimize(
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     method = read_method(method)
     make = _kind_of_optimizer(method, asynchronous)
-    optimizer = make(bounds, method=method, n_particles=n_particles, rng=rng, **start)
+    box = Bounds(*read_bounds(bounds))
+    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
+    optimizer = make(box, method=method, n_particles=size, rng=rng, **start)
     limits = limits.starting_with(optimizer.n_to_start)
+    if n_particles is not None or not isinstance(init, str):
+        warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
     for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
     recorder, notify = Recorder(store_swarms), read_callback(callback)
     options = CallOptions(vectorized, workers, timeout, retries)
@@ -182,7 +199,7 @@ def minimize(
     if store is not None:
         start |= {"reevaluate": float(reevaluate), "asynchronous": bool(asynchronous)}
         described = describe_run(optimizer, limits, start, options, polish, seed)
-        journal = Journal(store, described, fun)
+        journal = Journal(store, described, to_fingerprint(fun))
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, options) as evaluate,
@@ -200,22 +217,25 @@ def minimize(
             _record(recorder, optimizer)
         with naming_the_best(optimizer):
             ends = _solve(optimizer, evaluate, for_swarm, after_generation)
+        status, history = Status(int(ends.status)), recorder.history()
+        value, d = float(optimizer.best.value), len(optimizer.lower)
+        why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method)
         result = optimizer.result_with(
-            Status(int(ends.status)),
-            for_swarm.message(Status(int(ends.status))),
+            status,
+            why,
             for_swarm.progress(optimizer.nit, optimizer.nfev),
-            history=recorder.history(),
+            history=history,
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
         )
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
-            if journal is not None:
-                journal.polish()
-            finish(result, evaluate, (optimizer.lower, optimizer.upper), limits, ends)
+            evaluate.go_beyond()
+            finish(result, evaluate, (optimizer.lower, optimizer.upper), limits, ends, why)
         if journal is not None:
-            is_final = bool(result.success and ends.status != Status.TIME)
-            journal.end(result.status.name, result.message, final=is_final)
+            is_final = result.status > 0 and ends.status != Status.TIME
+            journal.end(result.status.name, result.message, final=bool(is_final))
+            result.message += journal.origin(result.nfev)
     evaluate.warn()
     return result
 

@@ -21,12 +21,21 @@ from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
+from paoswarm.optimize.convergence import Rule, judge
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
 from paoswarm.optimize.result import Result, message_of, standard_error
 from paoswarm.optimize.stopping import Status
+from paoswarm.optimize.swarm_size import choose_size
+
+# Arguments of `minimize` that say how its loop ends or evaluates.
+_OF_MINIMIZE = (
+    *("maxiter", "maxfev", "target", "tol", "stagnation", "time_limit", "vectorized", "workers", "timeout", "retries"),
+    *("args", "asynchronous", "callback", "progress", "polish", "store_swarms", "store"),
+)
 
 
 class Optimizer:
@@ -39,8 +48,9 @@ class Optimizer:
     method : Method or str
         The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own. A name such as "DE"
         stands for a method with its default hyperparameters.
-    n_particles : int
-        Size of the first swarm; ignored if ``init`` is an array or a swarm, which bring their own.
+    n_particles : int or None
+        Size of the first swarm. None: what the method says, usually 100. Ignored if ``init`` is an array or a swarm,
+        which bring their own.
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
     f0 : array (m,), optional
@@ -66,12 +76,13 @@ class Optimizer:
     True
     """
 
+    @explains_keywords(**dict.fromkeys(_OF_MINIMIZE, "the loop is yours, so it is an argument of minimize only"))
     def __init__(
         self,
         bounds: Any,
         *,
         method: Method | str | None = None,
-        n_particles: int = 100,
+        n_particles: int | None = None,
         x0: ArrayLike | None = None,
         f0: ArrayLike | None = None,
         init: Any = "latinhypercube",
@@ -111,7 +122,9 @@ class Optimizer:
             self._mover = Mover(self.method, (*self.batch, init.n_particles))
             self._continue(init, earlier)
         else:
-            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self._allowed)
+            if n_particles is None:
+                n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
+            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed)
             self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
             if self._first.n_unknown == 0:  # every value is known already
                 self._first.points(self._draw.generators, self.batch)
@@ -128,7 +141,7 @@ class Optimizer:
         if earlier is None or "fun" not in earlier:
             return
         found = reported(earlier)
-        low, high = self._allowed
+        low, high = self.allowed
         is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
         found = found._replace(score=np.where(is_inside, found.score, np.inf))
         best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
@@ -178,7 +191,7 @@ class Optimizer:
         return np.concatenate([self._proposal.position, again], axis=-2)
 
     def tell(self, values: ArrayLike) -> None:
-        """The objective at the points of the last `ask`, in its order; NaN where it failed."""
+        """The objective at the points of the last `ask`, in its order; NaN where it failed. -inf has failed, too."""
         if self._pending is None:
             raise RuntimeError("tell needs the values of points that were asked for: call ask first")
         f = np.asarray(unmasked(values))
@@ -187,7 +200,7 @@ class Optimizer:
         asked = self._pending.shape[:-1]
         if f.shape != asked:
             raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}")
-        self.take(f.astype(float))
+        self.take(np.where(f == -np.inf, np.nan, f.astype(float)))
         if not self.batch:
             assert self.swarm is not None
             self._recorder.record(self.swarm, float(self.best.value), float(self.spread), self.nfev)
@@ -285,7 +298,7 @@ class Optimizer:
         Before the first swarm they are part of it. Later each one replaces one of the worst remembered bests, if it is
         better. They are not counted in ``nfev``.
         """
-        points = read_input.read_points("x", x, self._allowed)
+        points = read_input.read_points("x", x, self.allowed)
         values = read_input.read_values("f", f, len(points))
         if self.swarm is None:
             if self._pending is not None:
@@ -299,6 +312,16 @@ class Optimizer:
         old, shape = self.best, (*self.batch, len(values))
         self._improve(np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape))
         self._count_stale(old, generations=0)
+
+    def take_extra(self, x: Floats, f: Floats, runs: NDArray[np.bool_], measured: int) -> None:
+        """The best points after others were evaluated beside the swarms of some runs: ``x`` (k, m, d), ``f`` (k, m)."""
+        points = np.zeros((*self.batch, *x.shape[1:]))
+        values = np.full(points.shape[:-1], np.inf)
+        points[runs], values[runs] = x, f
+        self._best = better_of(self.best, best_of(points, values))
+        self.n_failed = self.n_failed + np.isnan(values).sum(axis=-1)
+        if not self.batch:  # otherwise the other runs go on
+            self.nfev += measured
 
     @property
     def best(self) -> Incumbent:
@@ -344,12 +367,13 @@ class Optimizer:
                 self._spread = self.swarm, swarms.spread(self.swarm, self.method.wall.unroll)
         return self._spread[1]
 
-    def has_converged(self, tol: float) -> Any:
-        """Whether each run is done, as its method sees it; None if nothing would end it."""
-        if tol <= 0 and not self._mover.decides_its_end:
-            return None
+    def has_converged(self, tol: float) -> NDArray[np.int64] | None:
+        """The `Rule` by which each run has converged; None if none has, or if nothing would end them."""
         assert self.swarm is not None
-        return np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+        if self._mover.decides_its_end:
+            is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+            return np.where(is_done, Rule.OWN, Rule.NONE)
+        return judge(self.swarm, self.spread, self.stale, tol) if tol > 0 else None
 
     @property
     def result(self) -> Result:
@@ -370,7 +394,7 @@ class Optimizer:
             x=self.best.x.copy(),
             fun=float(self.best.value),
             fun_error=standard_error(self.best.error),
-            success=status > 0,
+            success=status.is_success,
             status=status,
             message=message_of(why, n_failed, self.nfev, more.get("failure_kinds")),
             nit=self.nit,
@@ -387,7 +411,7 @@ class Optimizer:
         return self._share > 0
 
     @property
-    def _allowed(self) -> read_input.Box:
+    def allowed(self) -> read_input.Box:
         """Where points may lie: without walls the bounds are only where the search begins."""
         if self.method.wall.is_bounded:
             return self.lower, self.upper

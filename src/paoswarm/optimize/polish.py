@@ -34,6 +34,7 @@ class Polished(NamedTuple):
     spent: int
     failed: int
     end: End
+    has_converged: bool  # the local search found its slope or its progress to be small enough
 
 
 class _Enough(Exception):
@@ -50,8 +51,8 @@ def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
     return limits
 
 
-def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: Ends) -> None:
-    """Polish a result in place, with what the swarm has left of the limits."""
+def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: Ends, why: str) -> None:
+    """Polish a result in place, with what the swarm has left of the limits; ``why`` says why the swarm has ended."""
     budget = None if limits.maxfev is None else limits.maxfev - result.nfev
     deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
     before, bests = result.fun, result.swarm.best_value
@@ -60,14 +61,16 @@ def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: 
     scale = scale if scale > 0 else abs(before) or 1.0  # all bests are the same
     found = polish(evaluate, result.x, before, scale, box, budget, deadline)
     result.x, result.fun = found.x, found.fun
+    result["next_step"] = None  # the swarm has not seen the polished point, so its spread says nothing about it
     result.nfev += found.spent
     result.n_failed += found.failed
-    why = ""
+    result.success = result.success or found.has_converged
+    lost = ""
     if found.end is not None:
-        result.status, why = status_of(found.end)
-        result.success = False
-    message = message_of(limits.message(result.status), result.n_failed, result.nfev, result.failure_kinds)
-    result.message = " ".join(filter(None, [message, why, _summary(found, before)]))
+        result.status, lost = status_of(found.end)
+        result.success, why = False, limits.message(result.status)
+    message = message_of(why, result.n_failed, result.nfev, result.failure_kinds)
+    result.message = " ".join(filter(None, [message, lost, _summary(found, before)]))
 
 
 def _summary(found: Polished, before: float) -> str:
@@ -102,7 +105,7 @@ def polish(
         first = int(order.best(values)) if len(values) else 0
         if len(values) and order.is_better(values[first], best[1]):
             best = points[first].copy(), float(values[first])
-        if end is not None or len(values) < len(points) or best[1] == -np.inf:
+        if end is not None or len(values) < len(points):
             raise _Enough
         return values
 
@@ -123,7 +126,9 @@ def polish(
         rise = np.where(usable, values[1:], here) - here
         return min((here - fun) / scale, _WALL), rise / scale / np.where(usable, moved, 1.0)
 
+    has_converged = False
     if math.isfinite(fun):
         with suppress(_Enough):  # the best so far is what is wanted
-            scipy_minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=Bounds(0.0, 1.0))
-    return Polished(*best, spent, failed, end)
+            found = scipy_minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=Bounds(0.0, 1.0))
+            has_converged = bool(found.success)
+    return Polished(*best, spent, failed, end, has_converged)

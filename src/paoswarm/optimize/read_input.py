@@ -94,14 +94,14 @@ def read_points(name: str, points: ArrayLike, box: Box) -> Floats:
 
 
 def read_values(name: str, values: ArrayLike, count: int) -> Floats:
-    """``count`` known values; NaN means failed."""
+    """``count`` known values; NaN means failed, and so does -inf, which is made NaN."""
     try:
         array = np.array(unmasked(values), dtype=float, ndmin=1)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be {count} real numbers, got {values!r}") from None
     if array.shape != (count,):
         raise ValueError(f"{name} must hold one value for each of the {count} points, got shape {np.shape(values)}")
-    return array
+    return np.where(array == -np.inf, np.nan, array)
 
 
 def read_swarm(swarm: Swarm, batch: tuple[int, ...], box: Box, *, is_bounded: bool) -> Swarm:

@@ -10,8 +10,9 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
-from paoswarm.core.optimum_law import OptimumLaw
+from paoswarm.core.next_step import NextStep
 from paoswarm.core.swarm import Swarm
+from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
 
 
@@ -28,8 +29,8 @@ class Result(OptimizeResult):
         Standard error of that mean; None if it was not measured twice. The point was chosen for its mean, so
         ``fun`` is too good by about two of these.
     success : bool
-        Whether the run ended as planned: neither the callback nor an interrupt stopped it. It does not mean that the
-        minimum is the global one.
+        Whether something was achieved: the run converged, polishing did, or your own ``target``, ``stagnation`` or
+        ``callback`` ended it. False if the budget ran out. It does not mean that the minimum is the global one.
     status, message : Status, str
         Why it ended.
     nit, nfev, n_failed : int
@@ -46,9 +47,10 @@ class Result(OptimizeResult):
         The method that was used.
     progress : float
         How far the run was, in [0, 1]: where its schedules stand.
-    optimum : OptimumLaw or None
-        The distribution of the swarm's next step, which shows how far apart the particles still are. It is no error
-        bar. None for methods other than `PAO`, whose steps have no closed form. Polishing does not change it.
+    next_step : NextStep or None
+        Where the particles will be after one more step: how far they still disagree. It is not a confidence interval of
+        ``x``. None for methods other than `PAO`, whose steps have no closed form. None after polishing: the swarm has
+        not seen the polished point.
     hint : str
         What to try next, for example wider bounds if unknowns lie on them; usually empty.
     """
@@ -78,13 +80,13 @@ class Result(OptimizeResult):
         return advice(self) if {"method", "swarm", "history"} <= self.keys() else ""
 
     @property
-    def optimum(self) -> OptimumLaw | None:
-        """The law of the swarm's next step as one distribution; None for a method whose steps have no closed form."""
-        if "optimum" not in self:  # worked out when it is first asked for
+    def next_step(self) -> NextStep | None:
+        """The law of the swarm's next step as one distribution; None if there is none, and after polishing."""
+        if "next_step" not in self:  # worked out when it is first asked for
             method = self.get("method")
             has_law = method is not None and method.has_law and not np.ndim(self.fun)
-            self["optimum"] = OptimumLaw(self.step_law(), self.swarm) if has_law else None
-        return self["optimum"]
+            self["next_step"] = NextStep(self.step_law(), self.swarm) if has_law else None
+        return self["next_step"]
 
     def step_law(self) -> StepLaw:
         """Closed-form law of the swarm's next step; only `PAO` has one."""
@@ -98,14 +100,25 @@ class Result(OptimizeResult):
             if self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
-        if self.optimum is not None:
-            lower, upper = self.optimum.interval(0.95)
-            lines.append(f"{'optimum':>9}: 95 % between {lower}\n{'':>11}         and {upper}")
+        if self.next_step is not None:
+            apart = np.array2string(self.next_step.std, precision=2)
+            text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
+            lines.append("next_step: " + text.replace("\n", "\n" + " " * 11))
         if self.hint:
             lines.append(f"{'hint':>9}: {self.hint}")
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        error = self.get("fun_error")
+        rows = [("fun", f"{self.fun:.10g}" + (f" ± {error:.2g}" if error is not None else ""))]
+        names = {"success": "success", "nfev": "evaluations", "n_failed": "failed evaluations", "nit": "generations"}
+        rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
+        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(self.x))], "unknowns")
+        hint = remark(f"Hint: {self.hint}" if self.hint else "")
+        return block(self.get("message", ""), table(rows), table(points), more, hint)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:

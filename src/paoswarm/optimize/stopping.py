@@ -16,7 +16,7 @@ from paoswarm.optimize.incumbent import Incumbent
 
 
 class Status(IntEnum):
-    """Why a run ended. Positive: as planned. Negative: early."""
+    """Why a run ended. Positive: by a rule or limit. Negative: from outside, or because nothing could be done."""
 
     RUNNING = 0
     TARGET = 1
@@ -25,6 +25,7 @@ class Status(IntEnum):
     MAXFEV = 4
     MAXITER = 5
     TIME = 6
+    STALLED = 7
     CALLBACK = -1
     INTERRUPTED = -2
     CRASHED = -3
@@ -35,7 +36,13 @@ class Status(IntEnum):
         """The reason as a sentence; with the limits of a run, see `Limits.message`."""
         return _MESSAGES[self]
 
+    @property
+    def is_success(self) -> bool:
+        """Whether something was achieved: the run converged, or met the user's own target, stagnation or callback."""
+        return self in SUCCESSES
 
+
+SUCCESSES = (Status.TARGET, Status.CONVERGED, Status.STAGNATED, Status.CALLBACK)
 _MESSAGES = {
     Status.RUNNING: "The run has not ended.",
     Status.TARGET: "Reached the target.",
@@ -44,6 +51,7 @@ _MESSAGES = {
     Status.MAXFEV: "Stopped at the limit of evaluations.",
     Status.MAXITER: "Stopped at the limit of generations.",
     Status.TIME: "Stopped at the time limit.",
+    Status.STALLED: "Stopped moving at a point that is no minimum.",
     Status.CALLBACK: "Stopped by the callback.",
     Status.INTERRUPTED: "Interrupted; this is the best so far.",
     Status.CRASHED: "The workers no longer answer; this is the best so far.",
@@ -65,8 +73,8 @@ class Limits(NamedTuple):
     @classmethod
     def read(
         cls,
-        maxiter: int | None,
-        maxfev: int | None,
+        maxiter: float | None,
+        maxfev: float | None,
         target: float | None,
         tol: float,
         stagnation: int | None,
@@ -87,10 +95,9 @@ class Limits(NamedTuple):
         )
 
     def message(self, status: Status) -> str:
-        """Why a run ended, with the number that decided."""
+        """Why a run ended, with the limit that decided."""
         sentences = {
             Status.TARGET: f"Reached target={self.target}.",
-            Status.CONVERGED: f"Converged: the swarm's spread is below tol={self.tol:g}.",
             Status.STAGNATED: f"Stopped at stagnation={self.stagnation} generations without a better point.",
             Status.MAXFEV: f"Stopped at maxfev={self.maxfev}.",
             Status.MAXITER: f"Stopped at maxiter={self.maxiter}.",
@@ -136,7 +143,8 @@ class Limits(NamedTuple):
     def reached(self, best: Incumbent, converged: Any, nit: int, nfev: int, stale: Any) -> NDArray[np.int64] | None:
         """A `Status` for every run of the batch, the first that holds in the order of `Status`; None if all go on.
 
-        ``converged`` is what the method says, None if nothing; ``stale`` the generations since a run last improved.
+        ``converged`` holds a `Rule` for each run, None if none has converged; ``stale`` counts generations without a
+        better point.
         """
         status: Any = None
         if self.maxfev is not None and nfev >= self.maxfev:
@@ -149,7 +157,7 @@ class Limits(NamedTuple):
         if self.stagnation is not None:
             reasons.append((np.asarray(stale >= self.stagnation), Status.STAGNATED))
         if converged is not None:
-            reasons.append((converged, Status.CONVERGED))
+            reasons.append((converged != 0, Status.CONVERGED))
         if self.target is not None:
             reasons.append((self.is_hit(best), Status.TARGET))
         if nit == 0:  # nothing is known about a run whose first swarm has failed

@@ -62,15 +62,19 @@ class Bbob:
     instanced: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "number", whole_number("the number of a bbob function", self.number, 1))
+        object.__setattr__(self, "dim", whole_number("dim", self.dim, 1))
         # The library exits the process if a function does not exist.
-        if whole_number("the number of a bbob function", self.number, 1) > len(TITLES):
+        if self.number > len(TITLES):
             raise ValueError(f"the bbob functions are numbered from 1 to {len(TITLES)}, got {self.number}")
-        if whole_number("dim", self.dim, 1) not in DIMS:
+        if self.dim not in DIMS:
             raise ValueError(f"dim must be one of {', '.join(map(str, DIMS))} in the bbob suite, got {self.dim}")
         if not self.instances:
             raise ValueError("a bbob problem needs at least one instance, got none")
-        for instance in self.instances:
-            if whole_number("a bbob instance", instance, 1) >= 2**31:
+        numbers = tuple(whole_number("a bbob instance", instance, 1) for instance in self.instances)
+        object.__setattr__(self, "instances", numbers)
+        for instance in numbers:
+            if instance >= 2**31:
                 raise ValueError(f"a bbob instance must be less than 2**31, got {instance}")
 
     @property

@@ -20,6 +20,7 @@ from paoswarm.sampling.modes import Mode
 from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
 from paoswarm.sampling.starts import Draws, badly_covered
 from paoswarm.sampling.target import Target
+from paoswarm.sampling.wrong_scale import warn_of_wrong_scale
 
 _TEN = 10  # parameters for which first draws are made at most, and stages sized at least
 _FIRST_DRAWS = 1000  # draws from the prior per parameter, unless the caller chooses
@@ -123,6 +124,7 @@ def adapt(
         raise NothingFound(f"{nothing}; draw more (n_particles=), or give points with a positive likelihood as start=")
     highest = np.argsort(-log_likelihood)[: min(_TWICE, int(_EXTRA_SHARE * target.n_left))]
     target.measure_again(z[highest], log_likelihood[highest])
+    warn_of_wrong_scale(z, log_likelihood)
     found = explore(target, Draws(z, log_prior + log_likelihood), known, int(_SEARCH_SHARE * allowed), rng)
     if not has_height and not found.modes:
         raise NothingFound(

@@ -15,6 +15,7 @@ from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.importance import Production
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.target import NOISY, Target
+from paoswarm.sampling.weighted_draws import WeightedDraws
 
 
 def production_problems(target: Target, made: Production, wanted: int) -> list[str]:
@@ -110,10 +111,12 @@ def make_posterior(
         )
     return Posterior(
         names=target.prior.names,
-        draws=target.prior.gathered(x, weights),
-        log_weights=log_weights[kept],
-        log_likelihood=log_likelihood[kept],
-        log_prior=target.prior.parameter_log_density(x),
+        weighted=WeightedDraws(
+            target.prior.gathered(x, weights),
+            log_weights[kept],
+            log_likelihood[kept],
+            target.prior.parameter_log_density(x),
+        ),
         log_evidence=log_evidence,
         log_evidence_error=error,
         n_evaluations=target.n_evaluations,

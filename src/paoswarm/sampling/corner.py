@@ -163,8 +163,8 @@ def _contours(ax: Any, posterior: Posterior, i: int, j: int, colour: str) -> Non
     from scipy.ndimage import gaussian_filter
 
     limits = np.array([ax.get_xlim(), ax.get_ylim()])
-    x, y = posterior.draws[:, i], posterior.draws[:, j]
-    counts, across, up = np.histogram2d(x, y, _BINS, limits, weights=posterior.weights)
+    x, y = posterior.weighted.draws[:, [i, j]].T
+    counts, across, up = np.histogram2d(x, y, _BINS, limits, weights=posterior.weighted.weights)
     # Scott's rule for two dimensions, in bins.
     bins = np.ptp(limits, axis=1) / _BINS
     density = gaussian_filter(

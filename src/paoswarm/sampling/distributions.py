@@ -80,6 +80,17 @@ def finite_ends(what: str, low: float, high: float) -> tuple[float, float]:
     return low, high
 
 
+def inner_ends(low: Floats, high: Floats, least: Floats | float) -> tuple[Floats, Floats]:
+    """The outermost values that a parameter takes: inside its ends by ``least`` or more, never on them.
+
+    Many likelihoods divide by a scale or take the logarithm of a share; at the very end they would fail.
+    """
+    inner_low = np.maximum(np.nextafter(low, high), low + least)
+    inner_high = np.minimum(np.nextafter(high, low), high - least)
+    is_gap = inner_low <= inner_high  # not between neighbouring numbers
+    return np.where(is_gap, inner_low, low), np.where(is_gap, inner_high, high)
+
+
 def is_normal(law: Any) -> bool:
     """Whether it is SciPy's normal distribution."""
     return getattr(getattr(law, "dist", None), "name", "") == "norm"

@@ -1,22 +1,25 @@
-"""`Posterior`, the result of `sample`: weighted draws, the evidence and diagnostics."""
+"""`Posterior`, the result of `sample`: draws, the evidence and diagnostics."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import metadata
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from paoswarm.checks import whole_number
+from paoswarm.checks import flag, whole_number
 from paoswarm.core.arrays import Floats
-from paoswarm.core.random import Seed, generator
-from paoswarm.core.weights import effective_size, normalise, systematic
-from paoswarm.sampling.moments import scatter_matrix
+from paoswarm.core.random import Seed
+from paoswarm.extras import need
+from paoswarm.notebook import block, remark, shortened, table
+from paoswarm.sampling.datatree import datatree, values_at
+from paoswarm.sampling.weighted_draws import WeightedDraws
 
+_FEWEST = 2  # draws of equal weight, however small the effective size; one has no standard deviation
 _DECIMALS = 8  # most decimals of a printed number; smaller ones are printed with an exponent
 
 
@@ -37,18 +40,19 @@ class BayesFactor(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """Weighted posterior draws, the evidence of the model, and diagnostics.
+    """Posterior draws, the evidence of the model, and diagnostics.
+
+    `draws` can be used like draws from any other sampler. Means, standard deviations, quantiles and intervals come from
+    the weighted draws, which are more accurate.
 
     Attributes
     ----------
     names : list of str
         Names of the parameters.
-    draws : array (n, d)
-        Parameters of each draw.
-    weights : array (n,)
-        Weights of the draws; they sum to one.
+    weighted : WeightedDraws
+        All draws with their weights, as the sampler made them.
     log_evidence, log_evidence_error : float
         Logarithm of the evidence, which is the probability of the data under the model, and its standard error. The
         error is infinite if none can be stated; ``message`` then says why and what to do.
@@ -72,41 +76,64 @@ class Posterior:
         True if no problem was found.
     message : str
         Problems and what to do about them, and how small a mode may have been missed.
-    log_likelihood, log_prior : array (n,), optional
-        Log likelihood, and log prior density of the parameters, at the draws. None if not known.
+    seed : int
+        Seed of the choice of `draws`. `sample` takes it from ``rng``, so a run with the same seed has the same draws.
     """
 
     names: list[str]
-    draws: Floats
-    log_weights: Floats = field(repr=False)
+    weighted: WeightedDraws
     log_evidence: float
     log_evidence_error: float
     n_evaluations: int
     n_failed: int
     method: str
-    diagnostics: dict[str, Any] = field(repr=False)
+    diagnostics: dict[str, Any]
     success: bool = True
     message: str = ""
-    log_likelihood: Floats | None = field(default=None, repr=False)
-    log_prior: Floats | None = field(default=None, repr=False)
+    seed: int = 0
 
     @property
-    def weights(self) -> Floats:
-        """Normalised weights of the draws."""
-        return normalise(self.log_weights)
+    def draws(self) -> Floats:
+        """Draws of equal weight, ``(n, d)``, in random order.
+
+        There are about as many as the effective sample size, so they are worth their number: the standard error of a
+        mean is the standard deviation divided by the root of ``n``. They are chosen from the weighted draws by
+        systematic resampling, so some occur more than once; `n_distinct` are different.
+        """
+        return self.weighted.draws[self._rows]
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of different draws among `draws`."""
+        return len(np.unique(self.draws, axis=0))
+
+    @property
+    def log_likelihood(self) -> Floats | None:
+        """Log likelihood at `draws`, ``(n,)``; None if not known."""
+        return None if self.weighted.log_likelihood is None else self.weighted.log_likelihood[self._rows]
+
+    @property
+    def log_prior(self) -> Floats | None:
+        """Log prior density of the parameters at `draws`, ``(n,)``; None if not known."""
+        return None if self.weighted.log_prior is None else self.weighted.log_prior[self._rows]
+
+    @cached_property
+    def _rows(self) -> NDArray[np.intp]:
+        """Rows of the weighted draws that make up `draws`."""
+        return self.weighted.rows(max(_FEWEST, int(self.effective_size)), self.seed)
 
     @property
     def effective_size(self) -> float:
         """Effective sample size: by the weights (Kish), and after moves also by the spread of the swarms' means."""
-        return float(self.diagnostics.get("effective_size", effective_size(self.log_weights)))
+        return float(self.diagnostics.get("effective_size", self.weighted.effective_size))
 
     def mean(self) -> Floats:
         """Posterior mean, ``(d,)``."""
-        return self.weights @ self.draws
+        return self.weighted.mean()
 
     def covariance(self) -> Floats:
         """Posterior covariance, ``(d, d)``."""
-        return scatter_matrix(self.draws - self.mean(), self.weights)
+        return self.weighted.covariance()
 
     def std(self) -> Floats:
         """Posterior standard deviations, ``(d,)``."""
@@ -114,14 +141,7 @@ class Posterior:
 
     def quantile(self, share: float) -> Floats:
         """Value of each parameter below which this share of the posterior lies, ``(d,)``."""
-        if not 0 <= share <= 1:
-            raise ValueError(f"share must lie between 0 and 1, got {share!r}")
-        found = []
-        for column in self.draws.T:
-            order = np.argsort(column)
-            below = np.cumsum(self.weights[order])
-            found.append(column[order][min(int(np.searchsorted(below, share)), len(column) - 1)])
-        return np.array(found)
+        return self.weighted.quantile(share)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Ends of the central credible interval of each parameter, ``(d,)`` each."""
@@ -130,13 +150,8 @@ class Posterior:
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def resample(self, n: int, rng: Seed = None) -> Floats:
-        """``n`` draws of equal weight, ``(n, d)``, in random order; some occur more than once."""
-        return self.draws[self._rows(n, rng)]
-
-    def _rows(self, n: int, rng: Seed) -> NDArray[np.intp]:
-        """Rows of draws of equal weight."""
-        source = generator(rng)
-        return source.permutation(systematic(self.weights, whole_number("n", n, 1), source))
+        """Another ``n`` draws of equal weight, ``(n, d)``, in random order; some occur more than once."""
+        return self.weighted.draws[self.weighted.rows(whole_number("n", n, 1), rng)]
 
     def predict(
         self, function: Callable[[Floats], ArrayLike], n: int = 1000, rng: Seed = None, *, vectorized: bool = False
@@ -155,7 +170,7 @@ class Posterior:
         vectorized : bool
             Whether the function takes all draws at once.
         """
-        return _values(function, self.resample(n, rng), vectorized)
+        return values_at(function, self.resample(n, rng), vectorized)
 
     def compare(self, other: Posterior) -> BayesFactor:
         """Compare with another model of the same data by the evidence."""
@@ -163,6 +178,23 @@ class Posterior:
         error = math.hypot(self.log_evidence_error, other.log_evidence_error)
         message = " ".join(one.message for one in (self, other) if not one.success)
         return BayesFactor(difference, error, 1 / (1 + math.exp(-min(max(difference, -700.0), 700.0))), message)
+
+    def to_dataframe(self, *, weighted: bool = False) -> Any:
+        """Convert the draws to a ``pandas.DataFrame`` with a column for each parameter. Needs pandas.
+
+        Parameters
+        ----------
+        weighted : bool
+            By default the rows are `draws`, which have equal weight, so ``describe()``, histograms and correlations
+            are right. If True, the rows are all weighted draws, with their weights in a column ``weight``; statistics
+            that leave it out are wrong.
+        """
+        pandas = need("pandas", extra="dataframe", user="to_dataframe")
+        if not flag("weighted", weighted):
+            return pandas.DataFrame(self.draws, columns=self.names)
+        if "weight" in self.names:
+            raise ValueError("the weights need the column 'weight'; give the parameter 'weight' another name")
+        return pandas.DataFrame(self.weighted.draws, columns=self.names).assign(weight=self.weighted.weights)
 
     def to_datatree(
         self,
@@ -176,15 +208,16 @@ class Posterior:
     ) -> Any:
         """Convert to an ArviZ ``DataTree``: draws of equal weight, with evidence and diagnostics as attributes.
 
-        Needs ``arviz-base``.
+        Needs ``arviz-base``. The functions of ArviZ 1.x (``arviz-stats``, ``arviz-plots``) take the tree as it is.
+        Those of ArviZ 0.18 to 0.23 take ``az.from_datatree(tree)``.
 
         Parameters
         ----------
         n : int, optional
-            Number of draws; by default the effective sample size. With more, draws are repeated, and ArviZ's effective
-            sizes and errors are too optimistic.
+            Number of draws; by default the tree holds `draws`. With more draws than the effective sample size, draws
+            are repeated, and ArviZ's effective sizes and errors are too optimistic.
         rng : int, Generator, SeedSequence or None
-            Seed of the resampling.
+            Seed of the choice of ``n`` draws; not used without ``n``.
         posterior_predictive, log_likelihood : dict of callables, optional
             Functions of the parameters as in `predict`, by the name of the data. They return simulated data, and the
             log likelihood of *each observation*, which ArviZ needs for cross-validation.
@@ -207,50 +240,9 @@ class Posterior:
         ``rhat`` would always be one and mean nothing.) To judge the result, use the attributes ``pareto_k``,
         ``log_evidence_error`` and ``message``.
         """
-        try:
-            from arviz_base import from_dict
-        except ImportError as error:
-            raise ImportError("to_datatree needs arviz-base; pip install 'paoswarm[posterior]'") from error
-        if taken := {"chain", "draw"}.intersection(self.names):
-            raise ValueError(f"ArviZ has its own dimension {sorted(taken)[0]!r}; give the parameter another name")
-        rows = self._rows(max(2, int(self.effective_size)) if n is None else n, rng)
-        x = self.draws[rows]
-        groups: dict[str, dict[str, Any]] = {"posterior": dict(zip(self.names, x.T, strict=True))}
-        with np.errstate(divide="ignore"):
-            stats = {"log_weight": np.log(self.weights)}
-        stats |= {} if self.log_prior is None else {"log_prior": self.log_prior}
-        stats |= {} if self.log_likelihood is None else {"log_lik": self.log_likelihood}
-        if self.log_prior is not None and self.log_likelihood is not None:
-            stats["lp"] = self.log_prior + self.log_likelihood
-        groups["sample_stats"] = {name: values[rows] for name, values in stats.items()}
-        for group, functions in (("posterior_predictive", posterior_predictive), ("log_likelihood", log_likelihood)):
-            if functions is not None:
-                groups[group] = {name: _values(function, x, vectorized) for name, function in functions.items()}
-        groups = {group: {name: a[None] for name, a in values.items()} for group, values in groups.items()}
-        if observed_data is not None:
-            groups["observed_data"] = {name: np.asarray(values) for name, values in observed_data.items()}
-        about = {"inference_library": "paoswarm", "inference_library_version": metadata.version("paoswarm")}
-        tree = from_dict(groups, attrs={"/": about | self._facts(), **dict.fromkeys(groups, about)})
-        if len(modes := self.diagnostics.get("modes", ())):
-            from xarray import Dataset, DataTree
-
-            coords = {"mode": np.arange(len(modes)), "parameter": self.names}
-            tree["modes"] = DataTree(Dataset({"position": (("mode", "parameter"), modes)}, coords))
-        return tree
-
-    def _facts(self) -> dict[str, Any]:
-        """Evidence and diagnostics as numbers, lists of numbers and text, which can be saved to a file."""
-        known = {name: np.asarray(value) for name, value in self.diagnostics.items() if not isinstance(value, list)}
-        return {
-            "method": self.method,
-            "log_evidence": self.log_evidence,
-            "log_evidence_error": self.log_evidence_error,
-            "n_evaluations": self.n_evaluations,
-            "n_failed": self.n_failed,
-            "success": self.success,
-            "message": self.message,
-            **{name: a.tolist() for name, a in known.items() if a.ndim < 2 and a.dtype.kind in "ifb"},
-        }
+        rows = self._rows if n is None else self.weighted.rows(whole_number("n", n, 1), rng)
+        functions = {"posterior_predictive": posterior_predictive, "log_likelihood": log_likelihood}
+        return datatree(self, rows, functions, observed_data, vectorized)
 
     def plot(
         self,
@@ -265,24 +257,49 @@ class Posterior:
         return corner(self, names=names, truth=truth, rng=rng)
 
     def __str__(self) -> str:
-        low, high = self.interval(0.95)
         width = max(map(len, self.names))
+        rows = [
+            f"  {name:<{width}}  {mean} +- {sd}   95 % {low} to {high}" for name, mean, sd, low, high in self._table()
+        ]
+        found = self._modes_found()
+        return "\n".join([self._headline(), *rows, *([f"  {found}"] if found else []), *filter(None, [self.message])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows, more = shortened(self._table(), "parameters")
+        header = ("", "mean", "sd", "2.5 %", "97.5 %")
+        remarks = (f"{self._modes_found()}.".lstrip("."), self.message)
+        return block(self._headline(), table(rows, header), more, *map(remark, remarks))
+
+    def _headline(self) -> str:
+        """The evidence, and what the draws are worth and have cost."""
         error = "(no standard error)" if math.isinf(self.log_evidence_error) else f"+- {self.log_evidence_error:.2g}"
-        lines = [
+        return (
             f"log evidence {_rounded(self.log_evidence, self.log_evidence_error)} {error}; "
             f"{self.effective_size:.0f} effective draws from "
             f"{self.n_evaluations} evaluations"
             + (f", {self.n_failed} of them failed" if self.n_failed else "")
             + f" ({self.method})"
+        )
+
+    def _table(self) -> list[tuple[str, ...]]:
+        """Name, mean, standard deviation and ends of the 95 % interval of every parameter."""
+        low, high = self.interval(0.95)
+        columns = zip(self.names, self.mean(), self.std(), low, high, strict=True)
+        return [
+            (name, _rounded(mean, sd), f"{sd:.2g}", *(_rounded(end, sd) for end in ends))
+            for name, mean, sd, *ends in columns
         ]
-        for name, mean, sd, *ends in zip(self.names, self.mean(), self.std(), low, high, strict=True):
-            shown, bottom, top = (_rounded(number, sd) for number in (mean, *ends))
-            lines.append(f"  {name:<{width}}  {shown} +- {sd:.2g}   95 % {bottom} to {top}")
-        if "climbs" in self.diagnostics:
-            climbs = self.diagnostics["climbs"]
-            found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
-            lines.append(f"  {found if len(climbs) else 'no climb reached a mode'}")
-        return "\n".join([*lines, *([self.message] if self.message else [])])
+
+    def _modes_found(self) -> str:
+        """How many modes were found; empty if not known."""
+        if "climbs" not in self.diagnostics:
+            return ""
+        climbs = self.diagnostics["climbs"]
+        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
+        return found if len(climbs) else "no climb reached a mode"
 
 
 def _rounded(number: float, sd: float) -> str:
@@ -294,16 +311,3 @@ def _rounded(number: float, sd: float) -> str:
         return f"{number:.{decimals}f}"
     digits = 2 + max(0, math.floor(math.log10(abs(number) / sd))) if number else 1
     return f"{number:.{min(digits, 15)}g}"
-
-
-def _values(function: Callable[[Floats], ArrayLike], x: Floats, vectorized: bool) -> NDArray[Any]:
-    """Evaluate the function at every row of a copy of ``x``, ``(n, ...)``."""
-    x = x.copy()
-    if not vectorized:
-        return np.stack([np.asarray(function(row)) for row in x])
-    found = np.asarray(function(x))
-    if found.shape[:1] != x.shape[:1]:
-        raise ValueError(
-            f"with vectorized=True the function must map {x.shape} to ({len(x)}, ...), but it returned {found.shape}"
-        )
-    return found

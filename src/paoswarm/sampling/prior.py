@@ -21,13 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.distributions import Periodic, is_normal, uniform_ends
+from paoswarm.sampling.check_transform import check_transform
+from paoswarm.sampling.distributions import Periodic, inner_ends, is_normal, uniform_ends
 from paoswarm.sampling.moments import weighted_variance
 from paoswarm.sampling.periodic_coordinates import Circle
 
 _LOG_2PI = math.log(2 * math.pi)
 _AT_END = 5.0  # |z| given to a parameter that lies exactly on an end of its distribution: just inside
 _LARGEST = 37  # |z| beyond which Phi(-|z|) underflows
+_INSIDE = 1e-100  # distance kept from an end, in units of that to the median: its inverse can be squared
 _UPPER = 7.9  # z beyond which Phi(z) is so close to one that few digits are left
 
 
@@ -122,11 +124,12 @@ class Box(Prior):
         self._low, self._high = low, high
         self._middle, self._half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         self._period = 2 * self._half
+        self._inner = inner_ends(low, high, self._half * 2.0**-53)  # coordinates near an end are no finer
 
     def parameters(self, z: Floats) -> Floats:
-        """Scale from [-1, 1] to the box; rounding does not leave the box."""
+        """Scale from [-1, 1] to the inside of the box, without its ends."""
         z = z if self.circle is None else self.circle.nearest(z)
-        return np.clip(self._middle + self._half * z, self._low, self._high)
+        return np.clip(self._middle + self._half * z, *self._inner)
 
     def coordinates(self, x: Floats) -> Floats:
         """Scale from the box to [-1, 1]."""
@@ -157,11 +160,12 @@ class Independent(Prior):
         self._lines = [(i, law) for i, law in enumerate(laws) if not isinstance(law, Periodic)]
         self._normal = {i: (float(law.mean()), float(law.std())) for i, law in self._lines if is_normal(law)}
         self._reach[list(self._normal)] = np.inf
+        self._inner = {i: _inner_support(law) for i, law in self._lines}
         self._ring = box_of([name for name, is_round in zip(names, self._round, strict=True) if is_round], rings)
         self._period[self._round] = self._ring._period
 
     def parameters(self, z: Floats) -> Floats:
-        """Invert (S11) by quantile functions, using the tail that keeps its digits."""
+        """Invert (S11) by quantile functions, using the tail that keeps its digits; never an end of the support."""
         x = np.empty_like(z)
         x[:, self._round] = self._ring.parameters(z[:, self._round])
         for i, law in self._lines:
@@ -170,7 +174,7 @@ class Independent(Prior):
                 x[:, i] = mean + sd * z[:, i]
                 continue
             tail = ndtr(-np.abs(z[:, i]))
-            x[:, i] = np.where(z[:, i] < 0, law.ppf(tail), law.isf(tail))
+            x[:, i] = np.clip(np.where(z[:, i] < 0, law.ppf(tail), law.isf(tail)), *self._inner[i])
         return x
 
     def coordinates(self, x: Floats) -> Floats:
@@ -235,6 +239,7 @@ class Transformed(Prior):
         super().__init__(names)
         self._transform = transform
         self._log_density = log_density
+        check_transform(transform, self.dim)
         self.parameter_log_density(self.parameters(np.zeros((2, self.dim))))  # raises before any work is done
 
     def parameters(self, z: Floats) -> Floats:
@@ -265,6 +270,13 @@ class Transformed(Prior):
                 f"the prior's log density must map {x.shape} to ({len(x)},), but it returned {density.shape}"
             )
         return density
+
+
+def _inner_support(law: Any) -> tuple[Floats, Floats]:
+    """The support of a distribution without its ends, where quantiles would round to them."""
+    low, high = np.array(law.support(), dtype=float)
+    finite = [abs(float(law.ppf(0.5)) - end) for end in (low, high) if math.isfinite(end)]
+    return inner_ends(low, high, _INSIDE * min(finite, default=0.0))
 
 
 def box_of(names: Sequence[str], laws: Sequence[Any]) -> Box:

@@ -40,7 +40,7 @@ def read_prior(prior: Any) -> Prior:
     else:
         raise TypeError(
             f"prior must be a dict or list of frozen scipy.stats distributions, a frozen multivariate_normal, or "
-            f"(names or their number, transform), got {prior!r}"
+            f"(names or their number, transform), got {prior!r}{_suggestion(prior)}"
         )
     if not entries:
         raise ValueError("prior is empty; give one entry per parameter")
@@ -50,6 +50,15 @@ def read_prior(prior: Any) -> Prior:
     if n_circles > _MOST_CIRCLES:
         raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic, got {n_circles}")
     return Independent(names, laws) if any(uniform_ends(law) is None for law in laws) else box_of(names, laws)
+
+
+def _suggestion(prior: Any) -> str:
+    """What to write instead of a distribution or a function that stands alone; empty for anything else."""
+    if hasattr(prior, "ppf"):
+        return "; for a single parameter write [distribution], for example [stats.norm(0, 1)]"
+    if hasattr(prior, "logpdf"):
+        return "; write it with its parameters, for example stats.multivariate_normal(mean, covariance)"
+    return "; a transform needs the number of parameters: write (number, transform)" if callable(prior) else ""
 
 
 def _is_multivariate_normal(law: Any) -> bool:
@@ -93,6 +102,12 @@ def _read_law(name: str, entry: Any) -> Any:
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
         if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):
             raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
+        if _lacks_parameters(entry):
+            shapes = f"{entry.shapes}, " if entry.shapes else ""
+            raise TypeError(
+                f"prior {name!r} is scipy.stats.{entry.name} without parameters; write "
+                f"stats.{entry.name}({shapes}loc, scale) with numbers"
+            )
         with np.errstate(invalid="ignore"):
             middle = np.asarray(entry.ppf(0.5), dtype=float)
         if middle.ndim or not np.isfinite(middle):
@@ -111,3 +126,11 @@ def _read_law(name: str, entry: Any) -> Any:
             "a single parameter write [(low, high)]"
         ) from None
     return Uniform(*finite_ends(f"prior {name!r} is ", low, high))
+
+
+def _lacks_parameters(law: Any) -> bool:
+    """Whether it is a family of distributions of SciPy, such as ``stats.norm``, and not one of its members."""
+    if not (hasattr(law, "freeze") and hasattr(law, "shapes")):
+        return False
+    kind = type(law)  # a histogram, or a distribution of the user's own, may need none
+    return bool(law.numargs > 0 or (kind.__module__.startswith("scipy.") and kind.__name__.endswith("_gen")))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.keywords import explains_keywords
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import (
@@ -43,10 +46,12 @@ from paoswarm.storage.store import Run, Store
 _INEFFICIENT = 0.02  # effective draws per evaluation below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # factor by which the predicted cost of moves is assumed to be too low
 _LEAST = 100  # effective draws; with fewer the tail of the weights cannot be judged
+_SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 _PATIENCE = 100  # first draws that may all raise an exception before the run ends
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
 
 
+@explains_keywords()
 def sample(
     log_likelihood: Objective,
     prior: Any,
@@ -60,7 +65,7 @@ def sample(
     start: Any = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
     progress: bool = False,
-    maxfev: int | None = None,
+    maxfev: float | None = None,
     rng: Seed = None,
     store: Any = None,
 ) -> Posterior:
@@ -84,7 +89,7 @@ def sample(
 
         The number of parameters may stand for their names.
     n_effective : int
-        Wanted effective sample size, at least 100.
+        Wanted effective sample size, at least 100. With fewer the error of the evidence would not be known.
     n_particles : int, optional
         Number of first draws from the prior; by default 1000 per parameter, at most 10,000. Modes that cover less than
         ``30 / n_particles`` of the prior may be missed.
@@ -99,7 +104,8 @@ def sample(
     progress : bool
         Show evaluations, inverse temperature, effective draws and efficiency (needs tqdm).
     maxfev : int, optional
-        Maximum number of likelihood evaluations; never exceeded. (A vectorised likelihood that raises an exception is
+        Maximum number of likelihood evaluations; never exceeded. With fewer than about ``300 (d + 1)`` the search for
+        modes is incomplete, and there is a warning. (A vectorised likelihood that raises an exception is
         called again for each point of its batch; return NaN instead.)
     rng : int, Generator, SeedSequence or None
         Seed.
@@ -137,8 +143,13 @@ def sample(
     1.3 +- 0.25
     """
     law = read_prior(prior)
-    wanted = max(whole_number("n_effective", n_effective, 1), _LEAST)
-    budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
+    wanted = whole_number("n_effective", n_effective, 1)
+    if wanted < _LEAST:
+        raise ValueError(
+            f"n_effective must be at least {_LEAST}, got {wanted}: with fewer effective draws the tail of the weights "
+            "cannot be judged, and the error of the evidence is not known"
+        )
+    budget = None if maxfev is None else _read_budget(maxfev, law.dim, start is not None)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
     points = known_points(start, law.names)
@@ -153,7 +164,7 @@ def sample(
     source = generator(rng)
     with (
         journal or nullcontext(),
-        open_evaluator(log_likelihood, journal, calling) as evaluate,
+        open_evaluator(log_likelihood, journal, calling, minus_inf_fails=False) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
         evaluate.count = bar.count if progress else None
@@ -206,10 +217,28 @@ def sample(
                 early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
                 raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
             posterior = interrupted_posterior(target, pool, why or "Interrupted")
+        posterior = replace(posterior, seed=int(source.integers(2**63)))
         if journal is not None:
             journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
+            said = posterior.message + journal.origin(posterior.n_evaluations)
+            posterior = replace(posterior, message=said.lstrip())
     evaluate.warn(worth="likelihood zero")
     return posterior
+
+
+def _read_budget(maxfev: int, dim: int, are_modes_known: bool) -> int:
+    """Check ``maxfev``, and warn if it is too small for the search for modes."""
+    budget = whole_number("maxfev", maxfev, 10)
+    if budget < (least := _SEARCH * (dim + 1)) and not are_modes_known:
+        warnings.warn(
+            f"maxfev={budget} is too small to search for modes, so modes may be missed: with {dim} "
+            f"parameter{'s' if dim > 1 else ''} the search takes about {least} evaluations if there is one mode, and "
+            f"more if there are several. Then every effective draw takes at least one more. Raise maxfev to {least} or "
+            "more, or give points near the modes (start=)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return budget
 
 
 def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.read_prior import read_prior
+from paoswarm.warn_user import warn_user
 
 _ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
 NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
@@ -131,10 +131,8 @@ class Target:
         self.noise = max(self.noise, float(difference.max(initial=0.0)))
         if self.noise > NOISY:
             i = int(np.argmax(difference))
-            warnings.warn(
+            warn_user(
                 f"log_likelihood is noisy: at x = {self.parameters(z[i : i + 1])[0]} it was {before[i]:.6g} and then "
                 f"{again[i]:.6g}, but sample treats every value as exact. Use the same seed at every point, or average "
-                "until the values differ by much less than one",
-                RuntimeWarning,
-                stacklevel=4,
+                "until the values differ by much less than one"
             )

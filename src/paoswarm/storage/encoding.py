@@ -34,6 +34,7 @@ OURS: dict[str, Any] = METHODS | {
     if getattr(thing, "__module__", None) == module.__name__ and callable(thing)
 }
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+_LARGEST_POOL = 1024  # words of a seed; the time to mix them grows with their square
 _DEEPEST = 8  # levels of a user's object that are looked into: it may contain itself
 
 
@@ -217,6 +218,8 @@ def encode_seed(rng: Seed) -> Any:
             )
         # The designs of the first swarm draw from child generators, so the number of children counts.
         return {"state": _plain(state), **_encode_sequence(seeds), "n_children_spawned": seeds.n_children_spawned}
+    if isinstance(rng, np.random.SeedSequence) and rng.pool_size > _LARGEST_POOL:
+        raise ValueError(f"a store cannot keep a SeedSequence with pool_size > {_LARGEST_POOL}")
     return _encode_sequence(rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng))
 
 
@@ -225,15 +228,23 @@ def _encode_sequence(seeds: np.random.SeedSequence) -> dict[str, Any]:
 
 
 def decode_seed(kept: Any) -> np.random.SeedSequence | np.random.Generator:
-    """Return the seed, or the generator in its stored state."""
-    state = kept.get("state")
-    seeds = np.random.SeedSequence(**{name: value for name, value in kept.items() if name != "state"})
-    if state is None:
-        return seeds
-    if state["bit_generator"] not in _BIT_GENERATORS:
-        raise Unknown(str(state["bit_generator"]))
-    source = getattr(np.random, state["bit_generator"])(seeds)
-    source.state = state
+    """Return the seed, or the generator in its stored state; raise a ValueError for anything else."""
+    try:
+        state = kept.get("state")
+        if not 4 <= kept["pool_size"] <= _LARGEST_POOL:
+            raise ValueError(f"pool_size={kept['pool_size']}")
+        seeds = np.random.SeedSequence(**{name: value for name, value in kept.items() if name != "state"})
+        if state is None:
+            return seeds
+        if state["bit_generator"] not in _BIT_GENERATORS:
+            raise ValueError(f"unknown generator {state['bit_generator']!r}")
+        # NumPy does not check these positions, and would read what is not its own.
+        if not (0 <= state["state"].get("pos", 0) <= 624 and 0 <= state.get("buffer_pos", 0) <= 4):
+            raise ValueError("the generator's position is outside of its numbers")
+        source = getattr(np.random, state["bit_generator"])(seeds)
+        source.state = state
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise ValueError(f"the seed cannot be used ({type(error).__name__}: {error})") from error
     return np.random.Generator(source)
 
 

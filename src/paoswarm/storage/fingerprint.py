@@ -6,11 +6,10 @@ import inspect
 import sys
 import sysconfig
 import zlib
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import CodeType
 from typing import Any
-
-_PLAIN = (int, float, complex, str, bytes)
 
 
 def checksum(thing: Any, also: Callable[[Any], str] = lambda part: "") -> str:
@@ -27,54 +26,61 @@ def checksum(thing: Any, also: Callable[[Any], str] = lambda part: "") -> str:
     text = []
     for function in functions:
         function = getattr(function, "__func__", function)  # unwrap static and class methods
-        if inspect.isfunction(function) and not _in_library(function):
-            closure = [_contents(cell) for cell in function.__closure__ or ()]
+        is_generated = inspect.isfunction(function) and function.__code__.co_filename == "<string>"  # by dataclasses
+        if inspect.isfunction(function) and not is_generated and not in_library(function):
+            closure = [cell_contents(cell) for cell in function.__closure__ or ()]
             defaults = [*(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
-            text.append(_bytecode(function.__code__) + also([defaults, closure]))
+            text.append(bytecode(function.__code__) + also([defaults, closure]))
     return f"{zlib.crc32(' '.join(text).encode()):08x}" if text else ""
 
 
-def objective_checksum(fun: Any) -> str:
-    """Return a checksum of an objective: a function, method, partial or callable object; empty for library code.
-
-    It starts with the Python version, because every version compiles to other bytecode.
-    """
-    given = []  # constants bound to arguments; variables of a closure are left out, since they may count calls
-    while isinstance(fun, partial):
-        given += [*fun.args, *fun.keywords.values()]
-        fun = fun.func
-    fun = getattr(fun, "__func__", fun)
-    given += [*(getattr(fun, "__defaults__", None) or ()), *(getattr(fun, "__kwdefaults__", None) or {}).values()]
-    code = checksum(fun if inspect.isroutine(fun) or inspect.isclass(fun) else type(fun))
-    if code:
-        code += f"{zlib.crc32(repr([each for each in given if isinstance(each, _PLAIN)]).encode()):08x}"
-    return f"{sys.version_info[0]}.{sys.version_info[1]}:{code}" if code else ""
+def in_library(thing: Any) -> bool:
+    """Whether a function, class or module belongs to Python, an installed package or paoswarm."""
+    module = thing.__name__ if inspect.ismodule(thing) else getattr(thing, "__module__", None) or ""
+    if module == "paoswarm" or module.startswith("paoswarm."):
+        return True
+    file = thing.__code__.co_filename if inspect.isfunction(thing) else ""
+    if not file or file.startswith("<"):  # typed in, generated, or no function
+        if module == "__main__":  # its file may be that of a program that runs what is typed in
+            return False
+        file = getattr(sys.modules.get(module), "__file__", None) or ""
+        if not file:  # typed in, or a part of Python that is written in C
+            return module in sys.builtin_module_names and not inspect.isfunction(thing)
+    return file.startswith(_folders()) or "site-packages" in file or "dist-packages" in file
 
 
-def _in_library(function: Any) -> bool:
-    file = function.__code__.co_filename
-    typed_in = file.startswith(("<stdin", "<ipython", "<python-input"))
-    generated = file.startswith("<") and not typed_in  # for example by dataclasses
-    in_python = file.startswith(sysconfig.get_path("stdlib"))
-    ours = (function.__module__ or "").startswith("paoswarm.")
-    return generated or in_python or ours or "site-packages" in file
+@cache
+def _folders() -> tuple[str, ...]:
+    return tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
-def _contents(cell: Any) -> Any:
+def cell_contents(cell: Any) -> Any:
+    """Return the value of a variable of a closure; None if it is not assigned yet."""
     try:
         return cell.cell_contents
-    except ValueError:  # not assigned yet
+    except ValueError:
         return None
 
 
-def _bytecode(code: Any) -> str:
-    constants = [_constant(c) for c in code.co_consts]
+def code_with_nested(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function and of the functions in it."""
+    yield code
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            yield from code_with_nested(constant)
+
+
+def bytecode(code: CodeType, doc: str | None = None) -> str:
+    """Return what a function does as text, without line numbers and the docstring."""
+    constants = ["doc" if doc is not None and c == doc else _constant(c) for c in code.co_consts]
     return f"{code.co_code.hex()} {constants} {code.co_names}"
 
 
 def _constant(constant: Any) -> str:
     if inspect.iscode(constant):
-        return _bytecode(constant)
+        return bytecode(constant)
+    if isinstance(constant, tuple):
+        return str([_constant(part) for part in constant])
     if isinstance(constant, frozenset):  # its order differs between processes
         return str(sorted(map(repr, constant)))
     return repr(constant)

@@ -9,7 +9,8 @@ Records after the header (see `paoswarm.storage.log`):
 - ``i, t, x, f, why`` for evaluated points: their numbers in the order of asking, the time in seconds since 1970, the
   points, the values (null if failed), and the reasons of failures by row. An asynchronous run also has ``asked``, the
   number of points it had asked for by then, because its course depends on the order in which values arrive.
-- ``open`` when a process starts to write, ``limits`` when they have changed, ``end`` when a call has ended.
+- ``open`` when a process starts to write, ``limits`` when they have changed, ``end`` when a call has ended. The first
+  holds the fingerprint of the function, and the last one too if the function has changed what it uses.
 - ``polish`` when polishing starts, and ``aside`` when it is set aside because the run continues. Both hold the number
   of the first evaluation.
 """
@@ -20,7 +21,6 @@ import math
 import os
 import platform
 import time
-import warnings
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -32,10 +32,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.storage.fingerprint import objective_checksum
+from paoswarm.error_text import describe_error
+from paoswarm.storage.captures import fingerprint
 from paoswarm.storage.log import Log, Record, logger
+from paoswarm.storage.same_function import (
+    Evidence,
+    Measure,
+    changed_code,
+    compare_values,
+    name_some,
+    points_to_repeat,
+    read_fingerprint,
+)
 from paoswarm.storage.same_run import OtherRun, check_same, same_bits
 from paoswarm.storage.store import Contents, Run, Store, with_latest_limits
+from paoswarm.warn_user import warn_user
+
+_ROWS = 100_000  # most points of one record, so that lines do not grow without limit
 
 
 class Recalled(NamedTuple):
@@ -65,11 +78,13 @@ class Journal:
         Description of the run. A file with another problem is an error. Other limits are allowed, as long as they lead
         to the recorded points.
     fun : callable, optional
-        The objective. A warning is given if its code has changed since values were recorded.
+        The objective. `confirm` checks that the recorded values are its own.
     """
 
     def __init__(self, store: Store, run: Run, fun: Any = None) -> None:
-        self._code = objective_checksum(fun)
+        self._fun, self._fingerprint = fun, None if fun is None else fingerprint(fun)
+        self._is_trusted = store.trust or fun is None
+        self._n_recalled = 0
         self._log = Log(store.path, fsync=store.fsync == "always")
         try:
             self._load(run)
@@ -103,10 +118,8 @@ class Journal:
             logger.info("%s: %s resumed after %d evaluation%s", log.path, run.function, count, "s" * (count != 1))
         self._recorded_versions: dict[str, str] = header["versions"]
         self._limits = with_latest_limits(Run(**header["run"]), contents.events).limits
-        if self.resumed:
-            self._warn_if_code_changed()
-        if not (contents.events and contents.events[-1].get("end", {}).get("final")):
-            self._record_opening()
+        if self._is_trusted or not self.resumed:
+            self._open_unless_finished()
 
     @property
     def path(self) -> Path:
@@ -118,6 +131,78 @@ class Journal:
         """Whether the file held evaluations when it was opened."""
         return bool(self._contents.known.any())
 
+    @property
+    def _is_finished(self) -> bool:
+        """Whether the file holds a run that has ended by the present limits."""
+        events = self._contents.events
+        return bool(events and events[-1].get("end", {}).get("final"))
+
+    def _open_unless_finished(self) -> None:
+        if not self._is_finished:
+            self._record_opening()
+
+    def origin(self, total: int) -> str:
+        """Return a sentence, after a space, about how many of all evaluations came from the file; empty if none."""
+        if not self._n_recalled:
+            return ""
+        share = f"All {total}" if self._n_recalled == total else f"{self._n_recalled} of {total}"
+        return f" {share} evaluations came from the store."
+
+    def confirm(self, measure: Measure) -> None:
+        """Check that the recorded values belong to the function; nothing is recorded before.
+
+        Raises `OtherRun` if recorded points that are evaluated again have other values.
+        """
+        if self._is_trusted or not self.resumed:
+            return
+        changes, is_sure = self._changes()
+        numbers: list[int] = []
+        is_noisy = bool(self._run.problem.get("reevaluate"))
+        is_repeated = self._is_finished and self._limits == self._run.limits
+        if not is_noisy and not (is_repeated and is_sure and not changes):
+            highest = self._run.function == "sample"
+            numbers = points_to_repeat(self._contents, highest, 2 if changes or not is_sure else 1)
+        evidence = Evidence.NOISY if is_noisy else Evidence.NONE
+        if numbers:
+            evidence = compare_values(self.path, self._contents, numbers, measure, changes)
+            logger.info("%s: recorded points %s %s", self.path, numbers, evidence.value)
+        if numbers and changes:
+            assert self._fingerprint is not None
+            now = fingerprint(self._fun)  # what the function changes itself is no sign of an edit
+            own = set(self._fingerprint.changes(now))
+            changes = [name for name in changes if name not in own]
+        if evidence is Evidence.SAME:
+            if changes:
+                logger.info("%s: these parts of the function have changed: %s", self.path, name_some(changes))
+            changes = changed_code(changes)
+        if changes:
+            points = (
+                f"Evaluation {' and '.join(map(str, numbers))} {evidence.value}" if numbers else "Nothing was checked"
+            )
+            warn_user(
+                f"the function has changed since its values in {self.path} were recorded: {name_some(changes)}. "
+                f"{points}; the recorded values are used. To evaluate the new function from the start, choose another "
+                "store or delete this one"
+            )
+        self._open_unless_finished()
+
+    def _changes(self) -> tuple[list[str], bool]:
+        """Return which parts of the function have changed, and whether no other change is possible.
+
+        A function may count its calls or keep values. So it may look as when the last call began, or as when it ended.
+        """
+        now = self._fingerprint
+        assert now is not None
+        events = [event.get("open") or event.get("end") or {} for event in self._contents.events]
+        kept = [(was, event) for event in events if (was := read_fingerprint(event)) is not None]
+        begun = [place for place, (_, event) in enumerate(kept) if "pid" in event]
+        if not begun:
+            return [], False
+        latest = [was for was, _ in kept[begun[-1] :]]
+        changes = min((was.changes(now) for was in latest), key=len)
+        is_sure = not now.unsure and any(was.python == now.python for was in latest)
+        return changes, is_sure
+
     def __enter__(self) -> Journal:
         return self
 
@@ -126,7 +211,7 @@ class Journal:
     ) -> None:
         if error is not None and self._is_open:
             with suppress(OSError):
-                self.end("ERROR", f"{type(error).__name__}: {error}".rstrip(": "), final=False)
+                self.end("ERROR", describe_error(error).rstrip(": "), final=False)
         self._log.close()
 
     def recall(self, x: Floats) -> Recalled:
@@ -154,11 +239,13 @@ class Journal:
                     self._raise_other_run(first + row, x[row], f"was at x = {contents.x[first + row]}")
             values[rows] = contents.f[first + rows]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
+        self._n_recalled += len(rows)
         return Recalled(values, known, {row: contents.reason(first + row) for row in failed})
 
     def polish(self) -> None:
         """Mark the evaluations from here on as polishing; they are set aside if the run continues later."""
-        self._polish_start = self._batch_end
+        if self._polish_start is None:  # else it has begun, with a look around the end of the swarm
+            self._polish_start = self._batch_end
 
     def _set_polishing_aside(self, number: int) -> bool:
         """Set recorded polishing aside if evaluation ``number`` is part of it; return whether it was."""
@@ -180,7 +267,10 @@ class Journal:
 
         ``rows`` are row numbers in that batch. ``why`` holds the reasons of failures, by position in ``rows``.
         """
-        self._record((self._batch_start + rows).tolist(), x, values, why, {})
+        for first in range(0, len(rows), _ROWS):
+            part = slice(first, first + _ROWS)
+            reasons = {row - first: reason for row, reason in why.items() if first <= row < first + _ROWS}
+            self._record((self._batch_start + rows[part]).tolist(), x[part], values[part], reasons, {})
         self._missing -= len(rows)
 
     def _record(self, index: list[int], x: Floats, values: Floats, why: dict[int, str], more: Record) -> None:
@@ -199,6 +289,10 @@ class Journal:
             for row, reason in why.items():
                 logger.warning("%s: evaluation %d at x = %s %s", self.path, index[row], x[row], reason)
         self._log.append(record)
+
+    def count_recalled(self) -> None:
+        """Count an evaluation of an asynchronous run that was given out again."""
+        self._n_recalled += 1
 
     def completions(self) -> list[Completion]:
         """Return the recorded evaluations of an asynchronous run, in the order in which they arrived."""
@@ -233,27 +327,18 @@ class Journal:
         """
         logger.info("%s: %s", self.path, message)
         if self._is_open:  # repeating a finished run records nothing
-            how = {"status": status, "message": message, "final": final and not self._missing}
+            how: Record = {"status": status, "message": message, "final": final and not self._missing}
+            if self._fun is not None and (now := fingerprint(self._fun)) != self._fingerprint:
+                how["function"] = now._asdict()
             self._log.append({"end": {**how, "t": round(time.time(), 3)}})
             self._is_open = False
-
-    def _warn_if_code_changed(self) -> None:
-        """Warn if the objective was edited. Checksums of different Python versions cannot be compared."""
-        codes = [event["open"].get("code", "") for event in self._contents.events if "open" in event]
-        was, now = codes[-1] if codes else "", self._code
-        if was and now and was != now and was.partition(":")[0] == now.partition(":")[0]:
-            warnings.warn(
-                f"the code of the function has changed since its values in {self.path} were recorded. The recorded "
-                "values are used all the same: to evaluate the new function from the start, choose another store or "
-                "delete this one",
-                RuntimeWarning,
-                stacklevel=5,
-            )
 
     def _record_opening(self) -> None:
         """Record which process is writing, once."""
         if not self._is_open:
-            who = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3), "code": self._code}
+            who: Record = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3)}
+            if self._fingerprint is not None:
+                who["function"] = self._fingerprint._asdict()
             self._log.append({"open": who})
             self._is_open = True
 

@@ -2,8 +2,9 @@
 
 - The first line is the header. The last entry of every line is ``"crc"``, the CRC-32 of the text before it. ``jq`` and
   pandas can read the file.
-- A record is a single write, so a crash can only leave an incomplete last line. It is cut off when the file is next
-  opened for writing. A bad line *before* a good one is damage, and the file is refused.
+- A record is a single write, so a crash can only leave one unfinished record at the end: its beginning, or zeros in
+  place of pages that were never written. It is cut off when the file is next opened for writing. Anything else is
+  damage, and the file is refused.
 - Nothing is ever rewritten, and reading executes nothing.
 """
 
@@ -13,12 +14,15 @@ import json
 import logging
 import os
 import stat
+import time
 import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from paoswarm.storage.validate import check_header
 
 logger = logging.getLogger("paoswarm")
 logger.addHandler(logging.NullHandler())  # otherwise Python prints warnings to stderr if no logging is set up
@@ -27,6 +31,10 @@ SCHEMA = 1
 _FIRST_BYTES = b'{"paoswarm":"evaluations"'
 _CHECKSUM = b',"crc":"%08x"}\n'
 _CHECKSUM_LENGTH = len(_CHECKSUM % 0)
+_LONGEST = 2**28  # bytes of a line
+_TORN = 2**20  # bytes of a header that may have been lost by a power failure
+_HOLE = b"\0" * 64  # a page that was never written, or a part of one
+_PATIENCE = 0.2  # seconds to wait for the lock: a killed process keeps it for a few milliseconds
 
 Record = dict[str, Any]
 
@@ -36,7 +44,7 @@ class StoreError(ValueError):
 
 
 class DamagedStore(StoreError):
-    """The file has a bad line before good ones; repair or remove it."""
+    """The file holds something that no crash leaves. It was not changed: repair or remove it."""
 
 
 class StoreInUse(StoreError):
@@ -56,9 +64,29 @@ def decode(line: bytes) -> Record | None:
         return None
     try:
         record = json.loads(text + b"}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; anything else, such as a pipe that would be waited for, is a `StoreError`."""
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise StoreError(f"{path} is not a regular file; choose another name for the store")
+    return os.fdopen(fd, "rb")
+
+
+def _is_unfinished(line: bytes) -> bool:
+    """Whether a crash may have left this as the last record: its beginning, or a hole in it."""
+    if _HOLE in line:
+        return True
+    text = line.rstrip(b"\0")
+    if text.endswith(b"\n") or not (text.startswith(b'{"') or b'{"'.startswith(text)):
+        return False
+    end = text.find(_CHECKSUM[:8])
+    return end < 0 or len(text) - end < _CHECKSUM_LENGTH  # else another record follows in this line
 
 
 class Reader:
@@ -68,27 +96,34 @@ class Reader:
     ----------
     path : Path
     good_bytes : int
-        Length of the records read so far. An incomplete record may follow them.
+        Length of the records read so far. An unfinished record may follow them.
+    good_lines : int
+        Their number.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.good_bytes = 0
+        self.good_bytes = self.good_lines = 0
 
     def header(self) -> Record | None:
         """Return the first record; None if the file is empty or its header is incomplete.
 
         Raises `StoreError` if the file is not a store or was written by a later version.
         """
-        with self.path.open("rb") as file:
-            line = file.readline()
-        if line[: len(_FIRST_BYTES)] != _FIRST_BYTES[: len(line)]:
-            raise StoreError(f"{self.path} is not a paoswarm store; it was not changed, choose another name")
-        if not line.endswith(b"\n"):
+        with open_regular(self.path) as file:
+            start = file.read(len(_FIRST_BYTES))
+            file.seek(0)
+            if start != _FIRST_BYTES[: len(start)] or _HOLE in start:
+                if self._is_torn(file.read(_TORN + 1)):
+                    return None
+                raise StoreError(f"{self.path} is not a paoswarm store; it was not changed, choose another name")
+            line = file.readline(_LONGEST)
+            rest = file.read(1)
+        if not rest and _is_unfinished(line):
             return None
         schema = None
         # Before the checksum, which a later version may compute differently.
-        with suppress(ValueError, TypeError, KeyError):
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
             schema = json.loads(line)["schema"]
         if isinstance(schema, int) and schema > SCHEMA:
             raise StoreError(
@@ -96,29 +131,45 @@ class Reader:
                 f"{SCHEMA}: update paoswarm. The file was not changed"
             )
         record = decode(line)
-        if record is None or not {"versions", "run"} <= record.keys():
-            raise DamagedStore(f"{self.path} is damaged in its first line and was not changed: choose another store")
+        if record is None:
+            raise self.damaged("its checksum is wrong", 1)
+        try:
+            check_header(record)
+        except ValueError as error:
+            raise self.damaged(str(error), 1) from error
         return record
+
+    @staticmethod
+    def _is_torn(data: bytes) -> bool:
+        """Whether this is a header that a power failure has left with zeros, and nothing after it."""
+        start = zip(data, _FIRST_BYTES, strict=False)  # the file may be shorter
+        is_ours = all(byte in (0, expected) for byte, expected in start)
+        is_one_line = b"\n" not in data.rstrip(b"\0")[:-1]
+        return 0 < len(data) <= _TORN and b"\0" in data and is_ours and is_one_line
+
+    def damaged(self, why: str, line: int | None = None) -> DamagedStore:
+        """Return the error for a line, by default the last one that was read; the first line is the header."""
+        line = self.good_lines if line is None else line
+        advice = f", or keep a copy and cut the file before that line (head -n {line - 1})" if line > 1 else ""
+        return DamagedStore(
+            f"{self.path} is damaged in line {line}: {why}. A crash leaves no such thing. The file was not changed: "
+            f"choose another store{advice}"
+        )
 
     def records(self) -> Iterator[Record]:
         """Yield the records that were added since the last call."""
-        bad = None
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             file.seek(self.good_bytes)
-            for line in file:
-                if not line.endswith(b"\n"):  # incomplete, or still being written
-                    break
+            while line := file.readline(_LONGEST):
                 record = decode(line)
                 if record is None:
-                    bad = self.good_bytes if bad is None else bad
-                elif bad is not None:
-                    raise DamagedStore(
-                        f"{self.path} is damaged at byte {bad}, before good records. It was not changed: repair it or "
-                        "choose another store"
-                    )
-                else:
-                    self.good_bytes += len(line)
-                    yield record
+                    is_cut_by_us = len(line) == _LONGEST or line.endswith(b"\n")  # else there is nothing more yet
+                    if not _is_unfinished(line) or (is_cut_by_us and file.read(1)):
+                        raise self.damaged("its checksum is wrong", self.good_lines + 1)
+                    return  # unfinished, or still being written
+                self.good_bytes += len(line)
+                self.good_lines += 1
+                yield record
 
 
 class Log:
@@ -137,14 +188,15 @@ class Log:
         self.path = Path(path)
         self._fsync = fsync
         try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
+            how = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+            self._fd = os.open(self.path, how, 0o644)
         except OSError as error:
             raise OSError(f"cannot write the store {self.path}: {error.strerror or error}") from error
         try:
             if not stat.S_ISREG(os.fstat(self._fd).st_mode):
                 raise StoreError(f"the store {self.path} is not a regular file; choose another name")
             try:
-                has_lock = locked(self._fd)
+                has_lock = _wait_for_lock(self._fd)
             except OSError as error:  # a file system without locks
                 logger.warning("%s cannot be locked (%s): make sure that no other run writes to it", self.path, error)
                 has_lock = True
@@ -160,11 +212,11 @@ class Log:
         _open_logs.add(self)
 
     def recover(self) -> None:
-        """Cut off an incomplete record that a crash has left; call it once ``reader`` has read all records."""
+        """Cut off an unfinished record that a crash has left; call it once ``reader`` has read all records."""
         incomplete = os.fstat(self._fd).st_size - self.reader.good_bytes
         if incomplete:
             size = f"{incomplete} byte{'' if incomplete == 1 else 's'}"
-            logger.warning("%s: cut off an incomplete record of %s, left by a crash", self.path, size)
+            logger.warning("%s: cut off an unfinished record of %s, left by a crash", self.path, size)
             os.ftruncate(self._fd, self.reader.good_bytes)
 
     def start(self, header: Record) -> None:
@@ -181,6 +233,8 @@ class Log:
     def append(self, record: Record) -> None:
         """Add a record; it is safe once this returns. If it cannot be written, the file stays as it was."""
         line = encode(record)
+        if len(line) > _LONGEST:
+            raise StoreError(f"a record of {len(line)} bytes is too long for the store {self.path}")
         before = os.fstat(self._fd).st_size
         try:
             rest = memoryview(line)
@@ -230,10 +284,20 @@ def locked(file: Any) -> bool:
     return True
 
 
+def _wait_for_lock(fd: int) -> bool:
+    deadline = time.monotonic() + _PATIENCE
+    while not locked(fd):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 def _describe_writer(path: Path) -> str:
     """Describe the process that has the file open, from its latest record."""
     last: Record = {}
     with suppress(OSError, StoreError):
         for record in Reader(path).records():
             last = record.get("open", last)
-    return f"process {last['pid']} on {last['host']}" if "pid" in last else "another process"
+    known = isinstance(last, dict) and "pid" in last
+    return f"process {last['pid']} on {last.get('host')}" if known else "another process"

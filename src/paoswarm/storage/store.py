@@ -13,10 +13,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.storage import encoding
-from paoswarm.storage.log import DamagedStore, Reader, Record, StoreError, decode
+from paoswarm.storage.log import Reader, Record, StoreError
+from paoswarm.storage.validate import check_evaluations, check_event, check_size
 
 
 class Run(NamedTuple):
@@ -40,6 +42,10 @@ class Store:
         With "always", every evaluation is on the disk before the swarm uses it, and survives a power failure. With
         "never", the operating system writes it later. That is much faster, and evaluations still survive the death of
         the process, but not a power failure.
+    trust : bool
+        Whether to use the recorded values without asking if the function is still the same. Otherwise it is compared
+        with the one that was recorded, and one or two points are evaluated again if need be: see "Has the function
+        changed?" in the documentation of stores.
 
     Examples
     --------
@@ -54,12 +60,14 @@ class Store:
 
     path: str | os.PathLike[str]
     fsync: Literal["always", "never"] = "always"
+    trust: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike):
             raise TypeError(f"store must be the name of a file or a Store, got {self.path!r}")
         if self.fsync not in ("always", "never"):
             raise ValueError(f"fsync must be 'always' or 'never', got {self.fsync!r}")
+        flag("trust", self.trust)
 
     @classmethod
     def of(cls, given: Any) -> Store:
@@ -80,9 +88,21 @@ class Store:
         """Return the description of the run, with its latest limits."""
         reader = Reader(self.path)
         header = _header(reader)
-        with reader.path.open("rb") as file:  # skip evaluations: there may be many
-            events = [record for line in file if not line.startswith(b'{"i":') and (record := decode(line))]
+        events = [record for record in reader.records() if "f" not in record]
+        try:
+            for event in events:
+                check_event(event)
+        except ValueError as error:
+            raise reader.damaged(str(error)) from error
         return with_latest_limits(Run(**header["run"]), events)
+
+    def recorded(self, name: str) -> Any:
+        """Return an argument of the recorded run as JSON; None if there is no run, or no such argument."""
+        with suppress(FileNotFoundError):
+            header = Reader(self.path).header()
+            if header is not None:
+                return header["run"]["problem"].get(name)
+        return None
 
     def seeded(self, rng: Seed) -> tuple[Seed, Any]:
         """Return the seed of the run and its description as JSON; None means the recorded seed, or else a new one."""
@@ -90,9 +110,13 @@ class Store:
         if rng is None:
             rng = np.random.SeedSequence()
             with suppress(FileNotFoundError):
-                header = Reader(self.path).header()
+                reader = Reader(self.path)
+                header = reader.header()
                 if header is not None:
-                    rng = encoding.decode_seed(header["run"]["problem"]["rng"])
+                    try:
+                        rng = encoding.decode_seed(header["run"]["problem"].get("rng"))
+                    except ValueError as error:
+                        raise reader.damaged(str(error), 1) from error
         return rng, encoding.encode_seed(rng)
 
 
@@ -140,21 +164,24 @@ class Contents(NamedTuple):
         why: dict[int, str] = {}
         events: list[Record] = []
         asked: dict[int, int] = {}
+        d = 0
         try:
             for record in reader.records():
                 if "f" not in record:
+                    check_event(record)
                     events.append(record)
                     if "aside" in record:  # the polishing was set aside when the run continued
                         rows = [row for row, i in enumerate(index) if i < record["aside"]]
-                        d = len(x) // max(1, len(f))
                         x = array("d", chain.from_iterable(x[d * row : d * (row + 1)] for row in rows))
                         index, f = array("q", (index[row] for row in rows)), array("d", (f[row] for row in rows))
                         why = {i: reason for i, reason in why.items() if i < record["aside"]}
                     continue
+                check_evaluations(record)
                 values, first = record["f"], record["i"]
+                d = d or len(record["x"][0])
+                if len(record["x"][0]) != d:
+                    raise ValueError("a point has another number of coordinates")
                 numbers = first if isinstance(first, list) else range(first, first + len(values))
-                if not len(numbers) == len(values) == len(record["x"]):
-                    raise ValueError("the numbers of points and values differ")
                 index.extend(numbers)
                 if "asked" in record:
                     asked |= dict.fromkeys(numbers, int(record["asked"]))
@@ -164,16 +191,16 @@ class Contents(NamedTuple):
                     why |= {numbers[int(row)]: str(reason) for row, reason in record["why"].items()}
             order = np.array(index, dtype=np.int64)
             n = 1 + int(order.max(initial=-1))
-            points, point_values = np.full((n, len(x) // max(1, len(f))), np.nan), np.full(n, np.nan)
+            check_size(n, d, len(f))
+            points, point_values = np.full((n, d), np.nan), np.full(n, np.nan)
             known = np.zeros(n, dtype=bool)
-            points[order], point_values[order], known[order] = np.reshape(x, (len(f), points.shape[1])), f, True
+            points[order], point_values[order], known[order] = np.reshape(x, (len(f), d)), f, True
             if known.sum() != len(f):
                 raise ValueError("an evaluation is recorded twice")
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, StoreError):
-                raise
-            message = f"{reader.path} holds inconsistent records ({error}). It was not changed: choose another store"
-            raise DamagedStore(message) from error
+        except StoreError:
+            raise
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:
+            raise reader.damaged(str(error) or type(error).__name__) from error
         return cls(points, point_values, known, why, order, asked, events)
 
 

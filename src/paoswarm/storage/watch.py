@@ -13,6 +13,7 @@ import numpy as np
 
 from paoswarm.storage.log import Reader, Record
 from paoswarm.storage.store import decode_number
+from paoswarm.storage.validate import check_evaluations, check_event, check_header
 
 
 class Progress:
@@ -51,11 +52,15 @@ class Progress:
         if self._reader.good_bytes == 0 and self._reader.header() is None:
             return self
         for record in self._reader.records():
-            self._add(record)
+            try:
+                self._add(record)
+            except (ValueError, TypeError) as error:
+                raise self._reader.damaged(str(error)) from error
         return self
 
     def _add(self, record: Record) -> None:
         if "f" in record:
+            check_evaluations(record)
             self._last_recorded = record["t"]
             for point, encoded in zip(record["x"], record["f"], strict=True):
                 value = decode_number(encoded)
@@ -63,10 +68,13 @@ class Progress:
                 self.failed += math.isnan(value)
                 if self._sign * value < self._sign * self.best or (math.isnan(self.best) and not math.isnan(value)):
                     self.best, self.where = value, [decode_number(element) for element in point]
-        elif "run" in record:
+            return
+        check_header(record) if "run" in record else check_event(record)
+        if "run" in record:
             run = record["run"]
             self._sign = -1.0 if run["function"] == "sample" else 1.0
-            self._title = f"{run['function']} {run['problem'].get('method', {}).get('paoswarm', '')}".rstrip()
+            method = run["problem"].get("method")
+            self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
             self.expected = run["limits"].get("expected")
         elif "limits" in record:
             self.expected = record["limits"].get("expected")
@@ -100,7 +108,7 @@ class Progress:
             os.kill(self._writer["pid"], 0)
         except ProcessLookupError:
             return False
-        except PermissionError:
+        except (PermissionError, OverflowError):
             pass
         return True
 
@@ -119,7 +127,7 @@ class Progress:
             lines.append(f"ended        {self.ended}")
         elif self.is_alive is False:
             lines.append(f"stopped      process {self._writer['pid']} is gone; the same call continues from here")
-        elif self.remaining >= 0:
+        elif 0 <= self.remaining < math.inf:
             lines.append(f"left         {_duration(self.remaining)} at most")
         return "\n".join(lines)
 

@@ -25,6 +25,7 @@ from paoswarm.study.results import Key
 
 _KEY = b"paoswarm"
 _TYPES = {"run": "int32", "evaluations": "int64", "best": "float64", "minimum": "float64"}
+_MOST_ROWS = 10_000_000  # if the number of runs is not known
 
 
 class DamagedFile(Exception):
@@ -91,8 +92,10 @@ class CellFiles:
         path = self.path(key)
         if not path.exists():
             return None
+        if not path.is_file():  # reading a pipe would never end
+            raise OtherStudy(f"{path} is not a regular file; choose another folder")
         try:
-            columns, known = _load(path)
+            runs, known = _load(path, _most_rows(description))
         except Exception as error:
             raise DamagedFile(f"{path} is damaged ({type(error).__name__}: {error})") from error
         for name, now in description.items():
@@ -101,12 +104,7 @@ class CellFiles:
                     f"{path} holds runs with {name} = {known.get(name)!r}, but this study has {name} = {now!r}; "
                     "choose another folder, or delete that file to run its cell again"
                 )
-        count = int(columns["run"].max()) + 1
-        return Runs(
-            columns["evaluations"].reshape(count, -1)[0],
-            columns["best"].reshape(count, -1),
-            columns["minimum"].reshape(count, -1)[:, 0],
-        )
+        return runs
 
     def clean(self) -> None:
         """Remove the unfinished files of a killed study, but not those that another process is writing now."""
@@ -116,19 +114,46 @@ class CellFiles:
                     path.unlink(missing_ok=True)
 
 
-def _load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the columns and the description of a file; raise if they do not match its checksum."""
-    _, pq = _pyarrow()
-    # No threads: worker processes may be forked later, and threads do not survive a fork.
-    table = pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
-    kept = json.loads((table.schema.metadata or {})[_KEY])
+def _most_rows(description: dict[str, Any]) -> int:
+    """The number of rows that a cell can have: a small file may unpack to billions."""
+    runs, budget = description.get("runs"), description.get("budget")
+    return runs * budget if isinstance(runs, int) and isinstance(budget, int) else _MOST_ROWS
+
+
+def _load(path: Path, most: int) -> tuple[Runs, dict[str, Any]]:
+    """Return the runs and the description of a file; raise if they do not match its checksum or make no sense."""
+    pa, pq = _pyarrow()
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        metadata = file.schema_arrow.metadata or {}
+        batches, rows = [], 0
+        # No threads: worker processes may be forked later, and threads do not survive a fork.
+        for batch in file.iter_batches(columns=list(_TYPES), use_threads=False):
+            rows += batch.num_rows
+            if rows > most:
+                raise ValueError(f"it has more than {most} rows")
+            batches.append(batch)
+    if not rows:
+        raise ValueError("it has no rows")
+    kept, table = json.loads(metadata[_KEY]), pa.Table.from_batches(batches)
     columns = {name: table[name].to_numpy() for name in _TYPES}
     for name, column in columns.items():
         if column.dtype != _TYPES[name]:
             raise ValueError(f"column {name} has type {column.dtype} instead of {_TYPES[name]}")
-    if kept["sha256"] != _digest(columns, kept["description"]):
+    if not isinstance(kept["description"], dict) or kept["sha256"] != _digest(columns, kept["description"]):
         raise ValueError("the checksum does not match")
-    return columns, kept["description"]
+    return _runs(columns), kept["description"]
+
+
+def _runs(columns: dict[str, np.ndarray]) -> Runs:
+    count = int(columns["run"][-1]) + 1
+    shape = (count, len(columns["run"]) // max(1, count))
+    if count < 1 or shape[0] * shape[1] != len(columns["run"]):
+        raise ValueError("the runs have different lengths")
+    run, evaluations, best, minimum = (columns[name].reshape(shape) for name in _TYPES)
+    is_regular = (run == np.arange(count)[:, None]).all() and (evaluations == evaluations[0]).all()
+    if not is_regular or minimum.tobytes() != np.repeat(minimum[:, :1], shape[1], axis=1).tobytes():
+        raise ValueError("the rows are not in order")
+    return Runs(evaluations[0], best, minimum[:, 0])
 
 
 def _digest(columns: dict[str, np.ndarray], description: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from paoswarm.extras import need
 from paoswarm.study import statistics
 from paoswarm.study.findings import count
 from paoswarm.study.results import Results
+from paoswarm.study.whole_file import whole_file
 
 # Any two of these can be told apart, also with three kinds of colour blindness, on white and on dark pages.
 PALETTE = ("#0072B2", "#D55E00", "#00A578", "#F078C3", "#694B69", "#A5B400", "#A51E00", "#2DB4FF")
@@ -200,8 +201,8 @@ def save(figure: Any, path: str | PathLike[str]) -> None:
     if metadata is None:
         raise ValueError(f"cannot save a figure as {path.name!r}; use a file name that ends in .svg or .png")
     settings = {"svg.hashsalt": "paoswarm", "svg.fonttype": "path", "savefig.bbox": None, "savefig.facecolor": "auto"}
-    with matplotlib.rc_context(settings):
-        figure.savefig(path, dpi="figure", metadata=metadata)
+    with matplotlib.rc_context(settings), whole_file(path) as draft:
+        figure.savefig(draft, dpi="figure", metadata=metadata, format=path.suffix[1:].lower())
 
 
 def _figure(width: float, height: float, given: Any) -> Any:

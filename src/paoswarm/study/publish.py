@@ -7,9 +7,11 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from paoswarm.study import figures, report, statistics
 from paoswarm.study.results import Results
+from paoswarm.study.whole_file import whole_file
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 
@@ -17,22 +19,27 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 def publish(results: Results, folder: str | os.PathLike[str], *, sections: Sequence[report.Section] = ()) -> Path:
     """Write ``report.html``, ``figures/*.png`` and ``tables/*.csv``, and return the path of the report.
 
-    The same results give the same bytes.
+    The same results give the same bytes. Every file appears whole or not at all.
     """
     folder = Path(folder)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    for kind in ("convergence", "runtimes", "ranks"):
-        for old in (folder / "figures").glob(f"{kind}-*.png"):  # of an earlier study with other dimensions or groups
-            old.unlink()
+    drawn = set()
+
+    def draw(figure: Any, name: str) -> None:
+        path = folder / "figures" / f"{name}.png"
+        figures.save(figure, path)
+        drawn.add(path)
+
     for dim in results.dims:
         for number, members in enumerate(results.groups.values()):
             suffix = f"{dim}d" + (f"-{number + 1}" if len(results.groups) > 1 else "")
-            figures.save(
-                figures.convergence_grid(results, dim, members), folder / "figures" / f"convergence-{suffix}.png"
-            )
-        figures.save(figures.ecdf_plot(results, dim), folder / "figures" / f"runtimes-{dim}d.png")
+            draw(figures.convergence_grid(results, dim, members), f"convergence-{suffix}")
+        draw(figures.ecdf_plot(results, dim), f"runtimes-{dim}d")
     for number, members in enumerate(results.groups.values()):
-        figures.save(figures.rank_plot(results, members), folder / "figures" / f"ranks-{number + 1}.png")
+        draw(figures.rank_plot(results, members), f"ranks-{number + 1}")
+    for kind in ("convergence", "runtimes", "ranks"):
+        for old in set((folder / "figures").glob(f"{kind}-*.png")) - drawn:  # of a study with other dimensions
+            old.unlink()
     (folder / "tables").mkdir(exist_ok=True)
     tables = _tables(results)
     for section in sections:
@@ -108,5 +115,16 @@ def _success(results: Results) -> Table:
 
 
 def _write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    with whole_file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([_harmless(cell) for cell in row] for row in [header, *rows])
+
+
+def _harmless(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula; numbers stay as they are."""
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

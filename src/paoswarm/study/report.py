@@ -29,6 +29,7 @@ from paoswarm.study import figures, statistics
 from paoswarm.study.findings import LEVEL, count, group_findings, headlines, listed, short
 from paoswarm.study.results import Key, Results, Trace
 from paoswarm.study.statistics import Summary, Verdict
+from paoswarm.study.whole_file import whole_file
 
 TARGETS = ("1e1", "1e-1", "1e-3", "1e-5", "1e-8")  # target errors to choose from, as they are shown
 POINTS = 120  # of a line in a chart; more are not visible
@@ -68,12 +69,8 @@ def write(results: Results, path: str | os.PathLike[str], *, sections: Sequence[
     page = render(results, sections=sections)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with whole_file(path) as draft:
         draft.write_text(page, encoding="utf-8", newline="\n")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
     return path
 
 

@@ -1,11 +1,11 @@
-r"""Where the optimum may be: a mixture of the particles' one-step laws, weighted by rank.
+r"""The next step of a swarm as one distribution: a mixture of the particles' one-step laws, weighted by rank.
 
 .. math:: p(x) = \sum_i w_i \prod_j p_{ij}(x_j), \qquad w_i \propto \max(0, \ln h - \ln r_i), \quad
-          h = \max(\tfrac{n+1}2, \min(n, 5) + \tfrac12)
+          h = \max(\tfrac{n+1}2, \min(n, 5) + \tfrac12) \tag{17}
 
 Here :math:`r_i` is the rank of particle i's best value. The weights do not change under increasing transformations of
-the objective, such as shifts and positive factors. The mixture describes the disagreement left in the swarm. It is not
-a posterior, because it does not use a likelihood.
+the objective, such as shifts and positive factors. The mixture describes the disagreement left in the swarm. How often
+it contains the minimum depends on the function: from always to never (`benchmarks/coverage.py`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from paoswarm.core.walled import WalledNormal
 from paoswarm.core.weights import log_sum_exp
 
 
-class OptimumLaw:
-    """Distribution of the optimum's position: a mixture of all particles' next positions.
+class NextStep:
+    """Where the particles will be after one more step; the better half of them, weighted by rank.
 
-    It measures how much the particles still disagree, not how far they are from the true optimum. A swarm that has
-    converged to a local minimum gives a narrow distribution in the wrong place. With fewer than about twenty particles
-    the distribution is rough.
+    It measures how much the particles still disagree. It is not a confidence interval: it does not say how far the
+    minimum is. In a narrow valley the particles agree long before they arrive, and the minimum lies outside. With fewer
+    than about twenty particles the distribution is rough.
 
     With periodic walls, positions extend half a box to either side of the best point. A number outside the box stands
     for the point one box width away, inside.
@@ -47,9 +47,8 @@ class OptimumLaw:
     --------
     >>> import paoswarm as ps
     >>> result = ps.minimize(lambda x: ((x - 1) ** 2).sum(), [(-5, 5)] * 2, maxiter=30, rng=1)
-    >>> lower, upper = result.optimum.interval(0.95)
-    >>> bool((lower < 1).all() and (upper > 1).all())
-    True
+    >>> print(result.next_step.std.round(5))  # how far apart the particles still are
+    [1.2e-04 9.0e-05]
     """
 
     def __init__(self, law: StepLaw, swarm: Swarm) -> None:
@@ -78,7 +77,7 @@ class OptimumLaw:
             self._factor = np.broadcast_to(factor, (*free.mean.shape, free.mean.shape[-1]))
 
     def __repr__(self) -> str:
-        return f"OptimumLaw(mean={self.mean}, std={self.std})"
+        return f"NextStep(mean={self.mean}, std={self.std})"
 
     @cached_property
     @np.errstate(under="ignore")
@@ -136,7 +135,7 @@ class OptimumLaw:
         return quantile
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the central interval of each unknown with probability ``level``, as two ``(d,)`` arrays."""
+        """Return the central interval that holds a share ``level`` of the next positions, as two ``(d,)`` arrays."""
         level = probability("level", level)
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 

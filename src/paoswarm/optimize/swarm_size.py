@@ -1,0 +1,40 @@
+"""How many particles a run begins with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from paoswarm.algorithms.method import Method
+from paoswarm.optimize.stopping import Limits
+from paoswarm.storage.store import Store
+from paoswarm.warn_user import warn_user
+
+_FEW = 5  # generations; with fewer the search is hardly better than its first swarm
+
+
+def choose_size(method: Method, n_unknowns: int, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
+    """The number of particles if the user gives none: what the method says, and room for all of ``x0``."""
+    n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
+    return max(n_given, method.default_particles(n_unknowns, maxfev, maxiter))
+
+
+def read_size(
+    n_particles: Any, method: Method, n_unknowns: int, limits: Limits, x0: Any, f0: Any, store: Store | None
+) -> Any:
+    """What the user gives; else what the store has recorded, since limits may change; else a choice."""
+    if n_particles is not None:
+        return n_particles
+    recorded = None if store is None else store.recorded("n_particles")
+    return recorded or choose_size(method, n_unknowns, limits.maxfev, limits.maxiter, x0, f0)
+
+
+def warn_if_few_generations(maxfev: int | None, n_to_start: int, n_each: int) -> None:
+    """Warn if the budget pays for a first swarm and fewer than five generations."""
+    if maxfev is not None and n_to_start and maxfev < n_to_start + _FEW * n_each:
+        generations = (maxfev - n_to_start) / n_each
+        warn_user(
+            f"maxfev={maxfev} leaves {generations:.2g} generations of {n_each} evaluations after the first swarm: "
+            "lower n_particles, or leave it out, then it is chosen from maxfev"
+        )

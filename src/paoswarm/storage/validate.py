@@ -1,0 +1,100 @@
+"""Checks of records that a checksum cannot make: a file with right checksums may still hold nonsense.
+
+All checks raise a ValueError. Readers turn it into `DamagedStore`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+_DEEPEST = 40  # levels of nesting; a method within a method within ... has fewer
+_LARGEST = 2**63  # of whole numbers, except seeds
+_ROOM = 20_000_000  # numbers that may be missing between recorded points, because workers have not finished them
+
+
+def check_header(record: dict[str, Any]) -> None:
+    """Check that a header describes a run."""
+    run = record.get("run")
+    if not isinstance(record.get("versions"), dict) or not isinstance(run, dict):
+        raise ValueError("the description of the run is missing")
+    kinds = {"function": str, "problem": dict, "limits": dict, "how": dict}
+    if run.keys() != kinds.keys() or not all(isinstance(run[name], kind) for name, kind in kinds.items()):
+        raise ValueError("the description of the run is incomplete")
+    _check_nesting(record)
+    _check_limits(run["limits"])
+
+
+def check_event(record: dict[str, Any]) -> None:
+    """Check a record that holds no evaluations."""
+    _check_nesting(record)
+    for name in ("open", "end", "limits"):
+        if name in record and not isinstance(record[name], dict):
+            raise ValueError(f"{name} holds no entries")
+    if "open" in record:
+        who = record["open"]
+        if not is_count(who.get("pid")) or not is_time(who.get("t")):
+            raise ValueError("the process that writes has no number or no time")
+    if "end" in record and not isinstance(record["end"].get("message"), str):
+        raise ValueError("an end has no message")
+    if "limits" in record:
+        _check_limits(record["limits"])
+    for name in ("polish", "aside"):
+        if name in record and not is_count(record[name]):
+            raise ValueError(f"{name} is not the number of an evaluation")
+
+
+def check_evaluations(record: dict[str, Any]) -> None:
+    """Check the form of a record of evaluations: as many numbers and points as values, and all points of one length."""
+    first, x, f = record.get("i"), record.get("x"), record.get("f")
+    if not isinstance(x, list) or not isinstance(f, list) or not is_time(record.get("t")):
+        raise ValueError("points, values or the time are missing")
+    numbers = first if isinstance(first, list) else [first]
+    if not numbers or not all(map(is_count, numbers)):
+        raise ValueError("the number of an evaluation is no whole number")
+    if not len(x) == len(f) or (isinstance(first, list) and len(first) != len(f)) or not f:
+        raise ValueError("the numbers of points and values differ")
+    if not all(isinstance(point, list) for point in x) or len(set(map(len, x))) != 1 or not x[0]:
+        raise ValueError("points are no lists of equal length")
+    if "asked" in record and not (is_count(record["asked"]) and record["asked"] > max(numbers)):
+        raise ValueError("an evaluation is recorded before the run asked for it")
+    why = record.get("why", {})
+    if not isinstance(why, dict) or not all(row.isdecimal() and len(row) < 10 and int(row) < len(f) for row in why):
+        raise ValueError("a reason belongs to no point")
+
+
+def check_size(n: int, d: int, recorded: int) -> None:
+    """Check that the highest number of an evaluation fits the number of those that are recorded."""
+    if n * d > 1000 * recorded * d + _ROOM:
+        raise ValueError(f"evaluation {n - 1} is recorded, but only {recorded} altogether")
+
+
+def is_count(value: Any) -> bool:
+    """Whether this is a whole number from zero on."""
+    return type(value) is int and 0 <= value < _LARGEST
+
+
+def is_time(value: Any) -> bool:
+    """Whether this is a time in seconds."""
+    return type(value) in (int, float) and abs(value) < 1e15 and math.isfinite(value)
+
+
+def _check_limits(limits: dict[str, Any]) -> None:
+    expected = limits.get("expected")
+    if expected is not None and not is_count(expected):
+        raise ValueError("the expected number of evaluations is no whole number")
+
+
+def _check_nesting(record: dict[str, Any]) -> None:
+    """Check depth and numbers without recursion. Seeds may have any number of digits."""
+    parts: list[tuple[Any, int]] = [(record, 0)]
+    while parts:
+        part, depth = parts.pop()
+        if depth > _DEEPEST:
+            raise ValueError("it is nested too deeply")
+        if isinstance(part, dict):
+            parts += [(value, depth + 1) for name, value in part.items() if name != "rng"]
+        elif isinstance(part, list):
+            parts += [(value, depth + 1) for value in part]
+        elif isinstance(part, int) and abs(part) >= _LARGEST:
+            raise ValueError("a number is too large")
