@@ -1,8 +1,8 @@
 r"""How a dense swarm learns the law of its next step from the ranks of the last one.
 
 All particles relax completely (a long time step) toward the same point, the mean :math:`a` of the best particles, with
-dense noise. So the next positions are draws from :math:`N(a, \sigma^2 C)` (A1). The centre, the scale and the covariance
-are learnt as in CMA-ES (Hansen 2016, arXiv:1604.00772), whose letters are used here.
+dense noise. So the next positions are draws from :math:`N(a, \sigma^2 C)` (A1). The centre, the scale and the
+covariance are learnt as in CMA-ES (Hansen 2016, arXiv:1604.00772), whose letters are used here.
 """
 
 from __future__ import annotations

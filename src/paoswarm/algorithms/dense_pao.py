@@ -115,6 +115,10 @@ class DensePAO(Method):
         course: Course = state.memory.course
         return (course.bests[-1], course.spread) if course.bests else (math.inf, math.inf)
 
+    def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
+        """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
+        return None, 10_000 * n_unknowns
+
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with a round cloud around its best point; unchanged if it has learnt already."""
         if isinstance(state.memory, Dense):

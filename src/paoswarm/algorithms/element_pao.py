@@ -97,6 +97,10 @@ class ElementPAO(Method):
         """Five for each unknown, at least twelve."""
         return max(12, 5 * n_unknowns)
 
+    def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
+        """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
+        return None, 10_000 * n_unknowns
+
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with nothing learnt yet; unchanged if it has learnt already."""
         if isinstance(state.memory, Element):

@@ -31,7 +31,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from paoswarm.algorithms.agreement import Search
+from paoswarm.algorithms.agreement import Agreement, Search
 from paoswarm.core import bounds, swarm
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
@@ -104,6 +104,10 @@ class Method(ABC):
             wanted = max(wanted, math.ceil(maxfev / (maxiter + 1)))
         return min(MOST_PARTICLES, max(wanted, FEWEST_PARTICLES, self.smallest_swarm))
 
+    def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
+        """Generations and evaluations after which a run ends if the user gives no limit."""
+        return 100, None
+
     def outlook(self, state: Swarm) -> tuple[float, float]:
         """The best value that a swarm holds and how far its values are apart, to tell whether it is hopeless."""
         values = state.best_value
@@ -136,6 +140,10 @@ class Method(ABC):
         A method that starts again when its swarm has converged returns False, or true when it will not do so again.
         """
         return spread < tol
+
+    def agreement(self, state: Swarm) -> Agreement | None:
+        """How the independent searches of a run agree; None for a method that does not start again."""
+        return None
 
     def finished_searches(self, state: Swarm) -> tuple[Search, ...]:
         """The searches of a run that have ended; empty for a method that does not start again."""

@@ -89,6 +89,10 @@ class Searches(Method):
         """As many as the first search has."""
         return self._first(n_unknowns).n_particles
 
+    def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
+        """Ten thousand evaluations for each unknown, unless the searches agree before."""
+        return None, 10_000 * n_unknowns
+
     def _first(self, n_dimensions: int) -> Start:
         return self.series[0].following((), (), n_dimensions, np.zeros(2))
 
@@ -141,6 +145,11 @@ class Searches(Method):
         """Whether the searches agree, so that another one would be a waste; see `paoswarm.algorithms.agreement`."""
         sharing: Sharing = state.memory
         return np.asarray(tol > 0 and sharing.agreement.is_settled)
+
+    def agreement(self, state: Swarm) -> Agreement:
+        """How the searches that have ended agree."""
+        sharing: Sharing = state.memory
+        return sharing.agreement
 
     def finished_searches(self, state: Swarm) -> tuple[Search, ...]:
         """The searches that have ended, in order."""

@@ -48,7 +48,7 @@ def minimize_many(
     method: Method | str = PAO(),  # noqa: B008 (immutable)
     args: Any = (),
     n_particles: int | None = None,
-    maxiter: float | None = 100,
+    maxiter: float | None = None,
     maxfev: float | None = None,
     target: float | None = None,
     tol: float = 1e-12,
@@ -100,11 +100,11 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1)
     fun = with_arguments(fun, args)
-    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
+    method, box = read_input.read_method(method), Bounds(*read_input.read_bounds(bounds))
+    default = method.default_limits(len(box.lb))
+    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     flag("progress", progress)
-    method = read_input.read_method(method)
     seeds = spawn(rng, runs)
-    box = Bounds(*read_input.read_bounds(bounds))
     size = read_size(n_particles, method, len(box.lb), limits, x0, f0, None)
     start = {"method": method, "n_particles": size, "x0": x0, "f0": f0, "reevaluate": reevaluate}
     takes_batches = bool(method.takes_batches) and not _differ_in_size(init)

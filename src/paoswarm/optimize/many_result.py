@@ -138,9 +138,13 @@ def gather(
     fun = np.concatenate([np.atleast_1d(one.best.value) for one in optimizers])
     best_values, method, d = np.concatenate(history), optimizers[0].method, len(optimizers[0].lower)
 
+    agreements = [one.agreement for one in optimizers for _ in range(np.size(one.best.value))]
+
     def message(r: int) -> str:
         generations = best_values[r, : nit[r] + 1]
-        why = explain(Status(int(status[r])), Rule(int(rule[r])), limits, generations, float(fun[r]), d, method)
+        why = explain(
+            Status(int(status[r])), Rule(int(rule[r])), limits, generations, float(fun[r]), d, method, agreements[r]
+        )
         return message_of(why, int(n_failed[r]), int(nfev[r]))
 
     is_noisy = optimizers[0].best.error is not None
