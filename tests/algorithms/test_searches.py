@@ -78,7 +78,7 @@ def test_runs_are_the_same_alone_in_company_and_resumed(method, tmp_path):
         assert_array_equal(alone.x, many.x[r])
     with pytest.raises(SystemExit):
         solve(method, Interrupting(250), maxfev=400, store=tmp_path / "run")
-    resumed = solve(method, maxfev=400, store=tmp_path / "run")
+    resumed = solve(method, maxfev=400, store=ps.Store(tmp_path / "run", trust=True))
     assert_array_equal(resumed.x, solve(method, maxfev=400).x)
 
 
