@@ -1,9 +1,10 @@
 r"""The numbers of equations that the code refers to exist on the theory pages.
 
-`docs/theory.md` numbers its labelled equations in order: (1), (2), ... `docs/sampling_theory.md` has explicit tags:
-(S1), (S2), ... A comment or docstring refers to an equation in one of these ways:
+`docs/theory.md` numbers its labelled equations in order: (1), (2), ... Other pages have explicit tags: (S1), (S2), ...
+in `docs/sampling_theory.md`, (A1), (A2), ... in `docs/adaptive_theory.md`. A comment or docstring refers to an equation
+in one of these ways:
 
-- ``(S7)``, anywhere in the package;
+- ``(S7)`` or ``(A7)``, anywhere in the package;
 - ``equation (7)``, or ``equations (2), (3) and (8)``, anywhere in the package;
 - ``(7)`` after a space, or ``\tag{7}``, in `core` and `algorithms`, the packages that implement `docs/theory.md`. There
   a number of one or two digits in brackets, after a space, means nothing else.
@@ -23,7 +24,7 @@ PACKAGE = Path(paoswarm.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
 STATEMENTS = {"S2", "S3", "S6", "S10", "S16"}  # used in proofs; no code evaluates them
 
-SAMPLER = re.compile(r"\((S\d+)\)|\\tag\{(S\d+)\}")
+TAGGED = re.compile(r"\(([SA]\d+)\)|\\tag\{([SA]\d+)\}")
 NAMED = re.compile(r"\b[Ee]quations?((?:[\s,]|and|to|-)*\(\d+\))+")
 BARE = re.compile(r"(?<![^\s-])\((\d{1,2})\)(?=[\s,.;:-]|$)|\\tag\{(\d+)\}", re.MULTILINE)
 
@@ -54,7 +55,7 @@ def references(source, package=""):
     """The numbers of equations that a module of a package refers to."""
     found = set()
     for text in prose(source):
-        found |= {tag for pair in SAMPLER.findall(text) for tag in pair if tag}
+        found |= {tag for pair in TAGGED.findall(text) for tag in pair if tag}
         for match in NAMED.finditer(text):
             found |= set(re.findall(r"\((\d+)\)", match[0]))
         if package in ("core", "algorithms"):
@@ -64,19 +65,21 @@ def references(source, package=""):
 
 THEORY = numbers((DOCS / "theory.md").read_text())
 SAMPLING = numbers((DOCS / "sampling_theory.md").read_text())
+ADAPTIVE = numbers((DOCS / "adaptive_theory.md").read_text())
 MODULES = {path.relative_to(PACKAGE): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def test_numbers_are_consecutive():
     assert [str(i + 1) for i in range(len(THEORY))] == THEORY
     assert [f"S{i + 1}" for i in range(len(SAMPLING))] == SAMPLING
+    assert [f"A{i + 1}" for i in range(len(ADAPTIVE))] == ADAPTIVE
     assert len(THEORY) > 10
     assert len(SAMPLING) > 10
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)
 def test_every_equation_that_the_code_refers_to_exists(module):
-    assert references(MODULES[module], module.parts[0]) <= {*THEORY, *SAMPLING}
+    assert references(MODULES[module], module.parts[0]) <= {*THEORY, *SAMPLING, *ADAPTIVE}
 
 
 def test_the_exact_step_carries_its_numbers():
@@ -92,13 +95,19 @@ def test_every_equation_that_the_sampler_evaluates_is_referred_to():
     assert set(SAMPLING) - STATEMENTS - used == set()
 
 
-def test_links_on_the_page_lead_to_their_equations():
-    page = (DOCS / "sampling_theory.md").read_text()
-    targets = re.findall(r"^\(eq-(s\d+)\)=\n\$\$\n(?:(?!^\$\$).*\n)*?\\tag\{(S\d+)\}\n\$\$$", page, re.MULTILINE)
-    assert [target.upper() for target, _ in targets] == [tag for _, tag in targets] == SAMPLING
-    links = re.findall(r"\[\((S\d+)\)\]\(#eq-(s\d+)\)", page)
-    assert all(text == target.upper() and text in SAMPLING for text, target in links)
-    assert len(links) > 10
+def test_every_equation_of_the_adaptive_search_is_referred_to():
+    sources = [source for module, source in MODULES.items() if module.parts[0] == "algorithms"]
+    assert set(ADAPTIVE) <= set().union(*(references(source) for source in sources))
+
+
+@pytest.mark.parametrize(("name", "tags", "fewest"), [("sampling", SAMPLING, 10), ("adaptive", ADAPTIVE, 2)])
+def test_links_on_the_page_lead_to_their_equations(name, tags, fewest):
+    page = (DOCS / f"{name}_theory.md").read_text()
+    targets = re.findall(r"^\(eq-([sa]\d+)\)=\n\$\$\n(?:(?!^\$\$).*\n)*?\\tag\{([SA]\d+)\}\n\$\$$", page, re.MULTILINE)
+    assert [target.upper() for target, _ in targets] == [tag for _, tag in targets] == tags
+    links = re.findall(r"\[\(([SA]\d+)\)\]\(#eq-([sa]\d+)\)", page)
+    assert all(text == target.upper() and text in tags for text, target in links)
+    assert len(links) > fewest
 
 
 def test_no_tag_stands_beside_line_breaks():

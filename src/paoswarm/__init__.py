@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from paoswarm import plot, problems
 from paoswarm.algorithms import schedules
+from paoswarm.algorithms.adaptive_pao import AdaptivePAO
+from paoswarm.algorithms.agreement import Agreement, Search
 from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.dense_pao import DensePAO
+from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
 from paoswarm.algorithms.qpso import QPSO
 from paoswarm.algorithms.random_search import RandomSearch
+from paoswarm.algorithms.restarts import Portfolio, Restarts
 from paoswarm.algorithms.sade import SADE
 from paoswarm.core import attractors, noise
 from paoswarm.core.density import StepLaw
@@ -66,8 +71,12 @@ __all__ = [
     "PSO",
     "QPSO",
     "SADE",
+    "AdaptivePAO",
+    "Agreement",
     "CentreBias",
     "DamagedStore",
+    "DensePAO",
+    "ElementPAO",
     "EngineDown",
     "Failure",
     "History",
@@ -78,6 +87,7 @@ __all__ = [
     "Optimizer",
     "OtherRun",
     "Periodic",
+    "Portfolio",
     "Posterior",
     "Progress",
     "Proposal",
@@ -85,8 +95,10 @@ __all__ = [
     "RayExecutor",
     "Remark",
     "Repeats",
+    "Restarts",
     "Result",
     "Results",
+    "Search",
     "Status",
     "StepLaw",
     "Store",

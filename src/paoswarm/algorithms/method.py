@@ -31,6 +31,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from paoswarm.algorithms.agreement import Agreement, Search
 from paoswarm.core import bounds, swarm
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
@@ -89,7 +90,7 @@ class Method(ABC):
         if shape[-1] < self.smallest_swarm:
             raise ValueError(f"{type(self).__name__} needs n_particles >= {self.smallest_swarm}, got {shape[-1]}")
 
-    def default_particles(self, n_unknowns: int, maxfev: int | None, maxiter: int | None) -> int:
+    def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
         """How many particles a run has if the user does not say: 100, or fewer for a small budget.
 
         With ``maxfev`` it is 0.65 times its square root, from 6 to 100: a small budget is better spent on generations
@@ -102,6 +103,16 @@ class Method(ABC):
         if maxiter is not None:
             wanted = max(wanted, math.ceil(maxfev / (maxiter + 1)))
         return min(MOST_PARTICLES, max(wanted, FEWEST_PARTICLES, self.smallest_swarm))
+
+    def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
+        """Generations and evaluations after which a run ends if the user gives no limit."""
+        return 100, None
+
+    def outlook(self, state: Swarm) -> tuple[float, float]:
+        """The best value that a swarm holds and how far its values are apart, to tell whether it is hopeless."""
+        values = state.best_value
+        lowest = float(values.min())
+        return lowest, float(values.max()) - lowest if math.isfinite(lowest) else math.inf
 
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that this method needs; most need none."""
@@ -130,6 +141,14 @@ class Method(ABC):
         A method that starts again when its swarm has converged returns False, or true when it will not do so again.
         """
         return spread < tol
+
+    def agreement(self, state: Swarm) -> Agreement | None:
+        """How the independent searches of a run agree; None for a method that does not start again."""
+        return None
+
+    def finished_searches(self, state: Swarm) -> tuple[Search, ...]:
+        """The searches of a run that have ended; empty for a method that does not start again."""
+        return ()
 
     def unrolled(self, state: Swarm) -> Swarm:
         """Positions and bests as seen from the best point: behind periodic walls, the short way round."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.de import DE
+from paoswarm.algorithms.dense_pao import DensePAO
+from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
@@ -11,7 +14,8 @@ from paoswarm.algorithms.random_search import RandomSearch
 from paoswarm.algorithms.sade import SADE
 from paoswarm.checks import choices
 
-METHODS: dict[str, type[Method]] = {method.__name__: method for method in (PAO, PSO, QPSO, DE, SADE, RandomSearch)}
+_ALL: tuple[type[Method], ...] = (PAO, AdaptivePAO, DensePAO, ElementPAO, PSO, QPSO, DE, SADE, RandomSearch)
+METHODS: dict[str, type[Method]] = {method.__name__: method for method in _ALL}
 
 
 def method_named(name: str) -> Method:

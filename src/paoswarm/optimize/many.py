@@ -55,7 +55,7 @@ def minimize_many(
     method: Method | str = PAO(),  # noqa: B008 (immutable)
     args: Any = (),
     n_particles: int | None = None,
-    maxiter: float | None = 100,
+    maxiter: float | None = None,
     maxfev: float | None = None,
     target: float | None = None,
     tol: float = 1e-12,
@@ -118,15 +118,15 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
+    method, box = read_input.read_method(method), Bounds(*read_input.read_bounds(bounds))
+    default = method.default_limits(len(box.lb))
+    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     flag("progress", progress)
     if flag("polish", polish) and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
-    method = read_input.read_method(method)
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)
     seeds = spawn(rng, runs)
-    box = Bounds(*read_input.read_bounds(bounds))
     size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "reevaluate": reevaluate}
     how = {"method": method, "n_particles": size, **start}

@@ -140,9 +140,12 @@ def gather(
     fun = np.concatenate([np.atleast_1d(one.best.value) for one in optimizers])
     best_values, method, d = np.concatenate(history), optimizers[0].method, len(optimizers[0].lower)
 
+    agreements = [one.agreement for one in optimizers for _ in range(np.size(one.best.value))]
+
     def reason(r: int) -> str:
+        ended, by = Status(int(status[r])), Rule(int(rule[r]))
         generations = best_values[r, : nit[r] + 1]
-        return explain(Status(int(status[r])), Rule(int(rule[r])), limits, generations, float(fun[r]), d, method)
+        return explain(ended, by, limits, generations, float(fun[r]), d, method, agreements[r])
 
     why = [reason(r) for r in range(len(fun))]
     is_noisy = optimizers[0].best.error is not None

@@ -45,7 +45,7 @@ def minimize(
     method: Method | str = PAO(),  # noqa: B008 (immutable)
     args: Any = (),
     n_particles: int | None = None,
-    maxiter: float | None = 100,
+    maxiter: float | None = None,
     maxfev: float | None = None,
     target: float | None = None,
     tol: float = 1e-12,
@@ -86,10 +86,10 @@ def minimize(
         root, from 6 to 100. If ``init`` holds points or a swarm, their number is used instead. A number that leaves
         fewer than five generations is a warning.
     maxiter : int or None
-        Most generations after the first swarm. None: no such limit; then ``maxfev`` or ``time_limit`` is needed.
+        Most generations after the first swarm. If you give neither ``maxiter`` nor ``maxfev`` nor ``time_limit``, the
+        method has a limit of its own: 100 generations, or for `AdaptivePAO` 10,000 evaluations for each unknown.
     maxfev : int or None
         Most evaluations; 1e4 is a whole number too. It is exact: the last generation is cut short if necessary.
-        ``maxiter`` holds too; use ``maxiter=None`` if only evaluations should count.
     target : float or None
         Stop when the best value is at or below it.
     tol : float
@@ -182,7 +182,9 @@ def minimize(
     0.0e+00 Converged: no better point in the last 60 generations.
     """
     fun = with_arguments(fun, args)
-    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit)
+    method, box = read_method(method), Bounds(*read_bounds(bounds))
+    default = method.default_limits(len(box.lb))
+    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
     for name, given in switches.items():
         flag(name, given)
@@ -191,9 +193,7 @@ def minimize(
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
-    method = read_method(method)
     make = _kind_of_optimizer(method, asynchronous)
-    box = Bounds(*read_bounds(bounds))
     size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
     optimizer = make(box, method=method, n_particles=size, rng=rng, **start)
     limits = limits.starting_with(optimizer.n_to_start)
@@ -226,7 +226,7 @@ def minimize(
             ends = _solve(optimizer, evaluate, for_swarm, after_generation)
         status, history = Status(int(ends.status)), recorder.history()
         value, d = float(optimizer.best.value), len(optimizer.lower)
-        why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method)
+        why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method, optimizer.agreement)
         result = optimizer.result_with(
             status,
             why,

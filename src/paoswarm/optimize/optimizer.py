@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
+from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
 from paoswarm.algorithms.pao import PAO
@@ -394,6 +395,11 @@ class Optimizer:
             is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
             return np.where(is_done, Rule.OWN, Rule.NONE)
         return judge(self.swarm, self.spread, self.stale, tol) if tol > 0 else None
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How the independent searches of a run agree; None if its method does not start again."""
+        return None if self.swarm is None else self.method.agreement(self.swarm)
 
     @property
     def result(self) -> Result:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from paoswarm.algorithms.agreement import Agreement, Search
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.next_step import NextStep
@@ -52,6 +53,11 @@ class Result(OptimizeResult):
         Where the particles will be after one more step: how far they still disagree. It is not a confidence interval of
         ``x``. None for methods other than `PAO`, whose steps have no closed form. None after polishing: the swarm has
         not seen the polished point.
+    searches : tuple of Search
+        For methods that start again, every search that has ended: evaluations, best point, value, how it ended.
+    agreement : Agreement or None
+        For methods that start again: how many of these searches ended at the best point, and how likely a better
+        minimum was missed.
     hint : str
         What to try next, for example wider bounds if unknowns lie on them; usually empty.
     """
@@ -79,6 +85,18 @@ class Result(OptimizeResult):
     def hint(self) -> str:
         """What the swarm suggests to try next; usually empty."""
         return advice(self) if {"method", "swarm", "history"} <= self.keys() else ""
+
+    @property
+    def searches(self) -> tuple[Search, ...]:
+        """The searches that have ended; empty for a method that does not start again."""
+        found: tuple[Search, ...] = self.method.finished_searches(self.swarm)
+        return found
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How these searches agree; None for a method that does not start again."""
+        found: Agreement | None = self.method.agreement(self.swarm)
+        return found
 
     @property
     def next_step(self) -> NextStep | None:

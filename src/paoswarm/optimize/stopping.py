@@ -79,10 +79,11 @@ class Limits(NamedTuple):
         tol: float,
         stagnation: int | None,
         time_limit: float | None,
+        default: tuple[int | None, int | None],
     ) -> Limits:
-        """The user's limits, checked."""
+        """The user's limits, checked; ``default`` are those of generations and evaluations if none is given."""
         if maxiter is None and maxfev is None and time_limit is None:
-            raise ValueError("this run might never end: give maxiter, maxfev or time_limit")
+            maxiter, maxfev = default
         if time_limit is not None:
             time_limit = real_number("time_limit", time_limit, 0.0, may_equal=False)
         return cls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from paoswarm.algorithms.agreement import Agreement
 from paoswarm.core.arrays import Floats
 from paoswarm.optimize.convergence import Rule, sentence
 from paoswarm.optimize.stopping import Limits, Status
@@ -13,9 +14,26 @@ _OUT_OF_BUDGET = (Status.MAXFEV, Status.MAXITER, Status.TIME)
 
 
 def explain(
+    status: Status,
+    rule: Rule,
+    limits: Limits,
+    best: Floats,
+    value: float,
+    n_unknowns: int,
+    method: object,
+    agreement: Agreement | None = None,
+) -> str:
+    """The sentences for a run with these ``best`` values after its generations, and a final ``value``."""
+    if agreement is None:
+        return _reason(status, rule, limits, best, value, n_unknowns, method)
+    if status is Status.CONVERGED:
+        return f"Converged: {agreement}"
+    return f"{_reason(status, rule, limits, best, value, n_unknowns, method)} {agreement}"
+
+
+def _reason(
     status: Status, rule: Rule, limits: Limits, best: Floats, value: float, n_unknowns: int, method: object
 ) -> str:
-    """The sentence for a run with these ``best`` values after its generations, and a final ``value``."""
     if status is Status.CONVERGED:
         return sentence(rule, limits.tol, n_unknowns, method)
     if status is Status.STALLED and len(best):

@@ -1,0 +1,140 @@
+"""The searches that `benchmarks/search.py` compares, each as a function of a counted objective and a seed.
+
+Each runs until the objective raises `Done`: its budget is spent, or the last target is reached. All know the bounds;
+none knows the minimum. Peers have the settings that their authors recommend, and are started again when they stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+
+import numpy as np
+
+import paoswarm as ps
+
+
+class Done(BaseException):
+    """The budget is spent, or nothing is left to reach. No search catches it by accident."""
+
+
+def _ours(method):
+    def search(f, seed):
+        optimizer = ps.Optimizer(f.bounds, method=method, n_particles=method.default_particles(len(f.bounds)), rng=seed)
+        while True:
+            optimizer.take(f(optimizer.points()))
+
+    return search
+
+
+def _paper(f, seed):
+    rng = np.random.default_rng(seed)
+    while True:
+        optimizer = ps.Optimizer(f.bounds, method=ps.PAO(), n_particles=100, rng=rng)
+        while optimizer.swarm is None or optimizer.spread > 1e-10:
+            optimizer.take(f(optimizer.points()))
+
+
+def bipop_cma(f, seed):
+    """BIPOP-CMA-ES of pycma, with its own handling of bounds, in widths of the bounds."""
+    import cma
+
+    rng = np.random.default_rng(seed)
+    low, width = f.bounds[:, 0], f.bounds[:, 1] - f.bounds[:, 0]
+    options = {"verbose": -9, "bounds": [0, 1], "maxfevals": np.inf, "maxiter": np.inf}
+    while True:
+        options["seed"] = int(rng.integers(1, 2**31))
+        cma.fmin2(
+            lambda u: float(f((low + np.asarray(u) * width)[None])[0]),
+            lambda: rng.uniform(0.1, 0.9, len(low)),
+            0.2,
+            options,
+            restarts=12,
+            bipop=True,
+        )
+
+
+def lq_cma(f, seed):
+    """lq-CMA-ES of pycma: CMA-ES with a quadratic model."""
+    import cma
+
+    rng = np.random.default_rng(seed)
+    low, width = f.bounds[:, 0], f.bounds[:, 1] - f.bounds[:, 0]
+    options = {"verbose": -9, "bounds": [0, 1], "maxfevals": np.inf}
+    while True:
+        options["seed"] = int(rng.integers(1, 2**31))
+        cma.fmin_lq_surr2(
+            lambda u: float(f((low + np.clip(u, 0, 1) * width)[None])[0]), rng.uniform(0.1, 0.9, len(low)), 0.2, options
+        )
+
+
+def scipy_de(f, seed):
+    """SciPy's differential evolution with its defaults, started again when its population has collapsed."""
+    from scipy.optimize import differential_evolution
+
+    rng = np.random.default_rng(seed)
+    while True:
+        differential_evolution(
+            lambda x: f(x.T), f.bounds, polish=False, tol=0, atol=1e-10, maxiter=10**6, rng=rng, vectorized=True,
+            updating="deferred",
+        )  # fmt: skip
+
+
+def dual_annealing(f, seed):
+    """SciPy's dual annealing with its defaults, local search included."""
+    from scipy.optimize import dual_annealing as anneal
+
+    rng = np.random.default_rng(seed)
+    while True:
+        anneal(lambda x: float(f(x[None])[0]), f.bounds, rng=rng, maxiter=10**6, maxfun=10**9)
+
+
+def biteopt(f, seed):
+    """BiteOpt of fcmaes."""
+    from fcmaes import bitecpp
+    from scipy.optimize import Bounds
+
+    rng = np.random.default_rng(seed)
+    box = Bounds(f.bounds[:, 0], f.bounds[:, 1])
+
+    def guarded(x):  # called from C++, through which no exception may pass
+        try:
+            return float(f(np.asarray(x)[None])[0])
+        except Done:
+            return 1e300
+
+    while not f.is_done:
+        bitecpp.minimize(guarded, box, max_evaluations=f.left, rg=rng)
+    raise Done
+
+
+def ngopt(f, seed):
+    """NGOpt of nevergrad, which is told the budget."""
+    import nevergrad as ng
+
+    parameter = ng.p.Array(shape=(len(f.bounds),), lower=f.bounds[:, 0], upper=f.bounds[:, 1])
+    parameter.random_state.seed(seed)
+    optimizer = ng.optimizers.NGOpt(parameter, budget=f.left)
+    while True:
+        candidate = optimizer.ask()
+        optimizer.tell(candidate, float(f(np.asarray(candidate.value)[None])[0]))
+
+
+SEARCHES = {
+    "AdaptivePAO": _ours(ps.AdaptivePAO()),
+    "paper's PAO, restarted": _paper,
+    "BIPOP-CMA-ES": bipop_cma,
+    "lq-CMA-ES": lq_cma,
+    "SciPy DE, restarted": scipy_de,
+    "dual annealing": dual_annealing,
+    "BiteOpt": biteopt,
+    "NGOpt": ngopt,
+}
+
+
+def run(name, f, seed):
+    """Run a search to its end, silently."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Done):
+        warnings.simplefilter("ignore")
+        SEARCHES[name](f, seed)

@@ -1,0 +1,77 @@
+"""The adaptive search: large and small dense swarms and element-wise swarms, started again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paoswarm.algorithms.agreement import Search
+from paoswarm.algorithms.dense_pao import DensePAO
+from paoswarm.algorithms.element_pao import ElementPAO
+from paoswarm.algorithms.restarts import Growing
+from paoswarm.algorithms.searches import Searches, Series, Start
+from paoswarm.core.arrays import Floats
+
+_LARGE = 0  # number of the series whose swarms grow
+_NARROWEST = 2.0  # powers of ten by which the first cloud of a small search may be narrower
+
+
+@dataclass(frozen=True)
+class Small:
+    """Dense swarms of chance sizes and widths, no larger than the latest of the growing ones, and not much longer.
+
+    It is the second regime of BIPOP-CMA-ES (Hansen 2009).
+    """
+
+    spread: float = DensePAO.spread
+
+    def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
+        """The next search."""
+        large = [one for one in past if one.series == _LARGE]
+        smallest = DensePAO().default_particles(d)
+        ratio = max(1.0, large[-1].n_particles / smallest)
+        method = DensePAO(spread=self.spread * 10 ** (-_NARROWEST * float(uniform[0])))
+        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=2.0 * large[-1].evaluations)
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """Element-wise swarms; size and horizon double from search to search."""
+
+    def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
+        """The next search."""
+        times = 2 ** len(own)
+        return Start(ElementPAO(horizon=ElementPAO.horizon * times), times * ElementPAO().default_particles(d))
+
+
+@dataclass(frozen=True)
+class AdaptivePAO(Searches):
+    r"""Several kinds of adaptive swarms that take turns and start again: the search for problems nobody knows.
+
+    - Dense swarms (`DensePAO`) that double their size from search to search: valleys of any shape, then many minima.
+    - Small dense swarms of chance sizes: many quick attempts.
+    - Element-wise swarms (`ElementPAO`): unknowns that act independently, regular patterns of minima.
+
+    The first dense search is not interrupted. Then evaluations are shared 4 : 2 : 1 by the values that the latest
+    searches of each kind have reached.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import paoswarm as ps
+    >>> def rastrigin(x):
+    ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
+    >>> result = ps.minimize(
+    ...     rastrigin, [(-4, 5)] * 5, method=ps.AdaptivePAO(), maxiter=None, maxfev=20_000, target=1e-8,
+    ...     vectorized=True, rng=1,
+    ... )
+    >>> bool(result.fun <= 1e-8)
+    True
+    """
+
+    growth: float = 2.0
+    model: bool = True
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """Growing dense swarms, small dense ones, element-wise ones."""
+        return Growing(DensePAO(model=self.model), self.growth), Small(), Shrinking()

@@ -1,0 +1,151 @@
+r"""How a dense swarm learns the law of its next step from the ranks of the last one.
+
+All particles relax completely (a long time step) toward the same point, the mean :math:`a` of the best particles, with
+dense noise. So the next positions are draws from :math:`N(a, \sigma^2 C)` (A1). The centre, the scale and the
+covariance are learnt as in CMA-ES (Hansen 2016, arXiv:1604.00772), whose letters are used here.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+
+_WORST_CONDITION = 1e14  # ratio of the covariance's eigenvalues beyond which rounding decides
+
+
+class Rates(NamedTuple):
+    """Constants of learning for ``n`` particles and ``d`` unknowns."""
+
+    pulls: Floats  # (mu,) stiffnesses k_r / k of the attractors, best particle first
+    weights: Floats  # (n,) of all ranks in the covariance; negative for the worse half
+    effective: float  # number of particles that the mean of the best is worth
+    path_scale: float  # learning rate of the path behind the scale
+    damping_scale: float
+    path: float  # learning rate of the path behind the covariance
+    rank_one: float
+    rank_many: float
+    length: float  # expected length of a standard normal vector
+    patience: int  # generations between two eigendecompositions
+
+
+@lru_cache(maxsize=64)
+def rates(n: int, d: int) -> Rates:
+    """The constants of Hansen's tutorial, table 1, negative weights included."""
+    raw = math.log((n + 1) / 2) - np.log(np.arange(1, n + 1))
+    mu = n // 2
+    pulls = raw[:mu] / raw[:mu].sum()
+    effective = float(1 / (pulls @ pulls))
+    rest = raw[mu:]
+    rest_effective = float(rest.sum() ** 2 / (rest @ rest))
+    path_scale = (effective + 2) / (d + effective + 5)
+    rank_one = 2 / ((d + 1.3) ** 2 + effective)
+    rank_many = min(1 - rank_one, 2 * (0.25 + effective + 1 / effective - 2) / ((d + 2) ** 2 + effective))
+    negative = min(
+        1 + rank_one / rank_many,
+        1 + 2 * rest_effective / (effective + 2),
+        (1 - rank_one - rank_many) / (d * rank_many),
+    )
+    return Rates(
+        pulls=pulls,
+        weights=np.concatenate([pulls, negative * rest / np.abs(rest).sum()]),
+        effective=effective,
+        path_scale=path_scale,
+        damping_scale=1 + 2 * max(0.0, math.sqrt((effective - 1) / (d + 1)) - 1) + path_scale,
+        path=(4 + effective / d) / (d + 4 + 2 * effective / d),
+        rank_one=rank_one,
+        rank_many=rank_many,
+        length=math.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d * d)),
+        patience=max(1, int(1 / (10 * d * (rank_one + rank_many)))),
+    )
+
+
+class DenseLaw(NamedTuple):
+    r"""The law :math:`N(a, \sigma^2 C)` of the next position, :math:`C = B D^2 B^T`, and what it is learnt from."""
+
+    centre: Floats  # a, (d,)
+    scale: float  # sigma
+    covariance: Floats  # C, (d, d)
+    axes: Floats  # B, (d, d)
+    lengths: Floats  # D, (d,)
+    root: Floats  # B D B^T, (d, d): unlike B D, it does not depend on the signs and the order of the axes
+    path_scale: Floats  # (d,)
+    path: Floats  # (d,)
+    generation: int
+    is_singular: bool  # the covariance has become too narrow for floating-point numbers
+
+    @property
+    def factor(self) -> Floats:
+        """A root of the covariance of the next position, ``(d, d)``."""
+        return self.scale * self.root
+
+    @property
+    def longest(self) -> float:
+        """The largest standard deviation of the next position."""
+        return float(self.scale * self.lengths.max())
+
+    def whitened(self, x: Floats) -> Floats:
+        """Points ``(m, d)`` in coordinates in which the next position is standard normal."""
+        # In the axes of the covariance, so that a model with squares only can be right.
+        whitened: Floats = (x - self.centre) @ (self.axes / (self.lengths * self.scale))
+        return whitened
+
+
+def first_law(centre: Floats, scale: float) -> DenseLaw:
+    """The law with which a search begins: a round cloud."""
+    d = len(centre)
+    nothing = np.zeros(d)
+    return DenseLaw(centre, scale, np.eye(d), np.eye(d), np.ones(d), np.eye(d), nothing, nothing, 0, False)
+
+
+def learn(law: DenseLaw, by: Rates, ranked: Floats) -> DenseLaw:
+    """The law after a generation; ``ranked`` (n, d) are its particles, best first."""
+    d = len(law.centre)
+    steps = (ranked - law.centre) / law.scale
+    mean_step = by.pulls @ steps[: len(by.pulls)]  # (A2)
+    generation = law.generation + 1
+    rate = by.path_scale
+    straight = law.axes @ ((law.axes.T @ mean_step) / law.lengths)
+    path_scale = (1 - rate) * law.path_scale + math.sqrt(rate * (2 - rate) * by.effective) * straight
+    length = math.sqrt(path_scale @ path_scale)
+    # While the scale grows fast, the path of the covariance waits.
+    is_steady = length / math.sqrt(1 - (1 - rate) ** (2 * generation)) < (1.4 + 2 / (d + 1)) * by.length
+    rate = by.path
+    path = (1 - rate) * law.path + is_steady * math.sqrt(rate * (2 - rate) * by.effective) * mean_step
+    squared = np.square((steps @ law.axes) / law.lengths).sum(axis=1)
+    weights = np.where(by.weights >= 0, by.weights, by.weights * d / np.maximum(squared, 1e-12))
+    kept = 1 - by.rank_one - by.rank_many * by.weights.sum() + (not is_steady) * by.rank_one * rate * (2 - rate)
+    covariance = kept * law.covariance + by.rank_one * np.outer(path, path) + by.rank_many * (steps.T * weights) @ steps
+    growth = min(1.0, by.path_scale / by.damping_scale * (length / by.length - 1))
+    after = law._replace(
+        centre=law.centre + law.scale * mean_step,
+        scale=law.scale * math.exp(growth),
+        covariance=covariance,
+        path_scale=path_scale,
+        path=path,
+        generation=generation,
+    )
+    return _decomposed(after) if generation % by.patience == 0 else after
+
+
+def _decomposed(law: DenseLaw) -> DenseLaw:
+    """The law with axes and lengths of its covariance, whose mean eigenvalue is made one: only the scale has a size."""
+    covariance = (law.covariance + law.covariance.T) / 2
+    size = float(np.trace(covariance)) / len(covariance)
+    covariance, root = covariance / size, math.sqrt(size)
+    eigenvalues, axes = np.linalg.eigh(covariance)
+    least = eigenvalues[-1] / _WORST_CONDITION
+    lengths = np.sqrt(np.maximum(eigenvalues, least))
+    return law._replace(
+        scale=law.scale * root,
+        covariance=covariance,
+        axes=axes,
+        lengths=lengths,
+        root=(axes * lengths) @ axes.T,
+        path=law.path / root,
+        is_singular=bool(eigenvalues[0] <= least),
+    )

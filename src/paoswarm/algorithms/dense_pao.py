@@ -1,0 +1,265 @@
+r"""The dense adaptive swarm: every particle is pulled by the best ones and shaken by noise that the swarm has learnt.
+
+One generation:
+
+1. The particles move: :math:`x_i \sim N(a, \sigma^2 C)`, a complete relaxation toward the mean :math:`a` of the best.
+2. If a quadratic model of the evaluated points has proved that it orders new points rightly, one particle is pulled to
+   the model's minimum instead (the *scout*), and only the most promising third is evaluated. The others get the
+   model's prediction. If the model fails this test, the others are evaluated after all.
+3. The ranks of the values teach the next :math:`a, \sigma, C` (`paoswarm.algorithms.dense_learning`).
+
+Particles may leave the bounds; the objective is evaluated at the nearest point inside, and the way outside counts
+against them. Everything is computed in widths of the bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from paoswarm.algorithms import dense_learning, quadratic_model
+from paoswarm.algorithms.dense_ends import Course, end_of, with_generation
+from paoswarm.algorithms.dense_learning import DenseLaw
+from paoswarm.algorithms.hyperparameters import check_hyperparameter
+from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.model_trust import Trust, after_test
+from paoswarm.algorithms.quadratic_model import QuadraticModel, generations_between_fits, n_coefficients, points_for
+from paoswarm.checks import flag
+from paoswarm.core import bounds, order, swarm
+from paoswarm.core.arrays import Array, Floats
+from paoswarm.core.attractors import RandomSource
+from paoswarm.core.density import StepLaw
+from paoswarm.core.random import Seed
+from paoswarm.core.swarm import Proposal, Swarm
+
+_EVALUATED = 0.34  # share of the particles that is evaluated if the model is trusted
+_RECENT = 20  # generations whose spread of values sets the price of leaving the bounds
+
+
+class Generation(NamedTuple):
+    """A generation between the draw of its particles and the last of its values. Points are in widths of the bounds."""
+
+    x: Floats  # (n, d), may lie outside the bounds
+    predicted: Floats | None  # (n,) by the model
+    is_led: bool  # whether the last particle is the scout and only some are evaluated
+    values: Floats  # (n,) measured so far; NaN where not
+    asked: Any  # (m,) numbers of the particles whose values are asked for
+    model: QuadraticModel | None = None  # behind the predictions
+
+
+class Dense(NamedTuple):
+    """What a dense swarm remembers."""
+
+    law: DenseLaw
+    x: Floats  # (m, d) recently evaluated points, in widths of the bounds
+    f: Floats  # (m,) their values
+    trust: Trust
+    model: QuadraticModel | None  # the latest
+    open: Generation | None  # a generation whose other particles have to be evaluated after all
+    course: Course
+
+
+@dataclass(frozen=True)
+class DensePAO(Method):
+    r"""A swarm with dense noise that learns its shape, step by step, from the ranks of the values.
+
+    It does not depend on how the axes are turned, nor on increasing transformations of the objective (without the
+    model). Use it for narrow, bent or rotated valleys. It ends by itself when it has converged or makes no progress;
+    `Restarts` starts it again with more particles.
+
+    Parameters
+    ----------
+    spread : float
+        Standard deviation of the first cloud, in widths of the bounds. The cloud begins around the best point of the
+        first swarm.
+    model : bool
+        Whether to use a quadratic model of the points evaluated so far. On smooth functions it saves half of the
+        evaluations; on others it finds out that it is of no use.
+
+    Notes
+    -----
+    Every step is the limit of a long time step of the exact transition, with the best half of the swarm as attractors
+    and dense noise. In this limit sampling and learning are those of CMA-ES (Hansen 2016, with negative weights). The
+    model with its test is related to lq-CMA-ES (Hansen 2019).
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> def rosenbrock(x):
+    ...     return (100 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1 - x[:, :-1]) ** 2).sum(axis=1)
+    >>> result = ps.minimize(
+    ...     rosenbrock, [(-5, 10)] * 5, method=ps.DensePAO(), n_particles=8, maxiter=1000, vectorized=True, rng=1
+    ... )
+    >>> bool(result.fun < 1e-9 and result.nfev < 3000)
+    True
+    """
+
+    applies_walls: ClassVar[bool] = True
+    has_law: ClassVar[bool] = True
+    spread: float = 0.2
+    model: bool = True
+
+    def __post_init__(self) -> None:
+        check_hyperparameter("spread", self.spread, 0.0, 10.0)
+        flag("model", self.model)
+
+    def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
+        """Hansen's size, 4 + 3 ln d."""
+        return 4 + int(3 * math.log(n_unknowns))
+
+    def outlook(self, state: Swarm) -> tuple[float, float]:
+        """The best value of the last generation, and how far its values are apart."""
+        course: Course = state.memory.course
+        return (course.bests[-1], course.spread) if course.bests else (math.inf, math.inf)
+
+    def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
+        """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
+        return None, 10_000 * n_unknowns
+
+    def begin(self, state: Swarm) -> Swarm:
+        """Return the swarm with a round cloud around its best point; unchanged if it has learnt already."""
+        if isinstance(state.memory, Dense):
+            return state
+        x = _inside(state, state.best_position)
+        law = dense_learning.first_law(x[int(order.best(state.best_value))], self.spread)
+        memory = Dense(law, x[:0], state.best_value[:0], Trust(), None, None, Course.starting_with(state.best_value))
+        return state._replace(memory=_with_points(memory, x, state.best_value))
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """Propose the particles of a new generation, or those that were left out of the last one."""
+        memory: Dense = state.memory
+        generation = memory.open
+        if generation is None:
+            generation = self._moved(memory, draw.normal(*state.position.shape))
+        position = _outside(state, generation.x[generation.asked])
+        return Proposal(position, np.zeros_like(position), notes=generation)
+
+    def _moved(self, memory: Dense, normal: Floats) -> Generation:
+        """Draw the particles of a generation, and choose those to evaluate."""
+        law = memory.law
+        x: Floats = law.centre + normal @ law.factor.T
+        n, d = x.shape
+        blank = Generation(x, None, False, np.full(n, np.nan), np.arange(n))
+        model = memory.model
+        is_new = model is None or law.generation - model.law.generation >= generations_between_fits(d)
+        if is_new:
+            model = quadratic_model.fit(law, memory.x, memory.f) if self.model and memory.trust.is_due else None
+        if model is None or not memory.trust.is_due:
+            return blank
+        is_led = memory.trust.is_given
+        if is_led and is_new:
+            x[-1] = model.minimum()  # the scout
+        predicted = model.predict(np.clip(x, 0, 1))
+        if is_led:
+            promising = order.ranked(predicted)[: max(2, math.ceil(_EVALUATED * n))]
+            asked = np.concatenate([[n - 1], promising[promising != n - 1]])[: len(promising)] if is_new else promising
+            blank = blank._replace(asked=asked)
+        return blank._replace(predicted=predicted, is_led=is_led, model=model)
+
+    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+        """Complete the generation, or open it again if the model was wrong; then learn."""
+        if evaluated is not None:  # the budget has ended inside this generation
+            return state
+        generation: Generation = proposal.notes
+        values = generation.values.copy()
+        values[generation.asked] = order.failed_last(value)
+        memory: Dense = state.memory
+        after = _recorded(state, proposal.position, value, generation.asked)
+        memory = _with_points(memory, np.clip(generation.x[generation.asked], 0, 1), value)
+        trust = memory.trust
+        if generation.predicted is None:
+            trust = trust.waiting()
+        elif memory.open is None:
+            trust = after_test(trust, generation.predicted[generation.asked], values[generation.asked])
+            rest = np.flatnonzero(np.isnan(values))
+            if len(rest) and not trust.is_given:
+                again = generation._replace(values=values, asked=rest, model=None)
+                return after._replace(memory=memory._replace(trust=trust, open=again))
+        memory = memory._replace(trust=trust, open=None, model=generation.model)
+        return after._replace(memory=self._learnt(memory, generation.x, _completed(generation, values)))
+
+    def _learnt(self, memory: Dense, x: Floats, values: Floats) -> Dense:
+        """The memory after a generation all of whose particles have a value, measured or predicted."""
+        law, course = memory.law, memory.course
+        n, d = x.shape
+        ranked = order.ranked(values)
+        outside = x - np.clip(x, 0, 1)
+        if outside.any():
+            course = course.with_range(values, _RECENT)
+            far = np.square(outside / law.scale) @ (1 / np.diagonal(law.covariance)) / d
+            ranked = order.ranked(values + course.range * far)  # (A4)
+        course = with_generation(course, values[ranked], d)
+        after = dense_learning.learn(law, dense_learning.rates(n, d), x[ranked])
+        return memory._replace(law=after, course=course)
+
+    def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
+        """Whether the search is over; see `paoswarm.algorithms.dense_ends` for the reasons."""
+        memory: Dense = state.memory
+        return np.asarray(bool(end_of(memory.law, memory.course, state.n_particles, self.spread)))
+
+    def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
+        """Closed-form law of the next positions, before they are brought inside the bounds; see `StepLaw`.
+
+        It is the law of all particles but the scout. The velocity is that of a spring with unit mass and stiffness.
+        """
+        width = state.upper[0] - state.lower[0]
+        memory: Dense = state.memory
+        shape = state.position.shape
+        factor = width[:, None] * memory.law.factor
+        return StepLaw(
+            mean_position=np.broadcast_to(state.lower[0] + width * memory.law.centre, shape),
+            mean_velocity=np.zeros(shape),
+            scale=np.broadcast_to(np.sqrt(np.square(factor).sum(axis=-1)), shape),
+            cholesky=np.eye(2),
+            factor=factor[None],
+            wall=bounds.WALLS["none"],
+            lower=state.lower[0],
+            upper=state.upper[0],
+        )
+
+
+def _inside(state: Swarm, position: Floats) -> Floats:
+    """Positions in widths of the bounds."""
+    inside: Floats = (position - state.lower[0]) / (state.upper[0] - state.lower[0])
+    return inside
+
+
+def _outside(state: Swarm, x: Floats) -> Floats:
+    """The points of the box nearest to ``x``, which is in widths of the bounds."""
+    low, high = state.lower[0], state.upper[0]
+    nearest: Floats = np.clip(low + x * (high - low), low, high)
+    return nearest
+
+
+def _with_points(memory: Dense, x: Floats, f: Floats) -> Dense:
+    """The memory with points for the model; as many as it needs are kept."""
+    known = np.isfinite(f)
+    d = x.shape[-1]
+    kept = max(3 * points_for(n_coefficients(d)), 4 * len(x))
+    return memory._replace(
+        x=np.concatenate([memory.x, x[known]])[-kept:],
+        f=np.concatenate([memory.f, f[known]])[-kept:],
+    )
+
+
+def _recorded(state: Swarm, position: Floats, value: Floats, particles: Any) -> Swarm:
+    """The swarm after some of its particles were evaluated."""
+    everywhere, values = state.position.copy(), np.full(state.n_particles, np.nan)
+    everywhere[particles], values[particles] = position, value
+    evaluated = np.zeros(state.n_particles, dtype=bool)
+    evaluated[particles] = True
+    return swarm.record(state, Proposal(everywhere, np.zeros_like(everywhere)), values, evaluated)
+
+
+def _completed(generation: Generation, values: Floats) -> Floats:
+    """Values of all particles: where they were not measured, predictions corrected by the median error."""
+    missing = np.isnan(values)
+    if not missing.any():
+        return values
+    assert generation.predicted is not None
+    known = values[generation.asked]
+    shift = np.median(known - generation.predicted[generation.asked])
+    return np.where(missing, np.maximum(generation.predicted + shift, known.min()), values)

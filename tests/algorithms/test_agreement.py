@@ -1,0 +1,57 @@
+"""What the ends of independent searches say about the global minimum."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+
+import paoswarm as ps
+from paoswarm.algorithms.agreement import agreement
+
+LOWER, UPPER = np.array([-5.0, 0.0]), np.array([5.0, 1e-3])
+
+
+def search(x, value, ending="converged"):
+    return ps.Search(0, 8, 100, np.asarray(x, dtype=float), value, ending)
+
+
+def test_places_are_told_apart_in_widths_of_the_bounds():
+    ends = [search([1.0, 1e-4], 2.0), search([1.003, 1.003e-4], 2.0), search([1.0, 1.1e-4], 3.0)]
+    assert agreement(ends, LOWER, UPPER) == ps.Agreement(n_searches=3, n_here=2, n_places=2, n_once=1)
+
+
+def test_searches_that_were_cut_short_say_nothing_and_hopeless_ones_are_other_places():
+    ends = [search([1, 0], 2.0), search([1, 0], 2.0, "cut short"), search([-3, 0], 4.0, "hopeless")]
+    assert agreement(ends, LOWER, UPPER) == ps.Agreement(2, 1, 2, 2)
+    assert agreement([], LOWER, UPPER) == ps.Agreement()
+
+
+def test_of_equal_minima_the_one_reached_most_often_counts():
+    ends = [search([1, 0], 2.0), search([-1, 0], 2.0 + 1e-9), search([-1, 0], 2.0 + 1e-9), search([4, 0], 9.0)]
+    assert agreement(ends, LOWER, UPPER).n_here == 2
+    worse = [search([1, 0], 2.0), search([-1, 0], 2.1), search([-1, 0], 2.1), search([4, 0], 9.0)]
+    assert agreement(worse, LOWER, UPPER).n_here == 1
+
+
+@pytest.mark.parametrize(
+    ("here", "places", "settled"),
+    [(2, 1, False), (3, 1, True), (3, 2, False), (4, 2, True), (4, 4, True), (4, 5, False)],
+)
+def test_more_places_need_more_agreement(here, places, settled):
+    assert ps.Agreement(20, here, places, 0).is_settled is settled
+
+
+@pytest.mark.parametrize(("n", "h"), [(3, 2), (6, 4), (4, 3), (10, 3)])
+def test_the_chance_of_a_miss_is_the_integral_over_a_uniform_prior(n, h):
+    """The share s of searches that reach a place: uniform prior, h of n seen; another such place missed n times."""
+    seen = quad(lambda s: s**h * (1 - s) ** (n - h), 0, 1)[0]
+    missed = quad(lambda s: s**h * (1 - s) ** (n - h) * (1 - s) ** n, 0, 1)[0]
+    assert_allclose(ps.Agreement(n, h, 2, 0).missed, max(0.03, missed / seen), rtol=1e-9)
+
+
+def test_the_printed_sentence_claims_only_what_is_settled():
+    assert "below 3 %" in str(ps.Agreement(6, 4, 2, 1))
+    assert "not confirm" in str(ps.Agreement(6, 2, 2, 1))
+    assert math.isclose(ps.Agreement().missed, 1.0)

@@ -1,0 +1,188 @@
+"""Methods over methods: restarts, portfolios, and the adaptive search."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import paoswarm as ps
+
+
+def rastrigin(x):
+    return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
+
+
+def two_wells(x):
+    return ((x**2 - 1) ** 2).sum(axis=-1) + 0.1 * x.sum(axis=-1)
+
+
+class Watched:
+    """An objective that remembers its values."""
+
+    def __init__(self, f):
+        self.f, self.values = f, []
+
+    def __call__(self, x):
+        values = self.f(x)
+        self.values.extend(np.atleast_1d(values).tolist())
+        return values
+
+
+METHODS = [
+    ps.Restarts(ps.DensePAO()),
+    ps.Restarts(ps.PAO(), growth=1.0),
+    ps.Restarts(ps.ElementPAO(horizon=50)),
+    ps.Portfolio([ps.DensePAO(), ps.DE(), ps.ElementPAO()]),
+    ps.AdaptivePAO(),
+    ps.AdaptivePAO(model=False),
+]
+
+
+def solve(method, f=two_wells, d=2, **options):
+    given = {"maxiter": None, "maxfev": 1500, "vectorized": True, "tol": 0.0, "n_particles": 12, "rng": 1} | options
+    return ps.minimize(f, [(-2, 2)] * d, method=method, **given)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_no_evaluation_is_lost_and_the_best_point_is_kept(method):
+    f = Watched(two_wells)
+    result = solve(method, f)
+    assert result.nfev == len(f.values) == 1500
+    assert result.fun == min(f.values)
+    assert (np.diff(result.history.best) <= 0).all()
+    searches = method.finished_searches(result.swarm)
+    lanes = result.swarm.memory.lanes
+    under_way = sum(lane.used for lane in lanes if lane.method is not None)
+    told = sum(one.evaluations for one in searches) + under_way
+    # A generation that the budget has cut is not told. Sizes double, and three lanes may have started.
+    assert 0 <= result.nfev - told < max(100, *(2 * lane.n_particles for lane in lanes))
+    assert min((one.value for one in searches), default=np.inf) >= result.fun
+    for one in searches:
+        assert two_wells(one.x) == one.value
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_runs_are_the_same_alone_in_company_and_resumed(method, tmp_path):
+    many = ps.minimize_many(
+        two_wells,
+        [(-2, 2)] * 2,
+        runs=2,
+        method=method,
+        n_particles=12,
+        maxiter=None,
+        maxfev=400,
+        vectorized=True,
+        rng=3,
+    )
+    for r, seed in enumerate(many.seeds):
+        alone = solve(method, maxfev=400, rng=seed, tol=1e-12)
+        assert_array_equal(alone.x, many.x[r])
+    with pytest.raises(SystemExit):
+        solve(method, Interrupting(250), maxfev=400, store=tmp_path / "run")
+    resumed = solve(method, maxfev=400, store=ps.Store(tmp_path / "run", trust=True))
+    assert_array_equal(resumed.x, solve(method, maxfev=400).x)
+
+
+class Interrupting:
+    """Ends the program after some evaluations."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def __call__(self, x):
+        self.after -= len(x)
+        if self.after < 0:
+            raise SystemExit
+        return two_wells(x)
+
+
+def test_searches_grow_and_the_first_one_is_not_interrupted():
+    method = ps.Restarts(ps.DensePAO(), growth=2.0)
+    searches = method.finished_searches(solve(method, maxfev=3000).swarm)
+    assert [one.n_particles for one in searches[:3]] == [12, 24, 48]
+    both = ps.Portfolio([ps.DensePAO(), ps.ElementPAO()])
+    assert method.finished_searches(solve(both, maxfev=2000).swarm)[0].series == 0
+
+
+def test_the_series_that_reaches_better_values_gets_more_evaluations():
+    """Random search hardly gets anywhere; its searches are as good as never over."""
+
+    class Tired(ps.RandomSearch):
+        """A random search that gives up after ten generations."""
+
+        def begin(self, state):
+            return state._replace(memory=0)
+
+        def tell(self, state, proposal, value, evaluated=None):
+            return super().tell(state, proposal, value, evaluated)._replace(memory=state.memory + 1)
+
+        def has_converged(self, state, spread, tol):
+            return np.asarray(state.memory >= 10)
+
+    method = ps.Portfolio([Tired(), ps.ElementPAO(horizon=300)], growth=1.0)
+    result = solve(method, rastrigin, d=3, maxfev=6000)
+    assert result.fun < 1e-6
+    random, element = (lane.spent for lane in result.swarm.memory.lanes)
+    assert 1.7 < element / random < 2.3
+
+
+def test_a_hopeless_search_is_given_up():
+    """A needle's basin is found first; searches that contract elsewhere end early."""
+
+    def f(x):
+        return np.minimum(np.square(x - 1).sum(axis=-1), 0.5 + 0.01 * np.square(x + 1).sum(axis=-1))
+
+    method = ps.Restarts(ps.DensePAO(model=False), growth=1.0)
+    result = solve(method, f, maxfev=4000, x0=[1.0, 1.0], n_particles=8)
+    endings = [one.ending for one in method.finished_searches(result.swarm)]
+    assert "hopeless" in endings
+    assert endings[0] == "converged"
+
+
+def test_a_settled_run_ends_with_success_and_an_unsettled_one_goes_on():
+    def bowl(x):
+        return np.square(x - 0.3).sum(axis=-1)
+
+    settled = solve(ps.AdaptivePAO(), bowl, maxfev=20_000, tol=1e-12)
+    assert settled.status is ps.Status.CONVERGED
+    assert settled.nfev < 2500
+    assert settled.swarm.memory.agreement.is_settled
+    goes_on = solve(ps.AdaptivePAO(), bowl, maxfev=3000, tol=0.0)
+    assert goes_on.nfev == 3000
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_noise_failures_and_narrow_budgets_are_survived(method):
+    def noisy(x):
+        noise = np.random.default_rng(int(1e6 * abs(float(x.sum())))).normal(size=len(x))
+        return np.where(x[:, 0] > 1.5, np.nan, two_wells(x) + 0.01 * noise)
+
+    result = solve(method, noisy, reevaluate=0.2, maxfev=1000)
+    assert result.nfev == 1000
+    assert result.n_failed > 0
+    assert result.fun_error > 0
+    assert np.abs(result.x + 1).max() < 0.3
+    for budget in (12, 13, 30):
+        assert solve(method, maxfev=budget).nfev == budget
+
+
+def test_asynchronous_runs_complete_each_generation():
+    result = solve(ps.AdaptivePAO(), asynchronous=True, vectorized=False, maxfev=300)
+    assert result.nfev == 300
+    assert result.fun < -0.19
+
+
+def test_wrong_input_is_named():
+    with pytest.raises(TypeError, match="give a Method"):
+        ps.Restarts("PAO")
+    with pytest.raises(ValueError, match="methods is empty"):
+        ps.Portfolio([])
+    with pytest.raises(ValueError, match="growth"):
+        ps.Restarts(ps.PAO(), growth=0.5)
+
+
+@pytest.mark.parametrize("f", [rastrigin, two_wells], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_adaptive_search_finds_the_minimum(f, d):
+    target = 1e-8 if f is rastrigin else d * -0.1006
+    result = solve(ps.AdaptivePAO(), f, d, maxfev=6000 * d, target=target)
+    assert result.fun <= target
