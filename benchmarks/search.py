@@ -5,7 +5,8 @@
 
 A search is judged by the evaluations that it takes to come within 51 targets, 1e2 to 1e-8, of the minimum. *Solved* is
 the share of (function, instance, target) reached within the budget. *Area* is the area under the share reached, over
-the logarithm of evaluations per unknown from 1 to the budget. Choices were made on instances 1 to 3; tables are for others.
+the logarithm of evaluations per unknown from 1 to the budget. Choices were made on instances 1 to 3; tables are for
+others.
 Every run is a line of JSON in ``benchmarks/results/search.jsonl``.
 """
 

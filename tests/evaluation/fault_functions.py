@@ -202,13 +202,13 @@ KIND_OF_FAILURE = {
     starts_program_that_hangs: "timed out",
     leaves_a_process_behind_and_kills_itself: "died",
     raises_what_cannot_be_shown: "raised",
-    returns_what_cannot_be_shown: "no number",
+    returns_what_cannot_be_shown: "not a real number",
 }
 # Faults that are the same for every kind of worker; one kind is tested.
 KIND_OF_OTHER_FAILURE = {
     raises_a_long_text: "raised",
-    returns_a_huge_object: "no number",
-    returns_what_cannot_be_pickled: "no number",
+    returns_a_huge_object: "not a real number",
+    returns_what_cannot_be_pickled: "not a real number",
     closes_all_files: "died",
     writes_to_all_files: "died",
     writes_short_words_to_all_files: "died",

@@ -153,7 +153,7 @@ def test_a_store_does_not_keep_the_mistakes(how, tmp_path):
 
 @pytest.mark.parametrize("how", [{}, {"asynchronous": True}, {"vectorized": True}])
 def test_a_store_keeps_failures_that_were_no_mistakes(how, tmp_path):
-    store = ps.Store(tmp_path / "run.paoswarm", fsync="never")
+    store = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True)
     settings = {"n_particles": 10, "maxiter": 4, "rng": 1, "store": store} | how
     with pytest.warns(RuntimeWarning, match="at 2 points"):
         first = ps.minimize(Counted(misspelt, 3 if "vectorized" in how else 2), BOX, **settings)

@@ -97,7 +97,7 @@ def test_if_no_worker_can_be_started_the_run_ends_with_the_best_so_far(monkeypat
 
 
 def test_if_no_file_can_be_opened_the_run_ends_with_the_best_so_far(tmp_path):
-    store = ps.Store(tmp_path / "run.paoswarm")
+    store = ps.Store(tmp_path / "run.paoswarm", trust=True)
     with ExitStack() as limits:
 
         def use_up(intermediate_result):

@@ -76,9 +76,14 @@ def test_known_values_lower_the_price_of_the_first_swarm():
     assert result.nfev == 8
 
 
-def test_a_run_without_any_limit_is_refused():
-    with pytest.raises(ValueError, match="give maxiter, maxfev or time_limit"):
-        ps.minimize(sphere, BOX, maxiter=None)
+def test_a_run_without_any_limit_has_that_of_its_method():
+    swarm = ps.minimize(sphere, BOX, n_particles=5, tol=0, rng=1)
+    assert (swarm.nit, swarm.status) == (100, ps.Status.MAXITER)
+    search = ps.minimize(sphere, BOX, method=ps.Restarts(ps.PSO()), n_particles=50, tol=0, rng=1)
+    assert (search.nfev, search.status) == (10_000 * len(BOX), ps.Status.MAXFEV)
+    timed = ps.minimize(sphere, BOX, n_particles=5, tol=0, time_limit=0.2, rng=1)
+    assert timed.status is ps.Status.TIME
+    assert timed.nit > 100
 
 
 def test_target_ends_the_run_in_the_generation_that_reaches_it():

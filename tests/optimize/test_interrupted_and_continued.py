@@ -212,7 +212,7 @@ class TestMemoryAndFlags:
             def tell(self, state, proposal, value, evaluated=None):
                 return super().tell(state, proposal, value, evaluated)._replace(repeats=None)
 
-        with pytest.raises(ValueError, match=r"Mismatched\.tell .*do not match"):
+        with pytest.raises(ValueError, match=r"Mismatched\.tell .*different numbers"):
             ps.minimize(bowl, BOX, method=Mismatched(), n_particles=5, rng=1)
         with pytest.raises(ValueError, match=r"Silent\.tell .*repeats"):
             ps.minimize(bowl, BOX, method=Silent(), n_particles=5, reevaluate=0.5, rng=1)

@@ -54,7 +54,7 @@ def assert_same(one, other):
 
 @pytest.fixture
 def store(tmp_path):
-    return ps.Store(tmp_path / "many.paoswarm", fsync="never")
+    return ps.Store(tmp_path / "many.paoswarm", fsync="never", trust=True)
 
 
 # Stores

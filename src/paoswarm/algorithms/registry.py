@@ -14,7 +14,7 @@ from paoswarm.algorithms.random_search import RandomSearch
 from paoswarm.algorithms.sade import SADE
 from paoswarm.checks import choices
 
-_ALL: tuple[type[Method], ...] = (PAO, AdaptivePAO, DensePAO, ElementPAO, PSO, QPSO, DE, SADE, RandomSearch)
+_ALL: tuple[type[Method], ...] = (PAO, PSO, QPSO, DE, SADE, RandomSearch, AdaptivePAO, DensePAO, ElementPAO)
 METHODS: dict[str, type[Method]] = {method.__name__: method for method in _ALL}
 
 
