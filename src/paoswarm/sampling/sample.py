@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -43,6 +42,7 @@ from paoswarm.sampling.verdict import DOUBTFUL, Remark
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Run, Store
+from paoswarm.warn_user import warn_user
 
 _INEFFICIENT = 0.02  # effective draws per evaluation below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # factor by which the predicted cost of moves is assumed to be too low
@@ -232,13 +232,11 @@ def _read_budget(maxfev: float, dim: int, are_modes_known: bool) -> int:
     """Check ``maxfev``, and warn if it is too small for the search for modes."""
     budget = whole_number("maxfev", maxfev, 10)
     if budget < (least := _SEARCH * (dim + 1)) and not are_modes_known:
-        warnings.warn(
+        warn_user(
             f"maxfev={budget} is too small to search for modes, so modes may be missed: with {dim} "
             f"parameter{'s' if dim > 1 else ''} the search takes about {least} evaluations if there is one mode, and "
             f"more if there are several. Then every effective draw takes at least one more. Raise maxfev to {least} or "
-            "more, or give points near the modes (start=)",
-            RuntimeWarning,
-            stacklevel=3,
+            "more, or give points near the modes (start=)"
         )
     return budget
 

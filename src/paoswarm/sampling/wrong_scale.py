@@ -6,11 +6,10 @@ mistakes. The tests are strict: a log likelihood that is one should never be dou
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from paoswarm.core.arrays import Floats
+from paoswarm.warn_user import warn_user
 
 _FEWEST = 50  # values needed for a judgement
 _RATIO = 1e4  # of two positive values: a likelihood varies by powers of ten, a log likelihood does not
@@ -40,7 +39,7 @@ def warn_of_wrong_scale(z: Floats, values: Floats) -> None:
         )
     else:
         return
-    warnings.warn(text, RuntimeWarning, stacklevel=4)
+    warn_user(text)
 
 
 def looks_like_likelihood(values: Floats) -> bool:
