@@ -68,6 +68,7 @@ def test_where_the_budget_leaves_no_room_for_swarms_the_message_says_so(monkeypa
     assert "maxfev is too small" in posterior.message
 
 
+@pytest.mark.slow
 def test_where_many_peaks_share_the_mass_there_is_none_to_look_for(monkeypatch):
     """A rippled normal law. Its evidence is right to three stated errors; false alarm 0.3 %."""
     monkeypatch.setattr(explore_module, "send_swarms", lambda *_: pytest.fail("called"))

@@ -41,7 +41,7 @@ class Restarts(Searches):
     >>> def two_wells(x):
     ...     return ((x**2 - 1) ** 2).sum(axis=1) + 0.1 * x.sum(axis=1)
     >>> method = ps.Restarts(ps.DensePAO())
-    >>> result = ps.minimize(two_wells, [(-2, 2)] * 3, method=method, maxfev=3000, vectorized=True, rng=1)
+    >>> result = ps.minimize(two_wells, [(-2, 2)] * 3, method=method, vectorized=True, rng=1)
     >>> [round(float(x), 2) for x in result.x]
     [-1.01, -1.01, -1.01]
     """
