@@ -234,7 +234,9 @@ def narrow(d):
     return normal_mixture([1 / 3, 2 / 3], [[-4.0] * d, [4.0] * d], [0.3, 1.0]), [(-10, 10)] * d, -d * math.log(20)
 
 
-@pytest.mark.parametrize("problem", [spike(5), narrow(10)], ids=["spike5", "narrow10"])
+@pytest.mark.parametrize(
+    "problem", [spike(5), pytest.param(narrow(10), marks=pytest.mark.slow)], ids=["spike5", "narrow10"]
+)
 def test_mass_in_a_small_volume_is_found(problem):
     log_likelihood, prior, exact = problem
     target, _, made = run(log_likelihood, prior, 18)

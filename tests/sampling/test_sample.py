@@ -495,6 +495,7 @@ def test_a_search_may_have_looked_on_walls_and_outside_the_prior():
         ps.sample(log_likelihood, prior, start=[11.0, 2.0])
 
 
+@pytest.mark.slow
 def test_many_known_points_cost_no_more_than_a_search():
     points = np.random.default_rng(1).uniform(-3, 3, (3000, 2))
     posterior = ps.sample(bump, BOX2, start=points, vectorized=True, n_effective=200, rng=1)
@@ -592,7 +593,7 @@ def test_an_interrupt_keeps_what_is_known_and_states_no_error(at, n_in_all):
     np.testing.assert_allclose(posterior.mean(), [0.5, -0.25], atol=0.15)
 
 
-@pytest.mark.parametrize("before_the_end", [1, 300])
+@pytest.mark.parametrize("before_the_end", [pytest.param(1, marks=pytest.mark.slow), 300])
 def test_an_interrupted_production_is_worth_its_draws(before_the_end, n_in_all, tmp_path):
     """They are independent of the moment of the interrupt, so their evidence has an error. Four of them: 6e-5."""
     log_likelihood, _ = interrupting(n_in_all - before_the_end + 1)
@@ -836,6 +837,7 @@ def test_of_many_equal_modes_none_is_lost(dim, seed):
     assert abs(posterior.log_evidence - exact) < 4 * posterior.log_evidence_error < 0.1
 
 
+@pytest.mark.slow
 def test_a_search_that_still_finds_modes_says_so():
     """A lattice of 400 equal peaks: no search of this size sees them all."""
 

@@ -39,7 +39,7 @@ def drawn(log_likelihood, half, d, n, seed):
     return target, z, target.height(z)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_heaviest_of_many_peaks_is_found(seed, monkeypatch):
     """One of 16,807 peaks, to ten standard errors. Without swarms the evidence is wrong by 10,000 times, silently."""
     exact = evidence(schwefel, 500, 5)
@@ -88,6 +88,7 @@ def test_where_swarms_agree_there_is_no_doubt():
     np.testing.assert_allclose(target.parameters(found.modes[0].z[None])[0], [1.3, 1.3], atol=0.01)
 
 
+@pytest.mark.slow
 def test_a_few_peaks_need_no_swarms(monkeypatch):
     monkeypatch.setattr(explore_module, "send_swarms", lambda *_: pytest.fail("called"))
     ps.sample(lambda x: -50 * (x**2).sum(axis=1), [(-1, 1)] * 3, vectorized=True, n_effective=200, rng=1)

@@ -54,6 +54,7 @@ def test_a_law_at_a_wall_and_a_flat_one_are_bent_and_a_narrow_one_is_not():
     assert not choose_warped(points, np.ones(n), np.zeros(3, dtype=bool)).any()
 
 
+@pytest.mark.slow
 def test_a_posterior_in_a_corner_of_the_box():
     """Five exponential laws, each against its wall: within four stated errors (false alarm 6e-5), at a fair price."""
     rate = 30.0
