@@ -17,6 +17,19 @@ from paoswarm.storage.store import decode_number
 from paoswarm.storage.validate import check_evaluations, check_event, check_header
 
 
+def is_running(pid: int) -> bool | None:
+    """Whether there is a process of this number on this machine; None if the system does not tell."""
+    if os.name != "posix":
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True
+
+
 class Progress:
     """Progress of a run, from the records in its store; `update` reads the new ones.
 
@@ -104,15 +117,7 @@ class Progress:
     @property
     def is_alive(self) -> bool | None:
         """Whether the process that writes is alive; None if it runs on another machine."""
-        if self._writer.get("host") != platform.node() or os.name != "posix":
-            return None
-        try:
-            os.kill(self._writer["pid"], 0)
-        except ProcessLookupError:
-            return False
-        except (PermissionError, OverflowError):
-            pass
-        return True
+        return is_running(self._writer["pid"]) if self._writer.get("host") == platform.node() else None
 
     def __str__(self) -> str:
         if not self._title:
