@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-samplers bench-asynchronous bench-engines bench-ends clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-samplers bench-asynchronous bench-engines bench-ends clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -76,6 +76,10 @@ bench-engines: $(VENV)/.dev
 bench: $(VENV)-bench/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py $(ARGS)
 
+# Compare with other searches on the bbob suite. This takes hours, and continues where it was stopped.
+bench-search: $(VENV)-searchers/.bench
+	OPENBLAS_NUM_THREADS=1 $(VENV)-searchers/bin/python benchmarks/search.py bbob $(ARGS)
+
 # Compare with other samplers. This takes hours, and continues where it was stopped. ARGS=--table only prints the table.
 bench-samplers: $(VENV)-samplers/.bench
 	$(VENV)-samplers/bin/python benchmarks/samplers.py $(ARGS)
@@ -100,10 +104,15 @@ $(VENV)-bench/.bench: $(BUILT_FROM)
 	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
 
+$(VENV)-searchers/.bench: $(BUILT_FROM)
+	$(PYTHON) -m venv $(VENV)-searchers
+	$(VENV)-searchers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[searchers]"
+	touch $@
+
 $(VENV)-samplers/.bench: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)-samplers
 	$(VENV)-samplers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[samplers]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so

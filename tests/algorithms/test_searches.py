@@ -95,6 +95,15 @@ class Interrupting:
         return two_wells(x)
 
 
+def test_without_the_model_no_dense_swarm_of_the_portfolio_has_one():
+    past = (ps.Search(0, 8, 500, np.zeros(2), 1.0, "converged"),)
+    for model in (False, True):
+        large, small, _ = ps.AdaptivePAO(model=model).series
+        methods = [series.following((), past, 2, np.full(2, 0.5)).method for series in (large, small)]
+        assert [method.model for method in methods] == [model, model]
+        assert methods[1].spread == pytest.approx(0.1 * methods[0].spread)
+
+
 def test_searches_grow_and_the_first_one_is_not_interrupted():
     method = ps.Restarts(ps.DensePAO(), growth=2.0)
     searches = method.finished_searches(solve(method, maxfev=3000).swarm)
@@ -176,6 +185,8 @@ def test_wrong_input_is_named():
         ps.Restarts("PAO")
     with pytest.raises(ValueError, match="methods is empty"):
         ps.Portfolio([])
+    with pytest.raises(ValueError, match="growth"):
+        ps.AdaptivePAO(growth=0.5)
     with pytest.raises(ValueError, match="growth"):
         ps.Restarts(ps.PAO(), growth=0.5)
 

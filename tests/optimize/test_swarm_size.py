@@ -72,7 +72,8 @@ def test_fewer_than_five_generations_are_a_warning(function, start):
 def test_maxiter_says_how_many_generations_are_wanted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ps.minimize(sphere, BOX, n_particles=50, maxiter=1, maxfev=1000, vectorized=True, rng=1)
+        result = ps.minimize(sphere, BOX, n_particles=50, maxiter=1, maxfev=1000, vectorized=True, rng=1)
+    assert result.nfev == 100
 
 
 def test_a_stored_run_keeps_its_size_when_the_budget_grows(tmp_path):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.restarts import Growing
 from paoswarm.algorithms.searches import Searches, Series, Start
+from paoswarm.checks import flag, real_number
 from paoswarm.core.arrays import Floats
 
 _LARGE = 0  # number of the series whose swarms grow
@@ -22,14 +23,14 @@ class Small:
     It is the second regime of BIPOP-CMA-ES (Hansen 2009).
     """
 
-    spread: float = DensePAO.spread
+    method: DensePAO
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
         large = [one for one in past if one.series == _LARGE]
-        smallest = DensePAO().default_particles(d)
+        smallest = self.method.default_particles(d)
         ratio = max(1.0, large[-1].n_particles / smallest)
-        method = DensePAO(spread=self.spread * 10 ** (-_NARROWEST * float(uniform[0])))
+        method = replace(self.method, spread=self.method.spread * 10 ** (-_NARROWEST * float(uniform[0])))
         return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=2.0 * large[-1].evaluations)
 
 
@@ -54,16 +55,20 @@ class AdaptivePAO(Searches):
     The first dense search is not interrupted. Then evaluations are shared 4 : 2 : 1 by the values that the latest
     searches of each kind have reached.
 
+    Parameters
+    ----------
+    growth : float
+        Factor of the number of particles from one growing dense search to the next.
+    model : bool
+        Whether dense swarms use a quadratic model; see `DensePAO`.
+
     Examples
     --------
     >>> import numpy as np
     >>> import paoswarm as ps
     >>> def rastrigin(x):
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
-    >>> result = ps.minimize(
-    ...     rastrigin, [(-4, 5)] * 5, method=ps.AdaptivePAO(), maxiter=None, maxfev=20_000, target=1e-8,
-    ...     vectorized=True, rng=1,
-    ... )
+    >>> result = ps.minimize(rastrigin, [(-4, 5)] * 5, method=ps.AdaptivePAO(), target=1e-8, vectorized=True, rng=1)
     >>> bool(result.fun <= 1e-8)
     True
     """
@@ -71,7 +76,12 @@ class AdaptivePAO(Searches):
     growth: float = 2.0
     model: bool = True
 
+    def __post_init__(self) -> None:
+        real_number("growth", self.growth, 1.0, may_equal=True)
+        flag("model", self.model)
+
     @property
     def series(self) -> tuple[Series, ...]:
         """Growing dense swarms, small dense ones, element-wise ones."""
-        return Growing(DensePAO(model=self.model), self.growth), Small(), Shrinking()
+        dense = DensePAO(model=self.model)
+        return Growing(dense, self.growth), Small(dense), Shrinking()
