@@ -90,8 +90,10 @@ def measure(names, dims, instances, functions, budget):
                         continue
                     objective = Counted(bbob(function, dim, [instance]).instance(0), budget * dim)
                     began = time.process_time()
-                    run(name, objective, seed=1000 * instance + function)
+                    error = run(name, objective, seed=1000 * instance + function)
                     row = {"key": label, "hits": objective.hits, "evaluations": objective.evaluations}
+                    if error:  # what it had reached by then counts
+                        row["error"] = error
                     row["seconds"] = round(time.process_time() - began, 2)
                     with RESULTS.open("a") as file:
                         file.write(json.dumps(row) + "\n")
