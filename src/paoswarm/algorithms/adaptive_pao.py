@@ -8,7 +8,8 @@ from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.restarts import Growing
-from paoswarm.algorithms.searches import Searches, Series, Start
+from paoswarm.algorithms.searches import Searches, Series
+from paoswarm.algorithms.sharing import Start
 from paoswarm.checks import flag, real_number
 from paoswarm.core.arrays import Floats
 
@@ -75,6 +76,7 @@ class AdaptivePAO(Searches):
 
     growth: float = 2.0
     model: bool = True
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         real_number("growth", self.growth, 1.0, may_equal=True)

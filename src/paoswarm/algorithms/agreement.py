@@ -56,6 +56,10 @@ class Search(NamedTuple):
     ending : {"converged", "hopeless", "cut short"}
         Hopeless: it contracted around a value worse than that of an earlier search. Cut short: it was longer than its
         series allows.
+    kind : str
+        What sort of search it was, for people.
+    began, ended : int
+        Evaluations of the run before its first point and after its last one. Searches overlap: they take turns.
     """
 
     series: int
@@ -64,6 +68,9 @@ class Search(NamedTuple):
     x: Floats
     value: float
     ending: str
+    kind: str = ""
+    began: int = 0
+    ended: int = 0
 
 
 class Agreement(NamedTuple):

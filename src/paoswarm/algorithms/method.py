@@ -114,6 +114,10 @@ class Method(ABC):
         lowest = float(values.min())
         return lowest, float(values.max()) - lowest if math.isfinite(lowest) else math.inf
 
+    def for_workers(self, count: int) -> Method:
+        """The method for a run with so many workers; most do not depend on it."""
+        return self
+
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that this method needs; most need none."""
         return state
@@ -141,6 +145,10 @@ class Method(ABC):
         A method that starts again when its swarm has converged returns False, or true when it will not do so again.
         """
         return spread < tol
+
+    def leading(self, state: Swarm) -> tuple[Method, Swarm]:
+        """The method and the swarm to which the best point of a run belongs: other ones for methods over methods."""
+        return self, state
 
     def agreement(self, state: Swarm) -> Agreement | None:
         """How the independent searches of a run agree; None for a method that does not start again."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.searches import Searches, Series, Start
+from paoswarm.algorithms.searches import Searches, Series
+from paoswarm.algorithms.sharing import Start
 from paoswarm.checks import real_number
 from paoswarm.core.arrays import Floats
 
