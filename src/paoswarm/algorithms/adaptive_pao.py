@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
+from paoswarm.algorithms.method import check_parallel
 from paoswarm.algorithms.restarts import Growing
 from paoswarm.algorithms.searches import Searches, Series
 from paoswarm.algorithms.sharing import Start
@@ -81,6 +82,7 @@ class AdaptivePAO(Searches):
     def __post_init__(self) -> None:
         real_number("growth", self.growth, 1.0, may_equal=True)
         flag("model", self.model)
+        check_parallel(self.parallel)
 
     @property
     def series(self) -> tuple[Series, ...]:

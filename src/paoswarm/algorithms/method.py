@@ -32,6 +32,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from paoswarm.algorithms.agreement import Agreement, Search
+from paoswarm.checks import whole_number
 from paoswarm.core import bounds, swarm
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
@@ -39,6 +40,11 @@ from paoswarm.core.swarm import Proposal, Swarm
 
 MOST_PARTICLES, FEWEST_PARTICLES = 100, 6  # in a swarm whose size the user does not choose
 Step = Callable[[Swarm, RandomSource, float], Proposal]  # what moves a swarm: `Method.ask`, or something faster
+
+
+def in_rounds(count: int, parallel: int | None) -> int:
+    """The next number of points that keeps ``parallel`` workers busy to the end: a multiple of it."""
+    return count if parallel is None else -(-count // parallel) * parallel
 
 
 class Method(ABC):
@@ -161,6 +167,12 @@ class Method(ABC):
     def unrolled(self, state: Swarm) -> Swarm:
         """Positions and bests as seen from the best point: behind periodic walls, the short way round."""
         return swarm.unrolled(state, self.wall)
+
+
+def check_parallel(parallel: Any) -> None:
+    """Raise unless it is a number of points that are evaluated at once, or None."""
+    if parallel is not None:
+        whole_number("parallel", parallel, 1)
 
 
 def check_walls(walls: Any) -> None:

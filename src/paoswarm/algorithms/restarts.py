@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paoswarm.algorithms.agreement import Search
-from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.method import Method, check_parallel
 from paoswarm.algorithms.searches import Searches, Series
 from paoswarm.algorithms.sharing import Start
 from paoswarm.checks import real_number
@@ -35,6 +35,8 @@ class Restarts(Searches):
         Any method: `PAO`, `DE`, `DensePAO`, your own.
     growth : float
         Factor of the number of particles from search to search; 1 keeps it.
+    parallel : int or None
+        How many points are evaluated at once; see `AdaptivePAO`.
 
     Examples
     --------
@@ -49,10 +51,12 @@ class Restarts(Searches):
 
     method: Method
     growth: float = 2.0
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         check_method(self.method)
         real_number("growth", self.growth, 1.0, may_equal=True)
+        check_parallel(self.parallel)
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -72,10 +76,13 @@ class Portfolio(Searches):
         The first one begins, and its first search is not interrupted.
     growth : float
         Factor of the number of particles from search to search of the same method.
+    parallel : int or None
+        How many points are evaluated at once; see `AdaptivePAO`.
     """
 
     methods: tuple[Method, ...]
     growth: float = 2.0
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "methods", tuple(self.methods))
@@ -84,6 +91,7 @@ class Portfolio(Searches):
         if not self.methods:
             raise ValueError("methods is empty: give at least one")
         real_number("growth", self.growth, 1.0, may_equal=True)
+        check_parallel(self.parallel)
 
     @property
     def series(self) -> tuple[Series, ...]:

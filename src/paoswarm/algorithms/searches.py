@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
 from paoswarm.algorithms.agreement import Agreement, Search
-from paoswarm.algorithms.method import Method, Step
+from paoswarm.algorithms.method import Method, Step, in_rounds
 from paoswarm.algorithms.mover import Mover
 from paoswarm.algorithms.sharing import Part, Sharing, Start, Tally, laid_open, shown
 from paoswarm.core.arrays import Array, Floats
@@ -45,8 +45,10 @@ class Searches(Method):
 
     def for_workers(self, count: int) -> Method:
         """The same method for so many workers, unless it says itself for how many it is."""
-        filled: Any = replace(self, parallel=count) if self.parallel is None else self  # type: ignore[type-var]
-        return filled  # type: ignore[no-any-return]
+        if self.parallel is not None:
+            return self
+        filled: Method = replace(cast(Any, self), parallel=count)  # every kind of searches is a dataclass
+        return filled
 
     def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
         """As many as the first search has."""
@@ -57,7 +59,14 @@ class Searches(Method):
         return None, 10_000 * n_unknowns
 
     def _first(self, n_dimensions: int) -> Start:
-        return self.series[0].following((), (), n_dimensions, np.zeros(2))
+        return self._sized(self.series[0].following((), (), n_dimensions, np.zeros(2)))
+
+    def _sized(self, start: Start) -> Start:
+        """A start that keeps the workers busy."""
+        if self.parallel is None:
+            return start
+        method = start.method.for_workers(self.parallel)
+        return start._replace(method=method, n_particles=in_rounds(start.n_particles, self.parallel))
 
     def begin(self, state: Swarm) -> Swarm:
         """Return the first swarm as the start of the first search; unchanged if searches are under way."""
@@ -81,17 +90,26 @@ class Searches(Method):
         return self._ask(state, draw, progress, {})
 
     def _ask(self, state: Swarm, draw: RandomSource, progress: float, movers: Movers) -> Proposal:
-        parts: tuple[Part, ...] = ()
-        while True:
+        parts = (self.next_part(state, (), draw, progress, movers),)
+        while self._has_room(state, parts):
             parts = (*parts, self.next_part(state, parts, draw, progress, movers))
-            # Repeated measurements are those of one swarm, so searches take turns if there are any.
-            if state.repeats is not None or sum(map(len, parts)) >= (self.parallel or 1):
-                break
         position, velocity = (
             np.concatenate([part.proposal[i] for part in parts]) if len(parts) > 1 else parts[0].proposal[i]
             for i in range(2)
         )
         return Proposal(position, velocity, notes=parts)
+
+    def _has_room(self, state: Swarm, parts: tuple[Part, ...]) -> bool:
+        """Whether the search whose turn is next would keep workers busy that are idle otherwise.
+
+        Repeated measurements are those of one swarm: if there are any, searches take turns.
+        """
+        idle = -sum(map(len, parts)) % (self.parallel or 1)
+        if idle == 0 or state.repeats is not None:
+            return False
+        sharing: Sharing = state.memory
+        _, lane = sharing.turn(parts)
+        return lane is not None and lane.swarm.n_particles <= idle
 
     def next_part(
         self, state: Swarm, out: tuple[Part, ...], draw: RandomSource, progress: float, movers: Movers
@@ -114,7 +132,7 @@ class Searches(Method):
         return Part(lane.search, series, mover.ask(swarm, draw, progress))
 
     def _following(self, sharing: Sharing, series: int, d: int, uniform: Floats) -> Start:
-        start = self.series[series].following(sharing.of_series(series), sharing.searches, d, uniform)
+        start = self._sized(self.series[series].following(sharing.of_series(series), sharing.searches, d, uniform))
         if sharing.searches:
             return start
         return start._replace(n_particles=sharing.lanes[0].n_particles)  # the user may have chosen it

@@ -118,7 +118,7 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    method, box = read_input.read_method(method), Bounds(*read_input.read_bounds(bounds))
+    method, box = read_input.read_method(method).for_workers(1), Bounds(*read_input.read_bounds(bounds))
     default = method.default_limits(len(box.lb))
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     flag("progress", progress)

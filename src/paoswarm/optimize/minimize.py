@@ -11,6 +11,7 @@ from scipy.optimize import Bounds
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
+from paoswarm.algorithms.searches import Searches
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluation.call_options import CallOptions
@@ -29,8 +30,9 @@ from paoswarm.optimize.polish import finish, with_reserve
 from paoswarm.optimize.read_input import read_bounds, read_method
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
+from paoswarm.optimize.search_by_search import SearchBySearch
 from paoswarm.optimize.stopping import Limits, Status
-from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
+from paoswarm.optimize.swarm_size import for_workers, read_size, warn_if_few_generations
 from paoswarm.optimize.why_ended import explain
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.storage.journal import Journal
@@ -192,8 +194,9 @@ def minimize(
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
+    method = for_workers(method, workers, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
-    make = _kind_of_optimizer(method, asynchronous)
+    make = _kind_of_optimizer(method, asynchronous, is_noisy=reevaluate != 0)
     size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
     optimizer = make(box, method=method, n_particles=size, rng=rng, **start)
     limits = limits.starting_with(optimizer.n_to_start)
@@ -255,9 +258,11 @@ def _open_store(store: Any, rng: Seed) -> tuple[Store | None, Seed, Any]:
     return store, *store.seeded(rng)
 
 
-def _kind_of_optimizer(method: Method, asynchronous: bool) -> type[Optimizer]:
+def _kind_of_optimizer(method: Method, asynchronous: bool, *, is_noisy: bool) -> type[Optimizer]:
     if not asynchronous:
         return Optimizer
+    if isinstance(method, Searches) and (method.parallel or 1) > 1 and not is_noisy:
+        return SearchBySearch
     return ParticleByParticle if method.moves_singly else GenerationByGeneration
 
 
