@@ -33,7 +33,8 @@ class Small:
         smallest = self.method.default_particles(d)
         ratio = max(1.0, large[-1].n_particles / smallest)
         method = replace(self.method, spread=self.method.spread * 10 ** (-_NARROWEST * float(uniform[0])))
-        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=2.0 * large[-1].evaluations)
+        n_particles = int(smallest * ratio ** float(uniform[1] ** 2))
+        return Start(method, n_particles, most=2.0 * large[-1].evaluations, kind="small dense")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Shrinking:
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
         times = 2 ** len(own)
-        return Start(ElementPAO(horizon=ElementPAO.horizon * times), times * ElementPAO().default_particles(d))
+        method = ElementPAO(horizon=ElementPAO.horizon * times)
+        return Start(method, times * method.default_particles(d), kind="element-wise")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ class AdaptivePAO(Searches):
         Factor of the number of particles from one growing dense search to the next.
     model : bool
         Whether dense swarms use a quadratic model; see `DensePAO`.
+    parallel : int or None
+        How many points are evaluated at once. Sizes of swarms are multiples of it, and searches move side by side if
+        that keeps more workers busy. None: as many as `minimize` has workers, at most a hundredth of ``maxfev``; in
+        `minimize_many` and `Optimizer` one. A run depends on this number: ``result.method`` holds it, and ``parallel=1``
+        makes runs independent of the workers.
 
     Examples
     --------
@@ -88,4 +95,4 @@ class AdaptivePAO(Searches):
     def series(self) -> tuple[Series, ...]:
         """Growing dense swarms, small dense ones, element-wise ones."""
         dense = DensePAO(model=self.model)
-        return Growing(dense, self.growth), Small(dense), Shrinking()
+        return Growing(dense, self.growth, kind="growing dense"), Small(dense), Shrinking()

@@ -118,6 +118,19 @@ class Agreement(NamedTuple):
 
 def agreement(searches: Sequence[Search], lower: Floats, upper: Floats) -> Agreement:
     """How these searches agree; those that were cut short do not count."""
+    places = places_of(searches, lower, upper)
+    if not places:
+        return Agreement()
+    n_ended = sum(map(len, places))
+    values = np.array([place[0].value for place in places])
+    best = float(values[int(order.best(values))])
+    unit = max(abs(best), float(np.median(values)) - best)
+    n_here = max(len(place) for place in places if place[0].value - best <= _SAME_VALUE * unit)
+    return Agreement(n_ended, n_here, len(places), sum(len(place) == 1 for place in places))
+
+
+def places_of(searches: Sequence[Search], lower: Floats, upper: Floats) -> list[list[Search]]:
+    """The places at which searches have ended, the best first, each with its searches; without those cut short."""
     ended = [one for one in searches if one.ending != CUT_SHORT and math.isfinite(one.value)]
     places: list[list[Search]] = []
     for one in sorted(ended, key=lambda one: one.value):
@@ -128,10 +141,4 @@ def agreement(searches: Sequence[Search], lower: Floats, upper: Floats) -> Agree
                 break
         else:
             places.append([one])
-    if not places:
-        return Agreement()
-    values = np.array([place[0].value for place in places])
-    best = float(values[int(order.best(values))])
-    unit = max(abs(best), float(np.median(values)) - best)
-    n_here = max(len(place) for place in places if place[0].value - best <= _SAME_VALUE * unit)
-    return Agreement(len(ended), n_here, len(places), sum(len(place) == 1 for place in places))
+    return places

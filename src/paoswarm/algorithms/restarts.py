@@ -18,11 +18,13 @@ class Growing:
 
     method: Method
     growth: float = 2.0
+    kind: str = ""
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
         first = own[0].n_particles if own else self.method.default_particles(d)
-        return Start(self.method, max(int(first * self.growth ** len(own)), self.method.smallest_swarm))
+        n_particles = max(int(first * self.growth ** len(own)), self.method.smallest_swarm)
+        return Start(self.method, n_particles, kind=self.kind)
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def minimize_many(
     -------
     ManyResult
         Arrays with the runs on the first axis, ``seeds``, and ``run(r)`` for one run alone.
-        ``minimize(fun, bounds, rng=many.seeds[r])`` repeats run ``r`` exactly.
+        ``minimize(fun, bounds, method=many.method, rng=many.seeds[r])`` repeats run ``r`` exactly.
 
     Examples
     --------

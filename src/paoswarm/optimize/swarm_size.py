@@ -12,6 +12,7 @@ from paoswarm.optimize.stopping import Limits
 from paoswarm.storage.store import Store
 from paoswarm.warn_user import warn_user
 
+_ENOUGH = 100  # generations of a search: with 64 particles, Rosenbrock's function takes 70 (d = 5) to 190 (d = 10)
 _FEW = 5  # generations; with fewer the search is hardly better than its first swarm
 
 
@@ -31,12 +32,18 @@ def read_size(
     return recorded or choose_size(method, n_unknowns, limits.maxfev, limits.maxiter, x0, f0)
 
 
-def for_workers(method: Method, workers: Any, store: Store | None) -> Method:
-    """The method for as many points at once as the store has recorded, or else as there are workers."""
+def for_workers(method: Method, workers: Any, maxfev: int | None, store: Store | None) -> Method:
+    """The method for as many points at once as the store has recorded, or else as there are workers.
+
+    But a search needs generations: at least a hundred must fit into ``maxfev``.
+    """
     recorded = None if store is None else store.recorded("method")
     settings = recorded.get("with") if isinstance(recorded, dict) else None
     count = settings.get("parallel") if isinstance(settings, dict) else None
-    return method.for_workers(count if isinstance(count, int) else count_workers(workers))
+    if not isinstance(count, int):
+        count = count_workers(workers)
+        count = count if maxfev is None else min(count, max(1, maxfev // _ENOUGH))
+    return method.for_workers(count)
 
 
 def warn_if_few_generations(maxfev: int | None, n_to_start: int, n_each: int) -> None:
