@@ -176,10 +176,11 @@ def searches(result: Result, *, ax: Any = None) -> Any:
         raise ValueError(f"no search of this run has ended, so there is nothing to plot (its method is {name})")
     rows = _rows_of_places(found)
     kinds = list(dict.fromkeys(one.kind for one in found))
-    ax = _axes(ax)
+    tracks_of = [_tracks([(one.began, one.ended) for one in members]) for _, members in rows]
+    n_tracks = sum(max(tracks) + 1 for tracks in tracks_of)
+    ax = _axes(ax, height=min(1.4 + 0.27 * n_tracks, 9.0))
     ticks, top = [], 0.0
-    for k, (_, members) in enumerate(rows):
-        tracks = _tracks([(one.began, one.ended) for one in members])
+    for k, ((_, members), tracks) in enumerate(zip(rows, tracks_of, strict=True)):
         height = max(tracks) + 1
         if k % 2 == 0:
             ax.axhspan(top - 0.5, top + height - 0.5, color="0.5", alpha=0.08, lw=0)
@@ -191,21 +192,24 @@ def searches(result: Result, *, ax: Any = None) -> Any:
                 height=0.72,
                 color=f"C{kinds.index(one.kind)}",
                 alpha=1.0 if one.ending == CONVERGED else 0.35,
+                edgecolor=ax.get_facecolor(),  # separates searches that follow each other
+                linewidth=0.5,
             )
         ticks.append(top + (height - 1) / 2)
         top += height
     ax.set_yticks(ticks, [label for label, _ in rows])
-    if found.places.count(1):
+    if found.places.count(1):  # the first row is the best place, unless all searches were cut short
         ax.get_yticklabels()[0].set_fontweight("bold")
     ax.set_ylim(top - 0.5, -0.5)
     ax.set_xlim(0, max(one.ended for one in found))
     ax.set_xlabel("evaluations")
     ax.set_ylabel("value at the place where searches ended")
-    colours = [ax.barh([np.nan], [0], color=f"C{k}", label=kind) for k, kind in enumerate(kinds)]
-    given_up = [one for one in found if one.ending != CONVERGED]
-    if given_up:
-        colours.append(ax.barh([np.nan], [0], color="0.5", alpha=0.35, label="given up"))
-    ax.legend(handles=colours, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(colours), frameon=False)
+    from matplotlib.patches import Patch
+
+    keys = [Patch(color=f"C{k}", label=kind) for k, kind in enumerate(kinds)]
+    if any(one.ending != CONVERGED for one in found):
+        keys.append(Patch(color="0.5", alpha=0.35, label="given up"))
+    ax.legend(handles=keys, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=len(keys), frameon=False, fontsize="small")
     return ax
 
 
@@ -294,8 +298,9 @@ def _position_covariances(law: Any) -> Any:
     return np.broadcast_to(np.square(h11)[..., None, None] * dense, (*law.mean_position.shape, law.lower.size))
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Any, height: float | None = None) -> Any:
+    """The Axes to draw on; those of a new figure, of so many inches if given, if there are none."""
     if ax is not None:
         return ax
     plt = need("matplotlib.pyplot", extra="plot", user="a plot")
-    return plt.subplots(layout="constrained")[1]
+    return plt.subplots(figsize=None if height is None else (6.4, height), layout="constrained")[1]

@@ -50,11 +50,12 @@ def test_no_evaluation_is_lost_and_the_best_point_is_kept(method):
     assert result.fun == min(f.values)
     assert (np.diff(result.history.best) <= 0).all()
     searches = method.finished_searches(result.swarm)
-    lanes = result.swarm.memory.lanes
-    under_way = sum(lane.used for lane in lanes if lane.method is not None)
-    told = sum(one.evaluations for one in searches) + under_way
-    # A generation that the budget has cut is not told. Sizes double, and three lanes may have started.
-    assert 0 <= result.nfev - told < max(100, *(2 * lane.n_particles for lane in lanes))
+    sharing = result.swarm.memory
+    told = sum(one.evaluations for one in searches) + sum(lane.used for lane in sharing.lanes)
+    assert sharing.spent == told
+    # A generation that the budget has cut is not told. Sizes double.
+    sizes = [one.n_particles for one in (*searches, *sharing.lanes)]
+    assert 0 <= result.nfev - told < max(100, 2 * max(sizes))
     assert min((one.value for one in searches), default=np.inf) >= result.fun
     for one in searches:
         assert two_wells(one.x) == one.value
@@ -130,7 +131,7 @@ def test_the_series_that_reaches_better_values_gets_more_evaluations():
     method = ps.Portfolio([Tired(), ps.ElementPAO(horizon=300)], growth=1.0)
     result = solve(method, rastrigin, d=3, maxfev=6000)
     assert result.fun < 1e-6
-    random, element = (lane.spent for lane in result.swarm.memory.lanes)
+    random, element = (tally.spent for tally in result.swarm.memory.tallies)
     assert 1.7 < element / random < 2.3
 
 
