@@ -159,10 +159,9 @@ def test_next_step_is_the_law_of_the_next_generation_of_the_best_search():
     result = solve(method, valley, maxfev=400)
     assert not result.searches  # the first search is under way
     law, inner = result.next_step, method.leading(result.swarm)
-    draws = np.concatenate(
-        [inner[0].ask(inner[1], Draw([generator(seed)], ())).notes.x for seed in range(400)]
-    )  # in widths of the bounds, before they are brought inside
-    x = -2 + 4 * draws
+    draw = Draw([generator(1)], ())
+    # In widths of the bounds, before they are brought inside.
+    x = -2 + 4 * np.concatenate([inner[0].ask(inner[1], draw).notes.x for _ in range(400)])
     error = np.sqrt(np.diag(law.covariance) / len(x))
     assert (np.abs(x.mean(axis=0) - law.mean) < 5.2 * error).all()
     white = np.linalg.solve(np.linalg.cholesky(law.covariance), (x - law.mean).T)

@@ -62,10 +62,12 @@ class Lane(NamedTuple):
     hopeless: int = 0  # generations for which it has been
 
     def counting(self, x: Floats, value: Floats) -> Lane:
-        """The lane after points of its search were evaluated."""
+        """The lane after points of its search were evaluated; of noisy values, the best mean counts."""
         value = order.failed_last(value)
         first = int(order.best(value))
         used = self.used + len(value)
+        if self.swarm.repeats is not None:
+            return self._replace(used=used, value=float(self.swarm.global_value), x=self.swarm.global_best[0].copy())
         if self.x is not None and not order.is_better(value[first], self.value):
             return self._replace(used=used)
         return self._replace(used=used, value=float(value[first]), x=x[first].copy())

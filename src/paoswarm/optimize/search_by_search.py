@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,11 @@ class SearchBySearch(OneAtATime):
         self._out: list[_Out] = []  # in the order in which they were asked for
         self._movers: dict[int, Mover] = {}
         self._best_before = self._best
+
+    @property
+    def most_at_once(self) -> float:
+        """How many workers it can keep busy: any number, since another search can begin."""
+        return math.inf
 
     def budget(self, limits: Limits) -> int | None:
         """The most points that may be asked for; None if unknown."""
