@@ -209,7 +209,9 @@ def searches(result: Result, *, ax: Any = None) -> Any:
     keys = [Patch(color=f"C{k}", label=kind) for k, kind in enumerate(kinds)]
     if any(one.ending != CONVERGED for one in found):
         keys.append(Patch(color="0.5", alpha=0.35, label="given up"))
-    ax.legend(handles=keys, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=len(keys), frameon=False, fontsize="small")
+    ax.legend(
+        handles=keys, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=len(keys), frameon=False, fontsize="small"
+    )
     return ax
 
 

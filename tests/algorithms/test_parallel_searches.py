@@ -35,10 +35,13 @@ def test_whole_rounds():
 
 
 def test_one_worker_changes_no_bit():
-    plain, one = solve(ps.AdaptivePAO()), solve(ps.AdaptivePAO(parallel=1))
-    assert_array_equal(plain.history.best, one.history.best)
-    assert_array_equal(plain.history.nfev, one.history.nfev)
-    assert not np.array_equal(plain.history.nfev, solve(ps.AdaptivePAO(parallel=2)).history.nfev)
+    plain = ps.Optimizer([(-2, 2)] * 3, method="AdaptivePAO", rng=1)  # for no number of workers
+    while plain.nfev < 1000:
+        plain.tell(two_wells(plain.ask()))
+    one, two = (solve(ps.AdaptivePAO(parallel=k), maxfev=plain.nfev) for k in (1, 2))
+    assert_array_equal(plain.result.history.best, one.history.best)
+    assert_array_equal(plain.result.history.nfev, one.history.nfev)
+    assert not np.array_equal(two.history.nfev, one.history.nfev)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
@@ -72,7 +75,9 @@ def test_more_workers_need_fewer_rounds():
     """The point of it: Rosenbrock's valley, in rounds of as many evaluations as there are workers."""
     rounds = {}
     for parallel in (1, 16):
-        runs = [solve(ps.AdaptivePAO(parallel=parallel), valley, d=4, target=1e-8, maxfev=20_000, rng=s) for s in (1, 2)]
+        runs = [
+            solve(ps.AdaptivePAO(parallel=parallel), valley, d=4, target=1e-8, maxfev=20_000, rng=s) for s in (1, 2)
+        ]
         assert all(run.fun <= 1e-8 for run in runs)
         rounds[parallel] = np.mean([np.ceil(np.diff(run.history.nfev, prepend=0) / parallel).sum() for run in runs])
     assert rounds[16] < rounds[1] / 6

@@ -1,5 +1,6 @@
 """`AdaptivePAO` in every driver: workers, stores, asynchronous runs, warm starts, and what a result says about it."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import partial
@@ -75,23 +76,22 @@ class TestWorkers:
         assert_array_equal(alone.x, many.x[1])
         assert repr(many.run(1).searches) == repr(alone.searches)
         with pytest.raises(ValueError, match=r"ask one of them, many.run\(r\).searches"):
-            many.searches  # noqa: B018
+            _ = many.searches
 
 
 class TestAsynchronous:
-    @pytest.mark.parametrize("f", [bowl, two_wells])
-    def test_workers_are_busy_and_the_minimum_is_found(self, f):
+    def test_workers_are_busy_and_the_minimum_is_found(self):
         """Evaluation times differ by a factor of three either way. With generations, workers wait for the slowest."""
-        free, bound = (Clocked(f, 8, seed=1, sigma=1.0) for _ in range(2))
-        found = solve(f, workers=free, asynchronous=True, maxfev=2400)
-        solve(f, workers=bound, maxfev=2400)
-        assert found.nfev == 2400 == len(free.points)
-        assert found.fun == min(f(x) for x in free.points)
+        free, bound = (Clocked(two_wells, 8, seed=1, sigma=1.0) for _ in range(2))
+        found = solve(workers=free, asynchronous=True, maxfev=1500)
+        solve(workers=bound, maxfev=1500)
+        assert found.nfev == 1500 == len(free.points)
+        assert found.fun == min(two_wells(x) for x in free.points)
         mean = np.exp(0.5)
-        busy = [2400 * mean / (8 * engine.clock) for engine in (free, bound)]
-        assert busy[0] > 0.9
+        busy = [1500 * mean / (8 * engine.clock) for engine in (free, bound)]
+        assert busy[0] > 0.85
         assert busy[1] < 0.6
-        assert abs(found.x[0] - (0.3 if f is bowl else -1)) < 0.05
+        assert abs(found.x + 1).max() < 0.05
         assert len(found.swarm.memory.lanes) > 1  # side by side
 
     def test_the_store_repeats_the_order_and_goes_on(self, tmp_path):
@@ -186,6 +186,17 @@ class TestStarts:
         optimizer.inject([-np.ones(3)], [-5.0])
         assert optimizer.result.fun == -5
 
+    @pytest.mark.parametrize("method", ["AdaptivePAO", "DensePAO", "ElementPAO", "DE"])
+    def test_an_optimiser_that_was_saved_goes_on_as_if_nothing_had_happened(self, method):
+        optimizer = ps.Optimizer(BOX, method=method, n_particles=12, rng=1)
+        for _ in range(5):
+            optimizer.tell(rows(two_wells)(optimizer.ask()))
+        points = optimizer.ask()
+        loaded = pickle.loads(pickle.dumps(optimizer))
+        for one in (optimizer, loaded):
+            one.tell(rows(two_wells)(points))
+        assert_array_equal(loaded.ask(), optimizer.ask())
+
     def test_polishing_and_callbacks(self):
         seen = []
         polished = solve(bowl, maxfev=300, polish=True, callback=lambda intermediate_result: seen.append(1))
@@ -202,7 +213,7 @@ class TestStarts:
         def noisy(x):
             return bowl(x) + 0.1 * rng.standard_normal()
 
-        found = solve(noisy, reevaluate=0.2, maxfev=4000)
+        found = solve(noisy, reevaluate=0.2, maxfev=2500)
         assert found.searches
         values = np.array([one.value for one in found.searches])
         assert (values > -0.2).all()
@@ -211,7 +222,7 @@ class TestStarts:
 
 @pytest.fixture(scope="module")
 def found():
-    return ps.minimize(rows(two_wells), BOX, method="AdaptivePAO", maxfev=9000, tol=0.0, vectorized=True, rng=1)
+    return ps.minimize(rows(two_wells), BOX, method="AdaptivePAO", maxfev=6000, tol=0.0, vectorized=True, rng=1)
 
 
 class TestWhatIsSaid:

@@ -68,8 +68,8 @@ class AdaptivePAO(Searches):
     parallel : int or None
         How many points are evaluated at once. Sizes of swarms are multiples of it, and searches move side by side if
         that keeps more workers busy. None: as many as `minimize` has workers, at most a hundredth of ``maxfev``; in
-        `minimize_many` and `Optimizer` one. A run depends on this number: ``result.method`` holds it, and ``parallel=1``
-        makes runs independent of the workers.
+        `minimize_many` and `Optimizer` one. A run depends on this number. ``result.method`` holds it, and
+        ``parallel=1`` makes runs independent of the workers.
 
     Examples
     --------

@@ -7,11 +7,12 @@ that a method may be moved by other code than its own.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from paoswarm.algorithms import pao_step
-from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.method import Method, Step
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm, read_only
@@ -43,9 +44,16 @@ class Mover:
         self.has_converged = method.has_converged
         self.decides_its_end = type(method).has_converged is not Method.has_converged
         self.keeps_bests = type(method).tell is Method.tell
-        step = method.prepare()
-        # A swarm may contract as far as numbers go.
-        self._step = step if isinstance(step, pao_step.Step) else np.errstate(under="ignore")(step)
+        self._step = _prepared(method)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the step, which is a function that cannot be pickled."""
+        return {name: part for name, part in self.__dict__.items() if name != "_step"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Prepare the step again."""
+        self.__dict__.update(state)
+        self._step = _prepared(self.method)
 
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that the method needs."""
@@ -101,6 +109,12 @@ class Mover:
                 raise ValueError(f"{name}.ask returned a {part} with NaN or infinite numbers")
         position, velocity = self.method.wall.apply(position, velocity, state.lower[:1], state.upper[:1])
         return proposal._replace(position=position, velocity=velocity)
+
+
+def _prepared(method: Method) -> Step:
+    step = method.prepare()
+    # A swarm may contract as far as numbers go.
+    return step if isinstance(step, pao_step.Step) else np.errstate(under="ignore")(step)
 
 
 def _may_be_lost(position: Array) -> bool:
