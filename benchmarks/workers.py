@@ -1,8 +1,7 @@
-"""How much sooner `AdaptivePAO` reaches a target with more workers, with generations and asynchronously.
+"""How much sooner `AdaptivePAO` reaches a target with more workers.
 
-Run with ``python benchmarks/workers.py`` (about ten minutes on one core). Workers are simulated, as in
-`asynchronous.py`. First table: rounds of W evaluations until the target, medians. In brackets the evaluations that were
-used, relative to one worker. Second table: time until the target if evaluation times are log-normal with mean 1.
+Run with ``python benchmarks/workers.py`` (a minute or two on one core). A round is the time of one evaluation: W workers
+make up to W of them. Columns have the rounds until the target, and in brackets the evaluations relative to one worker.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from asynchronous import SimulatedWorkers, lognormal
 
 import paoswarm as ps
 
@@ -76,29 +74,7 @@ def rounds(seeds: int) -> None:
         print(f"{problem.name:>15}" + "".join(f"{cell:>15}" for cell in cells), flush=True)
 
 
-def times(seeds: int, count: int = 16) -> None:
-    print(f"\ntime until the target with {count} workers, medians of {seeds} runs (share of the time they were busy)")
-    print(f"{'':>15}{'sigma':>7}{'generations':>20}{'asynchronous':>20}")
-    for problem in (PROBLEMS[1], PROBLEMS[3]):
-        for sigma in (0.0, 0.5, 1.0):
-            cells = []
-            for asynchronous in (False, True):
-                clocks, busy = [], []
-                for seed in range(seeds):
-                    chance = np.random.default_rng([seed, 7])
-                    duration = lognormal(sigma)
-                    engine = SimulatedWorkers(problem.fun, count, lambda x, c=chance, t=duration: t(c, x))
-                    method = ps.AdaptivePAO(parallel=count)
-                    found = problem.solve(method=method, workers=engine, asynchronous=asynchronous, rng=seed)
-                    clocks.append(engine.clock if found.fun <= problem.target else np.inf)
-                    busy.append(engine.busy / (count * engine.clock))
-                cells.append(f"{np.median(clocks):.0f} ({np.mean(busy):.0%})")
-            print(f"{problem.name:>15}{sigma:>7}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=9, help="runs per cell")
-    given = parser.parse_args().seeds
-    rounds(given)
-    times(max(3, given // 2))
+    rounds(parser.parse_args().seeds)

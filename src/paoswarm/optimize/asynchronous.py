@@ -27,7 +27,7 @@ def solve_asynchronously(
     is reached, they are not.
     """
     stream = evaluate.stream()
-    if stream.slots is not None and stream.slots > optimizer.most_at_once:
+    if stream.slots is not None and stream.slots > optimizer.n_particles:
         warn_user(
             f"{optimizer.n_particles} particles cannot keep {stream.slots} workers busy, since each has one evaluation "
             "at a time: raise n_particles"

@@ -11,7 +11,6 @@ from scipy.optimize import Bounds
 
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
-from paoswarm.algorithms.searches import Searches
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluation.call_options import CallOptions
@@ -30,7 +29,6 @@ from paoswarm.optimize.polish import finish, with_reserve
 from paoswarm.optimize.read_input import read_bounds, read_method
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
-from paoswarm.optimize.search_by_search import SearchBySearch
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import for_workers, read_size, warn_if_few_generations
 from paoswarm.optimize.why_ended import explain
@@ -137,8 +135,7 @@ def minimize(
         Let every particle move as soon as its own value is known, so that no worker waits for another. Use it if
         evaluations take seconds or more and not all the same time, with at least twice as many particles as workers.
         The result depends on the order in which values arrive; a ``store`` records that order and repeats it. Methods
-        that learn by generations (`SADE`, most of your own) still complete each generation first. With several
-        searches (`AdaptivePAO`) each completes its own, and a free worker gets a point of another search.
+        that learn by generations (`AdaptivePAO`, `SADE`, most of your own) still complete each generation first.
     reevaluate : float
         For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.
         Best values become running means, and points are compared by mean plus three standard errors.
@@ -198,7 +195,7 @@ def minimize(
     store, rng, seed = _open_store(store, rng)
     method = for_workers(method, workers, limits.maxfev, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
-    make = _kind_of_optimizer(method, asynchronous, is_noisy=reevaluate != 0)
+    make = _kind_of_optimizer(method, asynchronous)
     size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
     optimizer = make(box, method=method, n_particles=size, rng=rng, **start)
     limits = limits.starting_with(optimizer.n_to_start)
@@ -260,11 +257,9 @@ def _open_store(store: Any, rng: Seed) -> tuple[Store | None, Seed, Any]:
     return store, *store.seeded(rng)
 
 
-def _kind_of_optimizer(method: Method, asynchronous: bool, *, is_noisy: bool) -> type[Optimizer]:
+def _kind_of_optimizer(method: Method, asynchronous: bool) -> type[Optimizer]:
     if not asynchronous:
         return Optimizer
-    if isinstance(method, Searches) and (method.parallel or 1) > 1 and not is_noisy:
-        return SearchBySearch
     return ParticleByParticle if method.moves_singly else GenerationByGeneration
 
 

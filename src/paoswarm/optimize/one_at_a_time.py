@@ -36,11 +36,6 @@ class OneAtATime(Optimizer, ABC):
 
     n_asked = 0  # points that were asked for
 
-    @property
-    def most_at_once(self) -> float:
-        """How many workers it can keep busy."""
-        return self.n_particles
-
     @abstractmethod
     def budget(self, limits: Limits) -> int | None:
         """The most points that may be asked for; None if unknown."""
