@@ -1,6 +1,6 @@
 """How much sooner `AdaptivePAO` reaches a target with more workers.
 
-Run with ``python benchmarks/workers.py`` (a minute or two on one core). A round is the time of one evaluation: W workers
+Run with ``python benchmarks/workers.py`` (two minutes on one core). A round is the time of one evaluation: W workers
 make up to W of them. Columns have the rounds until the target, and in brackets the evaluations relative to one worker.
 """
 
