@@ -20,7 +20,7 @@ from paoswarm.fits.fit_function import FitFunction, Measured
 from paoswarm.fits.step_lengths import STEP
 
 _MOST_FAILURES = 5  # how often the step is halved because points fail
-_MOST_HALVINGS = 4
+_MOST_HALVINGS = 6
 _AGREE = 0.03  # in units of M, which is about one
 ROUGH = 0.1  # the same: more than this is no smooth function
 
@@ -94,6 +94,7 @@ class Extrapolated(NamedTuple):
 
     model: Model
     disagreement: Floats  # of M, by element, between the two steps that agree best
+    halvings: int  # of the first step, until two agreed
     growth: float  # of the disagreement when the step is halved: 1/4 if smooth, 2 with a kink, 4 with noise
 
 
@@ -116,15 +117,16 @@ def extrapolated(
     levels, h = [first[0]], first[1]
     models = [how.model(first[0], at, rise)]
     apart: list[Floats] = []
+    sizes: list[float] = []
     for _ in range(_MOST_HALVINGS):
         more, h = measured(fun, how, x, at, basis, rise, h / 2)
         levels.append(more)
         models.append(how.model(more, at, rise))
         apart.append(np.abs(models[-1].m - models[-2].m))
-        if apart[-1].max() <= _AGREE or (len(apart) > 1 and apart[-1].max() > apart[-2].max() / 2):
+        sizes.append(float(apart[-1].max()))
+        if sizes[-1] <= _AGREE or (len(sizes) > 2 and sizes[-1] > sizes[-2] > sizes[-3]):
             break
-    sizes = [float(one.max()) for one in apart]
     best = int(np.argmin(sizes))
     growth = sizes[-1] / sizes[-2] if len(sizes) > 1 and sizes[-2] > 0 else 0.0
     better = (4 * levels[best + 1] - levels[best]) / 3
-    return Extrapolated(how.model(better, at, rise), apart[best], growth)
+    return Extrapolated(how.model(better, at, rise), apart[best], best, growth)

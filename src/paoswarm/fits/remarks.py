@@ -11,7 +11,7 @@ from paoswarm.fits.local_model import ROUGH, Extrapolated
 from paoswarm.optimize.read_input import Box
 
 _NOISE = 3.0  # growth of the disagreement when the step is halved: 2 for a kink, 4 for noise
-FAR = 0.1  # standard errors from the minimum
+_FAR = 0.2  # of the length within which the model holds: too far from the minimum
 _SHIFTED = 0.05  # standard errors worth a note
 _PARABOLA = 1.5  # the rise at one standard error should be one, within this factor
 _NEAR = 2.0  # standard errors from a bound
@@ -55,10 +55,12 @@ def of_directions(flat: Floats, downhill: Floats, names: Sequence[str], widths: 
     ]
 
 
-def of_the_point(newton: float, shift: Floats, names: Sequence[str], *, may_move: bool) -> tuple[list[str], list[str]]:
+def of_the_point(
+    newton: float, step: float, shift: Floats, names: Sequence[str], *, may_move: bool
+) -> tuple[list[str], list[str]]:
     """Warnings and notes about how far the given point is from the minimum."""
     warnings, notes = [], []
-    if newton > FAR:
+    if newton > _FAR * step:
         why = "no lower value was found there" if may_move else "refine=True goes there"
         warnings.append(
             f"the slope is not zero: the minimum should be {newton:.2g} standard errors away, but {why}. "

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.fits.fit_function import FitFunction, Meaning, Measured
 from paoswarm.fits.local_model import Differences, Extrapolated, Model, extrapolated, measured
+from paoswarm.fits.step_lengths import STEP
 from paoswarm.optimize.read_input import Box
 
-_MOST_ROUNDS = 20
+_MOST_PASSES = 6
+_MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
 _NARROWEST = 1e-3  # a direction is lengthened by at most its inverse square root at once
 _ALIKE = 1.5  # directions whose lengths are right within this factor need no new basis
-_STILL = 0.01  # standard errors: a shorter Newton step is not taken
+_STILL = 0.02  # steps: a shorter Newton step is not taken
 _LONGEST = 2.0  # standard errors: a longer Newton step is shortened
 _SHARES = np.array([1.0, 0.5, 0.2, 0.05])  # of a Newton step, all of them tried
 
@@ -49,6 +51,7 @@ class Settled(NamedTuple):
     rise: float
     found: Extrapolated
     newton: float  # length of the Newton step that remains, in standard errors
+    step: float  # length within which the model holds, in standard errors
 
     @property
     def value(self) -> float:
@@ -63,34 +66,76 @@ def settle(
 
     If a Newton step ends on a bound, return that point and what was measured there: the unknown is not free any more.
     """
-    fun, how = problem.fun, problem.how
     axes = np.flatnonzero(free)
     basis = np.zeros((len(x), len(axes)))
     basis[axes, np.arange(len(axes))] = scales[axes]
-    rise = problem.rise(at)
-    for left in reversed(range(_MOST_ROUNDS)):
-        room = problem.room(x)
-        if (room[axes] <= 0).any():
-            return x, at
-        basis = basis * np.minimum(1.0, _reach(basis, room))
-        first = measured(fun, how, x, at, basis, rise)
-        model = how.model(first[0], at, rise)
-        step = newton_step(model)
+    place, h = _Place(x, at, basis, problem.rise(at)), STEP
+    for left in reversed(range(_MOST_PASSES)):
+        first = _even_out(problem, place, h, moves=moves)
+        if first is None:
+            return place.x, place.at
+        found = extrapolated(problem.fun, problem.how, place.x, place.at, place.basis, place.rise, first)
+        step, h = newton_step(found.model), first[1] / 2**found.halvings
+        has_moved = moves and bool(left) and place.move(problem, step, h)
+        if not left or (not has_moved and found.halvings == 0):
+            break
+    return Settled(place.x, place.at, place.basis, place.rise, found, float(np.linalg.norm(step)), h)
+
+
+class _Place:
+    """A point and a basis there, both of which change."""
+
+    def __init__(self, x: Floats, at: Measured, basis: Floats, rise: float) -> None:
+        self.x, self.at, self.basis, self.rise = x, at, basis, rise
+
+    def move(self, problem: Problem, step: Floats, h: float) -> bool:
+        """Go to the lowest point along a Newton step; return whether there was a lower one.
+
+        A step is not worth it if it is short compared with that of the differences, ``h``.
+        """
         length = float(np.linalg.norm(step))
-        lower = _lower_point(problem, x, at, basis @ step, length) if moves and left and length > _STILL else None
+        if length <= _STILL * h:
+            return False
+        shares = _SHARES[:, None] * min(1.0, _LONGEST / length)
+        points = np.clip(self.x + shares * (self.basis @ step), *problem.box)
+        tried = problem.fun(points)
+        values = np.where(np.isnan(tried.values), np.inf, tried.values)
+        best = int(values.argmin())
+        if not values[best] < self.at.values[0]:
+            return False
+        row, before = slice(best, best + 1), self.rise
+        self.x = points[best]
+        self.at = Measured(tried.values[row], None if tried.residuals is None else tried.residuals[row])
+        self.rise = problem.rise(self.at)
+        self.basis = self.basis * np.sqrt(self.rise / before)
+        return True
+
+
+def _even_out(problem: Problem, place: _Place, h: float, *, moves: bool) -> tuple[Floats, float] | None:
+    """Change the basis and take Newton steps until neither helps; return the last derivatives, and their step.
+
+    None if a step has ended on a bound. If it takes long, the function is far from a parabola: shorter steps follow.
+    """
+    for left in reversed(range(_MOST_ROUNDS)):
+        room = problem.room(place.x)
+        if (room <= 0)[np.abs(place.basis).max(axis=1) > 0].any():
+            return None
+        place.basis = place.basis * np.minimum(1.0, _reach(place.basis, room))
+        first = measured(problem.fun, problem.how, place.x, place.at, place.basis, place.rise, h)
+        model = problem.how.model(first[0], place.at, place.rise)
+        step, before = newton_step(model), place.rise
         curvatures, turn = np.linalg.eigh(model.m)
-        turned = basis @ turn
+        turned = place.basis @ turn
         factors = np.minimum(np.maximum(np.abs(curvatures), _NARROWEST) ** -0.5, _reach(turned, room))
         is_even = bool((np.maximum(factors, 1 / factors) < _ALIKE).all())
-        if not left or (is_even and lower is None):
-            break
+        has_moved = moves and bool(left) and place.move(problem, step, first[1])
+        if not left or (is_even and not has_moved):
+            return first
         if not is_even:
-            basis = turned * factors
-        if lower is not None:
-            x, at = lower
-            rise, before = problem.rise(at), rise
-            basis = basis * np.sqrt(rise / before)
-    return Settled(x, at, basis, rise, extrapolated(fun, how, x, at, basis, rise, first), length)
+            place.basis = turned * factors * np.sqrt(place.rise / before)
+        if left < _MOST_ROUNDS - _PATIENT_ROUNDS:
+            h /= 2
+    raise AssertionError
 
 
 def newton_step(model: Model) -> Floats:
@@ -98,20 +143,6 @@ def newton_step(model: Model) -> Floats:
     curvatures, axes = np.linalg.eigh(model.m)
     step: Floats = -axes @ ((axes.T @ model.g) / np.maximum(np.abs(curvatures), _NARROWEST))
     return step
-
-
-def _lower_point(
-    problem: Problem, x: Floats, at: Measured, step: Floats, length: float
-) -> tuple[Floats, Measured] | None:
-    """The lowest point along a Newton step; None if none is lower."""
-    points = np.clip(x + _SHARES[:, None] * step * min(1.0, _LONGEST / length), *problem.box)
-    tried = problem.fun(points)
-    values = np.where(np.isnan(tried.values), np.inf, tried.values)
-    best = int(values.argmin())
-    if not values[best] < at.values[0]:
-        return None
-    row = slice(best, best + 1)
-    return points[best], Measured(tried.values[row], None if tried.residuals is None else tried.residuals[row])
 
 
 def _reach(basis: Floats, room: Floats) -> Floats:

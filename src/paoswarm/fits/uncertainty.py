@@ -99,10 +99,11 @@ def _describe(
     warnings, notes = [], []
     nothing = np.full((d, d), np.nan)
     found = Covariance(nothing, np.zeros((d, 0)), nothing[0], nothing, np.zeros((d, 0)), np.zeros((d, 0)))
-    newton = 0.0
+    newton, step = 0.0, 1.0
     widths = widths_of(box, x)
     if minimum.settled is not None:
-        found, newton = covariance_of(minimum.settled, unit), minimum.settled.newton
+        found = covariance_of(minimum.settled, unit)
+        newton, step = minimum.settled.newton, minimum.settled.step
         warnings += remarks.of_roughness(minimum.settled.found)
     errors = np.where(~minimum.free & ~minimum.on_bound, np.inf, found.standard_errors)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,7 +113,7 @@ def _describe(
     condition, weakest = _condition(found.matrix, errors)
     warnings += remarks.of_directions(found.flat, found.downhill, names, widths)
     warnings += [f"{names[i]} has no effect on the function." for i in np.flatnonzero(np.isinf(errors) & ~minimum.free)]
-    more, others = remarks.of_the_point(newton, shift, names, may_move=refine)
+    more, others = remarks.of_the_point(newton, step, shift, names, may_move=refine)
     notes += [
         f"{names[i]} lies on its {'lower' if x[i] - box[0][i] < box[1][i] - x[i] else 'upper'} bound. It is taken as "
         "fixed: the errors of the others hold if its value is right."
