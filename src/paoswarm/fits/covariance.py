@@ -35,7 +35,8 @@ def covariance_of(settled: Settled, unit: float) -> Covariance:
     doubt = np.einsum("ji,jk,ki->i", np.abs(axes), apart, np.abs(axes))
     is_flat = (np.abs(curvatures) < _WEAK) & (np.abs(curvatures) <= 3 * doubt + _FLAT)
     is_good = ~is_flat & (curvatures > 0)
-    directions = basis @ axes / np.sqrt(np.maximum(np.abs(curvatures), _FLAT))
+    unscaled = basis @ axes
+    directions = unscaled / np.sqrt(np.maximum(np.abs(curvatures), _FLAT))
     root = directions[:, is_good] * np.sqrt(unit / settled.rise)
     matrix = root @ root.T
     errors = np.sqrt(np.diag(matrix))
@@ -43,13 +44,13 @@ def covariance_of(settled: Settled, unit: float) -> Covariance:
     hessian = np.full((d, d), np.nan)
     inverse = np.linalg.inv(basis[free])
     hessian[np.ix_(free, free)] = 2 * settled.rise * inverse.T @ model.m @ inverse
-    flat, downhill = directions[:, is_flat], directions[:, ~is_flat & ~is_good]
-    for left_out, instead in ((downhill, np.nan), (flat, np.inf)):
-        if left_out.size:
-            affected = (np.abs(left_out) > _AFFECTED * errors[:, None]).any(axis=1) & free
+    is_downhill = ~is_flat & ~is_good
+    for is_left_out, instead in ((is_downhill, np.nan), (is_flat, np.inf)):
+        if is_left_out.any():
+            affected = (np.abs(directions[:, is_left_out]) > _AFFECTED * errors[:, None]).any(axis=1) & free
             errors = np.where(affected, instead, errors)
     errors = np.where(free, errors, np.nan)
     known = np.isfinite(errors)
     matrix = np.where(known[:, None] & known, matrix, np.nan)
     np.fill_diagonal(matrix, errors**2)
-    return Covariance(matrix, root, errors, (hessian + hessian.T) / 2, flat, downhill)
+    return Covariance(matrix, root, errors, (hessian + hessian.T) / 2, unscaled[:, is_flat], unscaled[:, is_downhill])

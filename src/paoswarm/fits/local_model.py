@@ -129,4 +129,6 @@ def extrapolated(
     best = int(np.argmin(sizes))
     growth = sizes[-1] / sizes[-2] if len(sizes) > 1 and sizes[-2] > 0 else 0.0
     better = (4 * levels[best + 1] - levels[best]) / 3
+    if best == 0 and growth > 1:  # a kink or noise, which the extrapolation would amplify
+        better = levels[0]
     return Extrapolated(how.model(better, at, rise), apart[best], best, growth)

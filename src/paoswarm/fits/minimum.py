@@ -29,6 +29,7 @@ class Minimum(NamedTuple):
     free: NDArray[np.bool_]
     on_bound: NDArray[np.bool_]
     settled: Settled | None
+    noise: float = 0.0  # standard deviation of the values, if that matters
 
 
 def widths_of(box: Box, x: Floats) -> Floats:
@@ -45,15 +46,19 @@ def find_minimum(
     """Settle, and start again without an unknown whenever it turns out to lie on its bound."""
     widths = widths_of(box, x)
     on_bound = _room(x, box, widths) <= _ON * widths
+    noise = 0.0
     while not on_bound.all():
         room = _room(x, box, widths)
-        scales, least = axis_scales(fun, x, float(at.values[0]), meaning.rise(float(at.values[0])), room, widths, ~on_bound)
+        scales, least, noise, at = axis_scales(
+            fun, x, at, meaning.rise(float(at.values[0])), room, widths, ~on_bound
+        )
+        moves = moves and not noise  # with noise, a lower value may be luck
         has_effect = np.isfinite(scales)
-        pressed = ~on_bound & has_effect & (room < _SHORT * scales) & (room < _CLOSE * widths)
+        pressed = ~on_bound & (room < _SHORT * scales) & (room < _CLOSE * widths)
         on_bound = on_bound | pressed
         free = ~on_bound & has_effect
         if not free.any():
-            return Minimum(x, at, free, on_bound, None)
+            return Minimum(x, at, free, on_bound, None, noise)
         problem = Problem(fun, how, meaning, box, np.minimum(_LONGER * scales, _AROUND * widths), least)
         settled = settle(problem, x, at, scales, free, moves=moves)
         if not isinstance(settled, Settled):
@@ -63,9 +68,9 @@ def find_minimum(
         x, at = settled.x, settled.at
         pressed = _pressed(settled, _room(x, box, widths), widths)
         if not pressed.any():
-            return Minimum(x, at, free, on_bound, settled)
+            return Minimum(x, at, free, on_bound, settled, noise)
         on_bound = on_bound | pressed
-    return Minimum(x, at, ~on_bound, on_bound, None)
+    return Minimum(x, at, ~on_bound, on_bound, None, noise)
 
 
 def _room(x: Floats, box: Box, widths: Floats) -> Floats:

@@ -20,10 +20,11 @@ _NAMED = 4  # unknowns that a direction names
 
 
 def direction(vector: Floats, names: Sequence[str], widths: Floats) -> str:
-    """A direction by its largest components, such as ``b1 +2.5, b2 -0.1``."""
+    """A direction by its largest components, such as ``b1 by +2.5, b2 by -0.1 together``."""
     share = np.abs(vector) / widths
     largest = [i for i in np.argsort(-share, kind="stable")[:_NAMED] if share[i] > 0.01 * share.max()]
-    return ", ".join(f"{names[i]} by {vector[i]:+.3g}" for i in largest)
+    vector = vector * min(1.0, 1 / share.max())  # not beyond the widths
+    return ", ".join(f"{names[i]} by {vector[i]:+.3g}" for i in largest) + (" together" if len(largest) > 1 else "")
 
 
 def of_roughness(found: Extrapolated) -> list[str]:
@@ -43,16 +44,32 @@ def of_roughness(found: Extrapolated) -> list[str]:
     ]
 
 
+def of_noise(noise: float, unit: float) -> list[str]:
+    """A note that the function is noisy, and what was done about it."""
+    if not noise:
+        return []
+    return [
+        f"the function is noisy: values at one point scatter by {noise:.2g}, and one standard error away it rises by "
+        f"{unit:.2g}. Steps were lengthened accordingly, and no Newton steps were taken."
+    ]
+
+
 def of_directions(flat: Floats, downhill: Floats, names: Sequence[str], widths: Floats) -> list[str]:
     """Warnings about directions in which the function does not rise."""
-    return [
-        f"the data do not determine all unknowns: changing {direction(one, names, widths)} together changes nothing."
+    said = [
+        f"the data do not determine all unknowns: changing {direction(one, names, widths)} changes nothing."
         for one in flat.T
-    ] + [
-        f"the point is not a minimum: changing {direction(one, names, widths)} together, or the other way, lowers the "
-        "value. Search again from here."
-        for one in downhill.T
     ]
+    n_down = downhill.shape[1]
+    if n_down == len(names):
+        said.append("the point is a maximum, not a minimum. Does the function have the wrong sign?")
+    elif n_down:
+        more = f" So do {n_down - 1} other directions." if n_down > 1 else ""
+        said.append(
+            f"the point is not a minimum: changing {direction(downhill[:, 0], names, widths)}, or the other way, "
+            f"lowers the value.{more} Search again from here."
+        )
+    return said
 
 
 def of_the_point(
@@ -86,7 +103,7 @@ def of_bounds(x: Floats, errors: Floats, box: Box, names: Sequence[str]) -> list
             notes.append(f"the standard error of {name} is larger than its bounds are wide.")
         elif away < _NEAR:
             side = "lower" if x[i] - box[0][i] < box[1][i] - x[i] else "upper"
-            notes.append(f"{name} is {away:.2g} standard errors from its {side} bound, so its interval is one-sided.")
+            notes.append(f"{name} is {away:.2g} standard errors from its {side} bound, so a symmetric interval crosses it.")
     return notes
 
 
@@ -106,9 +123,9 @@ def of_shape(rises: Floats, names: Sequence[str]) -> list[str]:
 
 def of_condition(number: float, weakest: Floats, names: Sequence[str], widths: Floats) -> list[str]:
     """A note about unknowns that are almost exchangeable."""
-    if number < _ILL:
+    if not number > _ILL:
         return []
     return [
         f"the condition number is {number:.1g}: the data hardly tell some unknowns apart. The least certain combination "
-        f"changes {direction(weakest, names, widths)} together."
+        f"changes {direction(weakest, names, widths)}."
     ]

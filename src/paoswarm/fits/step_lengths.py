@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fits.fit_function import FitFunction
+from paoswarm.fits.fit_function import FitFunction, Measured
 
 STEP = 0.5  # standard errors
 
@@ -21,6 +21,9 @@ _LONGER, _SHORTER = 100.0, 1e-3  # most that a step changes at once
 _CLOSE = 4.0  # a rise within this factor of the wanted one will do
 _MOST_TRIES = 20
 _NOTHING = 1e-9  # of the wanted rise: the unknown has no effect
+_HARDLY = 1e-10  # widths of the bounds: so near, a smooth function does not change
+_QUIET = 1e-3  # of the rise: less noise does no harm
+_ABOVE_NOISE = 100.0  # how many times the noise the function must rise
 _EXACT = 1e-10  # of the rise at the first steps: the least rise to look for, if all residuals are zero
 
 
@@ -28,11 +31,13 @@ class AxisScales(NamedTuple):
     """Along each axis, how far away the function has risen by its unit; infinite where the unknown has no effect."""
 
     scales: Floats
-    least: float  # least unit: if the residuals are all zero, there is no other
+    least: float  # least unit: much more than the noise; if the residuals are all zero, there is no other
+    noise: float  # standard deviation of the values, if it matters, else zero
+    at: Measured  # what was measured at the point, averaged if there is noise
 
 
 def axis_scales(
-    fun: FitFunction, x: Floats, value: float, rise: float, room: Floats, widths: Floats, free: NDArray[np.bool_]
+    fun: FitFunction, x: Floats, at: Measured, rise: float, room: Floats, widths: Floats, free: NDArray[np.bool_]
 ) -> AxisScales:
     """Find the steps ``h`` at which ``(f(x + h) + f(x - h)) / 2 - f(x)`` is about ``STEP**2`` times ``rise``.
 
@@ -41,16 +46,21 @@ def axis_scales(
     """
     axes = np.flatnonzero(free)
     h = np.minimum(_FIRST * widths, room)[axes]
-    least = 0.0
     found, longest = np.full(len(axes), np.nan), room[axes]  # `longest` shrinks where points fail
+    noise, repeated = _noise(fun, x, at, np.where(room > _HARDLY * widths, _HARDLY * widths, 0.0))
+    bend = _bend(fun, x, at, axes, h)
+    least = _EXACT * float(np.nanmedian(np.abs(bend))) if np.isfinite(bend).any() else 0.0
+    if noise > _QUIET * max(rise, least):
+        at, least = repeated, max(least, _ABOVE_NOISE * noise)
+        bend = _bend(fun, x, at, axes, h)
+    else:
+        noise = 0.0
+    wanted = STEP**2 * max(rise, least, np.finfo(float).tiny)
     for attempt in range(_MOST_TRIES):
         open_ = np.flatnonzero(np.isnan(found))
         if not len(open_):
             break
-        bend = _bend(fun, x, value, axes[open_], h[open_])
-        if attempt == 0 and np.isfinite(bend).any():
-            least = _EXACT * float(np.nanmedian(np.abs(bend)))
-        wanted = STEP**2 * max(rise, least, np.finfo(float).tiny)
+        bend = bend if attempt == 0 else _bend(fun, x, at, axes[open_], h[open_])
         for k, b in zip(open_.tolist(), bend.tolist(), strict=True):
             if np.isnan(b):  # a point failed: stay nearer
                 longest[k] = h[k] / 2
@@ -67,13 +77,28 @@ def axis_scales(
         raise fun.explain_failure("the function failed at points next to the minimum, however near")
     scales = np.full(len(x), np.inf)
     scales[axes] = found
-    return AxisScales(scales, least)
+    return AxisScales(scales, least, noise, at)
 
 
-def _bend(fun: FitFunction, x: Floats, value: float, axes: NDArray[np.int64], h: Floats) -> Floats:
+def _noise(fun: FitFunction, x: Floats, at: Measured, hardly: Floats) -> tuple[float, Measured]:
+    """Standard deviation of values at points that are hardly different, and the mean of what was measured there.
+
+    Slopes do not matter, because the points are pairs with ``x`` in the middle. That one is not part of the mean: it
+    was chosen for its low value.
+    """
+    signs = np.array([np.ones(len(x)), np.where(np.arange(len(x)) % 2, 1, -1)])
+    probes = fun(np.concatenate([x + hardly * signs, x - hardly * signs]))
+    if np.isnan(probes.values).any():
+        return 0.0, at
+    second = probes.values.reshape(2, -1).sum(axis=0) - 2 * at.values[0]
+    residuals = None if probes.residuals is None else probes.residuals.mean(axis=0, keepdims=True)
+    return float(np.sqrt((second**2).mean() / 6)), Measured(probes.values.mean(keepdims=True), residuals)
+
+
+def _bend(fun: FitFunction, x: Floats, at: Measured, axes: NDArray[np.int64], h: Floats) -> Floats:
     """The mean rise of both sides along each axis; NaN if one of them failed."""
     steps = np.zeros((len(axes), len(x)))
     steps[np.arange(len(axes)), axes] = h
     values = fun(np.concatenate([x + steps, x - steps])).values.reshape(2, -1)
-    bend: Floats = values.mean(axis=0) - value
+    bend: Floats = values.mean(axis=0) - at.values[0]
     return bend

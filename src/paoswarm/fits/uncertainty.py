@@ -23,6 +23,9 @@ from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.read_input import Box
 
 
+_LOUD = 0.05  # of the rise at one standard error: with more noise, that rise cannot be checked
+
+
 @explains_keywords(
     fun="say what it is: residuals=, sum_of_squares= or negative_log_likelihood=",
     absolute_sigma="give variance=1 if the residuals are divided by their known standard deviations",
@@ -105,6 +108,8 @@ def _describe(
         found = covariance_of(minimum.settled, unit)
         newton, step = minimum.settled.newton, minimum.settled.step
         warnings += remarks.of_roughness(minimum.settled.found)
+        if unit == 0:
+            notes.append("all residuals are zero, so the variance of the data is unknown.")
     errors = np.where(~minimum.free & ~minimum.on_bound, np.inf, found.standard_errors)
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = (x - given) / errors
@@ -119,7 +124,8 @@ def _describe(
         "fixed: the errors of the others hold if its value is right."
         for i in np.flatnonzero(minimum.on_bound)
     ]
-    notes += others + remarks.of_bounds(x, errors, box, names) + remarks.of_shape(rises, names)
+    notes += others + remarks.of_bounds(x, errors, box, names) + remarks.of_noise(minimum.noise, unit)
+    notes += remarks.of_shape(rises, names) if minimum.noise < _LOUD * unit else []
     notes += remarks.of_condition(condition, weakest, names, widths)
     return FitUncertainty(
         x=x,
