@@ -101,7 +101,9 @@ class FitFunction:
 def _stacked(rows: list[Floats | None], values: Floats) -> Floats:
     sizes = sorted({len(row) for row in rows if row is not None})
     if len(sizes) > 1:
-        raise ValueError(f"residuals must always return the same number of them, but returned {sizes[0]} and {sizes[1]}")
+        raise ValueError(
+            f"residuals must always return the same number of them, but returned {sizes[0]} and {sizes[1]}"
+        )
     nothing = np.full(sizes[0] if sizes else 0, np.nan)
     is_known = np.isfinite(values)
     return np.array([row if ok and row is not None else nothing for row, ok in zip(rows, is_known, strict=True)])

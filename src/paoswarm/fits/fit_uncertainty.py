@@ -134,7 +134,7 @@ class FitUncertainty:
         """
         if not np.isfinite(self.covariance[np.ix_(self.free, self.free)]).all():
             raise ValueError("predictions need finite standard errors of all unknowns that are not on a bound")
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             reach = np.where(self._root == 0, np.inf, self._room[:, None] / np.abs(self._root)).min(axis=0)
         steps = np.minimum(_PREDICTION_STEP, reach) * self._root
         centre = np.asarray(model(self.x.copy()), dtype=float)
@@ -201,8 +201,10 @@ class FitUncertainty:
         shown = [f"{self.names[i]} and {self.names[j]} {_correlation(c[i, j])}" for i, j in pairs[:_MOST_PAIRS]]
         shown += [f"{len(pairs) - _MOST_PAIRS} more"] if len(pairs) > _MOST_PAIRS else []
         lines = [f"Strong correlations: {', '.join(shown)}."] if shown else []
+        if math.isfinite(self.condition_number):
+            lines.append(f"Condition number {self.condition_number:.2g}.")
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""
-        return [*lines, f"Condition number {self.condition_number:.2g}; {self.n_evaluations} evaluations{failed}."]
+        return [*lines, f"It took {self.n_evaluations} evaluations{failed}."]
 
 
 def rounded(number: float, error: float) -> str:

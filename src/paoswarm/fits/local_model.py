@@ -107,7 +107,9 @@ def measured(
         if np.isfinite(found.values).all():
             return how.derivatives(at, found, rise, h), h
         h /= 2
-    raise fun.explain_failure("the function failed at points within 0.02 standard errors of the minimum")
+    raise fun.explain_failure(
+        "the function failed at points within 0.02 standard errors of the minimum: if there is a limit, give it as bounds"
+    )
 
 
 def extrapolated(

@@ -49,9 +49,7 @@ def find_minimum(
     noise = 0.0
     while not on_bound.all():
         room = _room(x, box, widths)
-        scales, least, noise, at = axis_scales(
-            fun, x, at, meaning.rise(float(at.values[0])), room, widths, ~on_bound
-        )
+        scales, least, noise, at = axis_scales(fun, x, at, meaning.rise(float(at.values[0])), room, widths, ~on_bound)
         moves = moves and not noise  # with noise, a lower value may be luck
         has_effect = np.isfinite(scales)
         pressed = ~on_bound & (room < _SHORT * scales) & (room < _CLOSE * widths)
