@@ -215,7 +215,7 @@ def rounded(number: float, error: float) -> str:
     if 0 <= decimals <= 6:
         return f"{number:.{decimals}f}"
     digits = 2 + max(0, math.floor(math.log10(abs(number))) - math.floor(math.log10(error))) if number else 1
-    return f"{number:.{min(digits, 15)}g}"
+    return f"{number:#.{min(digits, 15)}g}".rstrip(".")
 
 
 def _correlation(c: float) -> str:

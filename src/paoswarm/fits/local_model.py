@@ -108,7 +108,7 @@ def measured(
             return how.derivatives(at, found, rise, h), h
         h /= 2
     raise fun.explain_failure(
-        "the function failed at points within 0.02 standard errors of the minimum: if there is a limit, give it as bounds"
+        "the function failed within 0.02 standard errors of the minimum (if there is a limit, give bounds)"
     )
 
 

@@ -36,8 +36,7 @@ def widths_of(box: Box, x: Floats) -> Floats:
     """The widths of the bounds; where there are none, the size of the unknown, or one if it is zero."""
     size = np.where(x == 0, 1.0, np.abs(x))
     with np.errstate(invalid="ignore"):
-        widths = np.where(np.isfinite(box[0]) & np.isfinite(box[1]), box[1] - box[0], size)
-    return widths
+        return np.where(np.isfinite(box[0]) & np.isfinite(box[1]), box[1] - box[0], size)
 
 
 def find_minimum(

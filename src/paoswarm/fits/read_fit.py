@@ -56,9 +56,10 @@ def read_box(result: Any, bounds: Any, x: Floats) -> Box:
 
 def _box_of_run(result: Any, d: int) -> Box:
     swarm, wall = getattr(result, "swarm", None), getattr(getattr(result, "method", None), "wall", None)
-    is_walled = swarm is not None and wall is not None and wall.is_bounded and wall.unroll is None
-    if is_walled and np.shape(swarm.lower)[-1] == d:
-        return np.array(swarm.lower[0], dtype=float), np.array(swarm.upper[0], dtype=float)
+    if swarm is not None and wall is not None and wall.is_bounded and wall.unroll is None:
+        lower, upper = (np.array(end[0], dtype=np.float64) for end in (swarm.lower, swarm.upper))
+        if lower.shape == (d,):
+            return lower, upper
     return np.full(d, -np.inf), np.full(d, np.inf)
 
 

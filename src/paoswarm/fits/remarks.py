@@ -128,6 +128,6 @@ def of_condition(number: float, weakest: Floats, names: Sequence[str], widths: F
     if not number > _ILL:
         return []
     return [
-        f"the condition number is {number:.1g}: the data hardly tell some unknowns apart. The least certain combination "
-        f"changes {direction(weakest, names, widths)}."
+        f"the condition number is {number:.1g}: the data hardly tell some unknowns apart. The least certain "
+        f"combination changes {direction(weakest, names, widths)}."
     ]

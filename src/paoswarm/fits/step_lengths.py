@@ -26,6 +26,8 @@ _QUIET = 1e-3  # of the rise: less noise does no harm
 _ABOVE_NOISE = 100.0  # how many times the noise the function must rise
 _EXACT = 1e-10  # of the rise at the first steps: the least rise to look for, if all residuals are zero
 
+_NO_ROOM = "the function failed at points next to the minimum, however near (if there is a limit, give bounds)"
+
 
 class AxisScales(NamedTuple):
     """Along each axis, how far away the function has risen by its unit; infinite where the unknown has no effect."""
@@ -69,12 +71,14 @@ def axis_scales(
             ratio = abs(b) / wanted
             factor = min(max(ratio**-0.5, _SHORTER), _LONGER) if ratio > 0 else _LONGER
             is_last = attempt == _MOST_TRIES - 1 or (ratio < 1 and h[k] >= longest[k])
+            if is_last and ratio <= _NOTHING and longest[k] < room[axes[k]]:
+                raise fun.explain_failure(_NO_ROOM)
             if 1 / _CLOSE <= ratio <= _CLOSE or is_last:
                 found[k] = h[k] / STEP * ratio**-0.5 if ratio > _NOTHING else np.inf
             else:
                 h[k] = min(h[k] * factor, longest[k])
     if np.isnan(found).any():
-        raise fun.explain_failure("the function failed at points next to the minimum, however near")
+        raise fun.explain_failure(_NO_ROOM)
     scales = np.full(len(x), np.inf)
     scales[axes] = found
     return AxisScales(scales, least, noise, at)

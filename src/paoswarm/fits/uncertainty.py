@@ -14,14 +14,13 @@ from paoswarm.evaluation.calls import Objective, with_arguments
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.fits import remarks
 from paoswarm.fits.covariance import Covariance, covariance_of
-from paoswarm.fits.fit_function import FitFunction, Meaning, Measured, ResidualEvaluator, SquaredResiduals
+from paoswarm.fits.fit_function import FitFunction, Meaning, ResidualEvaluator, SquaredResiduals
 from paoswarm.fits.fit_uncertainty import FitUncertainty
 from paoswarm.fits.local_model import Differences, ResidualDifferences, SecondDifferences
 from paoswarm.fits.minimum import Minimum, find_minimum, widths_of
 from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, the_one_function
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.read_input import Box
-
 
 _LOUD = 0.05  # of the rise at one standard error: with more noise, that rise cannot be checked
 
@@ -57,9 +56,9 @@ def uncertainty(
     result : Result or array (d,)
         What `minimize` returned, or the minimum itself. It should be a minimum, or close to one: ``polish=True`` helps.
     residuals : callable
-        ``residuals(x) -> array (m,)``, the deviations of the model from the data. Best if you have it: the covariance is
-        ``s^2 inv(J' J)`` with the Jacobian ``J`` and ``s^2 = sum(residuals**2) / (m - d)``, which is what textbooks and
-        regression programs report (Gauss-Newton). Divide by their standard deviations if these differ.
+        ``residuals(x) -> array (m,)``, the deviations of the model from the data. Best if you have it: the covariance
+        is ``s^2 inv(J' J)`` with the Jacobian ``J`` and ``s^2 = sum(residuals**2) / (m - d)``, which is what textbooks
+        and regression programs report (Gauss-Newton). Divide by their standard deviations if these differ.
     sum_of_squares : callable
         ``sum_of_squares(x) -> float``, with ``n_data``. The covariance is ``2 s^2 inv(H)`` with the Hessian ``H`` of
         the sum. ``H`` also contains the second derivatives of the model, so for curved models the errors differ from
@@ -79,8 +78,8 @@ def uncertainty(
     names : sequence of str, optional
         Names of the unknowns, for the table.
     refine : bool
-        Whether to take Newton steps if the point is not quite the minimum, so that the errors are taken there. ``shift``
-        of what is returned says how far that was, in standard errors.
+        Whether to take Newton steps if the point is not quite the minimum, so that the errors are taken there.
+        ``shift`` of what is returned says how far that was, in standard errors.
     vectorized : bool
         Whether the function takes points as rows, ``(k, d) -> (k,)``; residuals are ``(k, m)``.
     workers, timeout, retries
@@ -108,14 +107,19 @@ def uncertainty(
 
     >>> import numpy as np
     >>> import paoswarm as ps
-    >>> pressure = np.array([77.6, 114.9, 141.1, 190.8, 239.9, 289, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1, 689.1, 760])
-    >>> volume = np.array([10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.4, 75.47, 81.78])
+    >>> pressure = [77.6, 114.9, 141.1, 190.8, 239.9, 289, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1, 689.1, 760]
+    >>> volume = [10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.4, 75.47, 81.78]
     >>> def residuals(b):
-    ...     return volume - b[0] * (1 - np.exp(-b[1] * pressure))
+    ...     return volume - b[0] * (1 - np.exp(-b[1] * np.array(pressure)))
     >>> fit = ps.uncertainty([238.94, 5.5016e-4], residuals=residuals, names=["b1", "b2"])
     >>> print(fit)  # certified: 238.94 +- 2.7070 and 5.5016e-4 +- 7.2669e-6
     Sum of squares 0.124551 of 14 data with 12 degrees of freedom; standard deviation of a datum 0.1019
-         estimate   std. error  95 % interval
+           estimate  std. error  95 % interval
+      b1      238.9         2.7  233.0 to 244.8
+      b2  0.0005502     7.3e-06  0.0005343 to 0.0005660
+    Strong correlations: b1 and b2 -0.999.
+    Condition number 1.6e+03.
+    It took 33 evaluations.
     """
     given = {
         "residuals": residuals,
