@@ -78,7 +78,7 @@ def of_the_point(
     """Warnings and notes about how far the given point is from the minimum."""
     warnings, notes = [], []
     if newton > _FAR * step:
-        why = "no lower value was found there" if may_move else "refine=True goes there"
+        why = "Newton steps did not get there" if may_move else "refine=True goes there"
         warnings.append(
             f"the slope is not zero: the minimum should be {newton:.2g} standard errors away, but {why}. "
             "The errors hold at a minimum."

@@ -19,7 +19,7 @@ _NARROWEST = 1e-3  # a direction is lengthened by at most its inverse square roo
 _ALIKE = 1.5  # directions whose lengths are right within this factor need no new basis
 _STILL = 0.02  # steps: a shorter Newton step is not taken
 _LONGEST = 2.0  # standard errors: a longer Newton step is shortened
-_SHARES = np.array([1.0, 0.5, 0.2, 0.05])  # of a Newton step, all of them tried
+_SHARES = np.array([1.0, 0.5, 0.2, 0.05, 0.01])  # of a Newton step, all of them tried
 
 
 class Problem(NamedTuple):
