@@ -234,6 +234,41 @@ def test_a_function_that_is_no_parabola_is_noted():
     assert "x[1]" not in fit.notes[0]
 
 
+# Profile intervals
+
+
+def test_the_profile_of_a_parabola_is_its_interval():
+    fit = likelihood(parabola, CENTRE, profile=0.9)
+    assert_allclose(fit.profile.T, fit.interval(0.9), rtol=1e-8)
+    assert "90 % profile interval" in str(fit)
+
+
+@pytest.mark.parametrize("form", ["residuals", "negative_log_likelihood"])
+def test_profiles_do_not_depend_on_how_the_unknowns_are_written(form):
+    """The ends for a logarithm are the logarithms of the ends, up to a hundredth of its standard error."""
+    root = np.linalg.cholesky(HESSIAN).T
+    if form == "residuals":
+        given = {"residuals": lambda x: root @ (np.log(x) - CENTRE), "variance": 1}
+    else:
+        given = {"negative_log_likelihood": lambda x: parabola(np.log(x))}
+    fit = ps.uncertainty(np.exp(CENTRE), profile=0.95, bounds=[(1e-3, 1e3)] * 3, **given)
+    plain = likelihood(parabola, CENTRE)
+    ends = (np.log(fit.profile).T - plain.interval(0.95)) / plain.standard_errors
+    assert_allclose(ends, 0, atol=0.015)
+    assert "use the profile intervals" in fit.notes[-1]
+
+
+def test_a_profile_ends_at_a_bound():
+    fit = likelihood(parabola, CENTRE, profile=0.95, bounds=[(0.5, 9), (-9, 9), (-9, 9)])
+    assert fit.profile[0, 0] == 0.5
+    assert_allclose(fit.profile[0, 1], fit.interval()[1][0], rtol=0.01)
+
+
+def test_a_lower_minimum_that_a_profile_finds_is_said():
+    fit = likelihood(lambda x: 2 * (1 - np.cos(3 * x[0])) - 0.4 * x[0], [0.0], profile=0.999, bounds=[(-9, 9)])
+    assert "there is a better minimum" in fit.warnings[-1]
+
+
 # How the function is called
 
 

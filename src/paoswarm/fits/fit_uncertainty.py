@@ -113,9 +113,7 @@ class FitUncertainty:
         array([[0.446],
                [4.554]])
         """
-        upper = (1 + probability("level", level)) / 2
-        df = self.degrees_of_freedom
-        reach = (ndtri(upper) if df is None else stdtrit(df, upper)) * self.standard_errors
+        reach = reach_of(probability("level", level), self.degrees_of_freedom) * self.standard_errors
         return self.x - reach, self.x + reach
 
     def predict(self, model: Callable[[Floats], ArrayLike]) -> tuple[Floats, Floats]:
@@ -205,6 +203,12 @@ class FitUncertainty:
             lines.append(f"Condition number {self.condition_number:.2g}.")
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""
         return [*lines, f"It took {self.n_evaluations} evaluations{failed}."]
+
+
+def reach_of(level: float, degrees_of_freedom: int | None) -> float:
+    """How many standard errors an interval reaches to each side."""
+    upper = (1 + level) / 2
+    return float(ndtri(upper) if degrees_of_freedom is None else stdtrit(degrees_of_freedom, upper))
 
 
 def rounded(number: float, error: float) -> str:

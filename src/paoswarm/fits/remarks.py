@@ -109,18 +109,33 @@ def of_bounds(x: Floats, errors: Floats, box: Box, names: Sequence[str]) -> list
     return notes
 
 
-def of_shape(rises: Floats, names: Sequence[str]) -> list[str]:
+def of_shape(rises: Floats, names: Sequence[str], *, has_profile: bool) -> list[str]:
     """A note about unknowns along which the function is no parabola within one standard error."""
     with np.errstate(invalid="ignore"):
         odd = ((rises > _PARABOLA) | (rises < 1 / _PARABOLA)).any(axis=1)
     if not odd.any():
         return []
-    shown = ", ".join(f"{names[i]} ({rises[i, 0]:.2g} and {rises[i, 1]:.2g})" for i in np.flatnonzero(odd)[:_NAMED])
+    shown = ", ".join(
+        f"{names[i]} ({_times(rises[i, 0])} and {_times(rises[i, 1])})" for i in np.flatnonzero(odd)[:_NAMED]
+    )
     more = f" and {int(odd.sum()) - _NAMED} more" if odd.sum() > _NAMED else ""
     return [
         "the function is no parabola: one standard error below and above the minimum it should rise by 1, but rises by "
-        f"other amounts for {shown}{more}. Symmetric intervals are then inexact; profile=0.95 gives better ones."
+        f"other amounts for {shown}{more}. Symmetric intervals are then inexact; "
+        + ("use the profile intervals." if has_profile else "profile=0.95 gives better ones.")
     ]
+
+
+def of_profile(ends: Floats, unknowns: Sequence[int], names: Sequence[str]) -> list[str]:
+    """A note about profile intervals that were not found."""
+    lost = [names[i] for i in unknowns if np.isnan(ends[i]).any()]
+    if not lost:
+        return []
+    return [f"an end of the profile interval was not found for {', '.join(lost)}: the valley is too narrow and curved."]
+
+
+def _times(rise: float) -> str:
+    return "over 100" if rise > 100 else f"{rise:.2g}"
 
 
 def of_condition(number: float, weakest: Floats, names: Sequence[str], widths: Floats) -> list[str]:
