@@ -180,7 +180,7 @@ class FitUncertainty:
         rows = []
         for i, (name, value, error) in enumerate(zip(self.names, self.x, self.standard_errors, strict=True)):
             if math.isfinite(error):
-                row = [name, rounded(value, error), f"{error:.2g}"]
+                row = [name, rounded(value, error), f"{error:#.2g}".rstrip(".")]
                 row.append(f"{rounded(low[i], error)} to {rounded(high[i], error)}")
             else:
                 why = "not determined" if math.isinf(error) else "no error" if self.free[i] else "on its bound"

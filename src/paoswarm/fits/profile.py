@@ -1,8 +1,8 @@
 """Profile intervals: where the function has risen too far, whatever the other unknowns do.
 
-The end of an interval is the value of one unknown at which the function, minimised over all others, has risen by ``q^2``
-units above its minimum, with a quantile ``q`` of Student's or the normal distribution. For a parabola this is ``q``
-standard errors. Otherwise the two ends differ, and do not depend on how the unknowns are written: the ends for the
+The end of an interval is the value of one unknown at which the function, minimised over all others, has risen by
+``q^2`` units above its minimum, with a quantile ``q`` of Student's or the normal distribution. For a parabola this is
+``q`` standard errors. Otherwise the two ends differ, and do not depend on how the unknowns are written: the ends for the
 logarithm of an unknown are the logarithms of its ends.
 
 All ends are sought at once, so that workers share the points.
@@ -162,7 +162,7 @@ def _best_others(
 
 
 def _updated(curvature: Floats, step: Floats, change: Floats) -> Floats:
-    """The curvature after a step over which the slope has changed (the formula of Broyden, Fletcher, Goldfarb, Shanno)."""
+    """The curvature after a step over which the slope has changed (Broyden, Fletcher, Goldfarb, Shanno)."""
     along, old = float(step @ change), curvature @ step
     if along <= 1e-3 * float(step @ old):  # it must remain positive
         return curvature

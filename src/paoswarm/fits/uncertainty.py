@@ -216,8 +216,8 @@ def _describe(
         notes += remarks.of_profile(ends, sure, names)
         if lowest < value - _LOWER * unit:
             warnings.append(
-                f"the search for profile intervals found a lower value, {lowest:.6g}: there is a better minimum. Search "
-                "again."
+                f"the search for profile intervals found a lower value, {lowest:.6g}: there is a better minimum. "
+                "Search again."
             )
     return FitUncertainty(
         x=x,
