@@ -2,8 +2,8 @@
 
 The end of an interval is the value of one unknown at which the function, minimised over all others, has risen by
 ``q^2`` units above its minimum, with a quantile ``q`` of Student's or the normal distribution. For a parabola this is
-``q`` standard errors. Otherwise the two ends differ, and do not depend on how the unknowns are written: the ends for the
-logarithm of an unknown are the logarithms of its ends.
+``q`` standard errors. Otherwise the two ends differ. They do not depend on how the unknowns are written: the ends for
+the logarithm of an unknown are the logarithms of its ends.
 
 All ends are sought at once, so that workers share the points.
 """
