@@ -256,7 +256,7 @@ def labels(centres: Sequence[float], each: int, seed: int, half: float) -> Probl
         parts = stats.norm.logpdf(data[:, None], x[:, None, :], 1.0) - math.log(k)
         return logsumexp(parts, axis=2).sum(axis=1)
 
-    best = minimize(lambda x: -log_likelihood(x[None])[0], np.sort(centres), method=ps.PAO())
+    best = minimize(lambda x: -log_likelihood(x[None])[0], np.sort(centres))
     law = stats.multivariate_t(best.x, 1.5 * best.hess_inv, df=8, seed=1)
     x = law.rvs(300_000)
     x = x[(np.diff(x, axis=1) > 0).all(axis=1) & (np.abs(x) < half).all(axis=1)]
