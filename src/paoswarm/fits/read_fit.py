@@ -55,6 +55,8 @@ def read_box(result: Any, bounds: Any, x: Floats) -> Box:
 
 
 def _box_of_run(result: Any, d: int) -> Box:
+    if getattr(result, "space", None) is not None:  # its swarm has other coordinates than its point
+        return np.full(d, -np.inf), np.full(d, np.inf)
     swarm, wall = getattr(result, "swarm", None), getattr(getattr(result, "method", None), "wall", None)
     if swarm is not None and wall is not None and wall.is_bounded and wall.unroll is None:
         lower, upper = (np.array(end[0], dtype=np.float64) for end in (swarm.lower, swarm.upper))
@@ -63,8 +65,11 @@ def _box_of_run(result: Any, d: int) -> Box:
     return np.full(d, -np.inf), np.full(d, np.inf)
 
 
-def read_names(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
-    """One name for each unknown."""
+def read_names(names: Sequence[str] | None, result: Any, d: int) -> tuple[str, ...]:
+    """One name for each unknown: those given, else those of the run, else numbers."""
+    space = getattr(result, "space", None)
+    if names is None and space is not None:
+        names = tuple(map(str, space.labels()))
     if names is None:
         return tuple(f"x[{i}]" for i in range(d))
     labels = (names,) if isinstance(names, str) else tuple(names)

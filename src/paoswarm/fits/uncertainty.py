@@ -77,7 +77,8 @@ def uncertainty(
     args : tuple
         More arguments of the function, as in `minimize`.
     bounds : sequence of (low, high), optional
-        The function is not evaluated outside. By default those of the run, if ``result`` is a `Result`.
+        The function is not evaluated outside. By default those of the run, if ``result`` is a `Result` of a run whose
+        bounds were numbers.
     names : sequence of str, optional
         Names of the unknowns, for the table.
     refine : bool
@@ -137,7 +138,7 @@ def uncertainty(
     x = read_point(result)
     d = len(x)
     box = read_box(result, bounds, x)
-    labels = read_names(names, d)
+    labels = read_names(names, result, d)
     flag("refine", refine)
     level = None if profile is None else probability("profile", profile)
     options = CallOptions(flag("vectorized", vectorized), workers, timeout, retries)
