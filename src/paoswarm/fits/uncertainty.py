@@ -127,7 +127,7 @@ def uncertainty(
       b2  0.0005502     7.3e-06  0.0005343 to 0.0005660
     Strong correlations: b1 and b2 -0.999.
     Condition number 1.6e+03.
-    It took 33 evaluations.
+    It took 34 evaluations.
     """
     given = {
         "residuals": residuals,
