@@ -3,6 +3,7 @@
 import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import nist
 import numpy as np
@@ -345,6 +346,12 @@ def test_the_table_and_the_notebook():
     assert lines[2].split() == ["a", "1.00", "0.52", "-0.03", "to", "2.03"]
     assert "b&lt;" in fit._repr_html_()
     assert "0.52" in fit._repr_html_()
+
+
+def test_the_names_of_a_run_are_used():
+    run = SimpleNamespace(x=CENTRE, space=SimpleNamespace(labels=lambda: ["mass", "damping", "stiffness"]))
+    assert likelihood(parabola, run).names == ("mass", "damping", "stiffness")
+    assert likelihood(parabola, run, names=["m", "c", "k"]).names == ("m", "c", "k")
 
 
 @pytest.mark.parametrize(
