@@ -7,12 +7,11 @@ that a method may be moved by other code than its own.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from paoswarm.algorithms import pao_step
-from paoswarm.algorithms.method import Method, Step
+from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm, read_only
@@ -44,16 +43,8 @@ class Mover:
         self.has_converged = method.has_converged
         self.decides_its_end = type(method).has_converged is not Method.has_converged
         self.keeps_bests = type(method).tell is Method.tell
-        self._step = _prepared(method)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but the step, which is a function that cannot be pickled."""
-        return {name: part for name, part in self.__dict__.items() if name != "_step"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Prepare the step again."""
-        self.__dict__.update(state)
-        self._step = _prepared(self.method)
+        self._step = method.prepare()
+        self._may_underflow = not isinstance(self._step, pao_step.Step)  # which sees to it itself
 
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that the method needs."""
@@ -62,14 +53,20 @@ class Mover:
     def ask(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
         """The points to evaluate next, walls applied; an error if the method returned nonsense."""
         if not self.method.applies_walls:
-            return self._checked(state, self._step(read_only(state), draw, progress))
-        proposal = self._step(state, draw, progress)
+            return self._checked(state, self._proposed(read_only(state), draw, progress))
+        proposal = self._proposed(state, draw, progress)
         if _may_be_lost(proposal.position) and not np.isfinite(proposal.position).all():
             raise ValueError(
                 f"{type(self.method).__name__} produced NaN or infinite positions: the swarm diverges. Use less "
                 "noise, more damping, or walls='clip'"
             )
         return proposal
+
+    def _proposed(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
+        if not self._may_underflow:
+            return self._step(state, draw, progress)
+        with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
+            return self._step(state, draw, progress)
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The swarm after the objective was measured at a proposal."""
@@ -109,12 +106,6 @@ class Mover:
                 raise ValueError(f"{name}.ask returned a {part} with NaN or infinite numbers")
         position, velocity = self.method.wall.apply(position, velocity, state.lower[:1], state.upper[:1])
         return proposal._replace(position=position, velocity=velocity)
-
-
-def _prepared(method: Method) -> Step:
-    step = method.prepare()
-    # A swarm may contract as far as numbers go.
-    return step if isinstance(step, pao_step.Step) else np.errstate(under="ignore")(step)
 
 
 def _may_be_lost(position: Array) -> bool:

@@ -78,18 +78,14 @@ class Searches(Method):
 
     def prepare(self) -> Step:
         """Return `ask` with movers that are made once for each method."""
-        movers: Movers = {}
-
-        def step(state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-            return self._ask(state, draw, progress, movers)
-
-        return step
+        return _Prepared(self)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose the next generations of the searches whose turn it is, until there is a point for each worker."""
-        return self._ask(state, draw, progress, {})
+        return self.ask_with({}, state, draw, progress)
 
-    def _ask(self, state: Swarm, draw: RandomSource, progress: float, movers: Movers) -> Proposal:
+    def ask_with(self, movers: Movers, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
+        """`ask` with the movers that were made already."""
         parts = (self.next_part(state, (), draw, progress, movers),)
         while self._has_room(state, parts):
             parts = (*parts, self.next_part(state, parts, draw, progress, movers))
@@ -182,6 +178,17 @@ class Searches(Method):
         """The searches that have ended, in order."""
         sharing: Sharing = state.memory
         return sharing.searches
+
+
+class _Prepared:
+    """`Searches.ask` with its movers; an object, so that an optimiser can be saved."""
+
+    def __init__(self, searches: Searches) -> None:
+        self.searches = searches
+        self.movers: Movers = {}
+
+    def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        return self.searches.ask_with(self.movers, state, draw, progress)
 
 
 def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:
