@@ -104,8 +104,9 @@ def swarm(
     if isinstance(state, Result):
         if np.ndim(state.fun):
             raise ValueError("plot.swarm shows one swarm: give one run, many.run(r)")
-        progress, (own, state) = state.get("progress", 0.0), state.method.leading(state.swarm)
-        method = method or own
+        progress = state.get("progress", 0.0)
+        own, leading = state.method.leading(state.swarm)
+        method, state = method or own, leading
     if state.position.ndim != 2 or state.n_dimensions < 2:
         raise ValueError(f"plot.swarm shows one swarm with at least two unknowns, got shape {state.position.shape}")
     ax = _axes(ax)

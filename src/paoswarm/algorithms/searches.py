@@ -86,7 +86,7 @@ class Searches(Method):
 
     def ask_with(self, movers: Movers, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
         """`ask` with the movers that were made already."""
-        parts = (self.next_part(state, (), draw, progress, movers),)
+        parts: tuple[Part, ...] = (self.next_part(state, (), draw, progress, movers),)
         while self._has_room(state, parts):
             parts = (*parts, self.next_part(state, parts, draw, progress, movers))
         position, velocity = (
