@@ -105,8 +105,8 @@ def swarm(
         if np.ndim(state.fun):
             raise ValueError("plot.swarm shows one swarm: give one run, many.run(r)")
         progress = state.get("progress", 0.0)
-        own, leading = state.method.leading(state.swarm)
-        method, state = method or own, leading
+        leading: tuple[Any, Swarm] = state.method.leading(state.swarm)
+        method, state = method or leading[0], leading[1]
     if state.position.ndim != 2 or state.n_dimensions < 2:
         raise ValueError(f"plot.swarm shows one swarm with at least two unknowns, got shape {state.position.shape}")
     ax = _axes(ax)
