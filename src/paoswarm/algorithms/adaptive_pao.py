@@ -31,7 +31,7 @@ class Small:
         smallest = self.method.default_particles(d)
         ratio = max(1.0, large[-1].n_particles / smallest)
         method = replace(self.method, spread=self.method.spread * 10 ** (-_NARROWEST * float(uniform[0])))
-        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=2.0 * large[-1].evaluations)
+        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=2.0 * max(one.evaluations for one in large))
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ _LEAST, _LEAST_OF_MANY = (
 )  # smallest probabilities that were measured to be true, with one place and with more
 
 
-CONVERGED, HOPELESS, CUT_SHORT = "converged", "hopeless", "cut short"  # how a search ends
+CONVERGED, KNOWN, HOPELESS, CUT_SHORT = "converged", "known", "hopeless", "cut short"  # how a search ends
 
 
 class Search(NamedTuple):
@@ -53,9 +53,9 @@ class Search(NamedTuple):
     evaluations : int
     x, value : array (d,), float
         The best point that it has found.
-    ending : {"converged", "hopeless", "cut short"}
-        Hopeless: it contracted around a value worse than that of an earlier search. Cut short: it was longer than its
-        series allows.
+    ending : {"converged", "known", "hopeless", "cut short"}
+        Known: it contracted around the end of an earlier search. Hopeless: it contracted around a value worse than
+        that of an earlier search. Cut short: it was longer than its series allows.
     """
 
     series: int
@@ -109,14 +109,18 @@ class Agreement(NamedTuple):
         return f"{said}. A basin as easy to reach was missed with a probability below {math.ceil(100 * self.missed)} %."
 
 
+def is_same_place(apart: Floats) -> bool:
+    """Whether ends that are so far ``apart``, in widths of the bounds, are the same place."""
+    return math.sqrt(float(np.mean(apart * apart))) < _SAME_PLACE
+
+
 def agreement(searches: Sequence[Search], lower: Floats, upper: Floats) -> Agreement:
     """How these searches agree; those that were cut short do not count."""
     ended = [one for one in searches if one.ending != CUT_SHORT and math.isfinite(one.value)]
     places: list[list[Search]] = []
     for one in sorted(ended, key=lambda one: one.value):
         for place in places:
-            apart = (one.x - place[0].x) / (upper - lower)
-            if math.sqrt(float(np.mean(apart * apart))) < _SAME_PLACE:
+            if is_same_place((one.x - place[0].x) / (upper - lower)):
                 place.append(one)
                 break
         else:

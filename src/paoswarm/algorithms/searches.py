@@ -3,9 +3,9 @@
 A *search* is one swarm of one method, from its first points to its end. A *series* says how its searches follow each
 other. One generation of one search is moved at a time:
 
-- A search ends when its method has converged, when it has used what its series allows, or when it is hopeless: it
-  contracts around a value that is worse than that of a finished search.
-- The first search is not interrupted. After that, the series that has used least of its share moves next. Shares are
+- A search ends when its method has converged, when it has used what its series allows, when it has contracted around
+  the end of a finished search, or when it is hopeless: it contracts around a value that is worse.
+- The first search is not interrupted, nor are others while all that have ended are at one place. After that, the series that has used least of its share moves next. Shares are
   halved from rank to rank. Series rank by the value that their latest search has reached. One without a finished search
   ranks first; if all finished searches have ended at one place, it ranks last.
 """
@@ -18,7 +18,16 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Agreement, Search, agreement
+from paoswarm.algorithms.agreement import (
+    CONVERGED,
+    CUT_SHORT,
+    HOPELESS,
+    KNOWN,
+    Agreement,
+    Search,
+    agreement,
+    is_same_place,
+)
 from paoswarm.algorithms.method import Method, Step
 from paoswarm.algorithms.mover import Mover
 from paoswarm.core import order
@@ -28,6 +37,7 @@ from paoswarm.core.swarm import Proposal, Swarm, spread
 
 _HOPELESS = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
 _HOPELESS_FOR = 10  # generations
+_CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
 _TOL = 1e-12  # spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged
 
 
@@ -58,6 +68,7 @@ class Lane(NamedTuple):
     n_particles: int = 0  # of its first swarm
     value: float = math.inf  # the best that it has found
     x: Floats | None = None  # and where
+    first_reach: float = math.inf  # of its first generation, in widths of the bounds
     hopeless: int = 0  # generations for which it has been
     reached: float | None = None  # value of the latest finished search
 
@@ -166,6 +177,7 @@ def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:
         spent=sharing.lanes[sharing.active].spent,
         most=start.most,
         n_particles=state.n_particles,
+        first_reach=start.method.whereabouts(inner)[1],
         reached=sharing.lanes[sharing.active].reached,
     )
     lane = _counted(lane, state.position, state.value)
@@ -178,23 +190,44 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
     assert method is not None
     best_known = min((one.value for one in sharing.searches), default=math.inf)
     lowest, apart = method.outlook(inner)
-    is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
+    centre, reach = method.whereabouts(inner)
+    # (A9). A swarm that began narrow and has not contracted yet may still leave.
+    is_behind = lowest - _HOPELESS * apart > best_known and reach < lane.first_reach
     lane = lane._replace(memory=inner.memory, hopeless=lane.hopeless + 1 if is_behind else 0)
-    ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)))
+    known = _known(inner, lane, centre, sharing.searches) if reach < _CONTRACTED else None
+    ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)), known)
     if ending:
         assert lane.x is not None
         ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, ending)
         searches = (*sharing.searches, ended)
         agreed = agreement(searches, inner.lower[0], inner.upper[0])
         sharing = sharing._replace(searches=searches, agreement=agreed)
-        lane = lane._replace(method=None, memory=None, reached=lane.value)
+        reached = lane.value if known is None else known.value
+        lane = lane._replace(method=None, memory=None, reached=reached)
     return inner._replace(memory=sharing.with_active(lane))
 
 
-def _ending(lane: Lane, has_converged: bool) -> str:
+def _known(inner: Swarm, lane: Lane, centre: Floats, searches: tuple[Search, ...]) -> Search | None:
+    """The best finished search around whose end this one has contracted, if it has found nothing better."""
+    low, width = inner.lower[0], inner.upper[0] - inner.lower[0]
+    assert lane.x is not None
+    near = [
+        one
+        for one in searches
+        if one.ending == CONVERGED
+        and is_same_place((one.x - low) / width - centre)
+        and is_same_place((one.x - lane.x) / width)
+    ]
+    best = min(near, key=lambda one: one.value, default=None)
+    return best if best is not None and best.value <= lane.value else None
+
+
+def _ending(lane: Lane, has_converged: bool, known: Search | None) -> str:
     """How a search ends; empty if it goes on."""
     if has_converged:
         return CONVERGED
+    if known is not None:
+        return KNOWN
     if lane.hopeless >= _HOPELESS_FOR:
         return HOPELESS
     return CUT_SHORT if lane.used >= lane.most else ""
@@ -203,7 +236,9 @@ def _ending(lane: Lane, has_converged: bool) -> str:
 def _handed_over(state: Swarm) -> Swarm:
     """The run with the swarm of the search whose turn is next."""
     sharing: Sharing = state.memory
-    following = _next(sharing) if sharing.searches else sharing.active
+    is_under_way = sharing.lanes[sharing.active].method is not None
+    # No search is interrupted while all that have ended are at one place: then the next end may settle it.
+    following = sharing.active if is_under_way and sharing.agreement.n_places <= 1 else _next(sharing)
     if following == sharing.active:
         return state
     leaving = sharing.lanes[sharing.active]
@@ -219,12 +254,15 @@ def _handed_over(state: Swarm) -> Swarm:
 
 def _next(sharing: Sharing) -> int:
     """The lane that has used least of its share; shares are halved from rank to rank."""
-    agreed = sharing.agreement
+    spent = np.array([lane.spent for lane in sharing.lanes], dtype=float)
     # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
-    untried = math.inf if agreed.n_searches > 1 and agreed.n_places == 1 else -math.inf
+    if sharing.agreement.n_searches > 1 and sharing.agreement.n_places == 1:
+        untried, spent = math.inf, np.where([lane.reached is None for lane in sharing.lanes], math.inf, spent)
+    else:
+        untried = -math.inf
     reached = np.array([untried if lane.reached is None else lane.reached for lane in sharing.lanes])
     shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
-    return int(np.argmin(np.array([lane.spent for lane in sharing.lanes]) / shares))  # (A10)
+    return int(np.argmin(spent / shares))  # (A10)
 
 
 def _counted(lane: Lane, x: Floats, value: Floats) -> Lane:
