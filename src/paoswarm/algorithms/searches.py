@@ -68,7 +68,6 @@ class Lane(NamedTuple):
     n_particles: int = 0  # of its first swarm
     value: float = math.inf  # the best that it has found
     x: Floats | None = None  # and where
-    first_reach: float = math.inf  # of its first generation, in widths of the bounds
     hopeless: int = 0  # generations for which it has been
     reached: float | None = None  # value of the latest finished search
 
@@ -177,7 +176,6 @@ def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:
         spent=sharing.lanes[sharing.active].spent,
         most=start.most,
         n_particles=state.n_particles,
-        first_reach=start.method.whereabouts(inner)[1],
         reached=sharing.lanes[sharing.active].reached,
     )
     lane = _counted(lane, state.position, state.value)
@@ -190,11 +188,9 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
     assert method is not None
     best_known = min((one.value for one in sharing.searches), default=math.inf)
     lowest, apart = method.outlook(inner)
-    centre, reach = method.whereabouts(inner)
-    # (A9). A swarm that began narrow and has not contracted yet may still leave.
-    is_behind = lowest - _HOPELESS * apart > best_known and reach < lane.first_reach
+    is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
     lane = lane._replace(memory=inner.memory, hopeless=lane.hopeless + 1 if is_behind else 0)
-    known = _known(inner, lane, centre, sharing.searches) if reach < _CONTRACTED else None
+    known = _known(method, inner, lane, sharing)
     ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)), known)
     if ending:
         assert lane.x is not None
@@ -207,19 +203,19 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
     return inner._replace(memory=sharing.with_active(lane))
 
 
-def _known(inner: Swarm, lane: Lane, centre: Floats, searches: tuple[Search, ...]) -> Search | None:
-    """The best finished search around whose end this one has contracted, if it has found nothing better."""
-    low, width = inner.lower[0], inner.upper[0] - inner.lower[0]
-    assert lane.x is not None
-    near = [
-        one
-        for one in searches
-        if one.ending == CONVERGED
-        and is_same_place((one.x - low) / width - centre)
-        and is_same_place((one.x - lane.x) / width)
-    ]
-    best = min(near, key=lambda one: one.value, default=None)
-    return best if best is not None and best.value <= lane.value else None
+def _known(method: Method, inner: Swarm, lane: Lane, sharing: Sharing) -> Search | None:
+    """The best finished search, if this one has contracted around its end and found nothing better.
+
+    Only if all that have ended are at one place: elsewhere, there may be better minima close to known ones.
+    """
+    if sharing.agreement.n_places != 1:
+        return None
+    centre, reach = method.whereabouts(inner)
+    best = min(sharing.searches, key=lambda one: one.value)
+    if reach >= _CONTRACTED or order.is_better(lane.value, best.value):
+        return None
+    apart = (best.x - inner.lower[0]) / (inner.upper[0] - inner.lower[0]) - centre
+    return best if is_same_place(apart) else None
 
 
 def _ending(lane: Lane, has_converged: bool, known: Search | None) -> str:
