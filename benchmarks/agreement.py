@@ -131,9 +131,10 @@ def run(problem, seed, most=MOST):
     }
 
 
-def shuffled(problems):
-    """In an order that makes the first half of a measurement representative."""
-    return sorted(problems, key=lambda one: zlib.crc32(f"{one.name} {len(one.bounds)}".encode()[::-1]))
+def in_order(sets):
+    """All problems, few unknowns first, then in an order that makes the first half of a measurement representative."""
+    found = [(name, one) for name in sets for one in PROBLEMS[name]()]
+    return sorted(found, key=lambda pair: (len(pair[1].bounds), zlib.crc32(f"{pair[1].name}".encode()[::-1])))
 
 
 def read(path=RESULTS):
@@ -146,16 +147,15 @@ def measure(sets, seeds, path=RESULTS):
     known = read(path)
     path.parent.mkdir(exist_ok=True)
     for seed in seeds:
-        for name in sets:
-            for problem in shuffled(PROBLEMS[name]()):
-                label = f"{name}|{problem.name}|{len(problem.bounds)}|{seed}"
-                if label in known:
-                    continue
-                kind = "many" if problem.is_multimodal else "one"
-                row = {"key": label, "set": name, "function": problem.family, "minima": kind} | run(problem, seed)
-                with path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-            print(f"seed {seed}, {name}", flush=True)
+        for name, problem in in_order(sets):
+            label = f"{name}|{problem.name}|{len(problem.bounds)}|{seed}"
+            if label in known:
+                continue
+            kind = "many" if problem.is_multimodal else "one"
+            row = {"key": label, "set": name, "function": problem.family, "minima": kind} | run(problem, seed)
+            with path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        print(f"seed {seed}", flush=True)
 
 
 def numbers(text):

@@ -66,6 +66,7 @@ class Lane(NamedTuple):
     used: int = 0  # those of the search that is under way
     most: float = math.inf  # it may use
     n_particles: int = 0  # of its first swarm
+    first_value: float = math.inf  # the best of that
     value: float = math.inf  # the best that it has found
     x: Floats | None = None  # and where
     hopeless: int = 0  # generations for which it has been
@@ -179,7 +180,7 @@ def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:
         reached=sharing.lanes[sharing.active].reached,
     )
     lane = _counted(lane, state.position, state.value)
-    return inner._replace(memory=sharing.with_active(lane))
+    return inner._replace(memory=sharing.with_active(lane._replace(first_value=lane.value)))
 
 
 def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
@@ -194,7 +195,7 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
     ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)), known)
     if ending:
         assert lane.x is not None
-        ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, ending)
+        ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, ending, lane.first_value)
         searches = (*sharing.searches, ended)
         agreed = agreement(searches, inner.lower[0], inner.upper[0])
         sharing = sharing._replace(searches=searches, agreement=agreed)
@@ -208,7 +209,7 @@ def _known(method: Method, inner: Swarm, lane: Lane, sharing: Sharing) -> Search
 
     Only if all that have ended are at one place: elsewhere, there may be better minima close to known ones.
     """
-    if sharing.agreement.n_places != 1:
+    if not sharing.agreement.is_unanimous:
         return None
     centre, reach = method.whereabouts(inner)
     best = min(sharing.searches, key=lambda one: one.value)
@@ -234,7 +235,8 @@ def _handed_over(state: Swarm) -> Swarm:
     sharing: Sharing = state.memory
     is_under_way = sharing.lanes[sharing.active].method is not None
     # No search is interrupted while all that have ended are at one place: then the next end may settle it.
-    following = sharing.active if is_under_way and sharing.agreement.n_places <= 1 else _next(sharing)
+    stays = is_under_way and (not sharing.searches or sharing.agreement.is_unanimous)
+    following = sharing.active if stays else _next(sharing)
     if following == sharing.active:
         return state
     leaving = sharing.lanes[sharing.active]
@@ -252,7 +254,7 @@ def _next(sharing: Sharing) -> int:
     """The lane that has used least of its share; shares are halved from rank to rank."""
     spent = np.array([lane.spent for lane in sharing.lanes], dtype=float)
     # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
-    if sharing.agreement.n_searches > 1 and sharing.agreement.n_places == 1:
+    if sharing.agreement.n_searches > 1 and sharing.agreement.is_unanimous:
         untried, spent = math.inf, np.where([lane.reached is None for lane in sharing.lanes], math.inf, spent)
     else:
         untried = -math.inf
