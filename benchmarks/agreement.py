@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from agreement_problems import PROBLEMS
+from agreement_rules import is_right, tables
 
 import paoswarm as ps
 from paoswarm.algorithms.dense_pao import Dense
@@ -31,14 +32,6 @@ RESULTS = Path(__file__).parent / "results" / "agreement.jsonl"
 MOST = 10_000  # evaluations for each unknown
 NEAR = 1e-3  # root mean square distance within which two ends are the same place
 EXTENTS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)  # at which a search could be recognised as one that goes to a known place
-
-
-def is_right(value: float, minimum: float) -> bool:
-    return value - minimum <= 1e-6 * max(1.0, abs(minimum))
-
-
-def is_held_out(name: str) -> bool:
-    return bool(zlib.crc32(name.encode()) % 2)
 
 
 class Watch:
@@ -173,3 +166,5 @@ if __name__ == "__main__":
     given = parser.parse_args()
     if given.task == "measure":
         measure(given.sets, given.seeds, given.results)
+    else:
+        tables(given.results)

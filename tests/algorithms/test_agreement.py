@@ -84,6 +84,7 @@ def test_the_chance_of_a_miss_is_the_integral_over_a_uniform_prior(n, h):
 
 def test_the_printed_sentence_claims_only_what_is_settled():
     assert "below 3 %" in str(ps.Agreement(6, 4, 2, 1))
-    assert str(ps.Agreement(6, 2, 2, 1)) == "Not confirmed: 2 of 6 independent searches ended at this point."
-    assert str(ps.Agreement(9, 2, 8, 7, 5, 1)) == "Not confirmed: 5 of 9 independent searches ended at this value."
+    assert str(ps.Agreement(6, 2, 2, 1)).startswith("Not confirmed: 2 of 6 independent searches ended at this point.")
+    unlike = ps.Agreement(9, 2, 8, 7, 5, 1)
+    assert str(unlike).startswith("Not confirmed: 5 of 9 independent searches ended at this value.")
     assert math.isclose(ps.Agreement().missed, 1.0)

@@ -90,9 +90,8 @@ def test_a_well_in_a_plateau_is_found_although_the_first_search_ends_flat():
     assert solve(well, [(-5, 5)] * 3, maxfev=6000, target=-3.999).fun <= -3.999
     plateau = solve(lambda x: np.zeros(len(x)), [(-5, 5)] * 3, maxfev=2500)
     assert not plateau.success
-    assert plateau.message == "Stopped at maxfev=2500. Not confirmed: 1 of {n} independent searches ended at this point.".format(
-        n=plateau.agreement.n_searches
-    )
+    n = plateau.agreement.n_searches
+    assert plateau.message.startswith(f"Stopped at maxfev=2500. Not confirmed: 1 of {n} independent searches ended at")
 
 
 def test_a_ring_of_equal_minima_is_confirmed_by_its_value():

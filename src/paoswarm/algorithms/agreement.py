@@ -128,11 +128,12 @@ class Agreement(NamedTuple):
 
     def __str__(self) -> str:
         if self.n_searches == 0:
-            return "Not confirmed: no search has ended yet."
+            return "Not confirmed: the first search has not ended. More evaluations may improve it."
         here = f"{self.n_here} of {self.n_searches} independent searches ended at this point"
         equal = f"{self.n_equal} of {self.n_searches} independent searches ended at this value"
         if not self.is_settled:
-            return f"Not confirmed: {equal if self.n_equal > self.n_here else here}."
+            said = equal if self.n_equal > self.n_here else here
+            return f"Not confirmed: {said}. More evaluations may confirm or improve it."
         said = here if self.is_unique else f"{equal}, at different points: the minimum is not unique"
         chance = f"{math.ceil(100 * self.missed)} %"
         return f"{said}. A better minimum that is as easy to find was missed with a probability below {chance}."
