@@ -1,12 +1,11 @@
-"""How often is the default search right when it says that it has found the minimum?
+"""How often the default search is right when it says that it has found the minimum.
 
     python benchmarks/agreement.py measure bbob --seeds 1-2      # what is done already is not run again
     python benchmarks/agreement.py table                         # prints the tables of docs/adaptive_theory.md
 
 A run goes on to 10,000 evaluations for each unknown, or until h >= 5 + 2 sqrt(m), and every search is recorded. So any
-weaker rule about the end can be replayed afterwards, see `agreement_rules.py`. A value is *right* if it is at most 1e-6 max(1, |f*|)
-above the minimum f*. Of the problems, half are for choosing rules and half for reporting them: functions are split by
-name, so that all instances of a function are on the same side.
+weaker rule about the end can be replayed afterwards, see `agreement_rules.py`. A value is *right* if it is at most
+1e-6 max(1, |f*|) above the minimum f*. Half of the problems are for choosing rules, half for reporting them.
 
 Every run is a line of JSON in ``benchmarks/results/agreement.jsonl``.
 """
@@ -31,7 +30,7 @@ from paoswarm.core.swarm import spread
 RESULTS = Path(__file__).parent / "results" / "agreement.jsonl"
 MOST = 10_000  # evaluations for each unknown
 NEAR = 1e-3  # root mean square distance within which two ends are the same place
-EXTENTS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)  # at which a search could be recognised as one that goes to a known place
+EXTENTS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)  # of swarms that could be recognised as going to a known place
 
 
 class Watch:

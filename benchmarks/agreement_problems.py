@@ -12,6 +12,8 @@ from paoswarm.problems.bbob import bbob
 
 ONE_MINIMUM = {*range(1, 3), *range(5, 15)}  # bbob functions; Rosenbrock's second minimum in d > 3 is not counted
 
+MANY_MINIMA = ("any_size_many_minima", "two_many_minima", "several_unknowns")  # modules of the classic functions
+
 
 class Known(NamedTuple):
     """A function with its minimum."""
@@ -36,8 +38,8 @@ def from_bbob() -> Iterator[Known]:
 def from_classics() -> Iterator[Known]:
     """The classic functions."""
     for one in CLASSICS:
-        many = one.function.__module__.rpartition(".")[2] in ("any_size_many_minima", "two_many_minima", "several_unknowns")
-        yield Known(one.name, one.name, one, one.bounds, one.minimum, many)
+        collection = one.function.__module__.rpartition(".")[2]
+        yield Known(one.name, one.name, one, one.bounds, one.minimum, collection in MANY_MINIMA)
 
 
 def _hole(width: float, d: int, seed: int) -> Callable[[np.ndarray], np.ndarray]:

@@ -177,7 +177,9 @@ def test_confirming_a_known_end_takes_a_part_of_a_search_and_leaves_nothing_unfi
 
 def test_where_there_are_several_places_every_search_goes_on_to_its_own_end():
     result = solve(ps.Restarts(ps.DensePAO(), growth=1.0), rastrigin, maxfev=4000, n_particles=8)
-    several = next(i for i in range(len(result.searches)) if np.ptp([one.value for one in result.searches[: i + 1]]) > 0.1)
+    several = next(
+        i for i in range(len(result.searches)) if np.ptp([one.value for one in result.searches[: i + 1]]) > 0.1
+    )
     assert all(one.ending != "known" for one in result.searches[several + 1 :])
     assert len(result.searches) > several + 3
 

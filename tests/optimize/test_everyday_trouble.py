@@ -52,7 +52,9 @@ def test_units_of_the_unknowns_and_of_the_values_change_nothing():
     """Powers of two, so that nothing is rounded: the same run, whatever a unit is."""
     units = 2.0 ** np.array([-20, 0, 20])
     plain = solve(rosenbrock, [(-2, 3)] * 3, maxfev=1500, tol=0)
-    scaled = solve(lambda x: 2.0**30 * rosenbrock(x / units), np.array([(-2, 3)] * 3) * units[:, None], maxfev=1500, tol=0)
+    scaled = solve(
+        lambda x: 2.0**30 * rosenbrock(x / units), np.array([(-2, 3)] * 3) * units[:, None], maxfev=1500, tol=0
+    )
     assert_array_equal(scaled.x / units, plain.x)
     assert scaled.fun == 2.0**30 * plain.fun
     assert [one.evaluations for one in scaled.searches] == [one.evaluations for one in plain.searches]

@@ -31,7 +31,9 @@ class Small:
         smallest = self.method.default_particles(d)
         ratio = max(1.0, large[-1].n_particles / smallest)
         method = replace(self.method, spread=self.method.spread * 10 ** (-_NARROWEST * float(uniform[0])))
-        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=2.0 * max(one.evaluations for one in large))
+        # The latest may have been short because its end was known, or because it ended on a plateau.
+        most = 2.0 * max(one.evaluations for one in large)
+        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ other. One generation of one search is moved at a time:
 
 - A search ends when its method has converged, when it has used what its series allows, when it has contracted around
   the end of a finished search, or when it is hopeless: it contracts around a value that is worse.
-- The first search is not interrupted, nor are others while all that have ended are at one place. After that, the series that has used least of its share moves next. Shares are
-  halved from rank to rank. Series rank by the value that their latest search has reached. One without a finished search
-  ranks first; if all finished searches have ended at one place, it ranks last.
+- The first search is not interrupted, nor are others while all that have ended are at one place. After that, the
+  series that has used least of its share moves next. Shares are halved from rank to rank. Series rank by the value that
+  their latest search has reached. One without a finished search ranks first; if all finished searches have ended at one
+  place, it waits.
 """
 
 from __future__ import annotations
