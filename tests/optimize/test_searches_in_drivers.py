@@ -189,7 +189,8 @@ class TestWhatIsSaid:
         best = [one.value for one, place in zip(table, table.places, strict=True) if place == 1]
         assert min(best) == found.fun
         assert len(best) == found.agreement.n_here
-        assert max(table.places) == found.agreement.n_places
+        reached = {place for one, place in zip(table, table.places, strict=True) if one.ending != "hopeless"}
+        assert len(reached) == found.agreement.n_places < max(table.places)
         for one, place in zip(table, table.places, strict=True):
             assert (place == 0) == (one.ending == "cut short")
 

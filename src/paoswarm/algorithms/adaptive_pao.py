@@ -34,7 +34,9 @@ class Small:
         ratio = max(1.0, large[-1].n_particles / smallest)
         method = replace(self.method, spread=self.method.spread * 10 ** (-_NARROWEST * float(uniform[0])))
         n_particles = int(smallest * ratio ** float(uniform[1] ** 2))
-        return Start(method, n_particles, most=2.0 * large[-1].evaluations, kind="small dense")
+        # The latest may have been short because its end was known, or because it ended on a plateau.
+        most = 2.0 * max(one.evaluations for one in large)
+        return Start(method, n_particles, most, kind="small dense")
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,11 @@ class DensePAO(Method):
         course: Course = state.memory.course
         return (course.bests[-1], course.spread) if course.bests else (math.inf, math.inf)
 
+    def whereabouts(self, state: Swarm) -> tuple[Floats, float]:
+        """The centre of the cloud, and its longest standard deviation."""
+        law: DenseLaw = state.memory.law
+        return law.centre, law.longest
+
     def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
         """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
         return None, 10_000 * n_unknowns

@@ -124,6 +124,11 @@ class Method(ABC):
         """The method for a run with so many workers; most do not depend on it."""
         return self
 
+    def whereabouts(self, state: Swarm) -> tuple[Array, float]:
+        """The centre of a swarm and how far it reaches, in widths of the bounds."""
+        best = (state.global_best[0] - state.lower[0]) / (state.upper[0] - state.lower[0])
+        return best, float(swarm.spread(state, self.wall.unroll))
+
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that this method needs; most need none."""
         return state

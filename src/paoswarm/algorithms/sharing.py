@@ -1,10 +1,11 @@
 """The state of a run of several searches: those that are under way, those that have ended, and whose turn it is.
 
-- A search ends when its method has converged, when it has used what its series allows, or when it is hopeless: it
-  contracts around a value that is worse than that of a finished search.
-- Until a search has ended, only the first series has searches. After that, the series that has used least of its share
-  moves next. Shares are halved from rank to rank. Series rank by the value that their latest search has reached. One
-  without a finished search ranks first; if all finished searches have ended at one place, it ranks last.
+- A search ends when its method has converged, when it has used what its series allows, when it has contracted around
+  the end of a finished search, or when it is hopeless: it contracts around a value that is worse.
+- Until a search has ended, only the first series has searches. No search is interrupted while all that have ended are
+  at one place. After that, the series that has used least of its share moves next. Shares are halved from rank to rank.
+  Series rank by the value that their latest search has reached. One without a finished search ranks first; if all
+  finished searches have ended at one place, it waits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Agreement, Search, agreement
+from paoswarm.algorithms.agreement import (
+    CONVERGED,
+    CUT_SHORT,
+    HOPELESS,
+    KNOWN,
+    Agreement,
+    Search,
+    agreement,
+    is_same_place,
+)
 from paoswarm.algorithms.method import Method
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
@@ -22,6 +32,7 @@ from paoswarm.core.swarm import Proposal, Swarm, spread
 
 _HOPELESS = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
 _HOPELESS_FOR = 10  # generations
+_CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
 _TOL = 1e-12  # spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged
 NOBODY = -1
 
@@ -57,6 +68,7 @@ class Lane(NamedTuple):
     began: int  # evaluations of the run before it
     n_particles: int  # of its first swarm
     used: int = 0  # evaluations
+    first_value: float = math.inf  # the best of its first swarm
     value: float = math.inf  # the best that it has found
     x: Floats | None = None  # and where
     hopeless: int = 0  # generations for which it has been
@@ -119,6 +131,7 @@ class Sharing(NamedTuple):
         inner = part.start.method.begin(swarm._replace(memory=None))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
         lane = lane.counting(swarm.position, swarm.value)
+        lane = lane._replace(first_value=lane.value)
         sharing = self._charged(part.series, swarm.n_particles)
         # Searches may be told in another order than they have begun.
         lanes = tuple(sorted((*self.lanes, lane), key=lambda one: one.search))
@@ -135,11 +148,26 @@ class Sharing(NamedTuple):
         lowest, apart = method.outlook(inner)
         is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
-        ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)))
+        has_converged = bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL))
+        ending = _ending(lane, has_converged, self._is_known(lane))
         if ending:
             return sharing._ended(lane, ending), inner
         lanes = tuple(lane if one.search == lane.search else one for one in self.lanes)
         return sharing._replace(lanes=lanes), inner
+
+    def _is_known(self, lane: Lane) -> bool:
+        """Whether a search has contracted around the end of the best finished one, and found nothing better.
+
+        Only if all that have ended are at one place: elsewhere, there may be better minima close to known ones.
+        """
+        if not self.agreement.is_unanimous:
+            return False
+        best = min(self.searches, key=lambda one: one.value)
+        centre, reach = lane.start.method.whereabouts(lane.swarm)
+        if reach >= _CONTRACTED or order.is_better(lane.value, best.value):
+            return False
+        lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
+        return is_same_place((best.x - lower) / (upper - lower) - centre)
 
     def _charged(self, series: int, evaluations: int) -> Sharing:
         tally = self.tallies[series]
@@ -149,9 +177,20 @@ class Sharing(NamedTuple):
     def _ended(self, lane: Lane, ending: str) -> Sharing:
         assert lane.x is not None
         ended = Search(
-            lane.series, lane.n_particles, lane.used, lane.x, lane.value, ending, lane.kind, lane.began, self.spent
+            lane.series,
+            lane.n_particles,
+            lane.used,
+            lane.x,
+            lane.value,
+            ending,
+            lane.first_value,
+            lane.kind,
+            lane.began,
+            self.spent,
         )
-        tally = self.tallies[lane.series]._replace(reached=lane.value)
+        # A search that was over at a known end would have reached its value.
+        reached = lane.value if ending != KNOWN else min(one.value for one in self.searches)
+        tally = self.tallies[lane.series]._replace(reached=reached)
         searches = (*self.searches, ended)
         best = self.ended_best
         if best is None or order.is_better(lane.value, best.value):
@@ -169,21 +208,24 @@ class Sharing(NamedTuple):
 
         ``out`` are parts that are being evaluated: they count as spent, and their searches cannot move.
         """
-        series = self._next_series(out) if self.searches else 0
         busy = {part.search for part in out}
-        free = (lane for lane in self.lanes if lane.series == series and lane.search not in busy)
-        return series, next(free, None)
+        free = [lane for lane in self.lanes if lane.search not in busy]
+        if free and self.agreement.is_unanimous:  # the next end may settle it
+            return free[0].series, free[0]
+        series = self._next_series(out) if self.searches else 0
+        return series, next((lane for lane in free if lane.series == series), None)
 
     def _next_series(self, out: tuple[Part, ...]) -> int:
         """The one that has used least of its share; shares are halved from rank to rank."""
-        agreed = self.agreement
-        # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
-        untried = math.inf if agreed.n_searches > 1 and agreed.n_places == 1 else -math.inf
-        reached = np.array([untried if tally.reached is None else tally.reached for tally in self.tallies])
-        shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
-        spent = np.array([tally.spent for tally in self.tallies])
+        spent = np.array([tally.spent for tally in self.tallies], dtype=float)
         for part in out:
             spent[part.series] += len(part)
+        # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
+        untried = -math.inf
+        if self.agreement.n_searches > 1 and self.agreement.is_unanimous:
+            untried, spent = math.inf, np.where([tally.reached is None for tally in self.tallies], math.inf, spent)
+        reached = np.array([untried if tally.reached is None else tally.reached for tally in self.tallies])
+        shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
         return int(np.argmin(spent / shares))  # (A10)
 
     @property
@@ -195,10 +237,12 @@ class Sharing(NamedTuple):
         return leaders[int(order.best(np.array([leader.value for leader in leaders])))]
 
 
-def _ending(lane: Lane, has_converged: bool) -> str:
+def _ending(lane: Lane, has_converged: bool, is_known: bool) -> str:
     """How a search ends; empty if it goes on."""
     if has_converged:
         return CONVERGED
+    if is_known:
+        return KNOWN
     if lane.hopeless >= _HOPELESS_FOR:
         return HOPELESS
     return CUT_SHORT if lane.used >= lane.start.most else ""
