@@ -201,6 +201,8 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
     lane = lane._replace(memory=inner.memory, hopeless=lane.hopeless + 1 if is_behind else 0)
     known = _known(method, inner, lane, sharing)
     ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)), known)
+    if ending == CONVERGED and method.has_given_up(inner):
+        ending = CUT_SHORT
     if ending:
         assert lane.x is not None
         ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, ending, lane.first_value)
