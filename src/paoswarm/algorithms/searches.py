@@ -264,7 +264,7 @@ def _next(sharing: Sharing) -> int:
     """The lane that has used least of its share; shares are halved from rank to rank."""
     spent = np.array([lane.spent for lane in sharing.lanes], dtype=float)
     # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
-    if sharing.agreement.n_searches > 1 and sharing.agreement.is_unanimous:
+    if len(sharing.searches) > 1 and sharing.agreement.is_unanimous:
         untried, spent = math.inf, np.where([lane.reached is None for lane in sharing.lanes], math.inf, spent)
     else:
         untried = -math.inf
