@@ -62,7 +62,7 @@ class Search(NamedTuple):
         The best point that it has found.
     ending : {"converged", "known", "hopeless", "cut short"}
         Known: it contracted around the end of an earlier search. Hopeless: it contracted around a value worse than
-        that of an earlier search. Cut short: it was longer than its series allows.
+        that of an earlier search. Cut short: it was longer than its series allows, or its cloud grew too wide.
     first_value : float
         The best value of its first swarm.
     kind : str
