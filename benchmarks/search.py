@@ -46,8 +46,7 @@ def measure(cases, names, path):
             label = case.key(name)
             if label in known or (name in SLOW and case.instance > SEEDS_OF_SLOW.get(case.kind, case.instance)):
                 continue
-            problem = case.make()
-            objective = Counted(problem, case.budget, case.targets(problem))
+            objective = Counted(case.make(), case.budget, case.targets)
             began = time.process_time()
             error = run(name, objective, seed=case.seed)
             row = {"key": label, "hits": objective.hits, "evaluations": objective.evaluations}

@@ -140,6 +140,8 @@ SEARCHES = {
     "NGOpt": ngopt,
 }
 
+SLOW = ("lq-CMA-ES", "NGOpt")  # these take milliseconds for each point
+
 
 def run(name, f, seed):
     """Run a search to its end, silently; return what it raised, if it broke. Ours may not."""

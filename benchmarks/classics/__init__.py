@@ -13,4 +13,11 @@ __all__ = ["CLASSICS", "HELD_OUT", "TUNING", "Classic"]
 
 CLASSICS: list[Classic] = sorted(FOUND, key=lambda one: (one.name, one.dim))
 TUNING, HELD_OUT = CLASSICS[::2], CLASSICS[1::2]
-_MODULES = (any_size_many_minima, any_size_valleys, fits, several_unknowns, two_many_minima, two_valleys)  # they collect
+_MODULES = (
+    any_size_many_minima,
+    any_size_valleys,
+    fits,
+    several_unknowns,
+    two_many_minima,
+    two_valleys,
+)  # they collect

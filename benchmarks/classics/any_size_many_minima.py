@@ -1,7 +1,7 @@
 """Functions of any number of unknowns with many minima.
 
-Sources: Jamil and Yang (2013), Ali, Khompatraporn and Zabinsky (2005), Yang (2010), and the collections of Gavana and of
-Surjanovic and Bingham, with corrected minima.
+Sources: Jamil and Yang (2013), Ali, Khompatraporn and Zabinsky (2005), Yang (2010), and the collections of Gavana and
+of Surjanovic and Bingham, with corrected minima.
 """
 
 from __future__ import annotations

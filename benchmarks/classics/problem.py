@@ -47,7 +47,9 @@ def classic(bounds: list[tuple[float, float]], minimum: float, *minimisers: tupl
     """Collect a function of a fixed number of unknowns."""
 
     def collect(function: Function) -> Function:
-        FOUND.append(Classic(function.__name__, function, np.array(bounds, float), minimum, np.array(minimisers, float)))
+        FOUND.append(
+            Classic(function.__name__, function, np.array(bounds, float), minimum, np.array(minimisers, float))
+        )
         return function
 
     return collect

@@ -1,7 +1,7 @@
 """Functions of three to ten unknowns with a fixed form: Hartmann, Shekel, clusters of atoms and others.
 
-Sources: Dixon and Szegoe (1978), Jamil and Yang (2013), Ali, Khompatraporn and Zabinsky (2005), Mishra (2006), Storn and
-Price (1997), Cambridge Cluster Database for the Lennard-Jones clusters.
+Sources: Dixon and Szegoe (1978), Jamil and Yang (2013), Ali, Khompatraporn and Zabinsky (2005), Mishra (2006), Storn
+and Price (1997), Cambridge Cluster Database for the Lennard-Jones clusters.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ FIVE_ATOMS = (
 )
 
 
-@classic([(0.1, 4), (-2, 3), (0, 3), (-2, 3), (-2, 3), (0, 3), (-2, 3), (-2, 3), (-3, 2)], -9.10385241570756, FIVE_ATOMS)
+@classic(
+    [(0.1, 4), (-2, 3), (0, 3), (-2, 3), (-2, 3), (0, 3), (-2, 3), (-2, 3), (-3, 2)], -9.10385241570756, FIVE_ATOMS
+)
 def lennard_jones_5(x):
     return _cluster(x)
 
@@ -108,8 +110,18 @@ def power_sum(x):
 
 
 SHEKEL = np.array(
-    [(4, 4, 4, 4), (1, 1, 1, 1), (8, 8, 8, 8), (6, 6, 6, 6), (3, 7, 3, 7)]
-    + [(2, 9, 2, 9), (5, 5, 3, 3), (8, 1, 8, 1), (6, 2, 6, 2), (7, 3.6, 7, 3.6)]
+    [
+        (4, 4, 4, 4),
+        (1, 1, 1, 1),
+        (8, 8, 8, 8),
+        (6, 6, 6, 6),
+        (3, 7, 3, 7),
+        (2, 9, 2, 9),
+        (5, 5, 3, 3),
+        (8, 1, 8, 1),
+        (6, 2, 6, 2),
+        (7, 3.6, 7, 3.6),
+    ]
 )
 SHEKEL_WIDTHS = np.array([0.1, 0.2, 0.2, 0.4, 0.4, 0.6, 0.3, 0.7, 0.5, 0.5])
 
