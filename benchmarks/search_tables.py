@@ -33,10 +33,13 @@ def print_tables(kind, cases, names, known):
 
 
 def _print(title, columns, lines):
-    if lines:
-        print(f"\n{title}\n\n| | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
-        for name, cells in lines:
-            print(f"| {name} | " + " | ".join(cells) + " |")
+    print(f"\n{title}\n")
+    if not lines:
+        print("No search has made all these runs yet.")
+        return
+    print("| | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
+    for name, cells in lines:
+        print(f"| {name} | " + " | ".join(cells) + " |")
 
 
 def _bbob(cases, names, known):
