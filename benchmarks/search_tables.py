@@ -28,7 +28,7 @@ TINY = 1e-8  # what is closer to the minimum counts as there, in the paper's set
 
 
 def print_tables(kind, cases, names, known):
-    """Print the tables of a set, for the searches that have all their runs, or at least one seed's."""
+    """Print the tables of a set, for the searches that have made all runs of one seed or instance at least."""
     {"bbob": _bbob, "classic": _classic, "nist": _shares, "ode": _shares, "paper": _paper}[kind](cases, names, known)
 
 
@@ -43,19 +43,17 @@ def _print(title, columns, lines):
 
 
 def _bbob(cases, names, known):
-    dims = sorted({case.dim for case in cases})
     limit = cases[0].limit
-    for dim in dims:
-        for budget in [one for one in (*BUDGETS, limit) if one <= limit]:
+    for dim in sorted({case.dim for case in cases}):
+        runs = {name: _rows([case for case in cases if case.dim == dim], name, known) for name in names}
+        for budget in [one for one in BUDGETS if one < limit] + [limit]:
             lines = []
-            for name in names:
-                keys = {case.key(name): int(case.function) for case in cases if case.dim == dim}
-                if all(key in known for key in keys):
-                    groups = [[known[k] for k, f in keys.items() if f in group] for group in BBOB_GROUPS.values()]
-                    lines.append((name, [_score(rows, dim, budget) for rows in groups]))
-            _print(f"{dim} unknowns, {budget} evaluations for each: solved / area", BBOB_GROUPS, lines)
-            if budget == limit:
-                break
+            for name, pairs in runs.items():
+                if pairs:
+                    groups = [[row for case, row in pairs if int(case.function) in g] for g in BBOB_GROUPS.values()]
+                    lines.append((name, [*(_score(rows, dim, budget) for rows in groups), *_notes(pairs)]))
+            title = f"{dim} unknowns, {budget} evaluations for each: solved / area"
+            _print(title, [*BBOB_GROUPS, "instances", "errors"], lines)
 
 
 def _score(rows, dim, budget):
