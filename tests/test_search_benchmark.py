@@ -153,3 +153,32 @@ def test_l_shade_stays_in_the_bounds_and_finds_the_minimum(bench):
     assert ((x - 0.9) ** 2).sum(axis=1).min() < 1e-10
     assert (len(seen[0]), len(seen[-1])) == (54, 4)
     assert 6000 <= len(x) < 6004
+
+
+def test_bbob_is_scored_at_smaller_budgets_from_the_same_run(bench):
+    score = bench("search_tables")._score
+    at_once = {"hits": [2] * 51}  # one evaluation for each of two unknowns
+    assert score([at_once], 2, 100) == "100.0 / 100.0"
+    late = {"hits": [2] * 17 + [20] * 17 + [2000] * 17}  # 1, 10 and 1000 evaluations for each unknown
+    assert score([late], 2, 100) == "66.7 / 50.0"  # a third at once, a third halfway
+    assert score([late], 2, 10_000) == "100.0 / 66.7"  # (1 + 3/4 + 1/4) / 3
+
+
+def test_tables_take_the_seeds_whose_runs_are_complete(bench, capsys):
+    cases = bench("search_sets").nist_cases([1, 2])
+    solved = {case.key("ours"): {"hits": [case.dim * 5]} for case in cases}
+    del solved[cases[-1].key("ours")]  # the second seed lacks a run
+    solved[cases[0].key("ours")]["hits"] = []
+    bench("search_tables").print_tables("nist", cases, ["ours", "absent"], solved)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("| ours | 90.0 | 0.0 (-) | 100.0 (5) |")
+    assert lines[-1].endswith("| 1 | 0 |")
+    assert not any("absent" in line for line in lines)
+
+
+def test_keys_of_bbob_have_no_set_in_front(bench):
+    sets = bench("search_sets")
+    case = sets.bbob_cases([3], [101], [7], 10_000)[0]
+    assert (case.key("BiteOpt"), case.budget, case.seed) == ("BiteOpt|7|3|101|10000", 30_000, 101_007)
+    paper = sets.paper_cases([4])[0]
+    assert (paper.key("BiteOpt"), paper.budget, paper.seed) == ("paper:BiteOpt|sphere|8|4|10100", 10_100, 4)
