@@ -43,6 +43,7 @@ from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
+from paoswarm.optimize.search_table import SearchTable
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
 from paoswarm.sampling.distributions import Periodic
@@ -102,6 +103,7 @@ __all__ = [
     "Result",
     "Results",
     "Search",
+    "SearchTable",
     "Status",
     "StepLaw",
     "Store",

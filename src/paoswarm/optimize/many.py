@@ -101,7 +101,7 @@ def minimize_many(
     -------
     ManyResult
         Arrays with the runs on the first axis, ``seeds``, and ``run(r)`` for one run alone.
-        ``minimize(fun, bounds, rng=many.seeds[r])`` repeats run ``r`` exactly.
+        ``minimize(fun, bounds, method=many.method, rng=many.seeds[r])`` repeats run ``r`` exactly.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    method, box = read_input.read_method(method, init), Bounds(*read_input.read_bounds(bounds))
+    method, box = read_input.read_method(method, init).for_workers(1), Bounds(*read_input.read_bounds(bounds))
     default = method.default_limits(len(box.lb))
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     flag("progress", progress)
