@@ -1,4 +1,4 @@
-"""Distributions of single parameters: `Uniform`, `LogUniform`, `Ring`, and helpers that recognise those of `scipy.stats`."""
+"""Distributions of single parameters, and helpers that recognise those of `scipy.stats`."""
 
 from __future__ import annotations
 

@@ -131,8 +131,8 @@ def _read_law(name: str, entry: Any) -> Any:
         return LogUniform(entry.low, entry.high) if entry.log else Uniform(entry.low, entry.high)
     if isinstance(entry, Variable):
         raise TypeError(
-            f"prior {name!r} is {entry!r}, which is discrete; parameters must be continuous. Sample once for each value "
-            "that it can have, with the value fixed, and compare the evidences"
+            f"prior {name!r} is {entry!r}, which is discrete; parameters must be continuous. Sample once for each "
+            "value that it can have, with the value fixed, and compare the evidences"
         )
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
         if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):

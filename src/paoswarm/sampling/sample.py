@@ -78,8 +78,8 @@ def sample(
     log_likelihood : callable
         ``log_likelihood(x) -> float`` with the parameters ``x`` of shape ``(d,)``, in the prior's order; with
         ``vectorized=True``, ``(m, d) -> (m,)``. If the prior is a dict, ``x["name"]`` is a parameter or a fixed value,
-        so a function written for the dicts of `minimize` works here too. NaN, an exception and values below -1e100 count as likelihood zero;
-        +inf is an error.
+        so a function written for the dicts of `minimize` works here too. NaN, an exception and values below -1e100
+        count as likelihood zero; +inf is an error.
     prior : dict, list, frozen multivariate_normal, or tuple
         A dict (by name) or list with an entry for each parameter: a frozen `scipy.stats` distribution, a pair
         ``(low, high)`` for a uniform one, ``Real(low, high, log=True)`` for a log-uniform one, `Periodic` for an angle

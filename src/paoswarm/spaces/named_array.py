@@ -66,7 +66,7 @@ class NamedArray(np.ndarray):  # type: ignore[type-arg]
 
     def get(self, key: str, default: Any = None) -> Any:
         """A parameter by name."""
-        return self[key] if key in self else default
+        return self[key] if key in self.keys() else default
 
 
 @dataclass(frozen=True)
