@@ -271,7 +271,7 @@ def test_one_model_serves_minimize_and_sample():
     assert numbered.dim == 1
     whole = as_given(lambda x: x, [*space.values()])(np.array([[0.1], [0.2]]))
     assert whole.tolist() == [[0.1, 3.0], [0.2, 3.0]]
-    with pytest.raises(TypeError, match="'order' is Integer.*discrete"):
+    with pytest.raises(TypeError, match=r"'order' is Integer.*discrete"):
         ps.sample(misfit, {"order": ps.Integer(1, 3)})
 
 
@@ -284,3 +284,25 @@ def test_a_logarithmic_variable_is_a_log_uniform_prior():
     x, u = np.geomspace(1e-3, 10, 50), np.linspace(0, 1, 50)
     for name, where in [("cdf", x), ("sf", x), ("logpdf", x), ("ppf", u), ("isf", u)]:
         np.testing.assert_allclose(getattr(ours, name)(where), getattr(theirs, name)(where), rtol=1e-12, atol=1e-14)
+
+
+def test_all_evaluations_are_a_table_with_names_and_types(tmp_path):
+    pytest.importorskip("pandas")
+
+    def fails(p):
+        return math.nan if p["order"] > 6 else by_name(p)
+
+    store = ps.Store(tmp_path / "run.paoswarm", fsync="never")
+    result = ps.minimize(fails, SPACE, maxfev=300, rng=1, store=store)
+    here, there = result.to_dataframe(), store.to_dataframe()
+    assert list(here) == [*SPACE, "value", "failed"]
+    assert list(there) == [*SPACE, "value", "failed", "reason", "time"]
+    assert here.equals(there[list(here)])
+    assert len(here) == result.nfev
+    assert here["failed"].sum() == result.n_failed == (there["reason"] == "returned NaN").sum()
+    best = here.loc[here["value"].idxmin(), list(SPACE)].to_dict()
+    assert best == result.best
+    with pytest.raises(ValueError, match="column 'value'"):
+        ps.minimize(lambda p: p["value"], {"value": (0, 1)}, maxiter=1, rng=1).to_dataframe()
+    with pytest.raises(ValueError, match="minimize_many"):
+        ps.minimize_many(by_name, SPACE, runs=2, maxiter=1, rng=1).to_dataframe()

@@ -47,6 +47,7 @@ from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.stream import Stream
+from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.spaces.space import Space
 from paoswarm.warn_user import warn_user
 
@@ -70,6 +71,8 @@ class Evaluator:
         Whether the latest values were all known from an earlier run, with a store.
     known : KnownPoints or None
         Values that are recalled; None if every point is evaluated.
+    kept : Evaluations or None
+        Where all points and values are kept; None if they are not.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Evaluator:
         self.count: Callable[[int], None] | None = None
         self._space = space
         self.known: KnownPoints | None = None
+        self.kept: Evaluations | None = None
         self.log = FailureLog() if space is None else FailureLog(space.text)
         self._on_exit = ExitStack()
         fun = fun if space is None else space.function(fun)
@@ -148,15 +152,20 @@ class Evaluator:
         """
         rows = self.rows(x)
         if self.known is None:
-            return self._values(rows, deadline, numbers)
+            return self._kept(rows, *self._values(rows, deadline, numbers))
         end: End = None
 
         def measure(new: Floats) -> Floats:
             nonlocal end
-            values, end = self._values(new, deadline, numbers)
+            values, end = self._kept(new, *self._values(new, deadline, numbers))
             return values
 
         return self.known.of(rows, measure), end
+
+    def _kept(self, rows: Floats, values: Floats, end: End) -> tuple[Floats, End]:
+        if self.kept is not None:
+            self.kept.add(rows, values)
+        return values, end
 
     def recall(self, n_all: int) -> None:
         """From now on, recall the values of points that were evaluated before; there are ``n_all`` in all."""
@@ -185,6 +194,8 @@ class Evaluator:
         """The value of one answer; failures are counted."""
         if self.count is not None:
             self.count(1)
+        if self.kept is not None:
+            self.kept.add(x[None], np.array([math.nan if isinstance(answer, Failed) else answer]))
         if not isinstance(answer, Failed) and not math.isnan(answer):
             return answer
         self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))

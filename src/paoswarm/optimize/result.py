@@ -15,6 +15,8 @@ from paoswarm.core.next_step import NextStep
 from paoswarm.core.swarm import Swarm
 from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
+from paoswarm.spaces import evaluations
+from paoswarm.spaces.evaluations import Evaluations
 
 
 class Result(OptimizeResult):
@@ -99,6 +101,18 @@ class Result(OptimizeResult):
         if "space" not in self:
             return self.x
         return self.space.nested(self.x) if np.ndim(self.fun) else self.space.point(self.x)
+
+    def to_dataframe(self) -> Any:
+        """Convert all evaluations of this call to a ``pandas.DataFrame``. Needs pandas.
+
+        It has a column for each variable, in its own type, ``value`` (NaN if it failed) and ``failed``. Of a stored
+        run, `Store.to_dataframe` also tells when each point was evaluated and why it failed.
+        """
+        kept: Evaluations | None = self.get("evaluations")
+        if kept is None or not kept.is_complete:
+            why = "not kept by minimize_many" if kept is None else "too many to keep in memory"
+            raise ValueError(f"the evaluations were {why}: give store=..., then Store(...).to_dataframe() has them")
+        return evaluations.table(self.get("space"), *kept.points)
 
     @property
     def searches(self) -> tuple[Search, ...]:
