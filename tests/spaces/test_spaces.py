@@ -306,3 +306,18 @@ def test_all_evaluations_are_a_table_with_names_and_types(tmp_path):
         ps.minimize(lambda p: p["value"], {"value": (0, 1)}, maxiter=1, rng=1).to_dataframe()
     with pytest.raises(ValueError, match="minimize_many"):
         ps.minimize_many(by_name, SPACE, runs=2, maxiter=1, rng=1).to_dataframe()
+
+
+def test_plots_and_the_progress_of_a_store_speak_in_names(tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    store = ps.Store(tmp_path / "run.paoswarm", fsync="never")
+    result = ps.minimize(by_name, SPACE, method=ps.PAO(), n_particles=20, maxiter=5, rng=1, store=store)
+    ax = ps.plot.swarm(result, by_name, dims=(0, 1), points=5)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("ln rate", "order")
+    assert ps.plot.swarm(result, dims=(3, 5)).get_xlabel() == "kernel: matern"
+    plt.close("all")
+    kernel = result.best["kernel"]
+    assert f"kernel = {kernel!r}" in str(ps.Progress(store.path).update())
+    assert f"'kernel': {kernel!r}" in repr(result)
+    assert f"<td>{kernel}</td>" in result._repr_html_() or kernel in result._repr_html_()

@@ -106,7 +106,9 @@ class Store:
                 seconds[numbers[numbers < len(seconds)]] = record["t"]
         numbers = np.flatnonzero(contents.known)
         reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
-        return table(_space(bounds), contents.x[numbers], contents.f[numbers], reasons, seconds[numbers].tolist())
+        return table(
+            recorded_space(bounds), contents.x[numbers], contents.f[numbers], reasons, seconds[numbers].tolist()
+        )
 
     def run(self) -> Run:
         """Return the description of the run, with its latest limits."""
@@ -144,7 +146,7 @@ class Store:
         return rng, encoding.encode_seed(rng)
 
 
-def _space(bounds: Any) -> Space | None:
+def recorded_space(bounds: Any) -> Space | None:
     """The space of a recorded run, if its entries can be rebuilt; None for plain bounds."""
     if isinstance(bounds, list) and all(isinstance(pair, list) for pair in bounds):
         return None
