@@ -44,6 +44,7 @@ from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
+from paoswarm.optimize.search_table import SearchTable
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
 from paoswarm.sampling.posterior import Posterior
@@ -107,6 +108,7 @@ __all__ = [
     "Result",
     "Results",
     "Search",
+    "SearchTable",
     "Status",
     "StepLaw",
     "Store",

@@ -8,6 +8,7 @@ import numpy as np
 
 from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.element_pao import ElementPAO
+from paoswarm.algorithms.method import check_parallel
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.restarts import Growing
 from paoswarm.algorithms.searches import Searches, Series, Start
@@ -35,7 +36,7 @@ class Steady:
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
-        return Start(self.method, max(_FEWEST, _PER_UNKNOWN * d))
+        return Start(self.method, max(_FEWEST, _PER_UNKNOWN * d), kind="covariance")
 
 
 _CONTRACTING = Contracting(noise_scale=noise.covariance)
@@ -52,6 +53,11 @@ class MixedPAO(Searches):
     It is the default if a variable is an `Integer` or a `Choice`. Dense swarms, which `AdaptivePAO` begins with, lose
     their spread along whole numbers.
 
+    Parameters
+    ----------
+    parallel : int or None
+        How many points are evaluated at once, as in `AdaptivePAO`.
+
     Examples
     --------
     >>> import paoswarm as ps
@@ -60,6 +66,11 @@ class MixedPAO(Searches):
     >>> result.best["order"], round(result.best["width"], 6), type(result.method).__name__
     (14, 2.0, 'MixedPAO')
     """
+
+    parallel: int | None = None
+
+    def __post_init__(self) -> None:
+        check_parallel(self.parallel)
 
     @property
     def series(self) -> tuple[Series, ...]:
