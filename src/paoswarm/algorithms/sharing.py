@@ -130,7 +130,7 @@ class Sharing(NamedTuple):
         assert part.start is not None
         inner = part.start.method.begin(swarm._replace(memory=None))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
-        lane = lane.counting(swarm.position, swarm.value)
+        lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
         lane = lane._replace(first_value=lane.value)
         sharing = self._charged(part.series, swarm.n_particles)
         # Searches may be told in another order than they have begun.
@@ -142,7 +142,7 @@ class Sharing(NamedTuple):
         (lane,) = (one for one in self.lanes if one.search == part.search)
         method = lane.start.method
         inner = method.tell(lane.swarm, part.proposal, value)
-        lane = lane._replace(swarm=inner).counting(part.proposal.position, value)
+        lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
         sharing = self._charged(lane.series, len(value))
         best_known = min((one.value for one in self.searches), default=math.inf)
         lowest, apart = method.outlook(inner)
@@ -169,7 +169,7 @@ class Sharing(NamedTuple):
         if reach >= _CONTRACTED or order.is_better(lane.value, best.value):
             return False
         lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
-        return is_same_place((best.x - lower) / (upper - lower) - centre)
+        return is_same_place((best.x - lower) / (upper - lower) - centre, lane.swarm.axes)
 
     def _charged(self, series: int, evaluations: int) -> Sharing:
         tally = self.tallies[series]
@@ -201,7 +201,7 @@ class Sharing(NamedTuple):
             lanes=tuple(one for one in self.lanes if one.search != lane.search),
             tallies=(*self.tallies[: lane.series], tally, *self.tallies[lane.series + 1 :]),
             searches=searches,
-            agreement=agreement(searches, lane.swarm.lower[0], lane.swarm.upper[0]),
+            agreement=agreement(searches, lane.swarm.lower[0], lane.swarm.upper[0], lane.swarm.axes),
             ended_best=best,
         )
 
