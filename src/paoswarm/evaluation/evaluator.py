@@ -45,6 +45,7 @@ from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
+from paoswarm.evaluation.measured import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
 from paoswarm.warn_user import warn_user
 
@@ -66,6 +67,8 @@ class Evaluator:
         Called with the number of evaluations that were finished since the last call.
     replayed : bool
         Whether the latest values were all known from an earlier run, with a store.
+    n_constraints : int
+        How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Evaluator:
         options: CallOptions = CallOptions(),  # noqa: B008 (immutable)
         *,
         minus_inf_fails: bool = True,
+        n_constraints: int = 0,
     ) -> None:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
@@ -87,6 +91,7 @@ class Evaluator:
         self._checked = False  # whether the form of the answers is known to be right
         self._first_answers = FirstAnswers()
         self._minus_inf_fails = minus_inf_fails
+        self.n_constraints = n_constraints
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._seconds, self._n_sent = 0.0, 0  # work of all workers, and the points it was for
         self._worked = self._waited = 0.0  # work, and time by the clock, after the first batch has started the workers
@@ -126,7 +131,7 @@ class Evaluator:
                 self._dispatcher.close()
 
     def __call__(self, x: Floats, numbers: Numbers = None) -> Floats:
-        """Values at the rows of ``x``; NaN where a point failed."""
+        """Values at the rows of ``x``, or rows of values and constraints; NaN where a point failed."""
         values, end = self.until(None, x, numbers)
         if end is not None:
             raise end
@@ -155,19 +160,21 @@ class Evaluator:
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return Stream(self, dispatcher)
 
-    def note(self, x: Floats, answer: float | Failed) -> float:
-        """The value of one answer; failures are counted."""
+    def note(self, x: Floats, answer: float | Failed) -> Any:
+        """The value of one answer, or its row of value and constraints; failures are counted."""
         if self.count is not None:
             self.count(1)
-        if not isinstance(answer, Failed) and not math.isnan(answer):
-            return answer
-        self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
-        return math.nan
+        value = math.nan if isinstance(answer, Failed) else float(answer)
+        if math.isnan(value):
+            self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
+        if not self.n_constraints:
+            return value
+        return np.concatenate([[value], constraints_of([answer], self.n_constraints)[0]])
 
     def judge(self, x: Floats, answer: float | Failed) -> float | Failed:
         """An answer of a stream; raise if the first ones show that the function is wrong."""
         self._check_form(x, answer)
-        self._checked = True
+        self._checked = self._checked or was_called(answer)
         self._look_for_mistakes(x, answer)
         is_lowest = self._minus_inf_fails and answer == -math.inf
         return Failed(MINUS_INF) if is_lowest else answer
@@ -213,7 +220,14 @@ class Evaluator:
         values, failed = self._sort_out(answers)
         if failed:
             self._count(x, failed)
-        return values, end
+        return with_constraints(values, self._constraints_of(answers)), end
+
+    def constraints_of_one(self, answer: float | Failed) -> Floats | None:
+        """The constraints ``(1, k)`` of one answer; None if there are none."""
+        return self._constraints_of([answer])
+
+    def _constraints_of(self, answers: Answers) -> Floats | None:
+        return constraints_of(answers, self.n_constraints) if self.n_constraints else None
 
     def _sort_out(self, answers: Answers) -> tuple[Floats, dict[int, Failed]]:
         return sort_out(answers, minus_inf_fails=self._minus_inf_fails)
@@ -270,13 +284,13 @@ class Evaluator:
         return look
 
     def _look_for_mistakes(self, x: Floats, answer: float | Failed) -> None:
-        if self._first_answers.look(x, answer):
+        if was_called(answer) and self._first_answers.look(x, answer):
             raise self.explain_mistake()
 
     def _check_first_form(self, x: Floats, answer: float | Failed) -> None:
         """Raise if the very first answer has the wrong form."""
         self._check_form(x, answer)
-        self._checked = self._checked or not self._vectorized
+        self._checked = self._checked or (not self._vectorized and was_called(answer))
 
     def _call(
         self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None
@@ -366,7 +380,7 @@ class Evaluator:
 
     def _trust(self, x: Floats, answers: Answers) -> None:
         """Note if answers had the right form; in one call, one point, or as many as unknowns, prove nothing."""
-        is_right = any(not (isinstance(answer, Failed) and answer.wrong_form) for answer in answers)
+        is_right = any(was_called(one) and not (isinstance(one, Failed) and one.wrong_form) for one in answers)
         proves = not self._vectorized or len(x) not in (1, x.shape[1])
         self._checked = self._checked or (is_right and proves)
 
