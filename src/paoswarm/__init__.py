@@ -43,11 +43,11 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
-from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
 from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
+from paoswarm.spaces.variables import Choice, Integer, Periodic, Real
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.store import Store
@@ -74,6 +74,7 @@ __all__ = [
     "AdaptivePAO",
     "Agreement",
     "CentreBias",
+    "Choice",
     "DamagedStore",
     "DensePAO",
     "ElementPAO",
@@ -81,6 +82,7 @@ __all__ = [
     "Failure",
     "History",
     "HyperparameterWarning",
+    "Integer",
     "ManyResult",
     "Method",
     "NextStep",
@@ -93,6 +95,7 @@ __all__ = [
     "Proposal",
     "RandomSearch",
     "RayExecutor",
+    "Real",
     "Remark",
     "Repeats",
     "Restarts",

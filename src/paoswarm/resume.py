@@ -10,10 +10,9 @@ from paoswarm.evaluation.calls import Objective
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.result import Result
-from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
-from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed
+from paoswarm.storage.encoding import Unknown, decode, decode_seed
 from paoswarm.storage.log import DamagedStore, StoreError
 from paoswarm.storage.store import Store
 
@@ -74,7 +73,7 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
             continue
         try:
             arguments[name] = (
-                decode_seed(recorded) if name == "rng" else decode(recorded, {**OURS, "Periodic": Periodic})
+                decode_seed(recorded) if name == "rng" else decode(recorded)
             )
         except Unknown as error:
             raise TypeError(

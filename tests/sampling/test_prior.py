@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.sampling.distributions import Periodic
+from paoswarm.spaces.variables import Periodic
 from paoswarm.sampling.read_prior import read_prior
 
 MEAN = np.array([1.0, -2.0, 0.5])

@@ -138,7 +138,7 @@ class Searches(Method):
         if lane.method is None:
             return _handed_over(_begun(state.renewed(proposal.position, value), sharing, proposal.notes))
         inner = lane.method.tell(state._replace(memory=lane.memory), proposal, value)
-        lane = _counted(lane, proposal.position, order.failed_last(value))
+        lane = _counted(lane, state.snapped(proposal.position), order.failed_last(value))
         return _handed_over(_moved(inner, sharing, lane))
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
@@ -168,7 +168,7 @@ def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:
         n_particles=state.n_particles,
         reached=sharing.lanes[sharing.active].reached,
     )
-    lane = _counted(lane, state.position, state.value)
+    lane = _counted(lane, state.snapped(state.position), state.value)
     return inner._replace(memory=sharing.with_active(lane))
 
 
@@ -185,7 +185,7 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
         assert lane.x is not None
         ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, ending)
         searches = (*sharing.searches, ended)
-        agreed = agreement(searches, inner.lower[0], inner.upper[0])
+        agreed = agreement(searches, inner.lower[0], inner.upper[0], inner.axes)
         sharing = sharing._replace(searches=searches, agreement=agreed)
         lane = lane._replace(method=None, memory=None, reached=lane.value)
     return inner._replace(memory=sharing.with_active(lane))

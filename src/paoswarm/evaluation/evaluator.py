@@ -47,6 +47,7 @@ from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.measured import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
+from paoswarm.spaces.space import Space
 from paoswarm.warn_user import warn_user
 
 _TASK = 0.05  # seconds of work in one task: cheap points are sent together
@@ -77,14 +78,17 @@ class Evaluator:
         options: CallOptions = CallOptions(),  # noqa: B008 (immutable)
         *,
         minus_inf_fails: bool = True,
+        space: Space | None = None,
         n_constraints: int = 0,
     ) -> None:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.replayed = False
         self.count: Callable[[int], None] | None = None
-        self.log = FailureLog()
+        self._space = space
+        self.log = FailureLog() if space is None else FailureLog(space.text)
         self._on_exit = ExitStack()
+        fun = fun if space is None else space.function(fun)
         self._fun = fun
         self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
@@ -143,7 +147,11 @@ class Evaluator:
         Points that are being evaluated, those of one vectorised call and those given to a map-like are finished.
         ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
-        return self._values(x, deadline, numbers)
+        return self._values(self.rows(x), deadline, numbers)
+
+    def rows(self, x: Floats) -> Floats:
+        """Points of a swarm as the user's numbers, one for each variable."""
+        return x if self._space is None else self._space.rows(x)
 
     def go_beyond(self) -> bool:
         """Note that the points that follow come after the last generation; whether a look around is possible there."""
@@ -386,7 +394,7 @@ class Evaluator:
 
     def _check_form(self, x: Floats, answer: float | Failed) -> None:
         if isinstance(answer, Failed) and answer.wrong_form and not self._checked:
-            raise TypeError(f"{answer.reason}; at x = {x}")
+            raise TypeError(f"{answer.reason}; at {self.log.text(x)}")
 
     def _count(self, x: Floats, failed: dict[int, Failed]) -> None:
         for i in sorted(failed):

@@ -8,6 +8,7 @@ depends on which worker was quickest can be repeated exactly, and resumed.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
 from paoswarm.evaluation.measured import Measured, with_constraints
 from paoswarm.evaluation.stream import Arrived, Stream
+from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.log import DamagedStore
 
@@ -28,10 +30,11 @@ def open_evaluator(
     options: CallOptions,
     *,
     minus_inf_fails: bool = True,
+    space: Space | None = None,
     n_constraints: int = 0,
 ) -> Evaluator:
     """An evaluator, with a journal if there is one."""
-    how = {"minus_inf_fails": minus_inf_fails, "n_constraints": n_constraints}
+    how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_constraints": n_constraints}
     return Evaluator(fun, options, **how) if journal is None else RecordingEvaluator(fun, journal, options, **how)
 
 
@@ -49,9 +52,11 @@ class RecordingEvaluator(Evaluator):
         options: CallOptions,
         *,
         minus_inf_fails: bool = True,
+        space: Space | None = None,
         n_constraints: int = 0,
     ) -> None:
-        super().__init__(fun, options, minus_inf_fails=minus_inf_fails, n_constraints=n_constraints)
+        how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_constraints": n_constraints}
+        super().__init__(fun, options, **how)
         self._journal = journal
 
     def __enter__(self) -> Evaluator:

@@ -107,7 +107,7 @@ def run(
                 limits = limits.restarted()
             converged = optimizer.has_converged(limits.tol)
             done = optimizer.nit - outcome.is_cut
-            reached = limits.reached(optimizer.best, converged, done, optimizer.nfev, optimizer.stale)
+            reached = limits.reached(optimizer.incumbent, converged, done, optimizer.nfev, optimizer.stale)
             wish = after_generation(optimizer) if outcome.moved else None
             if outcome.end is not None:
                 wish, why = status_of(outcome.end)
@@ -152,12 +152,14 @@ def look_around(
     With noise it would be a matter of chance, and half a look is none: then no point is evaluated. Nor is any if a
     store has recorded that the run went on.
     """
-    best, d, is_single = optimizer.best, len(optimizer.lower), not optimizer.batch
-    is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d)
+    best, d, is_single = optimizer.incumbent, len(optimizer.lower), not optimizer.batch
+    axes = optimizer.space.axes
+    is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d, axes)
     if not runs.any() or not is_affordable or best.error is not None:
         return Look(Status.CONVERGED)
     before, spent = optimizer.nfev, 0
-    looking = look(best.x[runs], np.asarray(best.value)[runs], optimizer.upper - optimizer.lower, optimizer.allowed)
+    width = optimizer.upper - optimizer.lower
+    looking = look(best.x[runs], np.asarray(best.value)[runs], width, optimizer.allowed, axes)
     points = next(looking)
     while True:
         k, m = points.shape[:2]
@@ -305,8 +307,9 @@ def naming_the_best(optimizer: Optimizer) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if optimizer.swarm is not None and optimizer.nfev and np.isfinite(optimizer.best.value):
-            best = f"{optimizer.best.value} at x = {optimizer.best.x.tolist()}"
+        if optimizer.swarm is not None and optimizer.nfev and np.isfinite(optimizer.incumbent.value):
+            where = optimizer.space.text(optimizer.best.x)
+            best = f"{optimizer.incumbent.value} at {where}"
             error.add_note(f"The best of the {optimizer.nfev} evaluations before this error: {best}")
         raise
 

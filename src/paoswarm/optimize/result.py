@@ -23,7 +23,10 @@ class Result(OptimizeResult):
     Attributes
     ----------
     x : array (d,)
-        The best point; of points with equal values, the one that was found first.
+        The best point; of points with equal values, the one that was found first. One number for each variable: of a
+        `Choice` the index of its entry.
+    best : dict, list or array
+        The same as you gave the variables: by name if they have names, with their own types and entries.
     fun : float
         Its value; with ``reevaluate`` the mean of its measurements.
     fun_error : float or None
@@ -77,6 +80,7 @@ class Result(OptimizeResult):
     swarm: Swarm
     method: Any
     progress: Any
+    space: Any
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
@@ -87,10 +91,17 @@ class Result(OptimizeResult):
         return advice(self) if {"method", "swarm", "history"} <= self.keys() else ""
 
     @property
+    def best(self) -> Any:
+        """The best point as the user gave the variables: a dict by name, a list of values, or ``x`` itself."""
+        if "space" not in self:
+            return self.x
+        return self.space.nested(self.x) if np.ndim(self.fun) else self.space.point(self.x)
+
+    @property
     def searches(self) -> tuple[Search, ...]:
         """The searches that have ended; empty for a method that does not start again."""
         found: tuple[Search, ...] = self.method.finished_searches(self.swarm)
-        return found
+        return found if "space" not in self else tuple(one._replace(x=self.space.rows(one.x)) for one in found)
 
     @property
     def agreement(self) -> Agreement | None:
@@ -116,10 +127,12 @@ class Result(OptimizeResult):
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
         for name in ("success", "status", "fun", "fun_error", "x", "nit", "nfev", "n_failed"):
-            if self.get(name) is not None:
+            if name == "x" and "space" in self:
+                lines.append(f"{'best':>9}: {self.best}")
+            elif self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
-        if self.next_step is not None:
+        if self.next_step is not None and "space" not in self:
             apart = np.array2string(self.next_step.std, precision=2)
             text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
             lines.append("next_step: " + text.replace("\n", "\n" + " " * 11))
@@ -129,15 +142,25 @@ class Result(OptimizeResult):
 
     __str__ = __repr__
 
+    def _named_values(self) -> list[tuple[str, str]]:
+        """The best point, name by name."""
+        labels = self.space.labels() if "space" in self else [f"x[{i}]" for i in range(np.size(self.x))]
+        values = self.best.values() if isinstance(self.best, dict) else self.best
+        return [(label, _text(value)) for label, value in zip(labels, values, strict=True)]
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         error = self.get("fun_error")
         rows = [("fun", f"{self.fun:.10g}" + (f" ± {error:.2g}" if error is not None else ""))]
         names = {"success": "success", "nfev": "evaluations", "n_failed": "failed evaluations", "nit": "generations"}
         rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
-        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(self.x))], "unknowns")
+        points, more = shortened(self._named_values(), "unknowns")
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
         return block(self.get("message", ""), table(rows), table(points), more, hint)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.sampling.distributions import Periodic, Uniform, finite_ends, uniform_ends
+from paoswarm.sampling.distributions import Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
+from paoswarm.spaces.variables import Periodic
 
 _MOST_CIRCLES = 6  # each one triples the number of images in (S12)
 
@@ -46,7 +47,7 @@ def read_prior(prior: Any) -> Prior:
         raise ValueError("prior is empty; give one entry per parameter")
     _check_names(names)
     laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
-    n_circles = sum(isinstance(law, Periodic) for law in laws)
+    n_circles = sum(isinstance(law, Ring) for law in laws)
     if n_circles > _MOST_CIRCLES:
         raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic, got {n_circles}")
     return Independent(names, laws) if any(uniform_ends(law) is None for law in laws) else box_of(names, laws)
@@ -98,7 +99,7 @@ def _numbered(dim: int) -> list[str]:
 def _read_law(name: str, entry: Any) -> Any:
     """Check a frozen distribution, or make a uniform one from a pair."""
     if isinstance(entry, Periodic):
-        return entry
+        return Ring(entry.low, entry.high)
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
         if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):
             raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
