@@ -32,6 +32,7 @@ from paoswarm.core.next_step import NextStep
 from paoswarm.core.order import Repeats
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import WalledNormal
+from paoswarm.evaluation.constraints import Constraint, Returned
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
@@ -74,6 +75,7 @@ __all__ = [
     "AdaptivePAO",
     "Agreement",
     "CentreBias",
+    "Constraint",
     "Choice",
     "DamagedStore",
     "DensePAO",
@@ -101,6 +103,7 @@ __all__ = [
     "Restarts",
     "Result",
     "Results",
+    "Returned",
     "Search",
     "Status",
     "StepLaw",

@@ -47,7 +47,11 @@ def with_arguments(fun: Objective, args: Any) -> Objective:
 
 def to_fingerprint(fun: Objective) -> Any:
     """The user's function and its arguments in the form that `paoswarm.storage.fingerprint` looks into."""
-    return partial(fun.fun, *fun.args) if isinstance(fun, WithArguments) else fun
+    if isinstance(fun, WithArguments):
+        return partial(fun.fun, *fun.args)
+    if hasattr(fun, "to_fingerprint"):
+        return fun.to_fingerprint()
+    return fun
 
 
 class Failed(NamedTuple):

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error
-from paoswarm.evaluation.calls import CONSTRAINT, Failed, Objective, as_numbers, describe_answer
+from paoswarm.evaluation.calls import CONSTRAINT, Failed, Objective, as_numbers, describe_answer, to_fingerprint
 from paoswarm.evaluation.constraints import ConstraintSet, WrongForm
 from paoswarm.evaluation.measured import Measured
 
@@ -29,6 +30,10 @@ class ConstrainedFunction:
     def __call__(self, x: Any) -> Any:
         """The answer at one point, or at the rows of points."""
         return self._rows(x) if self.vectorized else self._one(x)
+
+    def to_fingerprint(self) -> Any:
+        """The objective and the functions of its constraints, as a function that uses them all."""
+        return partial(to_fingerprint(self.fun), *(part.fun for part in self.constraints.parts if part.fun is not None))
 
     def _one(self, x: Any) -> Measured | Failed:
         numbers = self._numbers(x, None)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
@@ -155,7 +156,8 @@ def look_around(
     best, d, is_single = optimizer.incumbent, len(optimizer.lower), not optimizer.batch
     axes = optimizer.space.axes
     is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d, axes)
-    if not runs.any() or not is_affordable or best.error is not None:
+    is_feasible = optimizer.feasibility is None or bool(order.is_feasible(best.value))
+    if not runs.any() or not is_affordable or best.error is not None or not is_feasible:
         return Look(Status.CONVERGED)
     before, spent = optimizer.nfev, 0
     width = optimizer.upper - optimizer.lower
@@ -170,7 +172,9 @@ def look_around(
             asked = asked._replace(is_beyond=False, numbers=numbers)
         values, end, _ = yield asked
         f = np.full(k * m, np.inf)  # what was not evaluated is no better
-        f[: len(values)] = values
+        f[: len(values)] = optimizer.scored(rows[: len(values)], values)
+        if optimizer.feasibility is not None:  # nor is what is infeasible, and how much so does not matter
+            f = np.where(order.is_feasible(f) | np.isnan(f), f, np.inf)
         optimizer.take_extra(points, f.reshape(k, m), runs, len(values) // k)
         spent += len(values) // k
         if end is not None:
@@ -213,6 +217,7 @@ def _generation(
     if numbering is not None:
         asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
     values, end, replayed = yield asked
+    values = optimizer.scored(rows[: len(values)] if is_single else rows, values)
     is_cut = False
     if is_single:
         is_cut, k = len(values) < k, len(values)
