@@ -112,7 +112,7 @@ class Agreement(NamedTuple):
 
 def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> Agreement:
     """How these searches agree; those that were cut short do not count."""
-    ended = [one for one in searches if one.ending != CUT_SHORT and math.isfinite(one.value)]
+    ended = [one for one in searches if one.ending != CUT_SHORT and order.is_feasible(one.value)]
     places: list[list[Search]] = []
     for one in sorted(ended, key=lambda one: one.value):
         for place in places:

@@ -55,6 +55,7 @@ class Feasibility:
         self.n_points = self.n_infeasible = 0
         self.n_violations = np.zeros(constraints.count, dtype=np.int64)
         self._remembers = remembers
+        self._unit: float | None = None
         self._rows: dict[bytes, Floats] = {}
 
     def scores(self, x: Floats, rows: Floats) -> Floats:
@@ -63,11 +64,20 @@ class Feasibility:
         violations = self.constraints.violations(numbers)
         if self.scales is None and len(rows):
             self.scales = self._scales_of(violations, numbers)
+        if self._unit is None:
+            known = values[np.isfinite(values)]
+            apart = float(np.median(known) - known.min()) if len(known) > 1 else 0.0
+            self._unit = apart if apart > 0 else None
         scores = order.feasible_first(values, np.where(np.isnan(values), np.nan, self.total(violations)))
         self._count(violations, ~np.isnan(values))
         if len(rows):
             self._keep_best(x, rows, scores)
         return scores
+
+    @property
+    def unit(self) -> float:
+        """A difference of values that matters."""
+        return 1.0 if self._unit is None else self._unit
 
     def total(self, violations: Floats) -> Floats:
         """Total violations (C1) of violations ``(..., k)``."""

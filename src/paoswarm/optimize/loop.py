@@ -6,6 +6,7 @@ itself, and several together, however many points each of them wants.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +18,7 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
+from paoswarm.optimize.local_searches import best_of_search
 from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
@@ -106,6 +108,8 @@ def run(
             has_begun = False
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
+            if outcome.end is None and optimizer.local is not None and outcome.moved:
+                outcome = yield from _search_locally(optimizer, limits, numbering, outcome)
             converged = optimizer.has_converged(limits.tol)
             done = optimizer.nit - outcome.is_cut
             reached = limits.reached(optimizer.incumbent, converged, done, optimizer.nfev, optimizer.stale)
@@ -135,6 +139,60 @@ def run(
         nit, nfev = np.where(going, optimizer.nit, nit), np.where(going, optimizer.nfev, nfev)
         ended, why = status_of(error)
         return Ends(np.where(going, ended, status), nit, nfev, rule, limits.deadline, why)
+
+
+def _search_locally(
+    optimizer: Optimizer, limits: Limits, numbering: Numbering | None, outcome: _Outcome
+) -> Generator[Request, Answer, _Outcome]:
+    """A local search, if one is due: its points are evaluated beside the swarm. What came of the generation."""
+    local, feasibility = optimizer.local, optimizer.feasibility
+    assert local is not None
+    assert feasibility is not None
+    before = float(optimizer.incumbent.score)
+    if not local.is_due(optimizer.nfev) or limits.is_hit(optimizer.incumbent):
+        return outcome
+    start = optimizer.local_start()
+    search, points, row = None, start.x[None], start.row
+    spent, own = 0, (math.inf, start.x)
+    while True:
+        if search is None and row is not None:
+            search, points = local.search(start, row), None
+        try:
+            points = next(search) if points is None and search is not None else points
+        except StopIteration:
+            break
+        assert points is not None
+        left = local.longest - spent if limits.maxfev is None else min(local.longest - spent, limits.maxfev - optimizer.nfev)
+        rows = points[:left]
+        if not len(rows):
+            break
+        asked = Request(rows, True, limits.deadline)
+        if numbering is not None:
+            asked = asked._replace(numbers=numbering.of(optimizer.nfev, len(rows), None))
+        values, end, replayed = yield asked
+        scores = optimizer.scored(rows[: len(values)], values)
+        optimizer.take_extra(rows[None, : len(values)], scores[None], np.asarray(True), len(values))
+        spent += len(values)
+        local.spent += len(values)
+        outcome = outcome._replace(end=end, replayed=outcome.replayed and replayed)
+        known = order.failed_last(scores)
+        if len(known) and known.min() < own[0]:
+            own = float(known.min()), rows[int(known.argmin())].copy()
+        if end is not None or len(values) < len(points):
+            break
+        if search is None:
+            row = values[0]
+            if np.isnan(row[0]):  # the point has failed
+                break
+            continue
+        try:
+            points = search.send(values)
+        except StopIteration as ended:
+            ending = best_of_search(spent, own[1], own[0])
+            local.ended(start, before, ending, ended.value.has_converged)
+            return outcome
+    local.ended(start, before, best_of_search(spent, own[1], own[0]), False)
+    return outcome
 
 
 class Look(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
-from paoswarm.algorithms.agreement import Agreement
+from paoswarm.algorithms.agreement import Agreement, agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
 from paoswarm.algorithms.pao import PAO
@@ -29,6 +29,7 @@ from paoswarm.optimize.convergence import Rule, judge
 from paoswarm.optimize.feasibility import Feasibility, Judged
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
+from paoswarm.optimize.local_searches import LocalSearches, Start
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
 from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
@@ -130,6 +131,9 @@ class Optimizer:
         self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
         self.feasibility = self._read_constraints(constraints, f0, init)
         self._recorder = Recorder(store_swarms=False, is_constrained=self.feasibility is not None)
+        self.local: LocalSearches | None = None
+        if self.feasibility is not None and self.method.searches_locally and not self._is_noisy:
+            self.local = LocalSearches(self.feasibility, self.lower, self.upper, self.space.axes)
         earlier: Any = None
         if isinstance(init, OptimizeResult) and "swarm" in init:
             earlier, init = init, init.swarm
@@ -500,9 +504,17 @@ class Optimizer:
                 self._spread = self.swarm, swarms.spread(self.swarm, self.method.wall.unroll)
         return self._spread[1]
 
+    def local_start(self) -> Start:
+        """Where the next local search begins."""
+        assert self.local is not None
+        return self.local.start(self._draw)
+
     def has_converged(self, tol: float) -> NDArray[np.int64] | None:
         """The `Rule` by which each run has converged; None if none has, or if nothing would end them."""
         assert self.swarm is not None
+        if self.local is not None and self.local.found and tol > 0:
+            agreed = self.agreement
+            return np.asarray(Rule.OWN if agreed is not None and agreed.is_settled else Rule.NONE)
         if self._mover.decides_its_end:
             is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
             return np.where(is_done, Rule.OWN, Rule.NONE)
@@ -511,7 +523,12 @@ class Optimizer:
     @property
     def agreement(self) -> Agreement | None:
         """How the independent searches of a run agree; None if its method does not start again."""
-        return None if self.swarm is None else self.method.agreement(self.swarm)
+        if self.swarm is None:
+            return None
+        if self.local is None or not self.local.found:
+            return self.method.agreement(self.swarm)
+        searches = (*self.method.finished_searches(self.swarm), *self.local.found)
+        return agreement(searches, self.lower, self.upper, self.space.axes)
 
     @property
     def result(self) -> Result:

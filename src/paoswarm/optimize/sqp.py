@@ -30,6 +30,8 @@ _FORWARD, _CENTRAL = 1.5e-8, 1e-5  # steps of differences, in widths of the boun
 _MARGIN = 1e-9  # by which inequalities are kept, in units of their scales: rounding must not make the end infeasible
 _ENOUGH = 0.1  # share of the promised decrease that a step must bring
 _SHORTENINGS = 10
+_CORRECTIONS = 4
+_FIRST_STEP = 0.2  # widths of the bounds
 _TINY_STEP = 1e-10  # widths of the bounds
 _SLACK = 1e4  # weight of not meeting the linear constraints, if they contradict each other
 _HOLDS = 1e-6  # a violation that is none, in units of the scales
@@ -165,12 +167,12 @@ class _Sqp:
     def descend(self, at: _Point, is_restoring: bool = False) -> Generator[Floats, Floats, _Point]:
         """Steps until none brings a decrease; to restore feasibility, until the objective has a value."""
         n = len(at.u)
-        B, weight = np.eye(n), np.zeros(self.n_unequal + self.n_equal)
+        weight = np.zeros(self.n_unequal + self.n_equal)
         if is_restoring:
             at = at._replace(f=0.0)
         slopes = yield from self.slopes(at)
         slopes = slopes._replace(g=np.zeros(n)) if is_restoring else slopes
-        is_fresh = True
+        B, is_fresh = _first_curvature(slopes), True
         self.has_converged = False
         for _ in range(100 * (n + 1)):
             step = _quadratic_step(B, slopes, at)
@@ -190,7 +192,7 @@ class _Sqp:
                     is_flat = -promised <= _FLAT * max(1.0, abs(at.f))  # all that differences can show
                     self.has_converged = is_flat and at.violation(np.ones_like(weight)) < _HOLDS
                     return at
-                B, is_fresh = np.eye(n), True  # the curvature may be wrong
+                B, is_fresh = _first_curvature(slopes), True  # what was learnt may be wrong
                 continue
             if is_restoring and math.isfinite(after.f) and self._is_called:
                 return after
@@ -215,22 +217,36 @@ class _Sqp:
             (there,) = yield from self._look(np.clip(at.u + length * p, 0, 1)[None])
             if self._accepts(there, merit, length * promised, weight, is_restoring):
                 return there
-            if attempt == 0:
-                bent = _corrected(there, slopes, at.u + p)
-                if bent is not None:
-                    (curved,) = yield from self._look(bent[None])
-                    if self._accepts(curved, merit, promised, weight, is_restoring):
-                        return curved
+            if attempt == 0 or not math.isfinite(there.f):
+                curved = yield from self._bent(there, slopes)
+                if curved is not None and self._accepts(curved, merit, length * promised, weight, is_restoring):
+                    return curved
             rise = (0.0 if is_restoring else there.f) + there.violation(weight) - merit
             bowl = 2 * (rise - length * promised)
             shorter = -promised * length / bowl if math.isfinite(bowl) and bowl > 0 else 0.5
             length *= min(0.5, max(0.1, shorter))
         return None
 
+    def _bent(self, there: _Point, slopes: _Slopes) -> Generator[Floats, Floats, _Point | None]:
+        """The end of a step brought back to the constraints, until the objective is called there."""
+        for _ in range(_CORRECTIONS):
+            bent = _corrected(there, slopes)
+            if bent is None:
+                return None
+            (there,) = yield from self._look(bent[None])
+            if math.isfinite(there.f):
+                return there
+        return None
+
     def _accepts(self, there: _Point, merit: float, promised: float, weight: Floats, is_restoring: bool) -> bool:
         self._is_called = math.isfinite(there.f)
         f = 0.0 if is_restoring else there.f
         return f + there.violation(weight) <= merit + _ENOUGH * promised
+
+
+def _first_curvature(slopes: _Slopes) -> Floats:
+    """A round bowl whose minimum is at most `_FIRST_STEP` away."""
+    return np.eye(len(slopes.g)) * max(1e-3, float(np.sqrt(slopes.g @ slopes.g)) / _FIRST_STEP)
 
 
 def _quadratic_step(B: Floats, slopes: _Slopes, at: _Point) -> _Step | None:
@@ -283,15 +299,19 @@ def _least_distance(B: Floats, slopes: _Slopes, at: _Point, *, with_slack: bool)
     return _Step(p, both, unmet)
 
 
-def _corrected(there: _Point, slopes: _Slopes, u: Floats) -> Floats | None:
-    """A second-order correction: from the end of a step back to the constraints that bend away from it."""
+def _corrected(there: _Point, slopes: _Slopes) -> Floats | None:
+    """A second-order correction: from a point back to the constraints that bend away from the step to it.
+
+    A little farther if the objective is not called there, since an approximation from outside would never end.
+    """
     bad = there.h > 0
     rows = np.concatenate([slopes.J[bad], slopes.E])
-    off = np.concatenate([there.h[bad], there.e])
+    farther = 1.0 if math.isfinite(there.f) else 1.1
+    off = np.concatenate([farther * there.h[bad], there.e])
     if not len(off) or not np.isfinite(off).all():
         return None
     back = np.linalg.lstsq(rows, -off, rcond=1e-10)[0]
-    return np.clip(u + back, 0, 1) if np.isfinite(back).all() and np.abs(back).max() < 1 else None
+    return np.clip(there.u + back, 0, 1) if np.isfinite(back).all() and np.abs(back).max() < 1 else None
 
 
 def _updated(
