@@ -246,7 +246,10 @@ def read_constraints(given: Any, trials: Sequence[Any], vectorized: bool) -> Con
     parts = [_read(item, f"constraints[{i}]" if len(items) > 1 else "the constraint") for i, item in enumerate(items)]
     if sum(part.fun is None for part in parts) > 1:
         raise ValueError("constraints holds more than one ps.Returned: give one with all the numbers that fun returns")
-    return ConstraintSet(tuple(part if part.is_sized else _sized(part, trials, vectorized) for part in parts))
+    is_known = [part.fun is None or isinstance(part.fun, Linear) for part in parts]
+    return ConstraintSet(
+        tuple(part if known else _sized(part, trials, vectorized) for part, known in zip(parts, is_known, strict=True))
+    )
 
 
 def _read(item: Any, label: str) -> Part:
@@ -319,6 +322,8 @@ def _sized(part: Part, trials: Sequence[Any], vectorized: bool) -> Part:
         k = rows.shape[-1]
         if k == 0:
             raise ValueError(f"{part.label} returned no number")
+        if part.is_sized:
+            return part
         return part._replace(
             lb=np.repeat(part.lb, k), ub=np.repeat(part.ub, k), tol=np.repeat(part.tol, k), is_sized=True
         )

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms.agreement import CONVERGED, Search
+from paoswarm.algorithms.agreement import Search
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
@@ -75,6 +75,12 @@ class LocalSearches:
         """Whether a search should begin now."""
         return len(self._free) > 0 and self._feasibility.best is not None and self.spent <= self._share * nfev
 
+    def from_best(self) -> Start:
+        """The best point as a start."""
+        best = self._feasibility.best
+        assert best is not None
+        return Start(best.x, np.concatenate([[best.value], best.numbers]), False)
+
     def start(self, draw: Draw) -> Start:
         """Where the next search begins."""
         best = self._feasibility.best
@@ -83,7 +89,7 @@ class LocalSearches:
         if has_better and math.isfinite(self._seen):
             self._swarm_leads = True
         if has_better:
-            return Start(best.x, np.concatenate([[best.value], best.numbers]), False)
+            return self.from_best()
         self._turn += 1
         chance = draw.uniform(len(best.x))
         x = self._lower + chance * (self._upper - self._lower)
@@ -109,7 +115,8 @@ class LocalSearches:
         return _LONGEST * (len(self._free) + 2)
 
     def ended(self, start: Start, before: float, own: Search, has_converged: bool) -> None:
-        """Take note of a search that has found ``own``; the best point had the score ``before``."""
+        """Take note of a search that has ended at ``own``; before it the best point had the score ``before``."""
+        self.spent += own.evaluations
         best = self._feasibility.best
         assert best is not None
         if order.is_better(best.score, before):
@@ -119,8 +126,3 @@ class LocalSearches:
         self._seen = best.score
         if start.is_independent and has_converged and order.is_feasible(own.value):
             self.found = (*self.found, own)
-
-
-def best_of_search(spent: int, x: Floats, score: float) -> Search:
-    """A local search that has ended."""
-    return Search(SERIES, 1, spent, x, score, CONVERGED)

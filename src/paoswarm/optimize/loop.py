@@ -14,13 +14,16 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.algorithms.agreement import CONVERGED, Search
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
-from paoswarm.optimize.local_searches import best_of_search
+from paoswarm.optimize.incumbent import best_of
+from paoswarm.optimize.local_searches import SERIES, LocalSearches, Start
 from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.sqp import Search as SqpSearch
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.log import logger
 
@@ -141,58 +144,72 @@ def run(
         return Ends(np.where(going, ended, status), nit, nfev, rule, limits.deadline, why)
 
 
-def _search_locally(
-    optimizer: Optimizer, limits: Limits, numbering: Numbering | None, outcome: _Outcome
-) -> Generator[Request, Answer, _Outcome]:
-    """A local search, if one is due: its points are evaluated beside the swarm. What came of the generation."""
-    local, feasibility = optimizer.local, optimizer.feasibility
-    assert local is not None
-    assert feasibility is not None
-    before = float(optimizer.incumbent.score)
-    if not local.is_due(optimizer.nfev) or limits.is_hit(optimizer.incumbent):
-        return outcome
-    start = optimizer.local_start()
-    search, points, row = None, start.x[None], start.row
-    spent, own = 0, (math.inf, start.x)
+class LocalEnd(NamedTuple):
+    """How a local search beside the swarm ended."""
+
+    own: Search  # the best point that it has seen itself
+    has_converged: bool = False
+    end: End = None
+    replayed: bool = False
+
+
+def search_from(
+    optimizer: Optimizer, local: LocalSearches, start: Start, limits: Limits, numbering: Numbering | None = None
+) -> Generator[Request, Answer, LocalEnd]:
+    """A local search from a start; the best point of the run takes part in what it finds."""
+    spent, own, row = 0, (math.inf, start.x), start.row
+    search: SqpSearch | None = None
+    points: Floats | None = start.x[None]
+    end: End = None
+    replayed, has_converged = True, False
     while True:
-        if search is None and row is not None:
-            search, points = local.search(start, row), None
         try:
-            points = next(search) if points is None and search is not None else points
+            if search is None and row is not None:
+                search = local.search(start, row)
+                points = next(search)
         except StopIteration:
             break
         assert points is not None
-        left = local.longest - spent if limits.maxfev is None else min(local.longest - spent, limits.maxfev - optimizer.nfev)
-        rows = points[:left]
+        room = local.longest - spent
+        rows = points[: room if limits.maxfev is None else min(room, limits.maxfev - optimizer.nfev)]
         if not len(rows):
             break
         asked = Request(rows, True, limits.deadline)
         if numbering is not None:
             asked = asked._replace(numbers=numbering.of(optimizer.nfev, len(rows), None))
-        values, end, replayed = yield asked
+        values, end, known = yield asked
+        replayed = replayed and known
         scores = optimizer.scored(rows[: len(values)], values)
         optimizer.take_extra(rows[None, : len(values)], scores[None], np.asarray(True), len(values))
         spent += len(values)
-        local.spent += len(values)
-        outcome = outcome._replace(end=end, replayed=outcome.replayed and replayed)
-        known = order.failed_last(scores)
-        if len(known) and known.min() < own[0]:
-            own = float(known.min()), rows[int(known.argmin())].copy()
-        if end is not None or len(values) < len(points):
+        best = best_of(rows[: len(values)], scores) if len(values) else None
+        if best is not None and order.is_better(best.score, own[0]):
+            own = float(best.score), best.x.copy()
+        if end is not None or len(values) < len(points) or (search is None and np.isnan(values[0, 0])):
             break
         if search is None:
             row = values[0]
-            if np.isnan(row[0]):  # the point has failed
-                break
             continue
         try:
             points = search.send(values)
         except StopIteration as ended:
-            ending = best_of_search(spent, own[1], own[0])
-            local.ended(start, before, ending, ended.value.has_converged)
-            return outcome
-    local.ended(start, before, best_of_search(spent, own[1], own[0]), False)
-    return outcome
+            has_converged = ended.value.has_converged
+            break
+    return LocalEnd(Search(SERIES, 1, spent, own[1], own[0], CONVERGED), has_converged, end, replayed)
+
+
+def _search_locally(
+    optimizer: Optimizer, limits: Limits, numbering: Numbering | None, outcome: _Outcome
+) -> Generator[Request, Answer, _Outcome]:
+    """A local search, if one is due, and what came of the generation together with it."""
+    local = optimizer.local
+    assert local is not None
+    if not local.is_due(optimizer.nfev) or limits.is_hit(optimizer.incumbent):
+        return outcome
+    before, start = float(optimizer.incumbent.score), optimizer.local_start()
+    ended = yield from search_from(optimizer, local, start, limits, numbering)
+    local.ended(start, before, ended.own, ended.has_converged)
+    return outcome._replace(end=ended.end, replayed=outcome.replayed and ended.replayed)
 
 
 class Look(NamedTuple):

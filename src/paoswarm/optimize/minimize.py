@@ -27,7 +27,7 @@ from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
 from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.polish import finish, with_reserve
+from paoswarm.optimize.polish import finish, finish_constrained, with_reserve
 from paoswarm.optimize.read_input import read_method
 from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
@@ -167,7 +167,8 @@ def minimize(
     progress : bool
         Show a progress bar (needs tqdm).
     polish : bool
-        Finish with a local search (L-BFGS-B) from the best point. Use it if the function is smooth and not noisy. Up
+        Finish with a local search from the best point: L-BFGS-B, with constraints sequential quadratic programming. Use it
+        if the function is smooth and not noisy. Up
         to ``50 (d + 1)`` evaluations of ``maxfev`` and a tenth of ``time_limit`` are set aside for it.
     store_swarms : bool
         Keep the swarm of every generation in ``history.swarms``. It takes memory.
@@ -272,7 +273,10 @@ def minimize(
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
             evaluate.go_beyond()
-            finish(result, evaluate, space, limits, ends, why)
+            if given is None:
+                finish(result, evaluate, space, limits, ends, why)
+            else:
+                finish_constrained(result, evaluate, optimizer, limits, ends, why)
         if journal is not None:
             is_final = result.status > 0 and ends.status != Status.TIME
             journal.end(result.status.name, result.message, final=bool(is_final))

@@ -186,6 +186,11 @@ class Optimizer:
         value = float(self.incumbent.value)
         return value if self.feasibility is None or order.is_feasible(value) else np.inf
 
+    @property
+    def shown_value(self) -> Any:
+        """The value of the best point of each run; +inf while no point is feasible."""
+        return self.incumbent.value if self.feasibility is None else np.float64(self.best_value)
+
     def _continue(self, swarm: Swarm, earlier: Any) -> None:
         """Go on with a swarm, and with the best point of the result that it comes from."""
         is_bounded = self.method.wall.is_bounded
@@ -548,7 +553,7 @@ class Optimizer:
         value, x = float(self.incumbent.value), self.incumbent.x
         if self.feasibility is not None:
             more |= self.feasibility.fields(x, value)
-            why = " ".join(filter(None, [self.feasibility.sentence(x, value), why]))
+            why = self.explained(why)
             value = self.feasibility.value(value)
         return Result(
             x=self.best.x.copy(),
@@ -566,6 +571,13 @@ class Optimizer:
             **self.shown,
             **more,
         )
+
+    def explained(self, why: str) -> str:
+        """Why a run ended, and before it that no point is feasible if so."""
+        if self.feasibility is None:
+            return why
+        said = self.feasibility.sentence(self.incumbent.x, float(self.incumbent.value))
+        return " ".join(filter(None, [said, why]))
 
     @property
     def shown(self) -> dict[str, Any]:

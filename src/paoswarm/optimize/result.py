@@ -56,6 +56,14 @@ class Result(OptimizeResult):
         Where the particles will be after one more step: how far they still disagree. It is not a confidence interval of
         ``x``. None for methods other than `PAO`, whose steps have no closed form. None after polishing: the swarm has
         not seen the polished point.
+    feasible : bool
+        With constraints: whether ``x`` satisfies them, within their tolerances.
+    constr, constr_violation : list of arrays
+        With constraints: their numbers at ``x``, and how far these are beyond their limits, in the order given.
+    maxcv : float
+        With constraints: the largest of these violations.
+    n_infeasible, hardest : int, str
+        With constraints: how many points were infeasible, and which constraint most of them have violated.
     searches : tuple of Search
         For methods that start again, every search that has ended: evaluations, best point, value, how it ended.
     agreement : Agreement or None
@@ -126,7 +134,7 @@ class Result(OptimizeResult):
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
-        for name in ("success", "status", "fun", "fun_error", "x", "nit", "nfev", "n_failed"):
+        for name in ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x", "nit", "nfev", "n_failed"):
             if name == "x" and "space" in self:
                 lines.append(f"{'best':>9}: {self.best}")
             elif self.get(name) is not None:
