@@ -104,18 +104,14 @@ class Searches(Method):
 
     def prepare(self) -> Step:
         """Return `ask` with movers that are made once for each method."""
-        movers: dict[int, Mover] = {}
-
-        def step(state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-            return self._ask(state, draw, progress, movers)
-
-        return step
+        return _Prepared(self)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose the next generation of the search whose turn it is, or the first points of a new one."""
-        return self._ask(state, draw, progress, {})
+        return self.ask_with({}, state, draw, progress)
 
-    def _ask(self, state: Swarm, draw: RandomSource, progress: float, movers: dict[int, Mover]) -> Proposal:
+    def ask_with(self, movers: dict[int, Mover], state: Swarm, draw: RandomSource, progress: float) -> Proposal:
+        """`ask` with the movers that were made already."""
         sharing: Sharing = state.memory
         lane = sharing.lanes[sharing.active]
         if lane.method is None:
@@ -155,6 +151,17 @@ class Searches(Method):
         """The searches that have ended, in order."""
         sharing: Sharing = state.memory
         return sharing.searches
+
+
+class _Prepared:
+    """`Searches.ask` with its movers; an object, so that an optimiser can be saved."""
+
+    def __init__(self, searches: Searches) -> None:
+        self.searches = searches
+        self.movers: dict[int, Mover] = {}
+
+    def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        return self.searches.ask_with(self.movers, state, draw, progress)
 
 
 def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:

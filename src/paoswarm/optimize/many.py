@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm
@@ -59,7 +58,7 @@ def minimize_many(
     *,
     runs: int = 100,
     integrality: ArrayLike | None = None,
-    method: Method | str = PAO(),  # noqa: B008 (immutable)
+    method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
     maxiter: float | None = None,
@@ -126,7 +125,7 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    method, space = read_input.read_method(method), read_space(bounds, integrality)
+    method, space = read_input.read_method(method, init), read_space(bounds, integrality)
     d = len(space.lower)
     default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm
@@ -47,7 +46,7 @@ def minimize(
     bounds: Any,
     *,
     integrality: ArrayLike | None = None,
-    method: Method | str = PAO(),  # noqa: B008 (immutable)
+    method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
     maxiter: float | None = None,
@@ -87,31 +86,34 @@ def minimize(
         sequence ``fun`` gets an array, with the index of the entry for a `Choice`.
     integrality : array (d,) of bool, optional
         With plain bounds: which unknowns are whole numbers, as in SciPy.
-    method : Method or str
-        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`. A name such as
-        "DE" stands for a method with its default hyperparameters.
+    method : Method, str or None
+        None: `AdaptivePAO`, searches that start again until they agree; with ``init=result`` the method of that result.
+        Or a single swarm and its hyperparameters: `PAO`, `PSO`, `QPSO`, `DE`, `SADE`; any of them started again,
+        ``Restarts(DE())``; or your own `Method`. A name such as "DE" stands for a method with its defaults.
     args : tuple
         More arguments of ``fun``, which is called as ``fun(x, *args)``. A value that is no tuple is one argument.
     n_particles : int or None
-        Size of the first swarm. None: the method chooses; ours take 100, or with ``maxfev`` about 0.65 times its square
-        root, from 6 to 100. If ``init`` holds points or a swarm, their number is used instead. A number that leaves
-        fewer than five generations is a warning.
+        Size of the first swarm. None: the method chooses. `AdaptivePAO` begins with about ``4 + 3 ln d``. Single swarms
+        have 100, or with ``maxfev`` about 0.65 times its square root, from 6 to 100. If ``init`` holds points or a
+        swarm, their number is used instead. A number that leaves fewer than five generations is a warning.
     maxiter : int or None
         Most generations after the first swarm. If you give neither ``maxiter`` nor ``maxfev`` nor ``time_limit``, the
-        method has a limit of its own: 100 generations, or for `AdaptivePAO` 10,000 evaluations for each unknown.
+        method has a limit of its own: 10,000 evaluations for each unknown, or for single swarms 100 generations.
     maxfev : int or None
         Most evaluations; 1e4 is a whole number too. It is exact: the last generation is cut short if necessary.
     target : float or None
         Stop when the best value is at or below it.
     tol : float
-        Stop when the run has converged, that is when
+        Stop when the run has converged. `AdaptivePAO` and other methods that start again have converged when
+        independent searches agree (``result.agreement``); they do not use the value of ``tol``. A single swarm has
+        converged when
 
         - the root mean square distance of the particles from the best point is below ``tol`` widths of the bounds;
         - or the best values of all particles are equal but for rounding;
         - or there was no better point for ``20 (1 + d)`` generations.
 
-        Zero switches all of this off. Your own method may have its own rule. A few evaluations around the end show
-        whether it is a minimum; if not, ``status`` is `Status.STALLED`. They are part of ``maxfev``.
+        Zero switches all of this off. Your own method may have its own rule. A few evaluations around the end of a
+        single swarm show whether it is a minimum; if not, ``status`` is `Status.STALLED`. They are part of ``maxfev``.
     stagnation : int or None
         Stop after this many generations without a better point.
     time_limit : float or None
@@ -200,12 +202,15 @@ def minimize(
     >>> import paoswarm as ps
     >>> def rastrigin(x):
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
-    >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, maxiter=500, rng=1)
-    >>> print(f"{result.fun:.1e}", result.message)
-    0.0e+00 Converged: no better point in the last 60 generations.
+    >>> result = ps.minimize(rastrigin, [(-5, 6), (-4, 7)], vectorized=True, rng=1)
+    >>> bool(result.fun < 1e-9), result.success
+    (True, True)
+    >>> one_swarm = ps.minimize(rastrigin, [(-4, 5)] * 2, method="PAO", maxiter=500, vectorized=True, rng=1)
+    >>> print(one_swarm.message)
+    Converged: no better point in the last 60 generations.
     """
     fun = with_arguments(fun, args)
-    method, space = read_method(method), read_space(bounds, integrality)
+    method, space = read_method(method, init), read_space(bounds, integrality)
     d = len(space.lower)
     default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)

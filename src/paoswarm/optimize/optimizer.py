@@ -15,7 +15,6 @@ from scipy.optimize import OptimizeResult
 from paoswarm.algorithms.agreement import Agreement, agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
-from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import has_nan, real_number, unmasked
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
@@ -53,11 +52,11 @@ class Optimizer:
         The unknowns, as in `minimize`. With names `ask` returns a list of dicts.
     integrality : array (d,) of bool, optional
         With plain bounds: which unknowns are whole numbers.
-    method : Method or str
-        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own. A name such as "DE"
-        stands for a method with its default hyperparameters.
+    method : Method, str or None
+        None: `AdaptivePAO`; with ``init=result`` the method of that result. Or `PAO`, `PSO`, `QPSO`, `DE`, `SADE`, your
+        own. A name such as "DE" stands for a method with its default hyperparameters.
     n_particles : int or None
-        Size of the first swarm. None: what the method says, usually 100. Ignored if ``init`` is an array or a swarm,
+        Size of the first swarm. None: what the method says. Ignored if ``init`` is an array or a swarm,
         which bring their own.
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
@@ -78,9 +77,9 @@ class Optimizer:
     Examples
     --------
     >>> import paoswarm as ps
-    >>> optimizer = ps.Optimizer([(-5, 5), (-5, 5)], n_particles=20, rng=1)
+    >>> optimizer = ps.Optimizer([(-5, 5), (-5, 5)], rng=1)
     >>> for _ in range(60):
-    ...     x = optimizer.ask()  # (20, 2)
+    ...     x = optimizer.ask()  # (m, 2): as many points as the method wants
     ...     optimizer.tell((x**2).sum(axis=1))
     >>> bool(optimizer.result.fun < 1e-6)
     True
@@ -101,7 +100,7 @@ class Optimizer:
         constraints: Any = None,
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
-        self.method = PAO() if method is None else read_input.read_method(method)
+        self.method = read_input.read_method(method, init)
         self.space = read_space(bounds, integrality)
         self.lower, self.upper = self.space.lower, self.space.upper
         if not self.space.is_identity and not self.method.wall.is_bounded:
