@@ -72,9 +72,7 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
         if name in changes or name in _NOT_ARGUMENTS or (name == "workers" and recorded is None):
             continue
         try:
-            arguments[name] = (
-                decode_seed(recorded) if name == "rng" else decode(recorded)
-            )
+            arguments[name] = decode_seed(recorded) if name == "rng" else decode(recorded)
         except Unknown as error:
             raise TypeError(
                 f"{store.path}: {name} cannot be rebuilt from the file, because {error} is not stored in it; pass it "

@@ -74,7 +74,11 @@ class Step:
         """The next positions and velocities, drawn from the exact law of the step."""
         normal = draw.normal(2, *state.position.shape[-2:], single=True)
         has_usual_walls = state.axes is None or not state.axes.is_round.any()
-        if self._fused is not None and has_usual_walls and (moved := fused.step(state, normal, self._fused)) is not None:
+        if (
+            self._fused is not None
+            and has_usual_walls
+            and (moved := fused.step(state, normal, self._fused)) is not None
+        ):
             return Proposal(*moved)
         with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
             return self._moved(state, draw, progress, normal)

@@ -45,6 +45,7 @@ from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
+from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.measured import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
 from paoswarm.spaces.space import Space
@@ -70,6 +71,8 @@ class Evaluator:
         Whether the latest values were all known from an earlier run, with a store.
     n_constraints : int
         How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
+    known : KnownPoints or None
+        Values that are recalled; None if every point is evaluated.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Evaluator:
         self.replayed = False
         self.count: Callable[[int], None] | None = None
         self._space = space
+        self.known: KnownPoints | None = None
         self.log = FailureLog() if space is None else FailureLog(space.text)
         self._on_exit = ExitStack()
         fun = fun if space is None else space.function(fun)
@@ -147,7 +151,21 @@ class Evaluator:
         Points that are being evaluated, those of one vectorised call and those given to a map-like are finished.
         ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
-        return self._values(self.rows(x), deadline, numbers)
+        rows = self.rows(x)
+        if self.known is None:
+            return self._values(rows, deadline, numbers)
+        end: End = None
+
+        def measure(new: Floats) -> Floats:
+            nonlocal end
+            values, end = self._values(new, deadline, numbers)
+            return values
+
+        return self.known.of(rows, measure), end
+
+    def recall(self, n_all: int) -> None:
+        """From now on, recall the values of points that were evaluated before; there are ``n_all`` in all."""
+        self.known = KnownPoints(n_all)
 
     def rows(self, x: Floats) -> Floats:
         """Points of a swarm as the user's numbers, one for each variable."""

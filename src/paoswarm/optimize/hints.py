@@ -42,7 +42,9 @@ def _on_the_bounds(result: OptimizeResult) -> str:
     labels = None if space is None else space.coordinate_labels()
     if not on:
         return ""
-    names = ", ".join(f"x[{i}]" if labels is None else labels[i] for i in on[:_NAMED]) + (f" and {len(on) - _NAMED} more" if len(on) > _NAMED else "")
+    names = ", ".join(f"x[{i}]" if labels is None else labels[i] for i in on[:_NAMED]) + (
+        f" and {len(on) - _NAMED} more" if len(on) > _NAMED else ""
+    )
     lies = "lies on its bound" if len(on) == 1 else "lie on their bounds"
     return f"{names} {lies}: wider bounds, if they make sense, may contain a better point"
 
@@ -83,7 +85,13 @@ def _of_the_noise(result: OptimizeResult, is_free: bool) -> str:
     if result.get("status") is Status.STALLED:
         return f"the swarm contracted too early: {_DENSE}"
     best = result.history.best
-    if is_free and swarm.axes is None and len(best) > 0 and result.fun >= best[-1] and is_in_a_valley(swarm, float(best[0] - best[-1])):
+    if (
+        is_free
+        and swarm.axes is None
+        and len(best) > 0
+        and result.fun >= best[-1]
+        and is_in_a_valley(swarm, float(best[0] - best[-1]))
+    ):
         return f"the swarm lies in a narrow valley: {_DENSE}"
     return ""
 

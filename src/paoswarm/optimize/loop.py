@@ -19,6 +19,7 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
+from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.incumbent import best_of
 from paoswarm.optimize.local_searches import SERIES, LocalSearches, Start
 from paoswarm.optimize.look_around import cost, is_worth_it, look
@@ -57,6 +58,8 @@ class Answer(NamedTuple):
     values: Floats
     end: End = None
     replayed: bool = False  # all were known from an earlier run
+    recalled: int = 0  # those that this run has evaluated before
+    rule: Rule = Rule.NONE  # why there are no more new points
 
 
 Run = Generator[Request, Answer, Ends]
@@ -114,6 +117,8 @@ def run(
             if outcome.end is None and optimizer.local is not None and outcome.moved:
                 outcome = yield from _search_locally(optimizer, limits, numbering, outcome)
             converged = optimizer.has_converged(limits.tol)
+            if outcome.rule:
+                converged = np.asarray(outcome.rule)
             done = optimizer.nit - outcome.is_cut
             reached = limits.reached(optimizer.incumbent, converged, done, optimizer.nfev, optimizer.stale)
             wish = after_generation(optimizer) if outcome.moved else None
@@ -177,11 +182,12 @@ def search_from(
         asked = Request(rows, True, limits.deadline)
         if numbering is not None:
             asked = asked._replace(numbers=numbering.of(optimizer.nfev, len(rows), None))
-        values, end, known = yield asked
+        values, end, known, recalled, _ = yield asked
         replayed = replayed and known
         scores = optimizer.scored(rows[: len(values)], values)
-        optimizer.take_extra(rows[None, : len(values)], scores[None], np.asarray(True), len(values))
-        spent += len(values)
+        optimizer.take_extra(rows[None, : len(values)], scores[None], np.asarray(True), len(values) - recalled)
+        optimizer.n_recalled += recalled
+        spent += len(values) - recalled
         best = best_of(rows[: len(values)], scores) if len(values) else None
         if best is not None and order.is_better(best.score, own[0]):
             own = float(best.score), best.x.copy()
@@ -245,13 +251,15 @@ def look_around(
         if numbering is not None:  # they follow the run's other evaluations
             numbers = numbering.of(before + spent, m, None if is_single else runs)
             asked = asked._replace(is_beyond=False, numbers=numbers)
-        values, end, _ = yield asked
+        values, end, _, recalled, _ = yield asked
         f = np.full(k * m, np.inf)  # what was not evaluated is no better
         f[: len(values)] = optimizer.scored(rows[: len(values)], values)
         if optimizer.feasibility is not None:  # nor is what is infeasible, and how much so does not matter
             f = np.where(order.is_feasible(f) | np.isnan(f), f, np.inf)
         optimizer.take_extra(points, f.reshape(k, m), runs, len(values) // k)
-        spent += len(values) // k
+        optimizer.n_recalled += recalled
+        optimizer.nfev -= recalled
+        spent += len(values) // k - recalled
         if end is not None:
             ended, why = status_of(end)
             return Look(ended, spent, why)
@@ -270,6 +278,7 @@ class _Outcome(NamedTuple):
     end: End = None  # what ended its evaluation
     is_cut: bool = False  # time was up, or evaluation ended, before it was complete
     replayed: bool = False
+    rule: Rule = Rule.NONE
 
 
 _NOTHING = _Outcome(moved=False)
@@ -291,7 +300,7 @@ def _generation(
     asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
     if numbering is not None:
         asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
-    values, end, replayed = yield asked
+    values, end, replayed, recalled, rule = yield asked
     values = optimizer.scored(rows[: len(values)] if is_single else rows, values)
     is_cut = False
     if is_single:
@@ -310,7 +319,9 @@ def _generation(
         f = np.full((*optimizer.batch, m), np.nan)
         f[(..., slice(k)) if active is None else (active, slice(k))] = values
         optimizer.take(f, k, active, may_fail)
-    return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed)
+    optimizer.n_recalled += recalled  # they cost nothing
+    optimizer.nfev -= recalled
+    return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed, rule=rule)
 
 
 def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Returned:
@@ -331,11 +342,21 @@ def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Ret
             continue
         try:
             if is_divisible:
-                resume, sent = run.send, Answer(*evaluate.until(deadline, x, numbers), evaluate.replayed)
+                values, end = evaluate.until(deadline, x, numbers)
+                resume, sent = run.send, Answer(values, end, evaluate.replayed, *_recalled(evaluate))
             else:
                 resume, sent = run.send, Answer(evaluate(x, numbers), None, evaluate.replayed)
         except (KeyboardInterrupt, EngineDown) as error:
             resume, sent = run.throw, error
+
+
+def _recalled(evaluate: Evaluator) -> tuple[int, Rule]:
+    """How many points were recalled, and whether the run is over because there are no new ones."""
+    known = evaluate.known
+    if known is None:
+        return 0, Rule.NONE
+    rule = Rule.COMPLETE if known.is_complete else Rule.NOTHING_NEW if known.is_exhausted else Rule.NONE
+    return known.n_recalled, rule
 
 
 def drive_together(

@@ -91,8 +91,8 @@ def minimize_many(
 
     Parameters
     ----------
-    fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0, init,
-    vectorized, workers, timeout, retries, reevaluate, constraints, progress, rng
+    fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0,
+    init, vectorized, workers, timeout, retries, reevaluate, constraints, progress, rng
         As in `minimize`.
     runs : int
         How many runs; at most a million in one call.
@@ -163,9 +163,12 @@ def minimize_many(
         journal = Journal(store, described, to_fingerprint(fun))
     blocks: list[Block] = []
     started = 0
-    with journal or nullcontext(), open_evaluator(
-        fun, journal, options, space=space, n_constraints=0 if given is None else given.count
-    ) as evaluate, ProgressBar(progress) as bar:
+    n_constraints = 0 if given is None else given.count
+    with (
+        journal or nullcontext(),
+        open_evaluator(fun, journal, options, space=space, n_constraints=n_constraints) as evaluate,
+        ProgressBar(progress) as bar,
+    ):
         evaluate.count = bar.count if progress else None
         n_together = None
         if takes_batches and callback is None:  # a callback sees all runs

@@ -138,7 +138,9 @@ def gather(
 
     Histories are continued with their last value to a common length. The list says why each run has ended.
     """
-    values = [best or [one.shown_value] for one, best in zip(optimizers, bests, strict=True)]  # interrupted early: none
+    values = [
+        best or [one.shown_value] for one, best in zip(optimizers, bests, strict=True)
+    ]  # interrupted early: none
     rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in values]
     length = max(row.shape[-1] for row in rows)
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:

@@ -253,6 +253,8 @@ def minimize(
         ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None
+        if space.size is not None and not reevaluate and not asynchronous:
+            evaluate.recall(space.size)
 
         def after_generation(optimizer: Optimizer) -> Status | None:
             _record(recorder, optimizer)
@@ -274,6 +276,7 @@ def minimize(
             history=history,
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
+            **({} if evaluate.known is None else {"n_recalled": optimizer.n_recalled}),
         )
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):

@@ -117,6 +117,7 @@ class Optimizer:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
         self.nit = 0
         self.nfev = 0  # of every run that is still going
+        self.n_recalled = 0  # points that were not evaluated, because their values were known
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.swarm: Swarm | None = None
         # Generations since the best point last improved.

@@ -13,9 +13,7 @@ from paoswarm.optimize.read_input import read_bounds
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Fixed, Integer, Real, Variable
 
-_FORM = (
-    "give a pair (low, high), ps.Real, ps.Integer, ps.Choice, ps.Periodic, or a number or a string to fix it"
-)
+_FORM = "give a pair (low, high), ps.Real, ps.Integer, ps.Choice, ps.Periodic, or a number or a string to fix it"
 
 
 def read_space(bounds: Any, integrality: Any = None) -> Space:
@@ -63,7 +61,9 @@ def _named(space: Mapping[Any, Any], integrality: Any) -> Space:
         raise ValueError("the space is empty: give at least one variable")
     for name in space:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"the name {name!r} is not an identifier: use letters, digits and underscores, as in Python")
+            raise ValueError(
+                f"the name {name!r} is not an identifier: use letters, digits and underscores, as in Python"
+            )
     variables = [read_variable(repr(name), entry) for name, entry in space.items()]
     return Space(variables, list(space))
 
@@ -89,4 +89,3 @@ def _read_integrality(given: Any, d: int) -> list[bool]:
 def _refuse_integrality(integrality: Any) -> None:
     if integrality is not None:
         raise ValueError("integrality goes with plain bounds; in a space write ps.Integer(low, high)")
-

@@ -39,6 +39,9 @@ class Result(OptimizeResult):
         Why it ended.
     nit, nfev, n_failed : int
         Generations, evaluated points, and those of them that failed.
+    n_recalled : int
+        If all variables are discrete: how many points the swarm asked for once more. Their values were recalled, so
+        they are no part of ``nfev``. (Not with ``reevaluate``, ``asynchronous`` and `minimize_many`.)
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
@@ -134,7 +137,8 @@ class Result(OptimizeResult):
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
-        for name in ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x", "nit", "nfev", "n_failed"):
+        shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x", "nit", "nfev", "n_recalled", "n_failed")
+        for name in shown:
             if name == "x" and "space" in self:
                 lines.append(f"{'best':>9}: {self.best}")
             elif self.get(name) is not None:

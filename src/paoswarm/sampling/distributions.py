@@ -1,4 +1,4 @@
-"""Distributions of single parameters: `Uniform`, `Ring`, and helpers that recognise those of `scipy.stats`."""
+"""Distributions of single parameters, and helpers that recognise those of `scipy.stats`."""
 
 from __future__ import annotations
 
@@ -39,6 +39,40 @@ class Uniform:
     def logpdf(self, x: Floats) -> Floats:
         """Log density."""
         return np.where((x >= self.low) & (x <= self.high), -math.log(self.high - self.low), -np.inf)
+
+
+class LogUniform:
+    """Distribution of a number whose logarithm is uniform, the law of ``Real(log=True)``."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+        self._log = Uniform(math.log(low), math.log(high))
+
+    def support(self) -> tuple[float, float]:
+        """Lower and upper end."""
+        return self.low, self.high
+
+    def cdf(self, x: Floats) -> Floats:
+        """Probability of a smaller value."""
+        return self._log.cdf(np.log(np.clip(x, self.low, self.high)))
+
+    def sf(self, x: Floats) -> Floats:
+        """Probability of a larger value."""
+        return self._log.sf(np.log(np.clip(x, self.low, self.high)))
+
+    def ppf(self, u: Floats) -> Floats:
+        """Inverse of `cdf`."""
+        return np.clip(np.exp(self._log.ppf(u)), self.low, self.high)
+
+    def isf(self, u: Floats) -> Floats:
+        """Inverse of `sf`."""
+        return np.clip(np.exp(self._log.isf(u)), self.low, self.high)
+
+    def logpdf(self, x: Floats) -> Floats:
+        """Log density: that of the logarithm, with the Jacobian 1 / x."""
+        inside = (x >= self.low) & (x <= self.high)
+        log = np.log(np.where(inside, x, self.low))
+        return np.where(inside, self._log.logpdf(log) - log, -np.inf)
 
 
 class Ring(Uniform):

@@ -110,7 +110,9 @@ class Space:
             return rows
         if rows.ndim == 1:
             return self.point(rows)
-        return {name: one.values(rows[:, i]) for i, (name, one) in enumerate(zip(self.names, self.variables, strict=True))}
+        return {
+            name: one.values(rows[:, i]) for i, (name, one) in enumerate(zip(self.names, self.variables, strict=True))
+        }
 
     def nested(self, rows: Floats) -> Any:
         """Rows ``(..., m, d)`` as lists of points by name; unchanged without names."""
@@ -140,8 +142,7 @@ class Space:
         if rows.ndim != 2 or rows.shape[1] != d or len(rows) == 0:
             by_name = "" if self.names is None else "a dict with the names of the space, a list of these, or "
             raise ValueError(
-                f"{what} must be {by_name}numbers of shape ({d},) or (m, {d}), one for each variable; "
-                f"got {given!r}"
+                f"{what} must be {by_name}numbers of shape ({d},) or (m, {d}), one for each variable; got {given!r}"
             )
         for i, one in enumerate(self.variables):
             for number in rows[:, i].tolist():
