@@ -36,6 +36,9 @@ _TINY_STEP = 1e-10  # widths of the bounds
 _SLACK = 1e4  # weight of not meeting the linear constraints, if they contradict each other
 _HOLDS = 1e-6  # a violation that is none, in units of the scales
 _FLAT = 1e-7  # a promised decrease that is none, in units of the value
+_HOPELESS = 30.0  # a search whose step promises less than a thirtieth of what it is behind will not catch up
+_HOPELESS_FOR = 2  # steps
+_SAME_PLACE = 3e-4  # widths of the bounds
 _EPS = float(np.finfo(float).eps)
 
 
@@ -48,6 +51,8 @@ class Smooth(NamedTuple):
     lower: Floats  # (d,)
     upper: Floats
     free: Any  # numbers of the coordinates that move
+    known: float = math.inf  # the best feasible value; a search that will not beat it ends early
+    known_at: Floats | None = None  # where it is, if a local search ended there; one that comes there ends
 
 
 class Ended(NamedTuple):
@@ -55,6 +60,8 @@ class Ended(NamedTuple):
 
     x: Floats  # the last point, feasible or not
     has_converged: bool  # no step promises a decrease, and the constraints hold
+    is_hopeless: bool = False  # it approached a minimum that is worse than the best value known
+    is_back: bool = False  # it approached the point that has it
 
 
 Search = Generator[Floats, Floats, Ended]
@@ -93,10 +100,11 @@ def search(problem: Smooth, x: Floats, row: Floats) -> Search:
         point = yield from one.descend(point, is_restoring=True)
         if not math.isfinite(point.f):
             return Ended(one.full(point.u), False)
-    for step in (_FORWARD, _CENTRAL):
-        one.step = step
+    point = yield from one.descend(point)
+    if not (one.is_back or one.is_behind(point)):  # worth more digits
+        one.step = _CENTRAL
         point = yield from one.descend(point)
-    return Ended(one.full(point.u), one.has_converged)
+    return Ended(one.full(point.u), one.has_converged, one.is_hopeless, one.is_back)
 
 
 class _Sqp:
@@ -104,13 +112,19 @@ class _Sqp:
         self.problem, self.x = problem, x
         self.low = problem.lower[problem.free]
         self.width = problem.upper[problem.free] - self.low
+        self.known_u = None if problem.known_at is None else self.share(problem.known_at)
         self.step = _FORWARD
-        self.has_converged = False
+        self.has_converged = self.is_hopeless = self.is_back = False
+        self.known = problem.known / problem.unit
         k = problem.constraints
         self.equal = np.zeros(0, dtype=bool) if k is None else k.lb == k.ub
         n_below = 0 if k is None else int((~self.equal & np.isfinite(k.lb)).sum())
         n_above = 0 if k is None else int((~self.equal & np.isfinite(k.ub)).sum())
         self.n_unequal, self.n_equal = n_below + n_above, int(self.equal.sum())
+
+    def is_behind(self, at: _Point, by: float = 0.0) -> bool:
+        """Whether a point is worse than the best value known, by more than rounding and by more than given."""
+        return at.f - self.known > max(by, _FLAT * max(1.0, abs(self.known)))
 
     def share(self, x: Floats) -> Floats:
         return np.clip((x[self.problem.free] - self.low) / self.width, 0, 1)
@@ -174,7 +188,11 @@ class _Sqp:
         slopes = slopes._replace(g=np.zeros(n)) if is_restoring else slopes
         B, is_fresh = _first_curvature(slopes), True
         self.has_converged = False
+        behind = 0
         for _ in range(100 * (n + 1)):
+            if self.known_u is not None and np.abs(at.u - self.known_u).max() < _SAME_PLACE:
+                self.is_back = self.has_converged = True
+                return at
             step = _quadratic_step(B, slopes, at)
             if step is None:
                 return at
@@ -185,6 +203,11 @@ class _Sqp:
             accuracy = max(1e-13, 4 * _EPS * abs(at.f))
             if -promised <= accuracy or np.abs(step.p).max() < _TINY_STEP:
                 self.has_converged = at.violation(np.ones_like(weight)) < _HOLDS
+                return at
+            is_there = not is_restoring and at.violation(np.ones_like(weight)) < _HOLDS
+            behind = behind + 1 if is_there and self.is_behind(at, -_HOPELESS * promised) else 0
+            if behind >= _HOPELESS_FOR:
+                self.is_hopeless = True
                 return at
             after = yield from self._along(at, slopes, step, weight, promised, is_restoring)
             if after is None:
