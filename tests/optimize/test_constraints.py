@@ -79,8 +79,8 @@ def test_constraints_that_the_objective_returns(asynchronous, vectorized):
 
     fun = Calls(many if vectorized else both)
     limit = ps.Returned(1, ub=1.0, name="radius")
-    how = {"vectorized": vectorized, "asynchronous": asynchronous, "n_particles": 10, "maxfev": 400, "rng": 1}
-    result = ps.minimize(fun, BOX, constraints=limit, **how)
+    how = {"vectorized": vectorized, "asynchronous": asynchronous, "n_particles": 10, "maxfev": 400, "method": "PAO"}
+    result = ps.minimize(fun, BOX, constraints=limit, rng=1, **how)
     assert sum(map(len, fun.points)) == (400 if vectorized else 800)
     assert result.feasible
     assert_allclose(result.constr[0], radius(result.x))
@@ -96,13 +96,14 @@ def test_an_inactive_constraint_does_not_change_where_the_minimum_is():
 
 
 def test_without_constraints_nothing_changes():
-    plain = ps.minimize(total, BOX, n_particles=10, maxiter=15, rng=1)
+    how = {"n_particles": 10, "maxiter": 15, "rng": 1, "method": "PAO"}
+    plain = ps.minimize(total, BOX, **how)
     for nothing in ((), None, []):
-        result = ps.minimize(total, BOX, n_particles=10, maxiter=15, rng=1, constraints=nothing)
+        result = ps.minimize(total, BOX, constraints=nothing, **how)
         assert_array_equal(result.x, plain.x)
         assert "feasible" not in result
     assert len(plain.history.violation) == 0
-    always = ps.minimize(total, BOX, n_particles=10, maxiter=15, rng=1, constraints=lambda x: -1.0)
+    always = ps.minimize(total, BOX, constraints=lambda x: -1.0, **how)
     assert_array_equal(always.x, plain.x)  # one that always holds leads to the same points
     assert_array_equal(always.history.best, plain.history.best)
 
@@ -249,7 +250,7 @@ def test_a_store_with_other_constraints_is_refused(tmp_path):
     for other in (ps.Constraint(outside, ub=1.0), (), [outside, outside]):
         with pytest.raises(ps.OtherRun, match="constraints"):
             ps.minimize(total, BOX, constraints=other, n_particles=10, maxfev=50, rng=1, store=tmp_path / "run")
-    with pytest.raises(TypeError, match="pass it again"):
+    with pytest.raises(TypeError, match="pass them again"):
         ps.resume(tmp_path / "run", total)
 
 

@@ -85,7 +85,7 @@ class Feasibility:
         return total
 
     def _scales_of(self, violations: Floats, numbers: Floats) -> Floats:
-        """The median of the positive violations of each constraint; of its distance from the limits if there is none."""
+        """The median of the violations of each constraint; if there are none, of its distance from a limit."""
         scales = np.ones(violations.shape[-1])
         limits = np.where(np.isfinite(self.constraints.lb), self.constraints.lb, self.constraints.ub)
         for i in range(len(scales)):

@@ -14,8 +14,8 @@ from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
+from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.keywords import explains_keywords
@@ -169,9 +169,9 @@ def minimize(
     progress : bool
         Show a progress bar (needs tqdm).
     polish : bool
-        Finish with a local search from the best point: L-BFGS-B, with constraints sequential quadratic programming. Use it
-        if the function is smooth and not noisy. Up
-        to ``50 (d + 1)`` evaluations of ``maxfev`` and a tenth of ``time_limit`` are set aside for it.
+        Finish with a local search from the best point: L-BFGS-B, or sequential quadratic programming if there are
+        constraints. Use it if the function is smooth and not noisy. Up to ``50 (d + 1)`` evaluations of ``maxfev`` and
+        a tenth of ``time_limit`` are set aside for it.
     store_swarms : bool
         Keep the swarm of every generation in ``history.swarms``. It takes memory.
     rng : int, Generator, SeedSequence or None
@@ -247,9 +247,10 @@ def minimize(
             start["constraints"] = given
         described = describe_run(optimizer, limits, start, options, polish, seed)
         journal = Journal(store, described, to_fingerprint(fun))
+    n_constraints = 0 if given is None else given.count
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, options, space=space, n_constraints=0 if given is None else given.count) as evaluate,
+        open_evaluator(fun, journal, options, space=space, n_constraints=n_constraints) as evaluate,
         ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None

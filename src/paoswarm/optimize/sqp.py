@@ -6,7 +6,8 @@ run does, with workers and stores, and the points of a gradient are evaluated to
 In shares :math:`u` of the bounds, with inequalities :math:`h(u) \le 0` and equalities :math:`e(u) = 0`, each step is
 the solution of
 
-.. math:: \min_p\; g^T p + \tfrac12 p^T B p \quad\text{with}\quad h + J p \le 0,\; e + E p = 0,\; 0 \le u + p \le 1 \tag{C3}
+.. math:: \min_p\; g^T p + \tfrac12 p^T B p \quad\text{with}\quad
+          h + J p \le 0,\; e + E p = 0,\; 0 \le u + p \le 1                            \tag{C3}
 
 The gradients come from differences, :math:`B` is Powell's damped BFGS estimate of the Lagrangian's curvature. A step is
 shortened until the value plus the penalised violations falls (Powell 1978, Kraft 1988: SLSQP). The quadratic programme
@@ -34,6 +35,7 @@ _CORRECTIONS = 4
 _FIRST_STEP = 0.2  # widths of the bounds
 _TINY_STEP = 1e-10  # widths of the bounds
 _SLACK = 1e4  # weight of not meeting the linear constraints, if they contradict each other
+_FAR = 1e10  # the largest violation that is told from larger ones, in units of the scales
 _HOLDS = 1e-6  # a violation that is none, in units of the scales
 _FLAT = 1e-7  # a promised decrease that is none, in units of the value
 _HOPELESS = 30.0  # a search whose step promises less than a thirtieth of what it is behind will not catch up
@@ -143,7 +145,9 @@ class _Sqp:
         with np.errstate(invalid="ignore"):
             below, above = (k.lb - row[1:]) / self.problem.scales, (row[1:] - k.ub) / self.problem.scales
         h = np.concatenate([below[~self.equal & np.isfinite(k.lb)], above[~self.equal & np.isfinite(k.ub)]]) + _MARGIN
-        return _Point(u, f if math.isfinite(f) else math.inf, np.nan_to_num(h, nan=0.0), np.nan_to_num(above[self.equal]))
+        f = f if math.isfinite(f) else math.inf
+        h, e = (np.clip(np.nan_to_num(part), -_FAR, _FAR) for part in (h, above[self.equal]))  # unknown: met
+        return _Point(u, f, h, e)
 
     def _look(self, us: Floats) -> Generator[Floats, Floats, list[_Point]]:
         rows = yield self.full(us)

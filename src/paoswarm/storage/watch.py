@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core import order
+from paoswarm.core.arrays import Floats
+from paoswarm.storage.encoding import decode
 from paoswarm.storage.log import Reader, Record
 from paoswarm.storage.store import decode_number
 from paoswarm.storage.validate import check_evaluations, check_event, check_header
@@ -59,6 +61,7 @@ class Progress:
         self.best = math.nan
         self.where: list[float] = []
         self.expected: int | None = None
+        self._limits: tuple[dict[str, Floats], ...] = ()  # of the constraints
         self.ended: str | None = None
 
     def update(self) -> Progress:
@@ -76,10 +79,13 @@ class Progress:
         if "f" in record:
             check_evaluations(record)
             self._last_recorded = record["t"]
-            for point, encoded in zip(record["x"], record["f"], strict=True):
+            allowed = self._allowed(record)
+            for point, encoded, is_allowed in zip(record["x"], record["f"], allowed, strict=True):
                 value = decode_number(encoded)
                 self.evaluations += 1
                 self.failed += math.isnan(value)
+                if not is_allowed:
+                    continue
                 is_first = math.isnan(self.best) and not math.isnan(value)
                 if is_first or order.is_better(self._sign * value, self._sign * self.best):
                     self.best, self.where = value, [decode_number(element) for element in point]
@@ -91,6 +97,7 @@ class Progress:
             method = run["problem"].get("method")
             self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
             self.expected = run["limits"].get("expected")
+            self._limits = _limits(run["problem"].get("constraints"))
         elif "limits" in record:
             self.expected = record["limits"].get("expected")
         elif "open" in record:
@@ -102,6 +109,16 @@ class Progress:
             self.evaluations = self._evaluations_before = self._evaluations_before_polishing
         elif "end" in record:
             self.ended = record["end"]["message"]
+
+    def _allowed(self, record: Record) -> list[bool]:
+        """Which of the points of a record satisfy the constraints of the run."""
+        if "c" not in record or not self._limits:
+            return [True] * len(record["f"])
+        numbers = np.array([[decode_number(number) for number in row] for row in record["c"]])
+        low, high, tol = (np.concatenate([part[name] for part in self._limits]) for name in ("lb", "ub", "tol"))
+        excess = np.fmax(np.fmax(low - numbers, numbers - high), 0.0)
+        allowed: list[bool] = (excess <= tol).all(axis=1).tolist()
+        return allowed
 
     @property
     def rate(self) -> float:
@@ -137,6 +154,17 @@ class Progress:
         elif 0 <= self.remaining < math.inf:
             lines.append(f"left         {_duration(self.remaining)} at most")
         return "\n".join(lines)
+
+
+def _limits(encoded: Any) -> tuple[dict[str, Floats], ...]:
+    """The limits of the constraints in a header."""
+    try:
+        parts: tuple[dict[str, Floats], ...] = tuple(decode(encoded or []))
+        for part in parts:
+            _ = part["lb"] + part["ub"] + part["tol"]
+    except Exception as error:
+        raise ValueError("the constraints make no sense") from error
+    return parts
 
 
 def watch(
