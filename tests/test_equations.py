@@ -1,7 +1,8 @@
 r"""The numbers of equations that the code refers to exist on the theory pages.
 
 `docs/theory.md` numbers its labelled equations in order: (1), (2), ... Other pages have explicit tags: (S1), (S2), ...
-in `docs/sampling_theory.md`, (A1), (A2), ... in `docs/adaptive_theory.md`, (C1), ... in `docs/constraints.md`. A comment or docstring refers to an equation
+in `docs/sampling_theory.md`, (A1), (A2), ... in `docs/adaptive_theory.md`, (C1), ... in `docs/constraints.md`.
+A comment or docstring refers to an equation
 in one of these ways:
 
 - ``(S7)`` or ``(A7)``, anywhere in the package;

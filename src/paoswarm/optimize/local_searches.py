@@ -31,9 +31,10 @@ from paoswarm.optimize.feasibility import Feasibility
 
 _SHARE, _MOST, _LEAST = 0.5, 0.75, 0.1  # of the evaluations
 _USELESS = 3  # searches in a row without a better point
-_LONGEST = 150  # evaluations of one search, for each unknown and two more
+_LONGEST, _LONGEST_ATTEMPT = 150, 60  # evaluations of a search from the best point and of others, per unknown and two
 _FAR, _FARTHEST, _NEAREST = 0.05, 0.5, 0.002  # distances of starts near the best point, in widths of the bounds
 _FARTHER, _NEARER = 1.5, 1.2
+_ALL, _FEW = 0.5, 1.0  # chance that a start differs from the best point in all coordinates; else in so many and one
 _NEGLIGIBLE = 1e-9  # a better value by less, in units of the values, is rounding
 SERIES = -1  # of local searches among the searches of a run
 
@@ -65,7 +66,6 @@ class LocalSearches:
         self.found: tuple[Search, ...] = ()
         self._turn = 0
         self._far = _FAR  # how far from the best point searches begin, in widths of the bounds
-        self._is_local = False  # whether the best point is the end of a local search
         self._is_near = False  # whether the search under way began near the best point
         self._useless = 0  # searches in a row that brought nothing
         self._seen = math.inf  # score of the best point after the last search
@@ -100,7 +100,11 @@ class LocalSearches:
         chance = draw.uniform(len(best.x))
         x = self._lower + chance * width
         self._is_near = self._turn % 3 > 0
-        if self._is_near:
+        if self._is_near:  # along all coordinates, or along one or two
+            d = len(best.x)
+            chosen = draw.uniform(d + 2)
+            moves = (chosen[:d] < _FEW / d) | (np.arange(d) == int(d * chosen[d])) | (chosen[d + 1] < _ALL)
+            width = np.where(moves, width, 0.0)
             x = np.clip(best.x + self._far * (2 * chance - 1) * width, self._lower, self._upper)
         self._turn += 1
         if self._axes is not None:
@@ -126,14 +130,13 @@ class LocalSearches:
             self._upper,
             self._free,
             best.value if order.is_feasible(best.score) and start.row is None else math.inf,
-            best.x if order.is_feasible(best.score) and start.row is None and self._is_local else None,
+            best.x if order.is_feasible(best.score) and start.row is None else None,
         )
         return sqp.search(problem, start.x, row)
 
-    @property
-    def longest(self) -> int:
+    def longest(self, start: Start) -> int:
         """The most evaluations of one search."""
-        return _LONGEST * (len(self._free) + 2)
+        return (_LONGEST_ATTEMPT if start.row is None else _LONGEST) * (len(self._free) + 2)
 
     def ended(self, start: Start, before: float, own: Search, is_back: bool) -> None:
         """Take note of a search that has ended at ``own``; before it the best point had the score ``before``."""
@@ -147,7 +150,7 @@ class LocalSearches:
             if self._is_near:  # farther if it fell back to the best point, nearer if it ended at a worse one
                 is_back = is_back or not self._is_better(before, own.value)
                 self._far = min(_FARTHEST, self._far * _FARTHER) if is_back else max(_NEAREST, self._far / _NEARER)
-        self._is_near, self._is_local = False, own.ending != CUT_SHORT
+        self._is_near = False
         self._seen = best.score
         if is_back:
             own = own._replace(x=best.x, value=best.score)

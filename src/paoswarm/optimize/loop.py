@@ -176,7 +176,7 @@ def search_from(
         except StopIteration:
             break
         assert points is not None
-        room = local.longest - spent
+        room = local.longest(start) - spent
         rows = points[: room if limits.maxfev is None else min(room, limits.maxfev - optimizer.nfev)]
         if not len(rows):
             break
