@@ -281,7 +281,7 @@ def test_ask_and_tell_with_constraints():
 
 
 def test_a_run_with_constraints_can_be_continued():
-    first = ps.minimize(total, BOX, constraints=outside, n_particles=20, maxiter=10, rng=1)
+    first = ps.minimize(total, BOX, constraints=outside, n_particles=20, maxiter=10, method="PAO", rng=1)
     more = ps.minimize(total, BOX, constraints=outside, init=first, maxiter=30, rng=2)
     assert more.feasible
     assert BEST <= more.fun < first.fun
@@ -289,6 +289,19 @@ def test_a_run_with_constraints_can_be_continued():
         ps.minimize(total, BOX, constraints=outside, init=first.swarm, maxiter=30, rng=2)
     with pytest.raises(ValueError, match="f0 does not go with constraints"):
         ps.minimize(total, BOX, constraints=outside, x0=[[0, 0]], f0=[0], maxiter=3)
+
+
+def test_tables_of_evaluations_show_the_violations(tmp_path):
+    how = {"n_particles": 10, "maxfev": 60, "method": "PAO", "rng": 1}
+    result = ps.minimize(both, BOX, constraints=ps.Returned(1, ub=1.0), store=tmp_path / "run", **how)
+    for table in (result.to_dataframe(), ps.Store(tmp_path / "run").to_dataframe()):
+        assert len(table) == result.nfev
+        x = table[["x0", "x1"]].to_numpy()
+        assert_allclose(table["violation"], np.maximum((x**2).sum(axis=1) - 1, 0))
+        assert table["value"][table["violation"] == 0].min() == result.fun
+    progress = ps.Progress(tmp_path / "run").update()
+    assert progress.best == result.fun  # although infeasible points have smaller values
+    assert table["value"].min() < result.fun
 
 
 def test_noisy_values_do_not_hide_constraints():

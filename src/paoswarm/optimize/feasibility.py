@@ -131,6 +131,7 @@ class Feasibility:
             "n_infeasible": self.n_infeasible,
             "hardest": self.hardest,
             "constraint_scales": self.scales,
+            "constraints": self.constraints,
         }
 
     def value(self, score: float) -> float:

@@ -36,6 +36,7 @@ from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
 from paoswarm.optimize.why_ended import explain
 from paoswarm.progress_bar import ProgressBar
+from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
 
@@ -254,6 +255,7 @@ def minimize(
         ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None
+        evaluate.kept = Evaluations()
         if space.size is not None and not reevaluate and not asynchronous:
             evaluate.recall(space.size)
 
@@ -277,6 +279,7 @@ def minimize(
             history=history,
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
+            evaluations=evaluate.kept,
             **({} if evaluate.known is None else {"n_recalled": optimizer.n_recalled}),
         )
         result.message += f" {ends.why}" if ends.why else ""

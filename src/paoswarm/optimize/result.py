@@ -16,6 +16,8 @@ from paoswarm.core.next_step import NextStep
 from paoswarm.core.swarm import Swarm
 from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
+from paoswarm.spaces import evaluations
+from paoswarm.spaces.evaluations import Evaluations
 
 
 class Result(OptimizeResult):
@@ -94,6 +96,7 @@ class Result(OptimizeResult):
     method: Any
     progress: Any
     space: Any
+    constraints: Any
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
@@ -109,6 +112,24 @@ class Result(OptimizeResult):
         if "space" not in self:
             return self.x
         return self.space.nested(self.x) if np.ndim(self.fun) else self.space.point(self.x)
+
+    def to_dataframe(self) -> Any:
+        """Convert all evaluations of this call to a ``pandas.DataFrame``. Needs pandas.
+
+        It has a column for each variable, in its own type, ``value`` (NaN if it failed) and ``failed``; with constraints
+        also ``violation``, how far the worst of them is beyond its limits. Values are infinite where a constraint failed
+        and the objective was not called. Of a stored
+        run, `Store.to_dataframe` also tells when each point was evaluated and why it failed.
+        """
+        kept: Evaluations | None = self.get("evaluations")
+        if kept is None or not kept.is_complete:
+            why = "not kept by minimize_many" if kept is None else "too many to keep in memory"
+            raise ValueError(f"the evaluations were {why}: give store=..., then Store(...).to_dataframe() has them")
+        rows, values = kept.points
+        if values.ndim == 1:
+            return evaluations.table(self.get("space"), rows, values)
+        excess = self.constraints.excess(values[:, 1:]).max(axis=1)
+        return evaluations.table(self.get("space"), rows, values[:, 0], violations=excess)
 
     @property
     def searches(self) -> tuple[Search, ...]:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core import order
-from paoswarm.core.arrays import Floats
-from paoswarm.storage.encoding import decode
+from paoswarm.spaces.space import Space
 from paoswarm.storage.log import Reader, Record
-from paoswarm.storage.store import decode_number
+from paoswarm.storage.store import Limits, decode_number, largest_excess, recorded_limits, recorded_space
 from paoswarm.storage.validate import check_evaluations, check_event, check_header
 
 
@@ -53,6 +52,7 @@ class Progress:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._reader = Reader(path)
         self._sign = 1.0
+        self._space: Space | None = None
         self._title = ""
         self._writer: dict[str, Any] = {}
         # Of the current call: when it started, when it last recorded a value, and the evaluations before it.
@@ -61,7 +61,7 @@ class Progress:
         self.best = math.nan
         self.where: list[float] = []
         self.expected: int | None = None
-        self._limits: tuple[dict[str, Floats], ...] = ()  # of the constraints
+        self._limits: Limits = ()  # of the constraints
         self.ended: str | None = None
 
     def update(self) -> Progress:
@@ -97,7 +97,8 @@ class Progress:
             method = run["problem"].get("method")
             self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
             self.expected = run["limits"].get("expected")
-            self._limits = _limits(run["problem"].get("constraints"))
+            self._limits = recorded_limits(run["problem"].get("constraints"))
+            self._space = recorded_space(run["problem"].get("bounds"))
         elif "limits" in record:
             self.expected = record["limits"].get("expected")
         elif "open" in record:
@@ -115,9 +116,7 @@ class Progress:
         if "c" not in record or not self._limits:
             return [True] * len(record["f"])
         numbers = np.array([[decode_number(number) for number in row] for row in record["c"]])
-        low, high, tol = (np.concatenate([part[name] for part in self._limits]) for name in ("lb", "ub", "tol"))
-        excess = np.fmax(np.fmax(low - numbers, numbers - high), 0.0)
-        allowed: list[bool] = (excess <= tol).all(axis=1).tolist()
+        allowed: list[bool] = (largest_excess(numbers, self._limits, within_tolerance=True) == 0).tolist()
         return allowed
 
     @property
@@ -136,6 +135,12 @@ class Progress:
         """Whether the process that writes is alive; None if it runs on another machine."""
         return is_running(self._writer["pid"]) if self._writer.get("host") == platform.node() else None
 
+    def _place(self) -> str:
+        """The point with the best value, by name if the variables have names."""
+        where = np.array(self.where)
+        is_named = self._space is not None and self._space.names is not None and len(where)
+        return self._space.text(where) if self._space is not None and is_named else str(where)
+
     def __str__(self) -> str:
         if not self._title:
             return f"{self._reader.path}: no run has started"
@@ -145,7 +150,7 @@ class Progress:
             f"{self._reader.path}: {self._title}",
             f"evaluations  {self.evaluations}{share}, {self.failed} failed"
             + (f", {self.rate:.3g} per second" if self.rate > 0 else ""),
-            f"best         {self.best:.10g} at {np.array(self.where)}",
+            f"best         {self.best:.10g} at {self._place()}",
         ]
         if self.ended is not None:
             lines.append(f"ended        {self.ended}")
@@ -154,17 +159,6 @@ class Progress:
         elif 0 <= self.remaining < math.inf:
             lines.append(f"left         {_duration(self.remaining)} at most")
         return "\n".join(lines)
-
-
-def _limits(encoded: Any) -> tuple[dict[str, Floats], ...]:
-    """The limits of the constraints in a header."""
-    try:
-        parts: tuple[dict[str, Floats], ...] = tuple(decode(encoded or []))
-        for part in parts:
-            _ = part["lb"] + part["ub"] + part["tol"]
-    except Exception as error:
-        raise ValueError("the constraints make no sense") from error
-    return parts
 
 
 def watch(
