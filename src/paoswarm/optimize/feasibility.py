@@ -81,6 +81,7 @@ class Feasibility:
 
     def total(self, violations: Floats) -> Floats:
         """Total violations (C1) of violations ``(..., k)``."""
+        assert self.scales is not None
         total: Floats = (violations / self.scales).sum(axis=-1)
         return total
 
@@ -155,6 +156,7 @@ class Feasibility:
         if order.is_feasible(score):
             return ""
         violations = self.constraints.violations(self.at(x))
+        assert self.scales is not None
         worst = int(np.argmax(violations / self.scales))
         return (
             f"No feasible point was found: at the best one, {self.constraints.labels[worst]} is violated by "

@@ -222,9 +222,9 @@ def minimize(
         raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
     if polish and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
-    given = trial_constraints(constraints, space, bool(vectorized))
-    if given is not None:
-        fun = ConstrainedFunction(fun, given, bool(vectorized))
+    limited = trial_constraints(constraints, space, bool(vectorized))
+    if limited is not None:
+        fun = ConstrainedFunction(fun, limited, bool(vectorized))
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
     if not space.is_plain:  # rows of numbers, whatever form the points have
@@ -233,22 +233,22 @@ def minimize(
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     make = _kind_of_optimizer(method, asynchronous)
     size = read_size(n_particles, method, d, limits, x0, f0, store)
-    optimizer = make(space, method=method, n_particles=size, rng=rng, constraints=given, **start)
+    optimizer = make(space, method=method, n_particles=size, rng=rng, constraints=limited, **start)
     limits = limits.starting_with(optimizer.n_to_start)
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
     for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
-    recorder = Recorder(store_swarms, is_constrained=given is not None)
+    recorder = Recorder(store_swarms, is_constrained=limited is not None)
     notify = read_callback(callback, so_far)
     options = CallOptions(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         start |= {"reevaluate": float(reevaluate), "asynchronous": bool(asynchronous)}
-        if given is not None:
-            start["constraints"] = given
+        if limited is not None:
+            start["constraints"] = limited
         described = describe_run(optimizer, limits, start, options, polish, seed)
         journal = Journal(store, described, to_fingerprint(fun))
-    n_constraints = 0 if given is None else given.count
+    n_constraints = 0 if limited is None else limited.count
     with (
         journal or nullcontext(),
         open_evaluator(fun, journal, options, space=space, n_constraints=n_constraints) as evaluate,
@@ -285,7 +285,7 @@ def minimize(
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
             evaluate.go_beyond()
-            if given is None:
+            if limited is None:
                 finish(result, evaluate, space, limits, ends, why)
             else:
                 finish_constrained(result, evaluate, optimizer, limits, ends, why)

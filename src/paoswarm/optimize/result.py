@@ -116,10 +116,10 @@ class Result(OptimizeResult):
     def to_dataframe(self) -> Any:
         """Convert all evaluations of this call to a ``pandas.DataFrame``. Needs pandas.
 
-        It has a column for each variable, in its own type, ``value`` (NaN if it failed) and ``failed``. With constraints
-        there is also ``violation``, how far the worst of them is beyond its limits; values are infinite where the
-        objective was not called. Of a stored run, `Store.to_dataframe` also tells when each point was evaluated and why
-        it failed.
+        It has a column for each variable, in its own type, ``value`` (NaN if it failed) and ``failed``. With
+        constraints there is also ``violation``, how far the worst of them is beyond its limits; values are infinite
+        where the objective was not called. Of a stored run, `Store.to_dataframe` also tells when each point was
+        evaluated and why it failed.
         """
         kept: Evaluations | None = self.get("evaluations")
         if kept is None or not kept.is_complete:
