@@ -5,8 +5,8 @@ evaluations, which takes a swarm thousands. Where they are not, it brings nothin
 
 - The first search starts from the best point of the first swarm.
 - Later ones start from the best point, if the swarm has found a better one; else, of four, three near the best point
-  and one at a random point of the bounds. The distance from the best point grows if searches fall back to it, and shrinks
-  if they end at worse ones.
+  and one at a random point of the bounds. The distance from the best point grows if searches fall back to it, and
+  shrinks if they end at worse ones.
 - A search ends early if it approaches the best point, or a minimum that is worse than it.
 - They may use three quarters of the evaluations; half of them if the swarm has found a better point since, and a tenth
   if three searches after that have found none.
