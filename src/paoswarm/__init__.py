@@ -36,6 +36,8 @@ from paoswarm.evaluation.constraints import Constraint, Returned
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
+from paoswarm.fits.fit_uncertainty import FitUncertainty
+from paoswarm.fits.uncertainty import uncertainty
 from paoswarm.optimize.history import History
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.many_result import ManyResult
@@ -82,6 +84,7 @@ __all__ = [
     "ElementPAO",
     "EngineDown",
     "Failure",
+    "FitUncertainty",
     "History",
     "HyperparameterWarning",
     "Integer",
@@ -134,6 +137,7 @@ __all__ = [
     "schedules",
     "statistics",
     "transition",
+    "uncertainty",
 ]
 
 # Imported on first use. The statistics need scipy.stats, which would make ``import paoswarm`` half as long again.

@@ -154,7 +154,7 @@ class DensePAO(Method):
         is_led = memory.trust.is_given
         if is_led and is_new:
             x[-1] = model.minimum()  # the scout
-        predicted = model.predict(_evaluated(state, x))
+        predicted = model.predict(_within(state, x))
         if is_led:
             promising = order.ranked(predicted)[: max(2, math.ceil(_EVALUATED * n))]
             asked = np.concatenate([[n - 1], promising[promising != n - 1]])[: len(promising)] if is_new else promising
@@ -170,7 +170,7 @@ class DensePAO(Method):
         values[generation.asked] = order.failed_last(value)
         memory: Dense = state.memory
         after = _recorded(state, proposal.position, value, generation.asked)
-        memory = _with_points(memory, _evaluated(state, generation.x[generation.asked]), value)
+        memory = _with_points(memory, _within(state, generation.x[generation.asked]), value)
         trust = memory.trust
         if generation.predicted is None:
             trust = trust.waiting()
@@ -242,15 +242,6 @@ def _within(state: Swarm, x: Floats) -> Floats:
     """The nearest points inside the bounds, in widths of them; a round coordinate has none."""
     nearest: Floats = np.clip(x, 0, 1)
     return nearest if state.axes is None else np.where(state.axes.is_round, x, nearest)
-
-
-def _evaluated(state: Swarm, x: Floats) -> Floats:
-    """Where the objective is evaluated, in widths of the bounds: whole numbers are rounded."""
-    nearest = _within(state, x)
-    if state.axes is None or not state.axes.is_whole.any():
-        return nearest
-    snapped = state.axes.snapped(_outside(state, x), state.lower[0], state.upper[0])
-    return np.where(state.axes.is_whole, _inside(state, snapped), nearest)
 
 
 def _seen(state: Swarm, x: Floats, centre: Floats) -> Floats:

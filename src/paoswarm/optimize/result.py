@@ -176,11 +176,13 @@ class Result(OptimizeResult):
 
     __str__ = __repr__
 
-    def _named_values(self) -> list[tuple[str, str]]:
-        """The best point, name by name."""
-        labels = self.space.labels() if "space" in self else [f"x[{i}]" for i in range(np.size(self.x))]
-        values = self.best.values() if isinstance(self.best, dict) else self.best
-        return [(label, _text(value)) for label, value in zip(labels, values, strict=True)]
+    def _named_values(self, x: Floats) -> list[tuple[str, str]]:
+        """A point, name by name."""
+        if "space" not in self:
+            return [(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(x))]
+        point = self.space.point(x)
+        values = point.values() if isinstance(point, dict) else point
+        return [(label, _text(value)) for label, value in zip(self.space.labels(), values, strict=True)]
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -188,7 +190,7 @@ class Result(OptimizeResult):
         rows = [("fun", f"{self.fun:.10g}" + (f" ± {error:.2g}" if error is not None else ""))]
         names = {"success": "success", "nfev": "evaluations", "n_failed": "failed evaluations", "nit": "generations"}
         rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
-        points, more = shortened(self._named_values(), "unknowns")
+        points, more = shortened(self._named_values(self.x), "unknowns")
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
         return block(self.get("message", ""), table(rows), table(points), more, hint)
 
