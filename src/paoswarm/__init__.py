@@ -44,6 +44,7 @@ from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
+from paoswarm.optimize.search_table import SearchTable
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
 from paoswarm.sampling.posterior import Posterior
@@ -108,6 +109,7 @@ __all__ = [
     "Results",
     "Returned",
     "Search",
+    "SearchTable",
     "Status",
     "StepLaw",
     "Store",
