@@ -171,9 +171,7 @@ def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Ax
     )
 
 
-def places_of(
-    searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None
-) -> list[list[Search]]:
+def places_of(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> list[list[Search]]:
     """The places at which searches have ended, the best first, each with its searches; without those cut short."""
     ended = [one for one in searches if one.ending != CUT_SHORT and order.is_feasible(one.value)]
     places: list[list[Search]] = []
