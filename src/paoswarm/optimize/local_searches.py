@@ -8,8 +8,8 @@ evaluations, which takes a swarm thousands. Where they are not, it brings nothin
   and one at a random point of the bounds. The distance from the best point grows if searches fall back to it, and
   shrinks if they end at worse ones.
 - A search ends early if it approaches the best point, or a minimum that is worse than it.
-- They may use three quarters of the evaluations; half of them if the swarm has found a better point since, and a tenth
-  if three searches after that have found none.
+- They may use three quarters of the evaluations; half of them if the swarm has found a better point since. They get a
+  tenth if three searches after that have found none, or if three in a row have not even come to a minimum.
 
 Searches from random points that have converged count as independent searches, see `paoswarm.algorithms.agreement`.
 """
@@ -69,11 +69,14 @@ class LocalSearches:
         self._far = _FAR  # how far from the best point searches begin, in widths of the bounds
         self._is_near = False  # whether the search under way began near the best point
         self._useless = 0  # searches in a row that brought nothing
+        self._stuck = 0  # those that did not come to a minimum either: the functions may have kinks
         self._seen = math.inf  # score of the best point after the last search
         self._swarm_leads = False  # whether the swarm has found the best point
 
     @property
     def _share(self) -> float:
+        if self._stuck >= _USELESS:
+            return _LEAST
         if not self._swarm_leads:
             return _MOST
         return _LEAST if self._useless >= _USELESS else _SHARE
@@ -145,9 +148,10 @@ class LocalSearches:
         best = self._feasibility.best
         assert best is not None
         if self._is_better(best.score, before):
-            self._useless, self._swarm_leads = 0, False
+            self._useless, self._stuck, self._swarm_leads = 0, 0, False
         else:
             self._useless += 1
+            self._stuck = self._stuck + 1 if own.ending == CUT_SHORT else 0
             if self._is_near:  # farther if it fell back to the best point, nearer if it ended at a worse one
                 is_back = is_back or not self._is_better(before, own.value)
                 self._far = min(_FARTHEST, self._far * _FARTHER) if is_back else max(_NEAREST, self._far / _NEARER)
