@@ -33,6 +33,7 @@ from paoswarm.core.next_step import NextStep
 from paoswarm.core.order import Repeats
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import WalledNormal
+from paoswarm.evaluation.constraints import Constraint, Returned
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
@@ -79,6 +80,7 @@ __all__ = [
     "Agreement",
     "CentreBias",
     "Choice",
+    "Constraint",
     "DamagedStore",
     "DensePAO",
     "ElementPAO",
@@ -107,6 +109,7 @@ __all__ = [
     "Restarts",
     "Result",
     "Results",
+    "Returned",
     "Search",
     "SearchTable",
     "Status",

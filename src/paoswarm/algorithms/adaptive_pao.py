@@ -66,6 +66,9 @@ class AdaptivePAO(Searches):
         Factor of the number of particles from one growing dense search to the next.
     model : bool
         Whether dense swarms use a quadratic model; see `DensePAO`.
+    local : bool
+        Whether problems with constraints are also searched by sequential quadratic programming, from the best points
+        and from random ones. It takes at most three quarters of the evaluations, and a tenth if it finds nothing.
     parallel : int or None
         How many points are evaluated at once. Sizes of swarms are multiples of it, and searches move side by side if
         that keeps more workers busy. None: as many as `minimize` has workers, at most a hundredth of ``maxfev``; in
@@ -85,12 +88,19 @@ class AdaptivePAO(Searches):
 
     growth: float = 2.0
     model: bool = True
+    local: bool = True
     parallel: int | None = None
 
     def __post_init__(self) -> None:
         real_number("growth", self.growth, 1.0, may_equal=True)
         flag("model", self.model)
         check_parallel(self.parallel)
+        flag("local", self.local)
+
+    @property
+    def searches_locally(self) -> bool:
+        """Whether local searches help to solve problems with constraints."""
+        return self.local
 
     @property
     def series(self) -> tuple[Series, ...]:

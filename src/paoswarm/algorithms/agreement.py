@@ -174,7 +174,7 @@ def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Ax
 
 def places_of(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> list[list[Search]]:
     """The places at which searches have ended, the best first, each with its searches; without those cut short."""
-    ended = [one for one in searches if one.ending != CUT_SHORT and math.isfinite(one.value)]
+    ended = [one for one in searches if one.ending != CUT_SHORT and order.is_feasible(one.value)]
     places: list[list[Search]] = []
     for one in sorted(ended, key=lambda one: one.value):
         for place in places:

@@ -205,9 +205,10 @@ class DensePAO(Method):
         n, d = x.shape
         ranked = order.ranked(values)
         if outside.any():
-            course = course.with_range(values, _RECENT)
+            level = order.levelled(values)
+            course = course.with_range(level, _RECENT)
             far = np.square(outside / law.scale) @ (1 / np.diagonal(law.covariance)) / d
-            ranked = order.ranked(values + course.range * far)  # (A4)
+            ranked = order.ranked(level + course.range * far)  # (A4)
         course = with_generation(course, values[ranked], d)
         after = dense_learning.learn(law, dense_learning.rates(n, d), x[ranked])
         return memory._replace(law=after, course=course)
@@ -269,8 +270,8 @@ def _seen(state: Swarm, x: Floats, centre: Floats) -> Floats:
 
 
 def _with_points(memory: Dense, x: Floats, f: Floats) -> Dense:
-    """The memory with points for the model; as many as it needs are kept."""
-    known = np.isfinite(f)
+    """The memory with feasible points for the model; as many as it needs are kept."""
+    known = order.is_feasible(f)
     d = x.shape[-1]
     kept = max(3 * points_for(n_coefficients(d)), 4 * len(x))
     return memory._replace(
@@ -295,5 +296,5 @@ def _completed(generation: Generation, values: Floats) -> Floats:
         return values
     assert generation.predicted is not None
     known = values[generation.asked]
-    shift = np.median(known - generation.predicted[generation.asked])
+    shift = np.median(order.levelled(known) - generation.predicted[generation.asked])
     return np.where(missing, np.maximum(generation.predicted + shift, known.min()), values)

@@ -156,6 +156,9 @@ class ElementPAO(Method):
         with np.errstate(invalid="ignore"):  # a first finite value gains infinitely
             gain = before.best_value[improved] - after.best_value[improved]
         gain = np.where(np.isfinite(gain), gain, 0.0)
+        is_value = order.is_feasible(before.best_value[improved])
+        if not is_value.all():  # a smaller violation counts as the largest gain in value
+            gain = np.where(is_value | (gain == 0), gain, gain[is_value].max(initial=0.0) or 1.0)
         weight = gain / gain.sum() if gain.sum() > 0 else np.full(len(gain), 1 / len(gain))
         steps, rates = memory.steps.copy(), memory.rates.copy()
         steps[memory.period] = _lehmer(weight, trial.step[improved])

@@ -46,6 +46,7 @@ from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.known_points import KnownPoints
+from paoswarm.evaluation.measured import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
 from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.spaces.space import Space
@@ -69,6 +70,8 @@ class Evaluator:
         Called with the number of evaluations that were finished since the last call.
     replayed : bool
         Whether the latest values were all known from an earlier run, with a store.
+    n_constraints : int
+        How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
     known : KnownPoints or None
         Values that are recalled; None if every point is evaluated.
     kept : Evaluations or None
@@ -82,6 +85,7 @@ class Evaluator:
         *,
         minus_inf_fails: bool = True,
         space: Space | None = None,
+        n_constraints: int = 0,
     ) -> None:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
@@ -99,6 +103,7 @@ class Evaluator:
         self._checked = False  # whether the form of the answers is known to be right
         self._first_answers = FirstAnswers()
         self._minus_inf_fails = minus_inf_fails
+        self.n_constraints = n_constraints
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._seconds, self._n_sent = 0.0, 0  # work of all workers, and the points it was for
         self._worked = self._waited = 0.0  # work, and time by the clock, after the first batch has started the workers
@@ -138,7 +143,7 @@ class Evaluator:
                 self._dispatcher.close()
 
     def __call__(self, x: Floats, numbers: Numbers = None) -> Floats:
-        """Values at the rows of ``x``; NaN where a point failed."""
+        """Values at the rows of ``x``, or rows of values and constraints; NaN where a point failed."""
         values, end = self.until(None, x, numbers)
         if end is not None:
             raise end
@@ -190,21 +195,22 @@ class Evaluator:
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return Stream(self, dispatcher)
 
-    def note(self, x: Floats, answer: float | Failed) -> float:
-        """The value of one answer; failures are counted."""
+    def note(self, x: Floats, answer: float | Failed) -> Any:
+        """The value of one answer, or its row of value and constraints; failures are counted."""
         if self.count is not None:
             self.count(1)
+        value = math.nan if isinstance(answer, Failed) else float(answer)
+        if math.isnan(value):
+            self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
+        row = with_constraints(np.array([value]), self.constraints_of_one(answer))
         if self.kept is not None:
-            self.kept.add(x[None], np.array([math.nan if isinstance(answer, Failed) else answer]))
-        if not isinstance(answer, Failed) and not math.isnan(answer):
-            return answer
-        self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
-        return math.nan
+            self.kept.add(x[None], row)
+        return row[0] if self.n_constraints else value
 
     def judge(self, x: Floats, answer: float | Failed) -> float | Failed:
         """An answer of a stream; raise if the first ones show that the function is wrong."""
         self._check_form(x, answer)
-        self._checked = True
+        self._checked = self._checked or was_called(answer)
         self._look_for_mistakes(x, answer)
         is_lowest = self._minus_inf_fails and answer == -math.inf
         return Failed(MINUS_INF) if is_lowest else answer
@@ -251,7 +257,14 @@ class Evaluator:
         values, failed = self._sort_out(answers)
         if failed:
             self._count(x, failed)
-        return values, end
+        return with_constraints(values, self._constraints_of(answers)), end
+
+    def constraints_of_one(self, answer: float | Failed) -> Floats | None:
+        """The constraints ``(1, k)`` of one answer; None if there are none."""
+        return self._constraints_of([answer])
+
+    def _constraints_of(self, answers: Answers) -> Floats | None:
+        return constraints_of(answers, self.n_constraints) if self.n_constraints else None
 
     def _sort_out(self, answers: Answers) -> tuple[Floats, dict[int, Failed]]:
         return sort_out(answers, minus_inf_fails=self._minus_inf_fails)
@@ -308,13 +321,13 @@ class Evaluator:
         return look
 
     def _look_for_mistakes(self, x: Floats, answer: float | Failed) -> None:
-        if self._first_answers.look(x, answer):
+        if was_called(answer) and self._first_answers.look(x, answer):
             raise self.explain_mistake()
 
     def _check_first_form(self, x: Floats, answer: float | Failed) -> None:
         """Raise if the very first answer has the wrong form."""
         self._check_form(x, answer)
-        self._checked = self._checked or not self._vectorized
+        self._checked = self._checked or (not self._vectorized and was_called(answer))
 
     def _call(
         self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None
@@ -404,7 +417,7 @@ class Evaluator:
 
     def _trust(self, x: Floats, answers: Answers) -> None:
         """Note if answers had the right form; in one call, one point, or as many as unknowns, prove nothing."""
-        is_right = any(not (isinstance(answer, Failed) and answer.wrong_form) for answer in answers)
+        is_right = any(was_called(one) and not (isinstance(one, Failed) and one.wrong_form) for one in answers)
         proves = not self._vectorized or len(x) not in (1, x.shape[1])
         self._checked = self._checked or (is_right and proves)
 

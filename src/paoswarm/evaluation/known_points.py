@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class KnownPoints:
     """
 
     def __init__(self, n_all: int) -> None:
-        self._values: dict[bytes, float] = {}
+        self._values: dict[bytes, Any] = {}  # a number, or a list with constraints
         self._n_all = n_all
         self._in_a_row = 0
         self.n_recalled = 0
@@ -52,11 +53,11 @@ class KnownPoints:
         for i, key in enumerate(keys):
             if key not in self._values:
                 new.setdefault(key, i)
-        found: dict[bytes, float] = {}
+        found: dict[bytes, Any] = {}
         if new:
             values = measure(rows[list(new.values())])
             found = dict(zip(new, values.tolist(), strict=False))
-            self._values |= {key: value for key, value in found.items() if not math.isnan(value)}
+            self._values |= {key: value for key, value in found.items() if not math.isnan(np.ravel(value)[0])}
         here = [self._values.get(key, found.get(key)) for key in keys]
         done = here.index(None) if None in here else len(here)
         self.n_recalled = done - sum(i < done for i in new.values())

@@ -55,7 +55,7 @@ def so_far(optimizer: Optimizer) -> Result:
     assert optimizer.swarm is not None
     return Result(
         x=optimizer.best.x.copy(),
-        fun=float(optimizer.incumbent.value),
+        fun=optimizer.best_value,
         nit=optimizer.nit,
         nfev=optimizer.nfev,
         n_failed=int(optimizer.n_failed),

@@ -6,6 +6,7 @@ itself, and several together, however many points each of them wants.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -13,12 +14,17 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Search
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
 from paoswarm.optimize.convergence import Rule
+from paoswarm.optimize.incumbent import best_of
+from paoswarm.optimize.local_searches import SERIES, LocalSearches, Start
 from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.sqp import Search as SqpSearch
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.log import logger
 
@@ -108,6 +114,8 @@ def run(
             has_begun = False
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
+            if outcome.end is None and optimizer.local is not None and outcome.moved:
+                outcome = yield from _search_locally(optimizer, limits, numbering, outcome)
             converged = optimizer.has_converged(limits.tol)
             if outcome.rule:
                 converged = np.asarray(outcome.rule)
@@ -141,6 +149,79 @@ def run(
         return Ends(np.where(going, ended, status), nit, nfev, rule, limits.deadline, why)
 
 
+class LocalEnd(NamedTuple):
+    """How a local search beside the swarm ended."""
+
+    own: Search  # the best point that it has seen itself
+    has_converged: bool = False
+    is_back: bool = False  # at the best point that was known before
+    end: End = None
+    replayed: bool = False
+
+
+def search_from(
+    optimizer: Optimizer, local: LocalSearches, start: Start, limits: Limits, numbering: Numbering | None = None
+) -> Generator[Request, Answer, LocalEnd]:
+    """A local search from a start; the best point of the run takes part in what it finds."""
+    spent, own, row = 0, (math.inf, start.x), start.row
+    search: SqpSearch | None = None
+    points: Floats | None = start.x[None]
+    end: End = None
+    replayed, has_converged, is_back, ending = True, False, False, CUT_SHORT
+    while True:
+        try:
+            if search is None and row is not None:
+                search = local.search(start, row)
+                points = next(search)
+        except StopIteration:
+            break
+        assert points is not None
+        room = local.longest(start) - spent
+        rows = points[: room if limits.maxfev is None else min(room, limits.maxfev - optimizer.nfev)]
+        if not len(rows):
+            break
+        asked = Request(rows, True, limits.deadline)
+        if numbering is not None:
+            asked = asked._replace(numbers=numbering.of(optimizer.nfev, len(rows), None))
+        values, end, known, recalled, _ = yield asked
+        replayed = replayed and known
+        scores = optimizer.scored(rows[: len(values)], values)
+        optimizer.take_extra(rows[None, : len(values)], scores[None], np.asarray(True), len(values) - recalled)
+        optimizer.n_recalled += recalled
+        spent += len(values) - recalled
+        best = best_of(rows[: len(values)], scores) if len(values) else None
+        if best is not None and order.is_better(best.score, own[0]):
+            own = float(best.score), best.x.copy()
+        if end is not None or len(values) < len(points) or (search is None and np.isnan(values[0, 0])):
+            break
+        if search is None:
+            row = values[0]
+            continue
+        try:
+            points = search.send(values)
+        except StopIteration as ended:
+            has_converged, is_back = ended.value.has_converged, ended.value.is_back
+            ending = HOPELESS if ended.value.is_hopeless else CONVERGED if has_converged else CUT_SHORT
+            break
+    began = optimizer.nfev - spent
+    found = Search(SERIES, 1, spent, own[1], own[0], ending, kind="local", began=began, ended=optimizer.nfev)
+    return LocalEnd(found, has_converged, is_back, end, replayed)
+
+
+def _search_locally(
+    optimizer: Optimizer, limits: Limits, numbering: Numbering | None, outcome: _Outcome
+) -> Generator[Request, Answer, _Outcome]:
+    """A local search, if one is due, and what came of the generation together with it."""
+    local = optimizer.local
+    assert local is not None
+    if not local.is_due(optimizer.nfev) or limits.is_hit(optimizer.incumbent):
+        return outcome
+    before, start = float(optimizer.incumbent.score), optimizer.local_start()
+    ended = yield from search_from(optimizer, local, start, limits, numbering)
+    local.ended(start, before, ended.own, ended.is_back)
+    return outcome._replace(end=ended.end, replayed=outcome.replayed and ended.replayed)
+
+
 class Look(NamedTuple):
     """What was seen around the points at which runs have converged."""
 
@@ -160,7 +241,8 @@ def look_around(
     best, d, is_single = optimizer.incumbent, len(optimizer.lower), not optimizer.batch
     axes = optimizer.space.axes
     is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d, axes)
-    if not runs.any() or not is_affordable or best.error is not None:
+    is_feasible = optimizer.feasibility is None or bool(order.is_feasible(best.value))
+    if not runs.any() or not is_affordable or best.error is not None or not is_feasible:
         return Look(Status.CONVERGED)
     before, spent = optimizer.nfev, 0
     width = optimizer.upper - optimizer.lower
@@ -175,7 +257,9 @@ def look_around(
             asked = asked._replace(is_beyond=False, numbers=numbers)
         values, end, _, recalled, _ = yield asked
         f = np.full(k * m, np.inf)  # what was not evaluated is no better
-        f[: len(values)] = values
+        f[: len(values)] = optimizer.scored(rows[: len(values)], values)
+        if optimizer.feasibility is not None:  # nor is what is infeasible, and how much so does not matter
+            f = np.where(order.is_feasible(f) | np.isnan(f), f, np.inf)
         optimizer.take_extra(points, f.reshape(k, m), runs, len(values) // k)
         optimizer.n_recalled += recalled
         optimizer.nfev -= recalled
@@ -221,6 +305,7 @@ def _generation(
     if numbering is not None:
         asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
     values, end, replayed, recalled, rule = yield asked
+    values = optimizer.scored(rows[: len(values)] if is_single else rows, values)
     is_cut = False
     if is_single:
         is_cut, k = len(values) < k, len(values)

@@ -16,6 +16,7 @@ from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
+from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
@@ -26,7 +27,9 @@ from paoswarm.optimize.callback import read_callback
 from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.many_starts import differ_in_size, elements, make_optimizers
-from paoswarm.optimize.polish import finish, with_reserve
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.polish import finish, finish_constrained, with_reserve
+from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
@@ -72,6 +75,7 @@ def minimize_many(
     timeout: float | None = None,
     retries: int = 1,
     reevaluate: float = 0.0,
+    constraints: Any = (),
     callback: Callable[..., Any] | None = None,
     progress: bool = False,
     polish: bool = False,
@@ -88,7 +92,7 @@ def minimize_many(
     Parameters
     ----------
     fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0,
-    init, vectorized, workers, timeout, retries, reevaluate, progress, rng
+    init, vectorized, workers, timeout, retries, reevaluate, constraints, progress, rng
         As in `minimize`.
     runs : int
         How many runs; at most a million in one call.
@@ -131,6 +135,9 @@ def minimize_many(
         raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
     if polish and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
+    given = trial_constraints(constraints, space, bool(vectorized))
+    if given is not None:
+        fun = ConstrainedFunction(fun, given, bool(vectorized))
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)
     seeds = spawn(rng, runs)
@@ -139,8 +146,8 @@ def minimize_many(
         init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
     size = read_size(n_particles, method, d, limits, x0, f0, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "reevaluate": reevaluate}
-    how = {"method": method, "n_particles": size, **start}
-    takes_batches = bool(method.takes_batches) and not differ_in_size(init)
+    how = {"method": method, "n_particles": size, "constraints": given, **start}
+    takes_batches = bool(method.takes_batches) and not differ_in_size(init) and given is None
     template = make_optimizers(space, how, init, seeds, range(1), takes_batches)[0]
     limits = limits.starting_with(template.n_to_start)
     if n_particles is not None or not isinstance(init, str):
@@ -151,13 +158,16 @@ def minimize_many(
     journal = None
     if store is not None:
         start |= {"init": init, "reevaluate": float(reevaluate)}
+        if given is not None:
+            start["constraints"] = given
         described = describe_run(template, limits, start, options, polish, seed, runs)
         journal = Journal(store, described, to_fingerprint(fun))
     blocks: list[Block] = []
     started = 0
+    n_constraints = 0 if given is None else given.count
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, options, space=space) as evaluate,
+        open_evaluator(fun, journal, options, space=space, n_constraints=n_constraints) as evaluate,
         ProgressBar(progress) as bar,
     ):
         evaluate.count = bar.count if progress else None
@@ -194,7 +204,9 @@ def minimize_many(
             if journal is not None:
                 journal.go_on_after(runs * int(many.nfev.max()))  # above all numbers of the swarms
                 journal.polish()
-            _polish_each(many, why, evaluate, space, limits, ends, is_stored=journal is not None)
+            optimizers = [optimizer for block in blocks for optimizer in block.optimizers]
+            constrained = None if given is None else optimizers
+            _polish_each(many, why, evaluate, space, limits, ends, constrained, is_stored=journal is not None)
         if journal is not None:
             is_final = started == runs and bool(((many.status > 0) & (many.status != Status.TIME)).all())
             reasons = [Status(code) for code in sorted(set(many.status.tolist()))]
@@ -211,6 +223,7 @@ def _polish_each(
     space: Space,
     limits: Limits,
     ends: list[Ends],
+    constrained: list[Optimizer] | None,
     *,
     is_stored: bool,
 ) -> None:
@@ -223,8 +236,13 @@ def _polish_each(
     clock = ends[0]._replace(deadline=max(deadlines, default=None))
     for r in np.flatnonzero(~np.isin(many.status, unfinished)).tolist():
         result = many.run(r)
-        finish(result, evaluate, space, limits, clock, why[r])
-        for name in ("x", "fun", "nfev", "n_failed", "status", "success", "message"):
+        names = ["x", "fun", "nfev", "n_failed", "status", "success", "message"]
+        if constrained is None:
+            finish(result, evaluate, space, limits, clock, why[r])
+        else:
+            finish_constrained(result, evaluate, constrained[r], limits, clock, why[r])
+            names += ["feasible", "constr", "constr_violation", "maxcv", "n_infeasible"]
+        for name in names:
             many[name][r] = result[name]
         if result.status in unfinished:
             return

@@ -15,6 +15,7 @@ from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
+from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.keywords import explains_keywords
@@ -25,8 +26,9 @@ from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
 from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.polish import finish, with_reserve
+from paoswarm.optimize.polish import finish, finish_constrained, with_reserve
 from paoswarm.optimize.read_input import read_method
+from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
@@ -63,6 +65,7 @@ def minimize(
     retries: int = 1,
     asynchronous: bool = False,
     reevaluate: float = 0.0,
+    constraints: Any = (),
     callback: Callable[..., Any] | None = None,
     progress: bool = False,
     polish: bool = False,
@@ -151,6 +154,17 @@ def minimize(
     reevaluate : float
         For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.
         Best values become running means, and points are compared by mean plus three standard errors.
+    constraints : constraint or list of constraints
+        What a point must satisfy besides its bounds:
+
+        - `scipy.optimize.LinearConstraint`, `scipy.optimize.NonlinearConstraint`, or SciPy's older dictionaries;
+        - a function ``g``: x is allowed where ``g(x) <= 0``, or where it returns True;
+        - `Constraint`, the same with limits, a tolerance and a name;
+        - `Returned`, for numbers that ``fun`` returns together with its value.
+
+        Functions of the point are called first, and ``fun`` is not called where one of them fails. A feasible point is
+        better than an infeasible one; of two infeasible ones the one with the smaller total violation is better. The
+        result is feasible if any evaluated point was. Points at which ``fun`` is not called count in ``nfev``.
     callback : callable, optional
         Called after every generation as ``callback(intermediate_result)``, with ``x, fun, nit, nfev, swarm``
         (read-only). If its parameter has another name, it receives the best point ``x`` alone. Raise StopIteration or
@@ -158,8 +172,9 @@ def minimize(
     progress : bool
         Show a progress bar (needs tqdm).
     polish : bool
-        Finish with a local search (L-BFGS-B) from the best point. Use it if the function is smooth and not noisy. Up
-        to ``50 (d + 1)`` evaluations of ``maxfev`` and a tenth of ``time_limit`` are set aside for it.
+        Finish with a local search from the best point: L-BFGS-B, or sequential quadratic programming if there are
+        constraints. Use it if the function is smooth and not noisy. Up to ``50 (d + 1)`` evaluations of ``maxfev`` and
+        a tenth of ``time_limit`` are set aside for it.
     store_swarms : bool
         Keep the swarm of every generation in ``history.swarms``. It takes memory.
     rng : int, Generator, SeedSequence or None
@@ -210,6 +225,9 @@ def minimize(
         raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
     if polish and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
+    limited = trial_constraints(constraints, space, bool(vectorized))
+    if limited is not None:
+        fun = ConstrainedFunction(fun, limited, bool(vectorized))
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
     if not space.is_plain:  # rows of numbers, whatever form the points have
@@ -219,21 +237,25 @@ def minimize(
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     make = _kind_of_optimizer(method, asynchronous)
     size = read_size(n_particles, method, d, limits, x0, f0, store)
-    optimizer = make(space, method=method, n_particles=size, rng=rng, **start)
+    optimizer = make(space, method=method, n_particles=size, rng=rng, constraints=limited, **start)
     limits = limits.starting_with(optimizer.n_to_start)
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
     for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
-    recorder, notify = Recorder(store_swarms), read_callback(callback, so_far)
+    recorder = Recorder(store_swarms, is_constrained=limited is not None)
+    notify = read_callback(callback, so_far)
     options = CallOptions(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         start |= {"reevaluate": float(reevaluate), "asynchronous": bool(asynchronous)}
+        if limited is not None:
+            start["constraints"] = limited
         described = describe_run(optimizer, limits, start, options, polish, seed)
         journal = Journal(store, described, to_fingerprint(fun))
+    n_constraints = 0 if limited is None else limited.count
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, options, space=space) as evaluate,
+        open_evaluator(fun, journal, options, space=space, n_constraints=n_constraints) as evaluate,
         ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None
@@ -244,7 +266,7 @@ def minimize(
         def after_generation(optimizer: Optimizer) -> Status | None:
             _record(recorder, optimizer)
             if bar.is_shown:
-                bar.show(best=float(optimizer.incumbent.value), failed=int(optimizer.n_failed) or None)
+                bar.show(best=optimizer.best_value, failed=int(optimizer.n_failed) or None)
             return None if evaluate.replayed else notify(optimizer)
 
         if optimizer.swarm is not None:  # a run that is continued
@@ -252,7 +274,7 @@ def minimize(
         with naming_the_best(optimizer):
             ends = _solve(optimizer, evaluate, for_swarm, after_generation)
         status, history = Status(int(ends.status)), recorder.history()
-        value = float(optimizer.incumbent.value)
+        value = optimizer.best_value
         why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method, optimizer.agreement)
         result = optimizer.result_with(
             status,
@@ -267,7 +289,10 @@ def minimize(
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
             evaluate.go_beyond()
-            finish(result, evaluate, space, limits, ends, why)
+            if limited is None:
+                finish(result, evaluate, space, limits, ends, why)
+            else:
+                finish_constrained(result, evaluate, optimizer, limits, ends, why)
         if journal is not None:
             is_final = result.status > 0 and ends.status != Status.TIME
             journal.end(result.status.name, result.message, final=bool(is_final))

@@ -21,14 +21,18 @@ from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.evaluation.constraints import ConstraintSet
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.convergence import Rule, judge
+from paoswarm.optimize.feasibility import Feasibility, Judged
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
+from paoswarm.optimize.local_searches import LocalSearches, Start
+from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
-from paoswarm.optimize.result import Result, message_of, standard_error
+from paoswarm.optimize.result import Result, combined_agreement, message_of, standard_error
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import choose_size
 
@@ -65,6 +69,8 @@ class Optimizer:
     reevaluate : float
         For noisy objectives: the share of the remembered bests, the best ones, that is measured again in each
         generation (0.2 is a good choice). `ask` then returns that many more rows, and best values are running means.
+    constraints : optional
+        As in `minimize`. The numbers that they give are told to `tell`, which works them out if it can.
     rng : int, Generator, SeedSequence, None, or a list of them
         Seed. A list makes a batch: independent runs with a leading axis on every array.
 
@@ -91,6 +97,7 @@ class Optimizer:
         f0: ArrayLike | None = None,
         init: Any = "latinhypercube",
         reevaluate: float = 0.0,
+        constraints: Any = None,
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
         self.space = read_space(bounds, integrality)
@@ -118,11 +125,15 @@ class Optimizer:
         self.moved: NDArray[np.bool_] | None = None  # the runs of a batch that moved last; None for all
         self._best: Incumbent | None = None
         self._progress = 0.0
-        self._recorder = Recorder(store_swarms=False)
         self._pending: Floats | None = None  # what was asked for and is not told yet
         self._proposal: Proposal | None = None
         self._again: Any = None  # numbers of the bests that are measured again
         self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
+        self.feasibility = self._read_constraints(constraints, f0, init)
+        self._recorder = Recorder(store_swarms=False, is_constrained=self.feasibility is not None)
+        self.local: LocalSearches | None = None
+        if self.feasibility is not None and self.method.searches_locally and not self._is_noisy:
+            self.local = LocalSearches(self.feasibility, self.lower, self.upper, self.space.axes)
         earlier: Any = None
         if isinstance(init, OptimizeResult) and "swarm" in init:
             earlier, init = init, init.swarm
@@ -146,6 +157,40 @@ class Optimizer:
                 self._first.points(self._draw.generators, self.batch)
                 self._begin(np.empty((*self.batch, 0)))
 
+    def _read_constraints(self, constraints: Any, f0: Any, init: Any) -> Feasibility | None:
+        given = constraints if isinstance(constraints, ConstraintSet) else trial_constraints(constraints, self.space)
+        if given is None:
+            return None
+        if self.batch:
+            raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
+        if f0 is not None:
+            raise ValueError("f0 does not go with constraints, because their numbers at these points are not known")
+        scales = None
+        if isinstance(init, Swarm | OptimizeResult):
+            scales = init.get("constraint_scales") if isinstance(init, OptimizeResult) else None
+            if scales is None or len(scales) != given.count:
+                raise ValueError("init must be the result of a run with the same constraints, not a swarm alone")
+        return Feasibility(given, scales, remembers=self._is_noisy)
+
+    def scored(self, x: Floats, answers: Any) -> Any:
+        """What points ``(m, d)`` are compared by: their values, or with constraints the score of each row."""
+        return answers if self.feasibility is None else self.feasibility.scores(self._snapped(x), answers)
+
+    def _snapped(self, x: Floats) -> Floats:
+        axes = self.space.axes
+        return x if axes is None else axes.snapped(x, self.lower, self.upper)
+
+    @property
+    def best_value(self) -> float:
+        """The value of the best point of a single run; +inf while no point is feasible."""
+        value = float(self.incumbent.value)
+        return value if self.feasibility is None or order.is_feasible(value) else np.inf
+
+    @property
+    def shown_value(self) -> Any:
+        """The value of the best point of each run; +inf while no point is feasible."""
+        return self.incumbent.value if self.feasibility is None else np.float64(self.best_value)
+
     def _continue(self, swarm: Swarm, earlier: Any) -> None:
         """Go on with a swarm, and with the best point of the result that it comes from."""
         is_bounded = self.method.wall.is_bounded
@@ -160,6 +205,14 @@ class Optimizer:
         if earlier is None or "fun" not in earlier:
             return
         found = reported(earlier)
+        if self.feasibility is not None:
+            numbers = np.concatenate(earlier.constr)
+            x, score = self.space.coordinates(found.x), float(self._best.score)
+            if earlier.feasible:
+                score = min(score, float(found.score))
+            self.feasibility.best = Judged(x, float(earlier.fun), numbers, score)
+            if not earlier.feasible:
+                return
         if not self.space.is_identity:
             found = found._replace(x=self.space.coordinates(found.x))
         low, high = self.allowed
@@ -223,8 +276,12 @@ class Optimizer:
         again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
         return np.concatenate([self._proposal.position, again], axis=-2)
 
-    def tell(self, values: ArrayLike) -> None:
-        """The objective at the points of the last `ask`, in its order; NaN where it failed. -inf has failed, too."""
+    def tell(self, values: ArrayLike, constr: ArrayLike | None = None) -> None:
+        """The objective at the points of the last `ask`, in its order; NaN where it failed. -inf has failed, too.
+
+        With constraints, ``constr`` (m, k) are their numbers. They can be left out if all constraints are functions of
+        the point. Values of points that violate one of them do not matter; give +inf if you did not evaluate them.
+        """
         if self._pending is None:
             raise RuntimeError("tell needs the values of points that were asked for: call ask first")
         f = np.asarray(unmasked(values))
@@ -233,10 +290,30 @@ class Optimizer:
         asked = self._pending.shape[:-1]
         if f.shape != asked:
             raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}")
-        self.take(np.where(f == -np.inf, np.nan, f.astype(float)))
+        f = np.where(f == -np.inf, np.nan, f.astype(float))
+        if self.feasibility is not None:
+            f = self.scored(self._pending, np.column_stack([f, self._told(constr, len(f))]))
+        elif constr is not None:
+            raise ValueError("constr needs the constraints to be known: Optimizer(bounds, constraints=...)")
+        self.take(f)
         if not self.batch:
             assert self.swarm is not None
             self._recorder.record(self.swarm, float(self.incumbent.value), float(self.spread), self.nfev)
+
+    def _told(self, constr: Any, m: int) -> Floats:
+        """The numbers of the constraints at the points that were asked for, ``(m, k)``."""
+        assert self.feasibility is not None
+        assert self._pending is not None
+        constraints = self.feasibility.constraints
+        if constr is None and not constraints.n_returned:
+            points = [self.space.given(row) for row in self.space.rows(self._pending)]
+            parts = constraints.parts
+            return np.stack([np.concatenate([part.numbers(x, None) for part in parts]) for x in points])
+        shape = (m, constraints.count)
+        numbers = np.empty(0) if constr is None else np.array(unmasked(constr), dtype=float).reshape(m, -1)
+        if numbers.shape != shape:
+            raise ValueError(f"tell needs constr of shape {shape}, a row for each point, got {np.shape(constr)}")
+        return numbers
 
     def take(
         self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None, may_fail: bool = False
@@ -301,8 +378,21 @@ class Optimizer:
         """The swarm after bests were measured again; one that was replaced meanwhile (`inject`) was not."""
         now = np.take_along_axis(swarm.best_position, self._again[..., None], axis=-2)
         same = (now == asked).all(axis=-1)
+        if self.feasibility is not None:
+            return self._remeasured_in_order(swarm, self._again, np.where(same, f, np.nan))
         with np.errstate(over="ignore"):  # values beyond 1e150 have infinite squares
             return swarms.remeasure(swarm, self._again, np.where(same, f, np.nan))
+
+    def _remeasured_in_order(self, swarm: Swarm, index: Any, scores: Floats) -> Swarm:
+        """The same with constraints: a point that has ever been infeasible is infeasible, and has no noise."""
+        was, now = order.is_feasible(swarm.best_value[index]), order.is_feasible(scores)
+        after = swarms.remeasure(swarm, index, np.where(was & now, scores, np.nan))
+        lost = was & ~now & ~np.isnan(scores)
+        if not lost.any():
+            return after
+        values = after.best_value.copy()
+        values[index[lost]] = scores[lost]
+        return swarms.with_leader(after._replace(best_value=values))
 
     def _improve(self, x: Floats, f: Floats) -> None:
         """The best point after these were evaluated."""
@@ -418,9 +508,17 @@ class Optimizer:
                 self._spread = self.swarm, swarms.spread(self.swarm, self.method.wall.unroll)
         return self._spread[1]
 
+    def local_start(self) -> Start:
+        """Where the next local search begins."""
+        assert self.local is not None
+        return self.local.start(self._draw)
+
     def has_converged(self, tol: float) -> NDArray[np.int64] | None:
         """The `Rule` by which each run has converged; None if none has, or if nothing would end them."""
         assert self.swarm is not None
+        if self.local is not None and self.local.found and tol > 0:
+            agreed = self.agreement
+            return np.asarray(Rule.OWN if agreed is not None and agreed.is_settled else Rule.NONE)
         if self._mover.decides_its_end:
             is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
             return np.where(is_done, Rule.OWN, Rule.NONE)
@@ -429,7 +527,11 @@ class Optimizer:
     @property
     def agreement(self) -> Agreement | None:
         """How the independent searches of a run agree; None if its method does not start again."""
-        return None if self.swarm is None else self.method.agreement(self.swarm)
+        if self.swarm is None:
+            return None
+        if self.local is None or not self.local.found:
+            return self.method.agreement(self.swarm)
+        return combined_agreement(self.method, self.swarm, self.local.found)
 
     @property
     def result(self) -> Result:
@@ -446,11 +548,17 @@ class Optimizer:
             raise ValueError("this Optimizer holds several runs: use optimizer.best or optimizer.swarm")
         assert self.swarm is not None
         n_failed = int(self.n_failed)
+        value, x = float(self.incumbent.value), self.incumbent.x
+        if self.feasibility is not None:
+            more |= self.feasibility.fields(x, value)
+            more["local_searches"] = () if self.local is None else self.local.found
+            why = self.explained(why)
+            value = self.feasibility.value(value)
         return Result(
             x=self.best.x.copy(),
-            fun=float(self.incumbent.value),
+            fun=value,
             fun_error=standard_error(self.incumbent.error),
-            success=status.is_success,
+            success=status.is_success and more.get("feasible", True),
             status=status,
             message=message_of(why, n_failed, self.nfev, more.get("failure_kinds")),
             nit=self.nit,
@@ -462,6 +570,13 @@ class Optimizer:
             **self.shown,
             **more,
         )
+
+    def explained(self, why: str) -> str:
+        """Why a run ended, and before it that no point is feasible if so."""
+        if self.feasibility is None:
+            return why
+        said = self.feasibility.sentence(self.incumbent.x, float(self.incumbent.value))
+        return " ".join(filter(None, [said, why]))
 
     @property
     def shown(self) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator
-from paoswarm.optimize.loop import Ends, status_of
+from paoswarm.optimize.local_searches import LocalSearches
+from paoswarm.optimize.loop import Ends, drive, search_from, status_of
+from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.read_input import Box
 from paoswarm.optimize.result import Result, message_of
 from paoswarm.optimize.stopping import Limits
@@ -76,6 +78,36 @@ def finish(result: Result, evaluate: Evaluator, space: Space, limits: Limits, en
         result.success, why = False, limits.message(result.status)
     message = message_of(why, result.n_failed, result.nfev, result.get("failure_kinds"))
     result.message = " ".join(filter(None, [message, lost, _summary(found, before)]))
+
+
+def finish_constrained(
+    result: Result, evaluate: Evaluator, optimizer: Optimizer, limits: Limits, ends: Ends, why: str
+) -> None:
+    """Polish a result with constraints in place, by sequential quadratic programming from the best point."""
+    feasibility = optimizer.feasibility
+    assert feasibility is not None
+    deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
+    local = LocalSearches(feasibility, optimizer.lower, optimizer.upper, optimizer.space.axes)
+    before, spent = float(result.fun), optimizer.nfev
+    end: End = None
+    has_converged = False
+    try:
+        found = drive(search_from(optimizer, local, local.from_best(), limits._replace(deadline=deadline)), evaluate)
+        end, has_converged = found.end, found.has_converged
+    except (KeyboardInterrupt, EngineDown) as error:
+        end = error
+    status, lost = (result.status, "") if end is None else status_of(end)
+    why = why if end is None else limits.message(status)
+    polished = optimizer.result_with(status, why, result.progress)
+    for name in ("x", "fun", "nfev", "n_failed", "feasible", "constr", "constr_violation", "maxcv", "n_infeasible"):
+        result[name] = polished[name]
+    result.status, result["next_step"] = status, None
+    result.success = bool(result.feasible) and end is None and bool(result.success or has_converged)
+    kinds = result.get("failure_kinds")
+    said = optimizer.explained(why)
+    message = message_of(said, result.n_failed, result.nfev, kinds)
+    summary = f"Polished with {optimizer.nfev - spent} evaluations, from {before:.6g} to {result.fun:.6g}."
+    result.message = " ".join(filter(None, [message, lost, summary]))
 
 
 def _summary(found: Polished, before: float) -> str:

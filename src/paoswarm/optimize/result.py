@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from paoswarm.algorithms.agreement import Agreement
+from paoswarm.algorithms.agreement import Agreement, Search, agreement
+from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.next_step import NextStep
@@ -63,9 +64,17 @@ class Result(OptimizeResult):
         ``x``. For methods that start again it is about the search that has found ``x``; if that search has ended, as
         it was then. None if the method of the swarm has no closed form of its step: `PAO` and `DensePAO` have one.
         None after polishing: the swarm has not seen the polished point.
+    feasible : bool
+        With constraints: whether ``x`` satisfies them, within their tolerances.
+    constr, constr_violation : list of arrays
+        With constraints: their numbers at ``x``, and how far these are beyond their limits, in the order given.
+    maxcv : float
+        With constraints: the largest of these violations.
+    n_infeasible, hardest : int, str
+        With constraints: how many points were infeasible, and which constraint most of them have violated.
     searches : SearchTable
         For methods that start again, a tuple of every `Search` that has ended: kind, evaluations, best point, value,
-        how it ended. It prints as a table.
+        how it ended. It prints as a table. With constraints, local searches from random points are part of it.
     agreement : Agreement or None
         For methods that start again: how many of these searches ended at the best point, and how likely a better
         minimum was missed.
@@ -89,6 +98,7 @@ class Result(OptimizeResult):
     method: Any
     progress: Any
     space: Any
+    constraints: Any
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
@@ -108,33 +118,33 @@ class Result(OptimizeResult):
     def to_dataframe(self) -> Any:
         """Convert all evaluations of this call to a ``pandas.DataFrame``. Needs pandas.
 
-        It has a column for each variable, in its own type, ``value`` (NaN if it failed) and ``failed``. Of a stored
-        run, `Store.to_dataframe` also tells when each point was evaluated and why it failed.
+        It has a column for each variable, in its own type, ``value`` (NaN if it failed) and ``failed``. With
+        constraints there is also ``violation``, how far the worst of them is beyond its limits; values are infinite
+        where the objective was not called. Of a stored run, `Store.to_dataframe` also tells when each point was
+        evaluated and why it failed.
         """
         kept: Evaluations | None = self.get("evaluations")
         if kept is None or not kept.is_complete:
             why = "not kept by minimize_many" if kept is None else "too many to keep in memory"
             raise ValueError(f"the evaluations were {why}: give store=..., then Store(...).to_dataframe() has them")
-        return evaluations.table(self.get("space"), *kept.points)
+        rows, values = kept.points
+        if values.ndim == 1:
+            return evaluations.table(self.get("space"), rows, values)
+        excess = self.constraints.excess(values[:, 1:]).max(axis=1)
+        return evaluations.table(self.get("space"), rows, values[:, 0], violations=excess)
 
     @property
     def searches(self) -> SearchTable:
         """The searches that have ended; empty for a method that does not start again."""
         self._refuse_many("searches")
-        return SearchTable(
-            self.method.finished_searches(self.swarm),
-            self.swarm.lower[0],
-            self.swarm.upper[0],
-            self.swarm.axes,
-            self.get("space"),
-        )
+        found: tuple[Search, ...] = (*self.method.finished_searches(self.swarm), *self.get("local_searches", ()))
+        return SearchTable(found, self.swarm.lower[0], self.swarm.upper[0], self.swarm.axes, self.get("space"))
 
     @property
     def agreement(self) -> Agreement | None:
         """How these searches agree; None for a method that does not start again."""
         self._refuse_many("agreement")
-        found: Agreement | None = self.method.agreement(self.swarm)
-        return found
+        return combined_agreement(self.method, self.swarm, self.get("local_searches", ()))
 
     @property
     def next_step(self) -> NextStep | None:
@@ -160,7 +170,8 @@ class Result(OptimizeResult):
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
-        for name in ("success", "status", "fun", "fun_error", "x", "nit", "nfev", "n_recalled", "n_failed"):
+        shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x")
+        for name in (*shown, "nit", "nfev", "n_recalled", "n_failed"):
             if name == "x" and "space" in self:
                 lines.append(f"{'best':>9}: {self.best}")
             elif self.get(name) is not None:
@@ -204,6 +215,13 @@ class Result(OptimizeResult):
 
 def _text(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def combined_agreement(method: Method, swarm: Swarm, local: tuple[Search, ...]) -> Agreement | None:
+    """How the searches of a run agree, those of its method together with local ones; None if there are none."""
+    if not local:
+        return method.agreement(swarm)
+    return agreement((*method.finished_searches(swarm), *local), swarm.lower[0], swarm.upper[0], swarm.axes)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:

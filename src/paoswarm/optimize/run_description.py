@@ -10,6 +10,7 @@ from scipy.optimize import OptimizeResult
 from paoswarm.core import order
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.constraints import ConstraintSet, without_functions
 from paoswarm.optimize.first_swarm import design_name
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits
@@ -56,6 +57,8 @@ def _bounds(optimizer: Optimizer) -> Any:
 
 def _plain(value: Any) -> Any:
     """Points as arrays, a design by its own name, a swarm or a number as it is."""
+    if isinstance(value, ConstraintSet):
+        return without_functions(value)
     if isinstance(value, str):
         return design_name(value)
     if value is None or isinstance(value, Swarm | int | float):

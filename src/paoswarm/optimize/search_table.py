@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from paoswarm.algorithms.agreement import Search, places_of
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.notebook import block, table
@@ -68,7 +69,7 @@ class SearchTable(tuple[Search, ...]):
                 one.kind,
                 str(one.n_particles),
                 str(one.evaluations),
-                f"{one.value:.6g}",
+                f"{one.value:.6g}" if order.is_feasible(one.value) else "infeasible",
                 one.ending,
                 str(place) if place else "",
             )

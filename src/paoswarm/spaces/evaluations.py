@@ -11,7 +11,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.extras import need
 from paoswarm.spaces.space import Space
 
-_MOST = 20_000_000  # numbers that are kept in memory
+_MOST = 5_000_000  # numbers that are kept in memory
 
 
 class Evaluations:
@@ -38,7 +38,7 @@ class Evaluations:
 
     @property
     def points(self) -> tuple[Floats, Floats]:
-        """All points ``(m, d)`` and values ``(m,)``."""
+        """All points ``(m, d)`` and values ``(m,)``; with constraints rows ``(m, 1 + k)`` of values and numbers."""
         if not self._rows:
             return np.empty((0, 0)), np.empty(0)
         return np.concatenate(self._rows), np.concatenate(self._values)
@@ -50,6 +50,7 @@ def table(
     values: Floats,
     reasons: Mapping[int, str] | None = None,
     times: Sequence[float] | None = None,
+    violations: Floats | None = None,
 ) -> Any:
     """A ``pandas.DataFrame`` with a column for each variable, ``value``, ``failed``, and what else is known."""
     pandas = need("pandas", extra="dataframe", user="to_dataframe")
@@ -61,6 +62,8 @@ def table(
             name: one.values(rows[:, i]) for i, (name, one) in enumerate(zip(names, space.variables, strict=True))
         }
     extra: dict[str, Any] = {"value": values, "failed": np.isnan(values)}
+    if violations is not None:
+        extra["violation"] = violations
     if reasons is not None:
         extra["reason"] = [reasons.get(i, "") for i in range(len(values))]
     if times is not None:

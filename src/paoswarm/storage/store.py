@@ -87,14 +87,22 @@ class Store:
         contents = Contents.read(reader)
         return contents.x[contents.known], contents.f[contents.known]
 
+    def constraints(self) -> Floats:
+        """Return the numbers of the constraints at the points of `read`, ``(m, k)``; NaN where they are unknown."""
+        reader = Reader(self.path)
+        _header(reader)
+        contents = Contents.read(reader)
+        return np.empty((int(contents.known.sum()), 0)) if contents.c is None else contents.c[contents.known]
+
     def to_dataframe(self) -> Any:
         """Convert the evaluations so far to a ``pandas.DataFrame``. Needs pandas.
 
         It has a column for each variable, in its own type, ``value`` (NaN if it failed), ``failed``, ``reason`` and
-        ``time``, in the order in which the run asked for the points.
+        ``time``, in the order in which the run asked for the points. With constraints there is also ``violation``, how
+        far the worst of them is beyond its limits.
         """
         reader = Reader(self.path)
-        bounds = _header(reader)["run"]["problem"].get("bounds")
+        problem = _header(reader)["run"]["problem"]
         contents = Contents.read(reader)
         reader = Reader(self.path)
         _header(reader)
@@ -107,7 +115,14 @@ class Store:
         numbers = np.flatnonzero(contents.known)
         reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
         return table(
-            recorded_space(bounds), contents.x[numbers], contents.f[numbers], reasons, seconds[numbers].tolist()
+            recorded_space(problem.get("bounds")),
+            contents.x[numbers],
+            contents.f[numbers],
+            reasons,
+            seconds[numbers].tolist(),
+            None
+            if contents.c is None
+            else largest_excess(contents.c[numbers], recorded_limits(problem["constraints"])),
         )
 
     def run(self) -> Run:
@@ -148,7 +163,7 @@ class Store:
 
 def recorded_space(bounds: Any) -> Space | None:
     """The space of a recorded run, if its entries can be rebuilt; None for plain bounds."""
-    if isinstance(bounds, list) and all(isinstance(pair, list) for pair in bounds):
+    if bounds is None or (isinstance(bounds, list) and all(isinstance(pair, list) for pair in bounds)):
         return None
     try:
         given = encoding.decode(bounds)
@@ -176,6 +191,7 @@ class Contents(NamedTuple):
     order: NDArray[np.int64]  # numbers in the order of recording
     asked: dict[int, int]  # by number, how many points had been asked for by then; asynchronous runs only
     events: list[Record]  # all other records
+    c: Floats | None = None  # numbers of the constraints, by number; None if there are none
 
     @classmethod
     def empty(cls) -> Contents:
@@ -194,16 +210,17 @@ class Contents(NamedTuple):
             known=self.known[:number],
             why={i: reason for i, reason in self.why.items() if i < number},
             order=self.order[self.order < number],
+            c=None if self.c is None else self.c[:number],
         )
 
     @classmethod
     def read(cls, reader: Reader) -> Contents:
         """Read the records of a file, one at a time: there may be millions."""
-        index, x, f = array("q"), array("d"), array("d")
+        index, x, f, c = array("q"), array("d"), array("d"), array("d")
         why: dict[int, str] = {}
         events: list[Record] = []
         asked: dict[int, int] = {}
-        d = 0
+        d = k = 0
         try:
             for record in reader.records():
                 if "f" not in record:
@@ -212,6 +229,7 @@ class Contents(NamedTuple):
                     if "aside" in record:  # the polishing was set aside when the run continued
                         rows = [row for row, i in enumerate(index) if i < record["aside"]]
                         x = array("d", chain.from_iterable(x[d * row : d * (row + 1)] for row in rows))
+                        c = array("d", chain.from_iterable(c[k * row : k * (row + 1)] for row in rows))
                         index, f = array("q", (index[row] for row in rows)), array("d", (f[row] for row in rows))
                         why = {i: reason for i, reason in why.items() if i < record["aside"]}
                     continue
@@ -226,6 +244,11 @@ class Contents(NamedTuple):
                     asked |= dict.fromkeys(numbers, int(record["asked"]))
                 f += _decode_numbers(values)
                 x += _decode_numbers(list(chain.from_iterable(record["x"])))
+                if "c" in record:
+                    k = k or len(record["c"][0])
+                    c += _decode_numbers(list(chain.from_iterable(record["c"])))
+                if len(c) != k * len(f):
+                    raise ValueError("the numbers of constraints differ")
                 if "why" in record:
                     why |= {numbers[int(row)]: str(reason) for row, reason in record["why"].items()}
             order = np.array(index, dtype=np.int64)
@@ -236,11 +259,40 @@ class Contents(NamedTuple):
             points[order], point_values[order], known[order] = np.reshape(x, (len(f), d)), f, True
             if known.sum() != len(f):
                 raise ValueError("an evaluation is recorded twice")
+            constr = None
+            if k:
+                constr = np.full((n, k), np.nan)
+                constr[order] = np.reshape(c, (len(f), k))
         except StoreError:
             raise
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             raise reader.damaged(str(error) or type(error).__name__) from error
-        return cls(points, point_values, known, why, order, asked, events)
+        return cls(points, point_values, known, why, order, asked, events, constr)
+
+
+Limits = tuple[dict[str, Floats], ...]  # of each constraint: lb, ub, tol
+
+
+def recorded_limits(encoded: Any) -> Limits:
+    """Return the limits of the constraints in a header; raise a ValueError if they make no sense."""
+    try:
+        parts: Limits = tuple(encoding.decode(encoded or []))
+        for part in parts:
+            _ = part["lb"] + part["ub"] + part["tol"]
+    except Exception as error:
+        raise ValueError("the constraints make no sense") from error
+    return parts
+
+
+def largest_excess(numbers: Floats, limits: Limits, *, within_tolerance: bool = False) -> Floats:
+    """Return how far the worst number of each row ``(m, k)`` is beyond its limits; NaN counts as zero.
+
+    With ``within_tolerance`` it is zero for numbers that are allowed.
+    """
+    low, high, tol = (np.concatenate([part[name] for part in limits]) for name in ("lb", "ub", "tol"))
+    excess = np.fmax(np.fmax(low - numbers, numbers - high), 0.0)
+    worst: Floats = np.where(within_tolerance & (excess <= tol), 0.0, excess).max(axis=1)
+    return worst
 
 
 def with_latest_limits(run: Run, events: list[Record]) -> Run:

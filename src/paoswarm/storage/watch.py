@@ -14,7 +14,7 @@ import numpy as np
 from paoswarm.core import order
 from paoswarm.spaces.space import Space
 from paoswarm.storage.log import Reader, Record
-from paoswarm.storage.store import decode_number, recorded_space
+from paoswarm.storage.store import Limits, decode_number, largest_excess, recorded_limits, recorded_space
 from paoswarm.storage.validate import check_evaluations, check_event, check_header
 
 
@@ -61,6 +61,7 @@ class Progress:
         self.best = math.nan
         self.where: list[float] = []
         self.expected: int | None = None
+        self._limits: Limits = ()  # of the constraints
         self.ended: str | None = None
 
     def update(self) -> Progress:
@@ -78,10 +79,13 @@ class Progress:
         if "f" in record:
             check_evaluations(record)
             self._last_recorded = record["t"]
-            for point, encoded in zip(record["x"], record["f"], strict=True):
+            allowed = self._allowed(record)
+            for point, encoded, is_allowed in zip(record["x"], record["f"], allowed, strict=True):
                 value = decode_number(encoded)
                 self.evaluations += 1
                 self.failed += math.isnan(value)
+                if not is_allowed:
+                    continue
                 is_first = math.isnan(self.best) and not math.isnan(value)
                 if is_first or order.is_better(self._sign * value, self._sign * self.best):
                     self.best, self.where = value, [decode_number(element) for element in point]
@@ -93,6 +97,7 @@ class Progress:
             method = run["problem"].get("method")
             self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
             self.expected = run["limits"].get("expected")
+            self._limits = recorded_limits(run["problem"].get("constraints"))
             self._space = recorded_space(run["problem"].get("bounds"))
         elif "limits" in record:
             self.expected = record["limits"].get("expected")
@@ -105,6 +110,14 @@ class Progress:
             self.evaluations = self._evaluations_before = self._evaluations_before_polishing
         elif "end" in record:
             self.ended = record["end"]["message"]
+
+    def _allowed(self, record: Record) -> list[bool]:
+        """Which of the points of a record satisfy the constraints of the run."""
+        if "c" not in record or not self._limits:
+            return [True] * len(record["f"])
+        numbers = np.array([[decode_number(number) for number in row] for row in record["c"]])
+        allowed: list[bool] = (largest_excess(numbers, self._limits, within_tolerance=True) == 0).tolist()
+        return allowed
 
     @property
     def rate(self) -> float:
