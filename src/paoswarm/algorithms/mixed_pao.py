@@ -11,7 +11,8 @@ from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.method import check_parallel
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.restarts import Growing
-from paoswarm.algorithms.searches import Searches, Series, Start
+from paoswarm.algorithms.searches import Searches, Series
+from paoswarm.algorithms.sharing import Start
 from paoswarm.core import noise
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.swarm import Swarm
