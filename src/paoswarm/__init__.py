@@ -19,6 +19,7 @@ from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.mixed_pao import MixedPAO
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
 from paoswarm.algorithms.qpso import QPSO
@@ -91,6 +92,7 @@ __all__ = [
     "Integer",
     "ManyResult",
     "Method",
+    "MixedPAO",
     "NextStep",
     "Optimizer",
     "OtherRun",

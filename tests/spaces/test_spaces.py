@@ -56,7 +56,7 @@ def test_every_method_finds_the_minimum_on_a_seam(method):
 
 
 def test_names_numbers_and_arrays_give_the_same_run():
-    how = {"method": ps.AdaptivePAO(), "maxfev": 200, "rng": 2}
+    how = {"method": ps.AdaptivePAO(parallel=1), "maxfev": 200, "rng": 2}
     named = ps.minimize(by_name, SPACE, **how)
     numbered = ps.minimize(by_number, list(SPACE.values()), **how)
     together = ps.minimize(many_by_name, SPACE, vectorized=True, **how)

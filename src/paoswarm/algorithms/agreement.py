@@ -63,7 +63,7 @@ class Search(NamedTuple):
         The best point that it has found.
     ending : {"converged", "known", "hopeless", "cut short"}
         Known: it contracted around the end of an earlier search. Hopeless: it contracted around a value worse than
-        that of an earlier search. Cut short: it was longer than its series allows.
+        that of an earlier search. Cut short: it was longer than its series allows, or its cloud grew too wide.
     first_value : float
         The best value of its first swarm.
     kind : str
@@ -147,8 +147,9 @@ class Agreement(NamedTuple):
         return f"{said}. A better minimum that is as easy to find was missed with a probability below {chance}."
 
 
-def is_same_place(apart: Floats) -> bool:
+def is_same_place(apart: Floats, axes: Axes | None = None) -> bool:
     """Whether ends that are so far ``apart``, in widths of the bounds, are the same place."""
+    apart = apart if axes is None else axes.unrolled(apart, np.zeros_like(apart), 1.0)  # the short way round
     return math.sqrt(float(np.mean(apart * apart))) < _SAME_PLACE
 
 
@@ -177,8 +178,7 @@ def places_of(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Ax
     places: list[list[Search]] = []
     for one in sorted(ended, key=lambda one: one.value):
         for place in places:
-            apart = (one.x - place[0].x) / (upper - lower)
-            if is_same_place(apart if axes is None else axes.unrolled(apart, np.zeros_like(apart), 1.0)):
+            if is_same_place((one.x - place[0].x) / (upper - lower), axes):
                 place.append(one)
                 break
         else:

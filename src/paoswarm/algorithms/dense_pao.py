@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from paoswarm.algorithms import dense_learning, quadratic_model
-from paoswarm.algorithms.dense_ends import Course, end_of, with_generation
+from paoswarm.algorithms.dense_ends import GREW, Course, end_of, with_generation
 from paoswarm.algorithms.dense_learning import DenseLaw
 from paoswarm.algorithms.hyperparameters import check_hyperparameter
 from paoswarm.algorithms.method import Method, check_parallel, in_rounds
@@ -217,6 +217,11 @@ class DensePAO(Method):
         """Whether the search is over; see `paoswarm.algorithms.dense_ends` for the reasons."""
         memory: Dense = state.memory
         return np.asarray(bool(end_of(memory.law, memory.course, state.n_particles, self.spread)))
+
+    def has_given_up(self, state: Swarm) -> bool:
+        """Whether the cloud has grown too wide: a swarm that began elsewhere will do better."""
+        memory: Dense = state.memory
+        return end_of(memory.law, memory.course, state.n_particles, self.spread) == GREW
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next positions, before they are brought inside the bounds; see `StepLaw`.

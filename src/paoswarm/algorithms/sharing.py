@@ -150,6 +150,8 @@ class Sharing(NamedTuple):
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
         has_converged = bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL))
         ending = _ending(lane, has_converged, self._is_known(lane))
+        if ending == CONVERGED and method.has_given_up(inner):
+            ending = CUT_SHORT
         if ending:
             return sharing._ended(lane, ending), inner
         lanes = tuple(lane if one.search == lane.search else one for one in self.lanes)
@@ -167,9 +169,7 @@ class Sharing(NamedTuple):
         if reach >= _CONTRACTED or order.is_better(lane.value, best.value):
             return False
         lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
-        apart = (best.x - lower) / (upper - lower) - centre
-        axes = lane.swarm.axes
-        return is_same_place(apart if axes is None else axes.unrolled(apart, np.zeros_like(apart), 1.0))
+        return is_same_place((best.x - lower) / (upper - lower) - centre, lane.swarm.axes)
 
     def _charged(self, series: int, evaluations: int) -> Sharing:
         tally = self.tallies[series]
@@ -224,7 +224,7 @@ class Sharing(NamedTuple):
             spent[part.series] += len(part)
         # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
         untried = -math.inf
-        if self.agreement.n_searches > 1 and self.agreement.is_unanimous:
+        if len(self.searches) > 1 and self.agreement.is_unanimous:
             untried, spent = math.inf, np.where([tally.reached is None for tally in self.tallies], math.inf, spent)
         reached = np.array([untried if tally.reached is None else tally.reached for tally in self.tallies])
         shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))

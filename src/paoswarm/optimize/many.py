@@ -125,7 +125,8 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    method, space = read_input.read_method(method, init).for_workers(1), read_space(bounds, integrality)
+    space = read_space(bounds, integrality)
+    method = read_input.read_method(method, init, space).for_workers(1)
     d = len(space.lower)
     default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)

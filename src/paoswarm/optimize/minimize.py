@@ -88,7 +88,8 @@ def minimize(
     integrality : array (d,) of bool, optional
         With plain bounds: which unknowns are whole numbers, as in SciPy.
     method : Method, str or None
-        None: `AdaptivePAO`, searches that start again until they agree; with ``init=result`` the method of that result.
+        None: `AdaptivePAO`, searches that start again until they agree, or `MixedPAO` if a variable is an `Integer` or
+        a `Choice`; with ``init=result`` the method of that result.
         Or a single swarm and its hyperparameters: `PAO`, `PSO`, `QPSO`, `DE`, `SADE`; any of them started again,
         ``Restarts(DE())``; or your own `Method`. A name such as "DE" stands for a method with its defaults.
     args : tuple
@@ -212,7 +213,8 @@ def minimize(
     Converged: no better point in the last 60 generations.
     """
     fun = with_arguments(fun, args)
-    method, space = read_method(method, init), read_space(bounds, integrality)
+    space = read_space(bounds, integrality)
+    method = read_method(method, init, space)
     d = len(space.lower)
     default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)

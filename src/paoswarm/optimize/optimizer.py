@@ -53,8 +53,8 @@ class Optimizer:
     integrality : array (d,) of bool, optional
         With plain bounds: which unknowns are whole numbers.
     method : Method, str or None
-        None: `AdaptivePAO`; with ``init=result`` the method of that result. Or `PAO`, `PSO`, `QPSO`, `DE`, `SADE`, your
-        own. A name such as "DE" stands for a method with its default hyperparameters.
+        None: `AdaptivePAO` or `MixedPAO`, as in `minimize`; with ``init=result`` the method of that result. Or `PAO`,
+        `PSO`, `QPSO`, `DE`, `SADE`, your own. A name such as "DE" stands for a method with its default hyperparameters.
     n_particles : int or None
         Size of the first swarm. None: what the method says. Ignored if ``init`` is an array or a swarm,
         which bring their own.
@@ -100,8 +100,8 @@ class Optimizer:
         constraints: Any = None,
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
-        self.method = read_input.read_method(method, init)
         self.space = read_space(bounds, integrality)
+        self.method = read_input.read_method(method, init, self.space)
         self.lower, self.upper = self.space.lower, self.space.upper
         if not self.space.is_identity and not self.method.wall.is_bounded:
             raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")

@@ -138,8 +138,8 @@ class Result(OptimizeResult):
         """The searches that have ended; empty for a method that does not start again."""
         self._refuse_many("searches")
         found: tuple[Search, ...] = (*self.method.finished_searches(self.swarm), *self.get("local_searches", ()))
-        rows = self.space.rows if "space" in self else None
-        return SearchTable(found, self.swarm.lower[0], self.swarm.upper[0], self.swarm.axes, rows)
+        swarm = self.swarm
+        return SearchTable(found, swarm.lower[0], swarm.upper[0], swarm.axes, self.get("space"))
 
     @property
     def agreement(self) -> Agreement | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from paoswarm.algorithms.agreement import Search, places_of
@@ -11,6 +10,7 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.notebook import block, table
+from paoswarm.spaces.space import Space
 
 _HEADER = ("", "kind", "particles", "evaluations", "value", "ended", "place")
 
@@ -33,13 +33,15 @@ class SearchTable(tuple[Search, ...]):
         lower: Floats,
         upper: Floats,
         axes: Axes | None = None,
-        rows: Callable[[Floats], Floats] | None = None,
+        space: Space | None = None,
     ) -> SearchTable:
-        """The searches of a run in these bounds; ``rows`` makes the user's variables of coordinates."""
+        """The searches of a run in these bounds; their points are shown as the numbers of the space."""
+        made = super().__new__(
+            cls, searches if space is None else (one._replace(x=space.rows(one.x)) for one in searches)
+        )
         numbers = {id(one): k for k, place in enumerate(places_of(searches, lower, upper, axes), 1) for one in place}
-        made = super().__new__(cls, searches if rows is None else (one._replace(x=rows(one.x)) for one in searches))
         made.places = tuple(numbers.get(id(one), 0) for one in searches)
-        made._given = searches, lower, upper, axes, rows
+        made._given = searches, lower, upper, axes, space
         return made
 
     def __getnewargs__(self) -> tuple[Any, ...]:
