@@ -35,6 +35,7 @@ from paoswarm.core.walled import WalledNormal
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
+from paoswarm.explore.launch import Explorer, explore
 from paoswarm.optimize.history import History
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.many_result import ManyResult
@@ -78,6 +79,7 @@ __all__ = [
     "DensePAO",
     "ElementPAO",
     "EngineDown",
+    "Explorer",
     "Failure",
     "History",
     "HyperparameterWarning",
@@ -113,6 +115,7 @@ __all__ = [
     "adapters",
     "attractors",
     "centre_bias",
+    "explore",
     "figures",
     "findings",
     "minimize",
