@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from paoswarm import problems
 from paoswarm.algorithms.behaviour import without_warnings
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core import noise
+from paoswarm.problems import get as get_problem
+from paoswarm.problems import names as function_names
 
 MOST_STEPS = 500
 MOST_PARTICLES = 200
@@ -108,7 +109,7 @@ class Settings:
     @property
     def problem(self) -> Any:
         """The function, in two dimensions."""
-        return problems.get(self.fun, 2)
+        return get_problem(self.fun, 2)
 
     @property
     def snippet(self) -> str:
@@ -142,7 +143,7 @@ def describe_controls() -> dict[str, Any]:
     default = Settings()
     return {
         "parameters": [{**one._asdict(), "default": getattr(default, one.name)} for one in PARAMETERS],
-        "functions": [[name, problems.get(name, 2).title] for name in problems.names],
+        "functions": [[name, get_problem(name, 2).title] for name in function_names],
         "scales": list(_NOISE_SCALES),
         "walls": list(_WALLS),
         "most_steps": MOST_STEPS,
@@ -168,5 +169,5 @@ def _function_name(given: Any, default: str) -> str:
     if not isinstance(given, str):
         return default
     name, *changes = given.split("-")
-    known = name in problems.names and changes in ([], ["shifted1"], ["rotated1"], ["shifted1", "rotated1"])
+    known = name in function_names and changes in ([], ["shifted1"], ["rotated1"], ["shifted1", "rotated1"])
     return given if known else default
