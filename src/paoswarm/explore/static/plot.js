@@ -24,7 +24,7 @@ export function rgb(name) {
 export function ramp(share) {
   const stops = [rgb("best"), rgb("middle"), rgb("worse")];
   const at = Math.min(Math.max(share, 0), 1) * 2, i = Math.min(Math.floor(at), 1), t = at - i;
-  return stops[i].map((c, k) => Math.round(c + t * (stops[i + 1][k] - c)));
+  return stops[i].map((c, k) => Math.round(c + t * (stops[i + 1][k] - c))).join(" ");
 }
 
 export function show(number, digits = 4) {
@@ -64,7 +64,7 @@ export function ticks(low, high, count, isLog) {
 function tickText(value, step) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e5 || size < 1e-3) return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
+  if (size >= 1e5 || size < 9.99e-4) return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
   const digits = Math.min(8, Math.max(0, -Math.floor(Math.log10(step || size) + 1e-9)));
   return Number(value.toFixed(digits)).toString();
 }
@@ -109,7 +109,7 @@ export class Plot {
     for (const v of across) {
       this.segment(this.X(v), t, this.X(v), b, colour("faint"));
       c.fillStyle = colour("soft");
-      c.fillText(tickText(v, across[1] - across[0]), Math.min(Math.max(this.X(v), l + 6), r - 6), b + 4);
+      c.fillText(tickText(v, this.logX ? v : across[1] - across[0]), Math.min(Math.max(this.X(v), l + 6), r - 6), b + 4);
     }
     c.textAlign = "right";
     c.textBaseline = "middle";
@@ -117,11 +117,11 @@ export class Plot {
     for (const v of up) {
       this.segment(l, this.Y(v), r, this.Y(v), colour("faint"));
       c.fillStyle = colour("soft");
-      c.fillText(tickText(v, up[1] - up[0]), l - 5, this.Y(v));
+      c.fillText(tickText(v, this.logY ? v : up[1] - up[0]), l - 5, this.Y(v));
     }
     c.fillStyle = colour("soft");
     if (xLabel) { c.textAlign = "right"; c.textBaseline = "bottom"; c.fillText(xLabel, r, this.height - 1); }
-    if (yLabel) { c.textAlign = "left"; c.textBaseline = "top"; c.fillText(yLabel, l + 5, t + 2); }
+    if (yLabel) { c.textAlign = "left"; c.textBaseline = "bottom"; c.fillText(yLabel, l, t - 3); }
   }
 
   segment(x0, y0, x1, y1, style, dash = [], width = 1) {
