@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from array import array
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.storage.log import Reader, Record, StoreError
-from paoswarm.storage.store import decode_number
+from paoswarm.storage.store import decode_numbers
 from paoswarm.storage.validate import check_size
 from paoswarm.storage.watch import Progress
 
@@ -128,8 +130,7 @@ class GrowingStore:
         asked: list[int] = []
         belongs: list[int] = []
         time: list[float] = []
-        f: list[float] = []
-        x: list[list[float]] = []
+        f, x = array("d"), array("d")
         d = self.x.shape[1] or len(records[0]["x"][0])
         for record in records:
             if len(record["x"][0]) != d:
@@ -142,15 +143,15 @@ class GrowingStore:
             belongs += [self._records] * m
             self._records += 1
             time += [float(record["t"])] * m
-            f += map(decode_number, record["f"])
-            x += [[decode_number(one) for one in point] for point in record["x"]]
+            f += decode_numbers(record["f"])
+            x += decode_numbers(list(chain.from_iterable(record["x"])))
         check_size(1 + max(number), d, len(self.f) + len(f))
         self.number = np.concatenate([self.number, np.array(number, dtype=np.int64)])
         self.asked = np.concatenate([self.asked, np.array(asked, dtype=np.int64)])
         self.record = np.concatenate([self.record, np.array(belongs, dtype=np.int64)])
         self.time = np.concatenate([self.time, time])
         self.f = np.concatenate([self.f, f])
-        self.x = np.concatenate([self.x.reshape(-1, d), np.array(x, dtype=float)])
+        self.x = np.concatenate([self.x.reshape(-1, d), np.reshape(x, (len(f), d))])
 
     def _drop_from(self, number: int) -> None:
         """Take away the polishing, which was set aside when the run went on."""

@@ -49,30 +49,35 @@ class RunRoom:
             is_same = given.get("epoch") == store.epoch
             since = int(_between(given.get("since"), 0, total, 0)) if is_same else 0
             stride = views.stride_for(total, d)
-            rows = np.arange(-(-since // stride) * stride, total, stride)
+            limit = views.threshold(loss, share)
             answer: dict[str, Any] = {
                 "epoch": store.epoch,
                 "total": total,
                 "stride": stride,
                 "state": self._state(),
-                "threshold": store.sign * views.threshold(loss, share),
+                "threshold": store.sign * limit,
             }
-            if total == 0 or (is_same and since == total and share == given.get("had_share")):
+            if total == 0:
                 return answer
             lower, upper = store.bounds()
-            good = loss <= views.threshold(loss, share)
-            inside = store.x[good] if good.any() else np.stack([lower, upper])
+            if share != given.get("had_share") or since < total:
+                good = loss <= limit
+                inside = store.x[good] if good.any() else np.stack([lower, upper])
+                answer["range"] = np.stack([inside.min(axis=0), inside.max(axis=0)])
+            if since == total:
+                return answer
+            elapsed = np.cumsum(timing.gaps(store))
+            rows = np.arange(-(-since // stride) * stride, total, stride)
             answer |= {
                 "names": store.names(),
                 "lower": lower,
                 "upper": upper,
                 "sign": store.sign,
-                "rows": self._rows(rows),
-                "top": self._rows(views.top_rows(loss)),
-                "lines": self._lines(loss),
+                "rows": self._rows(rows, elapsed),
+                "top": self._rows(views.top_rows(loss), elapsed),
+                "lines": self._lines(loss, elapsed),
                 "quantiles": store.sign * views.quantiles(loss),
                 "profiles": store.sign * views.profiles(store.x, loss, lower, upper),
-                "range": np.stack([inside.min(axis=0), inside.max(axis=0)]),
                 "failures": self._failures(),
                 "timing": timing.describe(store),
                 "sessions": [session._asdict() for session in timing.sessions(store)][-50:],
@@ -99,9 +104,8 @@ class RunRoom:
             total, ended = len(self._store.f), self._store.progress.ended is not None
         return self._posterior.show(total, ended=ended)
 
-    def _rows(self, rows: views.Rows) -> dict[str, Any]:
+    def _rows(self, rows: views.Rows, elapsed: Floats) -> dict[str, Any]:
         store = self._store
-        elapsed = np.cumsum(timing.gaps(store))
         return {
             "row": rows,
             "number": store.number[rows],
@@ -110,12 +114,11 @@ class RunRoom:
             "x": store.x[rows],
         }
 
-    def _lines(self, loss: Floats) -> list[dict[str, Any]]:
+    def _lines(self, loss: Floats, elapsed: Floats) -> list[dict[str, Any]]:
         """The best value so far, for each run of `minimize_many`."""
         store = self._store
         runs = store.run["problem"].get("runs")
         runs = runs if isinstance(runs, int) and runs > 0 else 1
-        elapsed = np.cumsum(timing.gaps(store))
         lines = []
         for run in range(min(runs, _MOST_LINES)):
             own = np.flatnonzero(store.number % runs == run)

@@ -104,8 +104,8 @@ def pair_map(x: Floats, loss: Floats, lower: Floats, upper: Floats, bins: int = 
 
 
 def _places(x: Floats, lower: Floats, upper: Floats, bins: int) -> Rows:
-    share = np.nan_to_num((x - lower) / (upper - lower))
-    return np.clip((share * bins).astype(np.int64), 0, bins - 1)
+    share = (x - lower) * (bins / (upper - lower))
+    return np.clip(share, 0, bins - 1, where=share == share, out=np.zeros_like(share)).astype(np.int64)
 
 
 def failures(loss_is_nan: NDArray[np.bool_], why: dict[int, str]) -> tuple[Rows, list[tuple[str, int, str]]]:

@@ -185,8 +185,8 @@ class Contents(NamedTuple):
                 index.extend(numbers)
                 if "asked" in record:
                     asked |= dict.fromkeys(numbers, int(record["asked"]))
-                f += _decode_numbers(values)
-                x += _decode_numbers(list(chain.from_iterable(record["x"])))
+                f += decode_numbers(values)
+                x += decode_numbers(list(chain.from_iterable(record["x"])))
                 if "why" in record:
                     why |= {numbers[int(row)]: str(reason) for row, reason in record["why"].items()}
             order = np.array(index, dtype=np.int64)
@@ -216,7 +216,7 @@ def decode_number(encoded: Any) -> float:
     return math.nan if encoded is None else float(encoded)
 
 
-def _decode_numbers(encoded: list[Any]) -> array[float]:
+def decode_numbers(encoded: list[Any]) -> array[float]:
     """Decode many numbers; fast if all of them are finite."""
     try:
         return array("d", encoded)

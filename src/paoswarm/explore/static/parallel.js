@@ -88,7 +88,7 @@ export class Parallel {
     for (const wanted of [false, true])
       for (const p of drawn) {
         if (view.isShown(p) !== wanted) continue;
-        c.strokeStyle = wanted ? `rgb(${ramp(p.rank)} / ${p.rank < 0.02 ? 0.9 : alpha})` : colour("soft", 0.05);
+        c.strokeStyle = wanted ? ramp(p.rank, p.rank < 0.02 ? 0.9 : alpha) : colour("soft", 0.05);
         c.beginPath();
         for (let j = 0; j <= d; j++) c.lineTo(this.places[j], b - this.share(p, j, view) * (b - t));
         c.stroke();

@@ -1,9 +1,11 @@
 // Small plots on a canvas: scales, axes, lines, bands and dots. Colours come from the style sheet.
 
 const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-let colours = {};
+const SHADES = 50;
+const colours = {}, shades = new Map();
 
 export function readColours() {
+  shades.clear();
   const style = getComputedStyle(document.documentElement);
   for (const name of ["paper", "card", "ink", "soft", "faint", "line", "accent", "best", "fail", "good", "warn", "good-soft", "warn-soft", "low", "high", "worse", "middle"])
     colours[name] = style.getPropertyValue(`--${name}`).trim();
@@ -21,10 +23,31 @@ export function rgb(name) {
 }
 
 // From the best (0) to the worst (1).
-export function ramp(share) {
-  const stops = [rgb("best"), rgb("middle"), rgb("worse")];
-  const at = Math.min(Math.max(share, 0), 1) * 2, i = Math.min(Math.floor(at), 1), t = at - i;
-  return stops[i].map((c, k) => Math.round(c + t * (stops[i + 1][k] - c))).join(" ");
+export function ramp(share, alpha = 1) {
+  const step = Math.round(Math.min(Math.max(share, 0), 1) * SHADES), key = 1000 * step + Math.round(100 * alpha);
+  if (!shades.has(key)) {
+    const stops = [rgb("best"), rgb("middle"), rgb("worse")], at = (2 * step) / SHADES, i = Math.min(Math.floor(at), 1);
+    const mixed = stops[i].map((c, k) => Math.round(c + (at - i) * (stops[i + 1][k] - c)));
+    shades.set(key, `rgb(${mixed.join(" ")} / ${alpha})`);
+  }
+  return shades.get(key);
+}
+
+// Draw what can be seen; the rest when it is scrolled into view.
+const waiting = new Map(), seen = new Set(), watched = new WeakSet();
+const watcher = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) { seen.delete(target); continue; }
+    seen.add(target);
+    const draw = waiting.get(target);
+    waiting.delete(target);
+    if (draw) draw();
+  }
+}, { rootMargin: "120px" });
+
+export function whenSeen(canvas, draw) {
+  if (!watched.has(canvas)) { watched.add(canvas); watcher.observe(canvas); }
+  if (seen.has(canvas)) draw(); else waiting.set(canvas, draw);
 }
 
 export function show(number, digits = 4) {
@@ -190,9 +213,22 @@ export class Plot {
     c.fillText(text, px, py);
   }
 
-  // Text for the pointer near a place of the drawing.
-  hit(px, py, tell) {
-    this.hits.push([px, py, tell]);
+  // What the pointer finds near a place of the drawing: a point for `tell`, or a function that makes a text.
+  hit(px, py, what) {
+    this.hits.push([px, py, what]);
+  }
+
+  // Many small dots; those that come later lie on top.
+  specks(points, across, up) {
+    const c = this.context;
+    let style = "";
+    for (const p of points) {
+      if (!(p.loss < Infinity)) continue;
+      const px = this.X(across(p)), py = this.Y(up(p)), wanted = ramp(p.rank, 0.55);
+      if (wanted !== style) c.fillStyle = style = wanted;
+      c.fillRect(px - 1.2, py - 1.2, 2.4, 2.4);
+      this.hit(px, py, p);
+    }
   }
 }
 
@@ -208,13 +244,13 @@ export function withTip(plot, reach = 14) {
     const frame = plot.canvas.getBoundingClientRect();
     const px = event.clientX - frame.left, py = event.clientY - frame.top;
     let near = null, best = reach * reach;
-    for (const [x, y, tell] of plot.hits || []) {
+    for (const [x, y, what] of plot.hits || []) {
       const apart = (x - px) ** 2 + (y - py) ** 2;
-      if (apart < best) { best = apart; near = tell; }
+      if (apart < best) { best = apart; near = what; }
     }
     tip.hidden = !near;
     if (!near) return;
-    tip.textContent = near();
+    tip.textContent = typeof near === "function" ? near() : plot.tell(near);
     const box = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 6))}px`;
     tip.style.top = `${Math.max(4, event.clientY - box.height - 12)}px`;

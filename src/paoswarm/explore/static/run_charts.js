@@ -1,8 +1,9 @@
 // Charts of a stored run: convergence, slices, parallel coordinates, a pair of unknowns.
 
 import { latest } from "./net.js";
+import { rank } from "./rank.js";
 import { Parallel } from "./parallel.js";
-import { colour, Plot, ramp, seconds, show, withTip } from "./plot.js";
+import { colour, Plot, ramp, seconds, show, whenSeen, withTip } from "./plot.js";
 
 const FIRST_SLICES = 12;
 
@@ -15,7 +16,7 @@ export class Charts {
     this.slices = [];
     this.allSlices = false;
     this.pair = null;
-    this.sendPair = latest("pair", (found) => { this.pair = found; if (this.view) this.drawPair(this.view); });
+    this.sendPair = latest("pair", (found) => { this.pair = found; if (this.view) whenSeen(this.pairPlot.canvas, () => this.drawPair(this.view)); });
     for (const id of ["pair-across", "pair-up"]) element(id).addEventListener("change", () => this.askPair(this.run));
     element("more-slices").addEventListener("click", () => { this.allSlices = true; this.makeSlices(this.view); redraw(); });
   }
@@ -80,10 +81,11 @@ export class Charts {
     const limit = view.sign * view.threshold;
     view.isShown = (p) => p.loss <= limit && this.parallel.accepts(p, view);
     view.shown = view.points.filter(view.isShown);
-    this.drawConvergence(view);
-    this.drawSlices(view);
-    this.parallel.draw(view, limit);
-    this.drawPair(view);
+    for (const plot of [this.convergence, this.pairPlot, ...this.slices]) plot.tell = (p) => this.tell(view, p);
+    whenSeen(this.convergence.canvas, () => this.drawConvergence(view));
+    this.slices.forEach((plot, j) => whenSeen(plot.canvas, () => this.drawSlice(view, plot, j)));
+    whenSeen(this.parallel.plot.canvas, () => this.parallel.draw(view, limit));
+    whenSeen(this.pairPlot.canvas, () => this.drawPair(view));
   }
 
   tell(view, p) {
@@ -101,15 +103,12 @@ export class Charts {
     if (!plot.begin([0, end], range, { logY: y.log })) return;
     plot.axes(isTime ? "active time, s" : "evaluations", y.label);
     plot.clip((c) => {
-      for (const p of view.points) {
-        const px = plot.X(p[mode]), py = plot.Y(y.of(p.f));
-        if (p.loss < Infinity) {
-          const isShown = view.isShown(p);
-          c.fillStyle = isShown ? `rgb(${ramp(p.rank)} / 55%)` : colour("soft", 0.1);
-          c.fillRect(px - 1.2, py - 1.2, 2.4, 2.4);
-          if (isShown) plot.hit(px, py, () => this.tell(view, p));
-        } else plot.segment(px, plot.box[3] - 7, px, plot.box[3], colour("fail", 0.8), [], 1.2);
-      }
+      c.fillStyle = colour("soft", 0.1);
+      for (const p of view.points)
+        if (p.loss < Infinity && !view.isShown(p)) c.fillRect(plot.X(p[mode]) - 1.2, plot.Y(y.of(p.f)) - 1.2, 2.4, 2.4);
+      plot.specks(view.shown, (p) => p[mode], (p) => y.of(p.f));
+      for (const p of view.points)
+        if (Number.isNaN(p.f)) plot.segment(plot.X(p[mode]), plot.box[3] - 7, plot.X(p[mode]), plot.box[3], colour("fail", 0.8), [], 1.2);
       view.lines.forEach((line, i) => {
         const xs = [], ys = [], at = isTime ? line.elapsed : line.row;
         for (let k = 0; k < at.length; k++) {
@@ -128,30 +127,21 @@ export class Charts {
     plot.canvas.setAttribute("aria-label", `Convergence: best value ${show(view.state.best, 8)} after ${view.total} evaluations`);
   }
 
-  drawSlices(view) {
-    const y = this.heights(view);
+  drawSlice(view, plot, j) {
+    const y = this.heights(view), low = view.lower[j], high = view.upper[j];
     if (y.log) y.range = [Math.max(y.range[0], 1e-4 * y.range[1]), y.range[1]]; // four decades: else a valley is a line
-    this.slices.forEach((plot, j) => {
-      const low = view.lower[j], high = view.upper[j];
-      if (!plot.begin([low, high], y.range, { logY: y.log })) return;
-      plot.axes();
-      plot.clip((c) => {
-        for (const p of view.shown) {
-          if (!(p.loss < Infinity)) continue;
-          const px = plot.X(p.x[j]), py = plot.Y(y.of(p.f));
-          c.fillStyle = `rgb(${ramp(p.rank)} / 55%)`;
-          c.fillRect(px - 1.2, py - 1.2, 2.4, 2.4);
-          plot.hit(px, py, () => this.tell(view, p));
-        }
-        const profile = view.profiles[j], width = (high - low) / profile.length, xs = [], ys = [];
-        profile.forEach((v, k) => { xs.push(low + k * width, low + (k + 1) * width); ys.push(y.of(v), y.of(v)); });
-        plot.line(xs, ys, colour("accent"), 1.4);
-        for (let k = 0; k < view.failures.row.length; k++) {
-          const px = plot.X(view.failures.x[k][j]);
-          plot.segment(px, plot.box[1], px, plot.box[1] + 5, colour("fail", 0.7));
-        }
-        if (view.state.where.length) this.star(plot, plot.X(view.state.where[j]), Math.min(plot.Y(y.of(view.state.best)), plot.box[3] - 4));
-      });
+    if (!plot.begin([low, high], y.range, { logY: y.log })) return;
+    plot.axes();
+    plot.clip(() => {
+      plot.specks(view.shown, (p) => p.x[j], (p) => y.of(p.f));
+      const profile = view.profiles[j], width = (high - low) / profile.length, xs = [], ys = [];
+      profile.forEach((v, k) => { xs.push(low + k * width, low + (k + 1) * width); ys.push(y.of(v), y.of(v)); });
+      plot.line(xs, ys, colour("accent"), 1.4);
+      for (let k = 0; k < view.failures.row.length; k++) {
+        const px = plot.X(view.failures.x[k][j]);
+        plot.segment(px, plot.box[1], px, plot.box[1] + 5, colour("fail", 0.7));
+      }
+      if (view.state.where.length) this.star(plot, plot.X(view.state.where[j]), Math.min(plot.Y(y.of(view.state.best)), plot.box[3] - 4));
     });
   }
 
@@ -179,15 +169,13 @@ export class Charts {
           const f = pair.best[i][j];
           if (Number.isNaN(f)) continue;
           const loss = view.sign * f;
-          let share = view.losses.findIndex((q) => q >= loss);
-          share = share < 0 ? 1 : share / (view.losses.length - 1 || 1);
-          c.fillStyle = `rgb(${ramp(share)} / 80%)`;
+          c.fillStyle = ramp(rank(view.losses, loss), 0.8);
           c.fillRect(l + j * w, bottom - (i + 1) * h, w - 0.5, h - 0.5);
         }
       for (const p of view.shown) {
         const px = plot.X(p.x[a]), py = plot.Y(p.x[b]);
         if (view.share < 1 || this.parallel.isOn) plot.dot(px, py, 1.6, colour("ink", 0.7));
-        plot.hit(px, py, () => this.tell(view, p));
+        plot.hit(px, py, p);
       }
       for (let k = 0; k < view.failures.row.length; k++) {
         const px = plot.X(view.failures.x[k][a]), py = plot.Y(view.failures.x[k][b]);

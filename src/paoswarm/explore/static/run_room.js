@@ -2,6 +2,7 @@
 
 import { ask, complain, latest } from "./net.js";
 import { seconds, show } from "./plot.js";
+import { rank } from "./rank.js";
 import { Charts } from "./run_charts.js";
 import { showPosterior } from "./posterior.js";
 import { showDescription, showFailures, showTime, showUnknowns } from "./run_tables.js";
@@ -30,18 +31,17 @@ export function runRoom(runs) {
 
   const send = latest("run", (answer, asked) => {
     if (asked.run !== number) return;
-    if (answer.names) take(answer, asked);
+    if (answer.names) take(answer);
     showHead(answer.state, answer.total);
-    view = { ...view, state: answer.state, total: answer.total, threshold: answer.threshold };
-    const share = asked.share;
-    known = answer.total ? { epoch: answer.epoch, since: answer.total, had_share: share } : known;
-    if (answer.names) draw();
+    view = { ...view, state: answer.state, total: answer.total, threshold: answer.threshold, share: asked.share };
+    if (answer.total) known = { epoch: answer.epoch, since: answer.total, had_share: asked.share };
+    if (answer.range) { view.range = answer.range; draw(); }
     if (answer.state.trouble) complain(answer.state.trouble);
     if (answer.names) charts.askPair(number);
     askPosterior();
   });
 
-  function take(answer, asked) {
+  function take(answer) {
     const isNew = !view || !view.points || answer.epoch !== known.epoch;
     const old = isNew ? [] : view.points.filter((p) => p.row % answer.stride === 0 && !p.isTop);
     const points = [...old, ...unrolled(answer.rows, false)];
@@ -53,7 +53,7 @@ export function runRoom(runs) {
       p.rank = rank(losses, p.loss);
     }
     points.sort((a, b) => b.loss - a.loss); // the best are drawn last
-    view = { ...view, ...answer, points, losses, share: asked.share };
+    view = { ...view, ...answer, points, losses };
     if (isNew) charts.start(view);
   }
 
@@ -146,14 +146,4 @@ export function runRoom(runs) {
       if (on) { draw(); refresh(); }
     },
   };
-}
-
-function rank(losses, loss) {
-  if (!losses.length || !(loss < Infinity)) return 1;
-  let low = 0, high = losses.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (losses[middle] < loss) low = middle + 1; else high = middle;
-  }
-  return low / (losses.length - 1 || 1);
 }
