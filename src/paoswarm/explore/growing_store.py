@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.storage.log import Reader, Record, StoreError
+from paoswarm.storage.log import Reader, Record, StoreError, open_regular
 from paoswarm.storage.store import decode_numbers
 from paoswarm.storage.validate import check_size
 from paoswarm.storage.watch import Progress
 
 Whole = NDArray[np.int64]
+
+_BEGINNING = 4096  # bytes that hold the time at which the run was started
 
 
 class GrowingStore:
@@ -67,7 +69,7 @@ class GrowingStore:
         self.f: Floats = np.zeros(0)
         self.x: Floats = np.zeros((0, 0))
         self._records = 0
-        self._identity: tuple[int, int] | None = None
+        self._beginning = b""  # of the file: tells another file of the same name
 
     @property
     def run(self) -> dict[str, Any]:
@@ -82,12 +84,13 @@ class GrowingStore:
     def update(self) -> None:
         """Read what was added since the last time. A file that is gone or damaged is kept as far as it was read."""
         try:
-            stat = os.stat(self.path)
-            identity = (stat.st_dev, stat.st_ino)
-            if self._identity not in (None, identity) or stat.st_size < self._reader.good_bytes:
+            with open_regular(self.path) as file:
+                beginning = file.read(_BEGINNING)
+                size = os.fstat(file.fileno()).st_size
+            if not beginning.startswith(self._beginning) or size < self._reader.good_bytes:
                 self._start()
                 self.epoch += 1
-            self._identity = identity
+            self._beginning = beginning[: self._reader.good_bytes]  # an unfinished record may be cut off
             if not self.header and self._reader.header() is None:
                 return  # no run has started
             self._read()

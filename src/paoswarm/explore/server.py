@@ -78,7 +78,7 @@ class Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         """Bind without looking up the name of this machine, which may take seconds without a network."""
         socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[0], int(self.server_address[1])
+        self.server_name, self.server_port = "127.0.0.1", int(self.server_address[1])
 
     @property
     def address(self) -> str:
