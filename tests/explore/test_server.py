@@ -140,6 +140,22 @@ def test_it_ends_and_leaves_nothing_behind():
         assert again.address != explorer.address
 
 
+def test_an_open_connection_ends_with_the_server():
+    explorer = ps.explore()
+    port, token = explorer.address.split(":")[2].split("/")[:2]
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+    for _ in range(2):  # the second question uses the same connection
+        connection.request("POST", f"/{token}/api/controls", b"{}", JSON)
+        assert connection.getresponse().read()
+    same = connection.sock
+    assert same is not None
+    explorer.close()
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+        connection.request("POST", f"/{token}/api/controls", b"{}", JSON)
+        connection.getresponse()
+    connection.close()
+
+
 def test_every_start_has_its_own_token():
     with ps.explore() as one, ps.explore() as other:
         assert one.address.split("/")[-2] != other.address.split("/")[-2]

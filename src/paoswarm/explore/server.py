@@ -13,8 +13,10 @@ import json
 import logging
 import os
 import secrets
+import socket
 import socketserver
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -67,6 +69,7 @@ class Server(ThreadingHTTPServer):
         self.answers = Answers(stores)
         self.token = secrets.token_urlsafe(24)
         self.static = _read_static()
+        self._connections: set[Any] = set()
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
@@ -84,6 +87,21 @@ class Server(ThreadingHTTPServer):
     def address(self) -> str:
         """The address of the page, with the token."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, and remember it while it is open."""
+        self._connections.add(request)
+        try:
+            super().finish_request(request, client_address)
+        finally:
+            self._connections.discard(request)
+
+    def server_close(self) -> None:
+        """Free the port and end open connections: a browser keeps them for the next question."""
+        super().server_close()
+        for connection in list(self._connections):
+            with suppress(OSError):  # it has just ended
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that hangs up is no error."""
