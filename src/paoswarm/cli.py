@@ -17,6 +17,7 @@ import argparse
 import dataclasses
 import importlib
 import os
+import signal
 import sys
 import warnings
 import webbrowser
@@ -230,13 +231,16 @@ def _explore(options: argparse.Namespace) -> None:
 
     with Server(stores, options.port) as server:
         address = server.address + _fragment(options.link, bool(stores))
-        print(f"paoswarm explore: {address}\nCtrl-C ends it.", flush=True)
-        if not options.no_browser and _has_display():
-            webbrowser.open(address)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it like Ctrl-C
         try:
+            print(f"paoswarm explore: {address}\nCtrl-C ends it.", flush=True)
+            if not options.no_browser and _has_display():
+                webbrowser.open(address)
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
             print("\nended", flush=True)
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _fragment(link: str | None, has_runs: bool) -> str:
