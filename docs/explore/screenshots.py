@@ -44,12 +44,19 @@ def main():
         browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
         try:
             with ps.explore() as page:
-                shoot(browser, page.address + "#swarm?step=6&fun=rastrigin-shifted1", "swarm.png", 1280, 860)
-                shoot(browser, page.address + "#swarm?step=5&fun=ackley&damping=0.4", "phone.png", 390, 844, "dark")
+                shoot(browser, page.address + "#swarm?step=4&fun=rosenbrock&seed=2", "swarm.png", 1240, 830)
+                shoot(
+                    browser,
+                    page.address + "#swarm?step=4&fun=griewank-rotated1&seed=4&scale=covariance",
+                    "phone.png",
+                    390,
+                    844,
+                    "dark",
+                )
             with ps.explore(run) as page:
-                shoot(browser, page.address + "#run", "run.png", 1280, 1330)
+                shoot(browser, page.address + "#run", "run.png", 1240, 1150)
             with ps.explore(sampled) as page:
-                shoot(browser, page.address + "#run", "posterior.png", 1280, 960, wait=45)
+                shoot(browser, page.address + "#run", "posterior.png", 1240, 860, wait=45)
         finally:
             browser.quit()
 
@@ -62,12 +69,13 @@ def shoot(browser, address, name, width, height, theme="light", wait=6):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+    browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     browser.get("about:blank")
     browser.get(address)
     time.sleep(wait)
     picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
     image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
-    image.quantize(96, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(HERE / name, optimize=True)
+    image.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(HERE / name, optimize=True)
 
 
 if __name__ == "__main__":

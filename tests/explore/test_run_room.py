@@ -100,6 +100,21 @@ def test_profiles_and_pairs_hold_the_lowest_value_of_each_interval(stored):
     assert pair["best"][i, j] == np.nanmin(f)
 
 
+def test_views_zoom_to_the_best_share(stored):
+    room, (x, f) = RunRoom(stored[0]), ps.Store(stored[0]).read()
+    answer = room.show({"share": 0.1})
+    (low, high), (first, last) = answer["window"], answer["range"]
+    assert ((answer["lower"] <= low) & (low < first) & (last < high) & (high <= answer["upper"])).all()
+    inside = np.isfinite(f) & (x[:, 0] >= low[0]) & (x[:, 0] <= high[0])
+    assert np.nanmin(answer["profiles"][0]) == f[inside].min()
+    assert np.nanmax(answer["profiles"][0]) <= f[inside].max()
+    pair = room.pair({"share": 0.1})
+    assert_array_equal([pair["lower"], pair["upper"]], answer["window"])
+    both = inside & (x[:, 1] >= low[1]) & (x[:, 1] <= high[1])
+    assert np.isfinite(pair["best"]).sum() <= both.sum()
+    assert np.nanmin(pair["best"]) == f[both].min()
+
+
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1, 0.001])
 def test_the_best_share_is_that_share(stored, share):
     answer, (x, f) = RunRoom(stored[0]).show({"share": share}), ps.Store(stored[0]).read()

@@ -61,9 +61,11 @@ class RunRoom:
                 return answer
             lower, upper = store.bounds()
             if share != given.get("had_share") or since < total:
-                good = loss <= limit
-                inside = store.x[good] if good.any() else np.stack([lower, upper])
-                answer["range"] = np.stack([inside.min(axis=0), inside.max(axis=0)])
+                good = store.x[loss <= limit] if math.isfinite(limit) else store.x
+                window = self._window(good, share)
+                answer["range"] = np.stack([good.min(axis=0), good.max(axis=0)])
+                answer["window"] = np.stack(window)
+                answer["profiles"] = store.sign * views.profiles(store.x, loss, *window)
             if since == total:
                 return answer
             elapsed = np.cumsum(timing.gaps(store))
@@ -77,7 +79,6 @@ class RunRoom:
                 "top": self._rows(views.top_rows(loss), elapsed),
                 "lines": self._lines(loss, elapsed),
                 "quantiles": store.sign * views.quantiles(loss),
-                "profiles": store.sign * views.profiles(store.x, loss, lower, upper),
                 "failures": self._failures(),
                 "timing": timing.describe(store),
                 "sessions": [session._asdict() for session in timing.sessions(store)][-50:],
@@ -85,15 +86,17 @@ class RunRoom:
             return answer
 
     def pair(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the lowest loss in each cell of the plane of two unknowns."""
+        """Return the best value in each cell of the plane of two unknowns, where the best ``share`` lies."""
         with self._lock:
             store = self._store
             d = store.x.shape[1]
             if d < 2:
                 raise ValueError("a pair needs two unknowns")
             chosen = [int(_between(given.get(name), 0, d - 1, j)) for j, name in enumerate(("across", "up"))]
-            lower, upper = (side[chosen] for side in store.bounds())
-            best = views.pair_map(store.x[:, chosen], _loss(store), lower, upper)
+            loss, share = _loss(store), _between(given.get("share"), 0.0, 1.0, 1.0)
+            good = store.x[loss <= views.threshold(loss, share)]
+            lower, upper = (side[chosen] for side in self._window(good, share))
+            best = views.pair_map(store.x[:, chosen], loss, lower, upper)
             return {"across": chosen[0], "up": chosen[1], "lower": lower, "upper": upper, "best": store.sign * best}
 
     def posterior(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -103,6 +106,11 @@ class RunRoom:
                 raise ValueError(f"{self.path} holds no run of sample, so it has no posterior")
             total, ended = len(self._store.f), self._store.progress.ended is not None
         return self._posterior.show(total, ended=ended)
+
+    def _window(self, good: Floats, share: float) -> tuple[Floats, Floats]:
+        """The box in which unknowns are drawn: the bounds, or where the best share lies."""
+        lower, upper = self._store.bounds()
+        return (lower, upper) if share == 1 else views.window(good, lower, upper)
 
     def _rows(self, rows: views.Rows, elapsed: Floats) -> dict[str, Any]:
         store = self._store

@@ -85,27 +85,37 @@ def threshold(loss: Floats, share: float) -> float:
 
 def profiles(x: Floats, loss: Floats, lower: Floats, upper: Floats, bins: int = 48) -> Floats:
     """Return the lowest loss in each of equal intervals of each unknown, ``(d, bins)``; NaN where there is none."""
-    d = x.shape[1]
-    good = np.isfinite(loss)
-    place = _places(x[good], lower, upper, bins)
-    lowest = np.full((d, bins), np.inf)
-    for j in range(d):
-        np.minimum.at(lowest[j], place[:, j], loss[good])
-    return np.where(np.isfinite(lowest), lowest, np.nan)
+    place = _places(x, lower, upper, bins)
+    lowest = np.full((x.shape[1], bins + 1), np.inf)
+    for j, row in enumerate(lowest):
+        np.minimum.at(row, place[:, j], loss)
+    return np.where(np.isfinite(lowest), lowest, np.nan)[:, :bins]
 
 
 def pair_map(x: Floats, loss: Floats, lower: Floats, upper: Floats, bins: int = 36) -> Floats:
     """Return the lowest loss in each cell of a plane of two unknowns, ``(bins, bins)``, the second one upwards."""
-    good = np.isfinite(loss)
-    place = _places(x[good], lower, upper, bins)
-    lowest = np.full(bins * bins, np.inf)
-    np.minimum.at(lowest, place[:, 1] * bins + place[:, 0], loss[good])
-    return np.where(np.isfinite(lowest), lowest, np.nan).reshape(bins, bins)
+    place = _places(x, lower, upper, bins)
+    lowest = np.full((bins + 1, bins + 1), np.inf)
+    np.minimum.at(lowest, (place[:, 1], place[:, 0]), loss)
+    return np.where(np.isfinite(lowest), lowest, np.nan)[:bins, :bins]
 
 
 def _places(x: Floats, lower: Floats, upper: Floats, bins: int) -> Rows:
+    """Return the number of the interval of each coordinate; those outside have the number ``bins``."""
     share = (x - lower) * (bins / (upper - lower))
-    return np.clip(share, 0, bins - 1, where=share == share, out=np.zeros_like(share)).astype(np.int64)
+    is_inside = (x >= lower) & (x <= upper)
+    return np.minimum(np.where(is_inside, share, bins), np.where(is_inside, bins - 1, bins)).astype(np.int64)
+
+
+def window(x: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return the part of the box that shows some points: their range with some room, inside the bounds."""
+    if not len(x):
+        return lower, upper
+    low, high = x.min(axis=0), x.max(axis=0)
+    room = np.maximum(0.25 * (high - low), 1e-3 * (upper - lower))
+    low, high = np.clip(low - room, lower, upper), np.clip(high + room, lower, upper)
+    is_empty = ~(low < high)  # all of them outside
+    return np.where(is_empty, lower, low), np.where(is_empty, upper, high)
 
 
 def failures(loss_is_nan: NDArray[np.bool_], why: dict[int, str]) -> tuple[Rows, list[tuple[str, int, str]]]:

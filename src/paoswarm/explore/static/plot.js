@@ -74,7 +74,7 @@ export function ticks(low, high, count, isLog) {
     const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
     const every = Math.max(1, Math.ceil((last - first + 1) / count));
     for (let p = first; p <= last; p += every) found.push(10 ** p);
-    if (found.length >= 2) return found;
+    if (found.length >= 2) { found.arePowers = true; return found; }
     found.length = 0;
   }
   const raw = (high - low) / count, size = 10 ** Math.floor(Math.log10(raw));
@@ -132,7 +132,7 @@ export class Plot {
     for (const v of across) {
       this.segment(this.X(v), t, this.X(v), b, colour("faint"));
       c.fillStyle = colour("soft");
-      c.fillText(tickText(v, this.logX ? v : across[1] - across[0]), Math.min(Math.max(this.X(v), l + 6), r - 6), b + 4);
+      c.fillText(tickText(v, across.arePowers ? v : across[1] - across[0]), Math.min(Math.max(this.X(v), l + 6), r - 6), b + 4);
     }
     c.textAlign = "right";
     c.textBaseline = "middle";
@@ -140,7 +140,7 @@ export class Plot {
     for (const v of up) {
       this.segment(l, this.Y(v), r, this.Y(v), colour("faint"));
       c.fillStyle = colour("soft");
-      c.fillText(tickText(v, this.logY ? v : up[1] - up[0]), l - 5, this.Y(v));
+      c.fillText(tickText(v, up.arePowers ? v : up[1] - up[0]), l - 5, this.Y(v));
     }
     c.fillStyle = colour("soft");
     if (xLabel) { c.textAlign = "right"; c.textBaseline = "bottom"; c.fillText(xLabel, r, this.height - 1); }

@@ -5,7 +5,7 @@ import { table } from "./run_tables.js";
 
 const plots = new Map();
 
-export function showPosterior(found, element) {
+export function showPosterior(found, said, element) {
   const state = element("posterior-state"), message = element("posterior-message"), corner = element("corner");
   const isReady = found.state === "ready";
   corner.hidden = element("posterior-table").hidden = !isReady;
@@ -16,7 +16,7 @@ export function showPosterior(found, element) {
   }
   const error = Number.isFinite(found.log_evidence_error) ? ` ± ${show(found.log_evidence_error, 2)}` : ", error not stated";
   state.textContent = `log evidence ${show(found.log_evidence, 5)}${error} · ${Math.round(found.effective_size).toLocaleString("en")} effective draws · ${found.method}${found.busy ? " · updating …" : ""}`;
-  message.textContent = found.message;
+  message.textContent = found.message === said ? "" : found.message; // the run may have ended with the same words
   const rows = found.names.map((name, j) => [name, show(found.mean[j], 4), show(found.sd[j], 2), ...[0, 1, 2].map((k) => show(found.quantiles[k][j], 4))]);
   table(element("posterior-table"), ["", "mean", "sd", "2.5 %", "median", "97.5 %"], rows);
   drawCorner(found, corner);

@@ -40,7 +40,8 @@ export class Charts {
     const line = view.lines[0].value, losses = view.losses, best = losses[0];
     const isPositive = view.sign > 0 && best > 0 && losses[losses.length - 1] / best > 100;
     const first = Math.abs(line[0] - line[line.length - 1]), last = Math.abs(line[line.length - 2] - line[line.length - 1]);
-    element("y-mode").value = isPositive ? "log" : line.length > 4 && first > 1e3 * last ? "gap" : "linear";
+    const hasSettled = line.length > 4 && first > 1e3 * last && !(isPositive && best < 1e-4 * first); // and not at zero
+    element("y-mode").value = hasSettled ? "gap" : isPositive ? "log" : "linear";
     element("y-mode").options[1].disabled = !(best > 0 && view.sign > 0);
   }
 
@@ -128,7 +129,7 @@ export class Charts {
   }
 
   drawSlice(view, plot, j) {
-    const y = this.heights(view), low = view.lower[j], high = view.upper[j];
+    const y = this.heights(view), low = view.window[0][j], high = view.window[1][j];
     if (y.log) y.range = [Math.max(y.range[0], 1e-4 * y.range[1]), y.range[1]]; // four decades: else a valley is a line
     if (!plot.begin([low, high], y.range, { logY: y.log })) return;
     plot.axes();
@@ -150,10 +151,10 @@ export class Charts {
     plot.dot(px, py, 4, colour("best"));
   }
 
-  askPair(run) {
-    this.run = run;
+  askPair(run, share = this.share) {
+    Object.assign(this, { run, share });
     if (!this.view || this.view.names.length < 2) return;
-    this.sendPair({ run, across: Number(this.element("pair-across").value), up: Number(this.element("pair-up").value) });
+    this.sendPair({ run, share, across: Number(this.element("pair-across").value), up: Number(this.element("pair-up").value) });
   }
 
   drawPair(view) {

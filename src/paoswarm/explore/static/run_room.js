@@ -35,9 +35,12 @@ export function runRoom(runs) {
     showHead(answer.state, answer.total);
     view = { ...view, state: answer.state, total: answer.total, threshold: answer.threshold, share: asked.share };
     if (answer.total) known = { epoch: answer.epoch, since: answer.total, had_share: asked.share };
-    if (answer.range) { view.range = answer.range; draw(); }
+    if (answer.range) {
+      Object.assign(view, { range: answer.range, window: answer.window, profiles: answer.profiles });
+      draw();
+      charts.askPair(number, asked.share);
+    }
     if (answer.state.trouble) complain(answer.state.trouble);
-    if (answer.names) charts.askPair(number);
     askPosterior();
   });
 
@@ -83,7 +86,7 @@ export function runRoom(runs) {
       if (asked !== number) return;
       const isNew = !posterior || found.evaluations !== posterior.evaluations || found.busy !== posterior.busy;
       posterior = found;
-      if (isNew) showPosterior(posterior, element);
+      if (isNew) showPosterior(posterior, view.state.message, element);
     } catch (error) {
       element("posterior-message").textContent = error.message;
     }
@@ -127,7 +130,7 @@ export function runRoom(runs) {
     showFailures(view, element);
     showTime(view, element);
     showDescription(view, runs[number].path, element);
-    if (posterior) showPosterior(posterior, element);
+    if (posterior) showPosterior(posterior, view.state.message, element);
   }
 
   element("share").addEventListener("input", () => {
