@@ -75,7 +75,8 @@ def shoot(browser, address, name, width, height, theme="light", wait=6):
     time.sleep(wait)
     picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
     image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
-    image.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(HERE / name, optimize=True)
+    few = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
+    few.save(HERE / name, optimize=True)
 
 
 if __name__ == "__main__":
