@@ -56,12 +56,12 @@ def main():
             with ps.explore(run) as page:
                 shoot(browser, page.address + "#run", "run.png", 1240, 1150)
             with ps.explore(sampled) as page:
-                shoot(browser, page.address + "#run", "posterior.png", 1240, 860, wait=45)
+                shoot(browser, page.address + "#run", "posterior.png", 1240, 860, ready="#posterior-table td")
         finally:
             browser.quit()
 
 
-def shoot(browser, address, name, width, height, theme="light", wait=6):
+def shoot(browser, address, name, width, height, theme="light", ready="html[data-ready]"):
     """Take a picture of a part of the page, with a few colours only: the files stay small."""
     from PIL import Image
 
@@ -72,7 +72,10 @@ def shoot(browser, address, name, width, height, theme="light", wait=6):
     browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     browser.get("about:blank")
     browser.get(address)
-    time.sleep(wait)
+    deadline = time.monotonic() + 180
+    while not browser.find_elements("css selector", ready) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    time.sleep(5)  # for the answers and the drawing
     picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
     image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
     few = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
