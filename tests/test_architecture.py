@@ -25,6 +25,7 @@ LAYERS = [
     "storage",
     "evaluation",
     "optimize",
+    "fits",
     "sampling",
     "resume",
 ]

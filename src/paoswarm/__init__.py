@@ -35,13 +35,19 @@ from paoswarm.core.walled import WalledNormal
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
+<<<<<<< HEAD
 from paoswarm.explore.launch import Explorer, explore
+=======
+from paoswarm.fits.fit_uncertainty import FitUncertainty
+from paoswarm.fits.uncertainty import uncertainty
+>>>>>>> main
 from paoswarm.optimize.history import History
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
+from paoswarm.optimize.search_table import SearchTable
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
 from paoswarm.sampling.distributions import Periodic
@@ -81,6 +87,7 @@ __all__ = [
     "EngineDown",
     "Explorer",
     "Failure",
+    "FitUncertainty",
     "History",
     "HyperparameterWarning",
     "ManyResult",
@@ -101,6 +108,7 @@ __all__ = [
     "Result",
     "Results",
     "Search",
+    "SearchTable",
     "Status",
     "StepLaw",
     "Store",
@@ -131,6 +139,7 @@ __all__ = [
     "schedules",
     "statistics",
     "transition",
+    "uncertainty",
 ]
 
 # Imported on first use. The statistics need scipy.stats, which would make ``import paoswarm`` half as long again.

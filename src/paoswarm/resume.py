@@ -55,10 +55,10 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     >>> def sphere(x):
     ...     return (x**2).sum()
     >>> file = tempfile.mkdtemp() + "/run.paoswarm"
-    >>> ps.minimize(sphere, [(-5, 5)] * 2, n_particles=20, maxiter=10, rng=1, store=file).nfev
+    >>> ps.minimize(sphere, [(-5, 5)] * 2, method="PAO", n_particles=20, maxiter=10, rng=1, store=file).nfev
     220
     >>> longer = ps.resume(file, sphere, maxiter=30)
-    >>> whole = ps.minimize(sphere, [(-5, 5)] * 2, n_particles=20, maxiter=30, rng=1)
+    >>> whole = ps.minimize(sphere, [(-5, 5)] * 2, method="PAO", n_particles=20, maxiter=30, rng=1)
     >>> longer.nfev, bool(longer.fun == whole.fun)
     (620, True)
     """

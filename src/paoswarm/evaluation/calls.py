@@ -48,6 +48,21 @@ def to_fingerprint(fun: Objective) -> Any:
     return partial(fun.fun, *fun.args) if isinstance(fun, WithArguments) else fun
 
 
+class Detailed(float):
+    """A value that carries the numbers it was made from, such as residuals. It can be sent between processes."""
+
+    details: Floats
+
+    def __new__(cls, value: float, details: Floats) -> Detailed:
+        """A number with its details."""
+        made = super().__new__(cls, value)
+        made.details = details
+        return made
+
+    def __getnewargs__(self) -> tuple[float, Floats]:  # type: ignore[override]
+        return float(self), self.details
+
+
 class Failed(NamedTuple):
     """Stand-in for the value of a point whose evaluation failed. It can be sent between processes."""
 
@@ -111,7 +126,7 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     except Exception as error:
         return _raised(error)
     if isinstance(answer, float):  # includes numpy.float64
-        return float(answer)
+        return _plain(answer)
     number = _as_array(answer)
     if number.size == 1 and number.dtype.kind in "fiub":
         return float(number.reshape(())[()])
@@ -183,7 +198,11 @@ def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | F
         answers, interrupted = call_rows(without_exit, x, None)
     if interrupted:
         raise KeyboardInterrupt
-    return [a._replace(error=None) if isinstance(a, Failed) else float(a) for a in answers]
+    return [a._replace(error=None) if isinstance(a, Failed) else _plain(a) for a in answers]
+
+
+def _plain(number: float) -> float:
+    return number if isinstance(number, Detailed) else float(number)
 
 
 class Row(NamedTuple):

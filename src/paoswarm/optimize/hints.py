@@ -33,10 +33,11 @@ def advice(result: OptimizeResult) -> str:
 
 def _on_the_bounds(result: OptimizeResult) -> str:
     """Name the unknowns that ended on a bound: a wider range often has a better point."""
-    wall = result.method.wall
+    method, swarm = result.method.leading(result.swarm)
+    wall = method.wall
     if wall.unroll is not None or not wall.is_bounded:  # nothing stops a particle there
         return ""
-    on = np.flatnonzero(_is_on_bound(result.x, result.swarm, wall.has_atoms)).tolist()
+    on = np.flatnonzero(_is_on_bound(result.x, swarm, wall.has_atoms)).tolist()
     if not on:
         return ""
     names = ", ".join(f"x[{i}]" for i in on[:_NAMED]) + (f" and {len(on) - _NAMED} more" if len(on) > _NAMED else "")

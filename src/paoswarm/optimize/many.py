@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import Bounds
 
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, spawn
 from paoswarm.evaluation.call_options import CallOptions
@@ -52,7 +51,7 @@ def minimize_many(
     bounds: Any,
     *,
     runs: int = 100,
-    method: Method | str = PAO(),  # noqa: B008 (immutable)
+    method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
     maxiter: float | None = None,
@@ -102,7 +101,7 @@ def minimize_many(
     -------
     ManyResult
         Arrays with the runs on the first axis, ``seeds``, and ``run(r)`` for one run alone.
-        ``minimize(fun, bounds, rng=many.seeds[r])`` repeats run ``r`` exactly.
+        ``minimize(fun, bounds, method=many.method, rng=many.seeds[r])`` repeats run ``r`` exactly.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    method, box = read_input.read_method(method), Bounds(*read_input.read_bounds(bounds))
+    method, box = read_input.read_method(method, init).for_workers(1), Bounds(*read_input.read_bounds(bounds))
     default = method.default_limits(len(box.lb))
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     flag("progress", progress)

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import Bounds
 
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluation.call_options import CallOptions
@@ -30,7 +29,7 @@ from paoswarm.optimize.read_input import read_bounds, read_method
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
-from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
+from paoswarm.optimize.swarm_size import for_workers, read_size, warn_if_few_generations
 from paoswarm.optimize.why_ended import explain
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.storage.journal import Journal
@@ -42,7 +41,7 @@ def minimize(
     fun: Objective,
     bounds: Any,
     *,
-    method: Method | str = PAO(),  # noqa: B008 (immutable)
+    method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
     maxiter: float | None = None,
@@ -76,31 +75,34 @@ def minimize(
         are points.
     bounds : sequence of (low, high), (d, 2) array or scipy.optimize.Bounds
         Finite bounds, one pair for each unknown.
-    method : Method or str
-        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`. A name such as
-        "DE" stands for a method with its default hyperparameters.
+    method : Method, str or None
+        None: `AdaptivePAO`, searches that start again until they agree; with ``init=result`` the method of that result.
+        Or a single swarm and its hyperparameters: `PAO`, `PSO`, `QPSO`, `DE`, `SADE`; any of them started again,
+        ``Restarts(DE())``; or your own `Method`. A name such as "DE" stands for a method with its defaults.
     args : tuple
         More arguments of ``fun``, which is called as ``fun(x, *args)``. A value that is no tuple is one argument.
     n_particles : int or None
-        Size of the first swarm. None: the method chooses; ours take 100, or with ``maxfev`` about 0.65 times its square
-        root, from 6 to 100. If ``init`` holds points or a swarm, their number is used instead. A number that leaves
-        fewer than five generations is a warning.
+        Size of the first swarm. None: the method chooses. `AdaptivePAO` begins with about ``4 + 3 ln d``. Single swarms
+        have 100, or with ``maxfev`` about 0.65 times its square root, from 6 to 100. If ``init`` holds points or a
+        swarm, their number is used instead. A number that leaves fewer than five generations is a warning.
     maxiter : int or None
         Most generations after the first swarm. If you give neither ``maxiter`` nor ``maxfev`` nor ``time_limit``, the
-        method has a limit of its own: 100 generations, or for `AdaptivePAO` 10,000 evaluations for each unknown.
+        method has a limit of its own: 10,000 evaluations for each unknown, or for single swarms 100 generations.
     maxfev : int or None
         Most evaluations; 1e4 is a whole number too. It is exact: the last generation is cut short if necessary.
     target : float or None
         Stop when the best value is at or below it.
     tol : float
-        Stop when the run has converged, that is when
+        Stop when the run has converged. `AdaptivePAO` and other methods that start again have converged when
+        independent searches agree (``result.agreement``); they do not use the value of ``tol``. A single swarm has
+        converged when
 
         - the root mean square distance of the particles from the best point is below ``tol`` widths of the bounds;
         - or the best values of all particles are equal but for rounding;
         - or there was no better point for ``20 (1 + d)`` generations.
 
-        Zero switches all of this off. Your own method may have its own rule. A few evaluations around the end show
-        whether it is a minimum; if not, ``status`` is `Status.STALLED`. They are part of ``maxfev``.
+        Zero switches all of this off. Your own method may have its own rule. A few evaluations around the end of a
+        single swarm show whether it is a minimum; if not, ``status`` is `Status.STALLED`. They are part of ``maxfev``.
     stagnation : int or None
         Stop after this many generations without a better point.
     time_limit : float or None
@@ -117,7 +119,8 @@ def minimize(
     vectorized : bool
         Whether ``fun`` takes many points at once, which is much faster.
     workers : int, Executor, Dask Client, function that makes one, or map-like
-        What evaluates points. The result does not depend on it.
+        What evaluates points. The result does not depend on it, but for `AdaptivePAO` and other methods with a
+        parameter ``parallel``: their swarms are sized for the number of workers, see there.
 
         - a number of processes; -1 means one per core;
         - anything with the interface of `concurrent.futures.Executor`: threads, loky, MPI, `RayExecutor`;
@@ -134,7 +137,7 @@ def minimize(
         Let every particle move as soon as its own value is known, so that no worker waits for another. Use it if
         evaluations take seconds or more and not all the same time, with at least twice as many particles as workers.
         The result depends on the order in which values arrive; a ``store`` records that order and repeats it. Methods
-        that learn by generations (`SADE`, most of your own) still complete each generation first.
+        that learn by generations (`AdaptivePAO`, `SADE`, most of your own) still complete each generation first.
     reevaluate : float
         For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.
         Best values become running means, and points are compared by mean plus three standard errors.
@@ -150,7 +153,7 @@ def minimize(
     store_swarms : bool
         Keep the swarm of every generation in ``history.swarms``. It takes memory.
     rng : int, Generator, SeedSequence or None
-        Seed. The same seed gives the same result with any ``workers``.
+        Seed. The same seed and method give the same result, and with ``method=result.method`` with any ``workers``.
     store : path or Store, optional
         A file that keeps every evaluation as soon as it is made. Call again with the same arguments to go on after a
         kill, an interrupt or an end: the result is that of a run that never stopped. For a finished run the result is
@@ -161,8 +164,8 @@ def minimize(
     -------
     Result
         An ``OptimizeResult`` with ``x, fun, success, status, message, nit, nfev, n_failed, failures, history, swarm,
-        method`` and ``next_step``: how far apart the particles still are (None for other methods than `PAO`, and after
-        polishing).
+        method`` and ``next_step``: how far apart the particles still are (None for methods whose steps have no closed
+        form, and after polishing).
 
     Notes
     -----
@@ -177,12 +180,15 @@ def minimize(
     >>> import paoswarm as ps
     >>> def rastrigin(x):
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
-    >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, maxiter=500, rng=1)
-    >>> print(f"{result.fun:.1e}", result.message)
-    0.0e+00 Converged: no better point in the last 60 generations.
+    >>> result = ps.minimize(rastrigin, [(-5, 6), (-4, 7)], vectorized=True, rng=1)
+    >>> bool(result.fun < 1e-9), result.success
+    (True, True)
+    >>> one_swarm = ps.minimize(rastrigin, [(-4, 5)] * 2, method="PAO", maxiter=500, vectorized=True, rng=1)
+    >>> print(one_swarm.message)
+    Converged: no better point in the last 60 generations.
     """
     fun = with_arguments(fun, args)
-    method, box = read_method(method), Bounds(*read_bounds(bounds))
+    method, box = read_method(method, init), Bounds(*read_bounds(bounds))
     default = method.default_limits(len(box.lb))
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
@@ -192,6 +198,7 @@ def minimize(
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
+    method = for_workers(method, workers, limits.maxfev, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     make = _kind_of_optimizer(method, asynchronous)
     size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)

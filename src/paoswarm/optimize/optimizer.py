@@ -15,7 +15,6 @@ from scipy.optimize import OptimizeResult
 from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
-from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import has_nan, real_number, unmasked
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
@@ -46,11 +45,11 @@ class Optimizer:
     ----------
     bounds : sequence of (low, high) or scipy.optimize.Bounds
         Finite bounds, one pair for each unknown.
-    method : Method or str
-        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own. A name such as "DE"
-        stands for a method with its default hyperparameters.
+    method : Method, str or None
+        None: `AdaptivePAO`; with ``init=result`` the method of that result. Or `PAO`, `PSO`, `QPSO`, `DE`, `SADE`, your
+        own. A name such as "DE" stands for a method with its default hyperparameters.
     n_particles : int or None
-        Size of the first swarm. None: what the method says, usually 100. Ignored if ``init`` is an array or a swarm,
+        Size of the first swarm. None: what the method says. Ignored if ``init`` is an array or a swarm,
         which bring their own.
     x0 : array (d,) or (m, d), optional
         Points to be in the first swarm.
@@ -69,9 +68,9 @@ class Optimizer:
     Examples
     --------
     >>> import paoswarm as ps
-    >>> optimizer = ps.Optimizer([(-5, 5), (-5, 5)], n_particles=20, rng=1)
+    >>> optimizer = ps.Optimizer([(-5, 5), (-5, 5)], rng=1)
     >>> for _ in range(60):
-    ...     x = optimizer.ask()  # (20, 2)
+    ...     x = optimizer.ask()  # (m, 2): as many points as the method wants
     ...     optimizer.tell((x**2).sum(axis=1))
     >>> bool(optimizer.result.fun < 1e-6)
     True
@@ -90,7 +89,7 @@ class Optimizer:
         reevaluate: float = 0.0,
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
-        self.method = PAO() if method is None else read_input.read_method(method)
+        self.method = read_input.read_method(method, init)
         self.lower, self.upper = read_input.read_bounds(bounds)
         is_batch = isinstance(rng, Sequence) and not isinstance(rng, str | bytes)
         seeds: list[Any] = list(cast(Sequence[Seed], rng)) if is_batch else [rng]

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from paoswarm.algorithms.agreement import Agreement, Search
+from paoswarm.algorithms.agreement import Agreement
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.next_step import NextStep
 from paoswarm.core.swarm import Swarm
 from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
+from paoswarm.optimize.search_table import SearchTable
 
 
 class Result(OptimizeResult):
@@ -51,10 +52,12 @@ class Result(OptimizeResult):
         How far the run was, in [0, 1]: where its schedules stand.
     next_step : NextStep or None
         Where the particles will be after one more step: how far they still disagree. It is not a confidence interval of
-        ``x``. None for methods other than `PAO`, whose steps have no closed form. None after polishing: the swarm has
-        not seen the polished point.
-    searches : tuple of Search
-        For methods that start again, every search that has ended: evaluations, best point, value, how it ended.
+        ``x``. For methods that start again it is about the search that has found ``x``; if that search has ended, as
+        it was then. None if the method of the swarm has no closed form of its step: `PAO` and `DensePAO` have one.
+        None after polishing: the swarm has not seen the polished point.
+    searches : SearchTable
+        For methods that start again, a tuple of every `Search` that has ended: kind, evaluations, best point, value,
+        how it ended. It prints as a table.
     agreement : Agreement or None
         For methods that start again: how many of these searches ended at the best point, and how likely a better
         minimum was missed.
@@ -87,14 +90,15 @@ class Result(OptimizeResult):
         return advice(self) if {"method", "swarm", "history"} <= self.keys() else ""
 
     @property
-    def searches(self) -> tuple[Search, ...]:
+    def searches(self) -> SearchTable:
         """The searches that have ended; empty for a method that does not start again."""
-        found: tuple[Search, ...] = self.method.finished_searches(self.swarm)
-        return found
+        self._refuse_many("searches")
+        return SearchTable(self.method.finished_searches(self.swarm), self.swarm.lower[0], self.swarm.upper[0])
 
     @property
     def agreement(self) -> Agreement | None:
         """How these searches agree; None for a method that does not start again."""
+        self._refuse_many("agreement")
         found: Agreement | None = self.method.agreement(self.swarm)
         return found
 
@@ -102,16 +106,23 @@ class Result(OptimizeResult):
     def next_step(self) -> NextStep | None:
         """The law of the swarm's next step as one distribution; None if there is none, and after polishing."""
         if "next_step" not in self:  # worked out when it is first asked for
-            method = self.get("method")
-            has_law = method is not None and method.has_law and not np.ndim(self.fun)
-            self["next_step"] = NextStep(self.step_law(), self.swarm) if has_law else None
+            self["next_step"] = None
+            if "method" in self and not np.ndim(self.fun):
+                method, swarm = self.method.leading(self.swarm)
+                self["next_step"] = NextStep(self.step_law(), swarm) if method.has_law else None
         return self["next_step"]
 
     def step_law(self) -> StepLaw:
-        """Closed-form law of the swarm's next step; only `PAO` has one."""
-        if not self.method.has_law:
-            raise ValueError(f"{type(self.method).__name__} has no closed-form law of its step; only PAO has one")
-        return self.method.step_law(self.swarm, self.progress, rng=0)
+        """Closed-form law of the next step of the swarm that has found ``x``; `PAO` and `DensePAO` have one."""
+        method, swarm = self.method.leading(self.swarm)
+        if not method.has_law:
+            raise ValueError(f"{type(method).__name__} has no closed-form law of its step; PAO and DensePAO have one")
+        law: StepLaw = method.step_law(swarm, self.progress, rng=0)
+        return law
+
+    def _refuse_many(self, name: str) -> None:
+        if np.ndim(self.fun):
+            raise ValueError(f"there are several runs: ask one of them, many.run(r).{name}")
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
@@ -119,6 +130,8 @@ class Result(OptimizeResult):
             if self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
+        if said := self._said_of_searches():
+            lines.append(f"{'searches':>9}: " + said.replace("\n", "\n" + " " * 11))
         if self.next_step is not None:
             apart = np.array2string(self.next_step.std, precision=2)
             text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
@@ -129,6 +142,10 @@ class Result(OptimizeResult):
 
     __str__ = __repr__
 
+    def _said_of_searches(self) -> str:
+        """What was done, for methods that start again."""
+        return self.searches.summary if "method" in self and not np.ndim(self.fun) else ""
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         error = self.get("fun_error")
@@ -137,7 +154,8 @@ class Result(OptimizeResult):
         rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
         points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(self.x))], "unknowns")
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
-        return block(self.get("message", ""), table(rows), table(points), more, hint)
+        searches = remark(self._said_of_searches())
+        return block(self.get("message", ""), table(rows), table(points), more, searches, hint)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:

@@ -11,6 +11,7 @@ from paoswarm.optimize.stopping import Limits, Status
 
 _BACK = 10  # generations over which progress is told
 _OUT_OF_BUDGET = (Status.MAXFEV, Status.MAXITER, Status.TIME)
+_AS_WISHED = (Status.TARGET, Status.CALLBACK)  # then it does not matter whether searches agree
 
 
 def explain(
@@ -24,10 +25,12 @@ def explain(
     agreement: Agreement | None = None,
 ) -> str:
     """The sentences for a run with these ``best`` values after its generations, and a final ``value``."""
-    if agreement is None:
+    if agreement is None or status in _AS_WISHED:
         return _reason(status, rule, limits, best, value, n_unknowns, method)
     if status is Status.CONVERGED:
         return f"Converged: {agreement}"
+    if status in _OUT_OF_BUDGET and agreement.n_searches:  # the last generations are those of one search among many
+        return f"{limits.message(status)} {agreement}"
     return f"{_reason(status, rule, limits, best, value, n_unknowns, method)} {agreement}"
 
 
