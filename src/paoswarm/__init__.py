@@ -35,12 +35,9 @@ from paoswarm.core.walled import WalledNormal
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
-<<<<<<< HEAD
 from paoswarm.explore.launch import Explorer, explore
-=======
 from paoswarm.fits.fit_uncertainty import FitUncertainty
 from paoswarm.fits.uncertainty import uncertainty
->>>>>>> main
 from paoswarm.optimize.history import History
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.many_result import ManyResult

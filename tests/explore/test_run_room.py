@@ -217,6 +217,21 @@ def test_names_are_read_where_there_are_any(tmp_path):
         assert RunRoom(path).show({})["names"] == ["x0", "x1"]
 
 
+def test_names_and_bounds_of_a_space_are_read(tmp_path):
+    head = header()
+    entries = [["rate", [1e-3, 1e3]], ["kind", {"paoswarm": "Choice", "with": {"entries": ["a", "b", "c"]}}]]
+    head["run"]["problem"]["bounds"] = {"items": entries}
+    path = write(tmp_path / "space", head, [opened(), evaluation(0, 1.0, 2.0, (5.0, 2.0))])
+    answer = RunRoom(path).show({})
+    assert answer["names"] == ["rate", "kind"]
+    assert_array_equal([answer["lower"], answer["upper"]], [[1e-3, 0], [1e3, 2]])
+    entries[0][1] = {"paoswarm": "Real", "with": {"low": 2, "high": 7, "log": True}}
+    entries[1][1] = {"own": "something"}
+    path = write(tmp_path / "other", head, [opened(), *(evaluation(i, 1.0, 2.0, (5.0, i)) for i in range(4))])
+    answer = RunRoom(path).show({})
+    assert_array_equal([answer["lower"], answer["upper"]], [[2, 0], [7, 3]])  # the range of the points
+
+
 def test_values_without_sense_do_no_harm(tmp_path):
     records = [
         opened(),
