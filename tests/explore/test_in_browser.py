@@ -161,6 +161,7 @@ def test_the_swarm_room(page, explorer):
     assert text(browser, "trouble") == ""
 
 
+@pytest.mark.parametrize("page", [DESK], indirect=True)
 def test_sliders_and_rooms_by_keyboard(page):
     browser = page("")
     until(browser, lambda _: snippet(browser) == Settings().snippet)
