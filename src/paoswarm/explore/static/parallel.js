@@ -93,11 +93,12 @@ export class Parallel {
         for (let j = 0; j <= d; j++) c.lineTo(this.places[j], b - this.share(p, j, view) * (b - t));
         c.stroke();
       }
-    const room = this.places[1] - this.places[0], letters = Math.max(3, Math.floor(room / 6.5));
+    const room = this.places[1] - this.places[0], nameEvery = Math.ceil(30 / room);
+    const letters = Math.max(3, Math.floor((room * nameEvery) / 6.5));
     for (let j = 0; j <= d; j++) {
       plot.segment(this.places[j], t, this.places[j], b, colour("soft", 0.8), [], 1.2);
       const name = j === d ? "value" : view.names[j], short = name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
-      plot.text(short, this.places[j], 8, { align: "center", style: colour("ink") });
+      if (j === d || (j % nameEvery === 0 && d - j >= nameEvery)) plot.text(short, this.places[j], 8, { align: "center", style: colour("ink") });
       const [low, high] = j === d ? ["best", "worst"] : [show(view.lower[j], 3), show(view.upper[j], 3)];
       if (room > 34) {
         plot.text(low, this.places[j], b + 10, { align: "center" });

@@ -31,7 +31,7 @@ export function runRoom(runs) {
 
   const send = latest("run", (answer, asked) => {
     if (asked.run !== number) return;
-    if (answer.names) take(answer);
+    if (answer.names) take(answer, asked);
     showHead(answer.state, answer.total);
     view = { ...view, state: answer.state, total: answer.total, threshold: answer.threshold, share: asked.share };
     if (answer.total) known = { epoch: answer.epoch, since: answer.total, had_share: asked.share };
@@ -44,9 +44,9 @@ export function runRoom(runs) {
     askPosterior();
   });
 
-  function take(answer) {
+  function take(answer, asked) {
     const isNew = !view || !view.points || answer.epoch !== known.epoch;
-    const old = isNew ? [] : view.points.filter((p) => p.row % answer.stride === 0 && !p.isTop);
+    const old = isNew ? [] : view.points.filter((p) => p.row < asked.since && p.row % answer.stride === 0 && !p.isTop);
     const points = [...old, ...unrolled(answer.rows, false)];
     const have = new Set(points.map((p) => p.row));
     for (const p of unrolled(answer.top, true)) if (!have.has(p.row)) points.push(p);
