@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
+.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -85,9 +85,15 @@ bench-engines: $(VENV)/.dev
 bench: $(VENV)-bench/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py $(ARGS)
 
-# Compare with other searches on the bbob suite. This takes hours, and continues where it was stopped.
+# Compare with other searches on five sets of problems. This takes many hours, and continues where it was stopped.
 bench-search: $(VENV)-searchers/.bench
-	OPENBLAS_NUM_THREADS=1 $(VENV)-searchers/bin/python benchmarks/search.py bbob $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(VENV)-searchers/bin/python benchmarks/search.py $(or $(ARGS),all)
+
+# Write the tables of docs/how_good.md from the runs that are there.
+bench-search-tables: $(VENV)/.demo
+	for set in bbob classic nist ode paper; do \
+		$(BIN)/python benchmarks/search.py $$set --table > docs/how_good/$$set.inc || exit 1; \
+	done
 
 # Compare with other samplers. This takes hours, and continues where it was stopped. ARGS=--table only prints the table.
 bench-samplers: $(VENV)-samplers/.bench

@@ -10,6 +10,7 @@ import contextlib
 import io
 import warnings
 
+import lshade
 import numpy as np
 
 import paoswarm as ps
@@ -121,17 +122,25 @@ def ngopt(f, seed):
         optimizer.tell(candidate, float(f(np.asarray(candidate.value)[None])[0]))
 
 
+def l_shade(f, seed):
+    """L-SHADE, which is told the budget and is not started again: its population shrinks until the budget is spent."""
+    lshade.minimise(f, f.bounds, f.left, np.random.default_rng(seed))
+
+
 OURS = "AdaptivePAO"
 SEARCHES = {
     OURS: _ours(ps.AdaptivePAO()),
     "paper's PAO, restarted": _paper,
     "BIPOP-CMA-ES": bipop_cma,
     "lq-CMA-ES": lq_cma,
+    "L-SHADE": l_shade,
     "SciPy DE, restarted": scipy_de,
     "dual annealing": dual_annealing,
     "BiteOpt": biteopt,
     "NGOpt": ngopt,
 }
+
+SLOW = ("lq-CMA-ES", "NGOpt")  # these take milliseconds for each point
 
 
 def run(name, f, seed):

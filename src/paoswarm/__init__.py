@@ -19,6 +19,7 @@ from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.mixed_pao import MixedPAO
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
 from paoswarm.algorithms.qpso import QPSO
@@ -47,11 +48,11 @@ from paoswarm.optimize.result import Result
 from paoswarm.optimize.search_table import SearchTable
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
-from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
 from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
+from paoswarm.spaces.variables import Choice, Integer, Periodic, Real
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.store import Store
@@ -78,6 +79,7 @@ __all__ = [
     "AdaptivePAO",
     "Agreement",
     "CentreBias",
+    "Choice",
     "DamagedStore",
     "DensePAO",
     "ElementPAO",
@@ -87,8 +89,10 @@ __all__ = [
     "FitUncertainty",
     "History",
     "HyperparameterWarning",
+    "Integer",
     "ManyResult",
     "Method",
+    "MixedPAO",
     "NextStep",
     "Optimizer",
     "OtherRun",
@@ -99,6 +103,7 @@ __all__ = [
     "Proposal",
     "RandomSearch",
     "RayExecutor",
+    "Real",
     "Remark",
     "Repeats",
     "Restarts",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from paoswarm.algorithms.agreement import Search
+from paoswarm.algorithms.agreement import KNOWN, Search
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.method import check_parallel
@@ -34,9 +34,8 @@ class Small:
         ratio = max(1.0, large[-1].n_particles / smallest)
         method = replace(self.method, spread=self.method.spread * 10 ** (-_NARROWEST * float(uniform[0])))
         n_particles = int(smallest * ratio ** float(uniform[1] ** 2))
-        # The latest may have been short because its end was known, or because it ended on a plateau.
-        most = 2.0 * max(one.evaluations for one in large)
-        return Start(method, n_particles, most, kind="small dense")
+        whole = [one for one in large if one.ending != KNOWN]  # the first one is
+        return Start(method, n_particles, most=2.0 * whole[-1].evaluations, kind="small dense")
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from scipy.special import betaln
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.core.axes import Axes
 
 _SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
 _SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
@@ -62,7 +63,7 @@ class Search(NamedTuple):
         The best point that it has found.
     ending : {"converged", "known", "hopeless", "cut short"}
         Known: it contracted around the end of an earlier search. Hopeless: it contracted around a value worse than
-        that of an earlier search. Cut short: it was longer than its series allows.
+        that of an earlier search. Cut short: it was longer than its series allows, or its cloud grew too wide.
     first_value : float
         The best value of its first swarm.
     kind : str
@@ -146,14 +147,15 @@ class Agreement(NamedTuple):
         return f"{said}. A better minimum that is as easy to find was missed with a probability below {chance}."
 
 
-def is_same_place(apart: Floats) -> bool:
+def is_same_place(apart: Floats, axes: Axes | None = None) -> bool:
     """Whether ends that are so far ``apart``, in widths of the bounds, are the same place."""
+    apart = apart if axes is None else axes.unrolled(apart, np.zeros_like(apart), 1.0)  # the short way round
     return math.sqrt(float(np.mean(apart * apart))) < _SAME_PLACE
 
 
-def agreement(searches: Sequence[Search], lower: Floats, upper: Floats) -> Agreement:
+def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> Agreement:
     """How these searches agree; those that were cut short do not count."""
-    places = places_of(searches, lower, upper)
+    places = places_of(searches, lower, upper, axes)
     if not places:
         return Agreement()
     same = _same_value(places)
@@ -170,13 +172,13 @@ def agreement(searches: Sequence[Search], lower: Floats, upper: Floats) -> Agree
     )
 
 
-def places_of(searches: Sequence[Search], lower: Floats, upper: Floats) -> list[list[Search]]:
+def places_of(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> list[list[Search]]:
     """The places at which searches have ended, the best first, each with its searches; without those cut short."""
     ended = [one for one in searches if one.ending != CUT_SHORT and math.isfinite(one.value)]
     places: list[list[Search]] = []
     for one in sorted(ended, key=lambda one: one.value):
         for place in places:
-            if is_same_place((one.x - place[0].x) / (upper - lower)):
+            if is_same_place((one.x - place[0].x) / (upper - lower), axes):
                 place.append(one)
                 break
         else:

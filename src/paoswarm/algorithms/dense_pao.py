@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from paoswarm.algorithms import dense_learning, quadratic_model
-from paoswarm.algorithms.dense_ends import Course, end_of, with_generation
+from paoswarm.algorithms.dense_ends import GREW, Course, end_of, with_generation
 from paoswarm.algorithms.dense_learning import DenseLaw
 from paoswarm.algorithms.hyperparameters import check_hyperparameter
 from paoswarm.algorithms.method import Method, check_parallel, in_rounds
@@ -148,12 +148,13 @@ class DensePAO(Method):
         memory: Dense = state.memory
         generation = memory.open
         if generation is None:
-            generation = self._moved(memory, draw.normal(*state.position.shape))
+            generation = self._moved(state, draw.normal(*state.position.shape))
         position = _outside(state, generation.x[generation.asked])
         return Proposal(position, np.zeros_like(position), notes=generation)
 
-    def _moved(self, memory: Dense, normal: Floats) -> Generation:
+    def _moved(self, state: Swarm, normal: Floats) -> Generation:
         """Draw the particles of a generation, and choose those to evaluate."""
+        memory: Dense = state.memory
         law = memory.law
         x: Floats = law.centre + normal @ law.factor.T
         n, d = x.shape
@@ -161,13 +162,14 @@ class DensePAO(Method):
         model = memory.model
         is_new = model is None or law.generation - model.law.generation >= generations_between_fits(d)
         if is_new:
-            model = quadratic_model.fit(law, memory.x, memory.f) if self.model and memory.trust.is_due else None
+            known = _seen(state, memory.x, law.centre)
+            model = quadratic_model.fit(law, known, memory.f) if self.model and memory.trust.is_due else None
         if model is None or not memory.trust.is_due:
             return blank
         is_led = memory.trust.is_given
         if is_led and is_new:
             x[-1] = model.minimum()  # the scout
-        predicted = model.predict(np.clip(x, 0, 1))
+        predicted = model.predict(_within(state, x))
         if is_led:
             promising = order.ranked(predicted)[: in_rounds(max(2, math.ceil(_EVALUATED * n)), self.parallel)]
             asked = np.concatenate([[n - 1], promising[promising != n - 1]])[: len(promising)] if is_new else promising
@@ -183,7 +185,7 @@ class DensePAO(Method):
         values[generation.asked] = order.failed_last(value)
         memory: Dense = state.memory
         after = _recorded(state, proposal.position, value, generation.asked)
-        memory = _with_points(memory, np.clip(generation.x[generation.asked], 0, 1), value)
+        memory = _with_points(memory, _within(state, generation.x[generation.asked]), value)
         trust = memory.trust
         if generation.predicted is None:
             trust = trust.waiting()
@@ -194,14 +196,14 @@ class DensePAO(Method):
                 again = generation._replace(values=values, asked=rest, model=None)
                 return after._replace(memory=memory._replace(trust=trust, open=again))
         memory = memory._replace(trust=trust, open=None, model=generation.model)
-        return after._replace(memory=self._learnt(memory, generation.x, _completed(generation, values)))
+        outside = generation.x - _within(state, generation.x)
+        return after._replace(memory=self._learnt(memory, generation.x, _completed(generation, values), outside))
 
-    def _learnt(self, memory: Dense, x: Floats, values: Floats) -> Dense:
+    def _learnt(self, memory: Dense, x: Floats, values: Floats, outside: Floats) -> Dense:
         """The memory after a generation all of whose particles have a value, measured or predicted."""
         law, course = memory.law, memory.course
         n, d = x.shape
         ranked = order.ranked(values)
-        outside = x - np.clip(x, 0, 1)
         if outside.any():
             course = course.with_range(values, _RECENT)
             far = np.square(outside / law.scale) @ (1 / np.diagonal(law.covariance)) / d
@@ -214,6 +216,11 @@ class DensePAO(Method):
         """Whether the search is over; see `paoswarm.algorithms.dense_ends` for the reasons."""
         memory: Dense = state.memory
         return np.asarray(bool(end_of(memory.law, memory.course, state.n_particles, self.spread)))
+
+    def has_given_up(self, state: Swarm) -> bool:
+        """Whether the cloud has grown too wide: a swarm that began elsewhere will do better."""
+        memory: Dense = state.memory
+        return end_of(memory.law, memory.course, state.n_particles, self.spread) == GREW
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next positions, before they are brought inside the bounds; see `StepLaw`.
@@ -245,8 +252,20 @@ def _inside(state: Swarm, position: Floats) -> Floats:
 def _outside(state: Swarm, x: Floats) -> Floats:
     """The points of the box nearest to ``x``, which is in widths of the bounds."""
     low, high = state.lower[0], state.upper[0]
-    nearest: Floats = np.clip(low + x * (high - low), low, high)
-    return nearest
+    x = low + x * (high - low)
+    nearest: Floats = np.clip(x, low, high)
+    return nearest if state.axes is None else state.axes.wrapped(x, nearest, low, high)
+
+
+def _within(state: Swarm, x: Floats) -> Floats:
+    """The nearest points inside the bounds, in widths of them; a round coordinate has none."""
+    nearest: Floats = np.clip(x, 0, 1)
+    return nearest if state.axes is None else np.where(state.axes.is_round, x, nearest)
+
+
+def _seen(state: Swarm, x: Floats, centre: Floats) -> Floats:
+    """Points in widths of the bounds as seen from the centre, the short way round."""
+    return x if state.axes is None else state.axes.unrolled(x, centre, 1.0)
 
 
 def _with_points(memory: Dense, x: Floats, f: Floats) -> Dense:

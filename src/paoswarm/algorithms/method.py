@@ -161,6 +161,10 @@ class Method(ABC):
         """The method and the swarm to which the best point of a run belongs: other ones for methods over methods."""
         return self, state
 
+    def has_given_up(self, state: Swarm) -> bool:
+        """Whether a swarm that has converged has not arrived anywhere: then its end says nothing about minima."""
+        return False
+
     def agreement(self, state: Swarm) -> Agreement | None:
         """How the independent searches of a run agree; None for a method that does not start again."""
         return None

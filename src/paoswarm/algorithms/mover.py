@@ -104,7 +104,8 @@ class Mover:
                 raise ValueError(f"{name}.ask returned a {part} of shape {array.shape}, not {shape}{hint}")
             if not np.isfinite(array).all():
                 raise ValueError(f"{name}.ask returned a {part} with NaN or infinite numbers")
-        position, velocity = self.method.wall.apply(position, velocity, state.lower[:1], state.upper[:1])
+        wall = state.wall(self.method.wall)
+        position, velocity = wall.apply(position, velocity, state.lower[:1], state.upper[:1])
         return proposal._replace(position=position, velocity=velocity)
 
 

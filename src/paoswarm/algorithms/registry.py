@@ -7,6 +7,7 @@ from paoswarm.algorithms.de import DE
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.mixed_pao import MixedPAO
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.pso import PSO
 from paoswarm.algorithms.qpso import QPSO
@@ -14,7 +15,7 @@ from paoswarm.algorithms.random_search import RandomSearch
 from paoswarm.algorithms.sade import SADE
 from paoswarm.checks import choices
 
-_ALL: tuple[type[Method], ...] = (PAO, PSO, QPSO, DE, SADE, RandomSearch, AdaptivePAO, DensePAO, ElementPAO)
+_ALL: tuple[type[Method], ...] = (PAO, PSO, QPSO, DE, SADE, RandomSearch, AdaptivePAO, DensePAO, ElementPAO, MixedPAO)
 METHODS: dict[str, type[Method]] = {method.__name__: method for method in _ALL}
 
 

@@ -130,7 +130,7 @@ class Sharing(NamedTuple):
         assert part.start is not None
         inner = part.start.method.begin(swarm._replace(memory=None))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
-        lane = lane.counting(swarm.position, swarm.value)
+        lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
         lane = lane._replace(first_value=lane.value)
         sharing = self._charged(part.series, swarm.n_particles)
         # Searches may be told in another order than they have begun.
@@ -142,7 +142,7 @@ class Sharing(NamedTuple):
         (lane,) = (one for one in self.lanes if one.search == part.search)
         method = lane.start.method
         inner = method.tell(lane.swarm, part.proposal, value)
-        lane = lane._replace(swarm=inner).counting(part.proposal.position, value)
+        lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
         sharing = self._charged(lane.series, len(value))
         best_known = min((one.value for one in self.searches), default=math.inf)
         lowest, apart = method.outlook(inner)
@@ -150,6 +150,8 @@ class Sharing(NamedTuple):
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
         has_converged = bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL))
         ending = _ending(lane, has_converged, self._is_known(lane))
+        if ending == CONVERGED and method.has_given_up(inner):
+            ending = CUT_SHORT
         if ending:
             return sharing._ended(lane, ending), inner
         lanes = tuple(lane if one.search == lane.search else one for one in self.lanes)
@@ -167,7 +169,7 @@ class Sharing(NamedTuple):
         if reach >= _CONTRACTED or order.is_better(lane.value, best.value):
             return False
         lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
-        return is_same_place((best.x - lower) / (upper - lower) - centre)
+        return is_same_place((best.x - lower) / (upper - lower) - centre, lane.swarm.axes)
 
     def _charged(self, series: int, evaluations: int) -> Sharing:
         tally = self.tallies[series]
@@ -199,7 +201,7 @@ class Sharing(NamedTuple):
             lanes=tuple(one for one in self.lanes if one.search != lane.search),
             tallies=(*self.tallies[: lane.series], tally, *self.tallies[lane.series + 1 :]),
             searches=searches,
-            agreement=agreement(searches, lane.swarm.lower[0], lane.swarm.upper[0]),
+            agreement=agreement(searches, lane.swarm.lower[0], lane.swarm.upper[0], lane.swarm.axes),
             ended_best=best,
         )
 
@@ -222,7 +224,7 @@ class Sharing(NamedTuple):
             spent[part.series] += len(part)
         # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
         untried = -math.inf
-        if self.agreement.n_searches > 1 and self.agreement.is_unanimous:
+        if len(self.searches) > 1 and self.agreement.is_unanimous:
             untried, spent = math.inf, np.where([tally.reached is None for tally in self.tallies], math.inf, spent)
         reached = np.array([untried if tally.reached is None else tally.reached for tally in self.tallies])
         shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error, repr_of, shortened
+from paoswarm.spaces.space import Named
 
 Objective = Callable[..., Any]
 
@@ -170,9 +171,11 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
         return values.astype(float)  # a copy: the function may reuse its buffer
     m, d = x.shape
-    reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return real numbers of shape ({m},), "
+    is_named = isinstance(fun, Named)
+    points = f"a dict of arrays of shape ({m},)" if is_named else f"points of shape ({m}, {d})"
+    reason = f"with vectorized=True fun takes {points} and must return real numbers of shape ({m},), "
     reason += f"but returned {_describe(answer)}"
-    if values.shape[:1] == (d,):
+    if not is_named and values.shape[:1] == (d,):
         reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
     elif values.ndim == 0 and values.dtype.kind in "fiub":
         reason += "; is it written for a single point? Then leave out vectorized=True"

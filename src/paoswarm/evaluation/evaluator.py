@@ -45,7 +45,10 @@ from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
+from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.stream import Stream
+from paoswarm.spaces.evaluations import Evaluations
+from paoswarm.spaces.space import Space
 from paoswarm.warn_user import warn_user
 
 _TASK = 0.05  # seconds of work in one task: cheap points are sent together
@@ -66,6 +69,10 @@ class Evaluator:
         Called with the number of evaluations that were finished since the last call.
     replayed : bool
         Whether the latest values were all known from an earlier run, with a store.
+    known : KnownPoints or None
+        Values that are recalled; None if every point is evaluated.
+    kept : Evaluations or None
+        Where all points and values are kept; None if they are not.
     """
 
     def __init__(
@@ -74,13 +81,18 @@ class Evaluator:
         options: CallOptions = CallOptions(),  # noqa: B008 (immutable)
         *,
         minus_inf_fails: bool = True,
+        space: Space | None = None,
     ) -> None:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.replayed = False
         self.count: Callable[[int], None] | None = None
-        self.log = FailureLog()
+        self._space = space
+        self.known: KnownPoints | None = None
+        self.kept: Evaluations | None = None
+        self.log = FailureLog() if space is None else FailureLog(space.text)
         self._on_exit = ExitStack()
+        fun = fun if space is None else space.function(fun)
         self._fun = fun
         self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
@@ -138,7 +150,30 @@ class Evaluator:
         Points that are being evaluated, those of one vectorised call and those given to a map-like are finished.
         ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
-        return self._values(x, deadline, numbers)
+        rows = self.rows(x)
+        if self.known is None:
+            return self._kept(rows, *self._values(rows, deadline, numbers))
+        end: End = None
+
+        def measure(new: Floats) -> Floats:
+            nonlocal end
+            values, end = self._kept(new, *self._values(new, deadline, numbers))
+            return values
+
+        return self.known.of(rows, measure), end
+
+    def _kept(self, rows: Floats, values: Floats, end: End) -> tuple[Floats, End]:
+        if self.kept is not None:
+            self.kept.add(rows, values)
+        return values, end
+
+    def recall(self, n_all: int) -> None:
+        """From now on, recall the values of points that were evaluated before; there are ``n_all`` in all."""
+        self.known = KnownPoints(n_all)
+
+    def rows(self, x: Floats) -> Floats:
+        """Points of a swarm as the user's numbers, one for each variable."""
+        return x if self._space is None else self._space.rows(x)
 
     def go_beyond(self) -> bool:
         """Note that the points that follow come after the last generation; whether a look around is possible there."""
@@ -159,6 +194,8 @@ class Evaluator:
         """The value of one answer; failures are counted."""
         if self.count is not None:
             self.count(1)
+        if self.kept is not None:
+            self.kept.add(x[None], np.array([math.nan if isinstance(answer, Failed) else answer]))
         if not isinstance(answer, Failed) and not math.isnan(answer):
             return answer
         self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
@@ -196,7 +233,8 @@ class Evaluator:
 
     def first_failure(self) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
-        return self.log.explain(vectorized=self._vectorized)
+        is_named = self._space is not None and self._space.names is not None
+        return self.log.explain(vectorized=self._vectorized, is_named=is_named)
 
     def warn(self, worth: str = "+inf") -> None:
         """Warn about exceptions that were survived, and about time that was wasted by sending cheap points."""
@@ -372,7 +410,7 @@ class Evaluator:
 
     def _check_form(self, x: Floats, answer: float | Failed) -> None:
         if isinstance(answer, Failed) and answer.wrong_form and not self._checked:
-            raise TypeError(f"{answer.reason}; at x = {x}")
+            raise TypeError(f"{answer.reason}; at {self.log.text(x)}")
 
     def _count(self, x: Floats, failed: dict[int, Failed]) -> None:
         for i in sorted(failed):

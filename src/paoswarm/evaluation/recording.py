@@ -17,17 +17,23 @@ from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Obj
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
 from paoswarm.evaluation.stream import Arrived, Stream
+from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.log import DamagedStore
 
 
 def open_evaluator(
-    fun: Objective, journal: Journal | None, options: CallOptions, *, minus_inf_fails: bool = True
+    fun: Objective,
+    journal: Journal | None,
+    options: CallOptions,
+    *,
+    minus_inf_fails: bool = True,
+    space: Space | None = None,
 ) -> Evaluator:
     """An evaluator, with a journal if there is one."""
     if journal is None:
-        return Evaluator(fun, options, minus_inf_fails=minus_inf_fails)
-    return RecordingEvaluator(fun, journal, options, minus_inf_fails=minus_inf_fails)
+        return Evaluator(fun, options, minus_inf_fails=minus_inf_fails, space=space)
+    return RecordingEvaluator(fun, journal, options, minus_inf_fails=minus_inf_fails, space=space)
 
 
 class RecordingEvaluator(Evaluator):
@@ -37,8 +43,16 @@ class RecordingEvaluator(Evaluator):
     together, with a map-like whatever it yields, with ``vectorized`` those of one call.
     """
 
-    def __init__(self, fun: Objective, journal: Journal, options: CallOptions, *, minus_inf_fails: bool = True) -> None:
-        super().__init__(fun, options, minus_inf_fails=minus_inf_fails)
+    def __init__(
+        self,
+        fun: Objective,
+        journal: Journal,
+        options: CallOptions,
+        *,
+        minus_inf_fails: bool = True,
+        space: Space | None = None,
+    ) -> None:
+        super().__init__(fun, options, minus_inf_fails=minus_inf_fails, space=space)
         self._journal = journal
 
     def __enter__(self) -> Evaluator:

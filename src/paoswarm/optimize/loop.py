@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
+from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
@@ -51,6 +52,8 @@ class Answer(NamedTuple):
     values: Floats
     end: End = None
     replayed: bool = False  # all were known from an earlier run
+    recalled: int = 0  # those that this run has evaluated before
+    rule: Rule = Rule.NONE  # why there are no more new points
 
 
 Run = Generator[Request, Answer, Ends]
@@ -106,8 +109,10 @@ def run(
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
             converged = optimizer.has_converged(limits.tol)
+            if outcome.rule:
+                converged = np.asarray(outcome.rule)
             done = optimizer.nit - outcome.is_cut
-            reached = limits.reached(optimizer.best, converged, done, optimizer.nfev, optimizer.stale)
+            reached = limits.reached(optimizer.incumbent, converged, done, optimizer.nfev, optimizer.stale)
             wish = after_generation(optimizer) if outcome.moved else None
             if outcome.end is not None:
                 wish, why = status_of(outcome.end)
@@ -152,12 +157,14 @@ def look_around(
     With noise it would be a matter of chance, and half a look is none: then no point is evaluated. Nor is any if a
     store has recorded that the run went on.
     """
-    best, d, is_single = optimizer.best, len(optimizer.lower), not optimizer.batch
-    is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d)
+    best, d, is_single = optimizer.incumbent, len(optimizer.lower), not optimizer.batch
+    axes = optimizer.space.axes
+    is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d, axes)
     if not runs.any() or not is_affordable or best.error is not None:
         return Look(Status.CONVERGED)
     before, spent = optimizer.nfev, 0
-    looking = look(best.x[runs], np.asarray(best.value)[runs], optimizer.upper - optimizer.lower, optimizer.allowed)
+    width = optimizer.upper - optimizer.lower
+    looking = look(best.x[runs], np.asarray(best.value)[runs], width, optimizer.allowed, axes)
     points = next(looking)
     while True:
         k, m = points.shape[:2]
@@ -166,11 +173,13 @@ def look_around(
         if numbering is not None:  # they follow the run's other evaluations
             numbers = numbering.of(before + spent, m, None if is_single else runs)
             asked = asked._replace(is_beyond=False, numbers=numbers)
-        values, end, _ = yield asked
+        values, end, _, recalled, _ = yield asked
         f = np.full(k * m, np.inf)  # what was not evaluated is no better
         f[: len(values)] = values
         optimizer.take_extra(points, f.reshape(k, m), runs, len(values) // k)
-        spent += len(values) // k
+        optimizer.n_recalled += recalled
+        optimizer.nfev -= recalled
+        spent += len(values) // k - recalled
         if end is not None:
             ended, why = status_of(end)
             return Look(ended, spent, why)
@@ -189,6 +198,7 @@ class _Outcome(NamedTuple):
     end: End = None  # what ended its evaluation
     is_cut: bool = False  # time was up, or evaluation ended, before it was complete
     replayed: bool = False
+    rule: Rule = Rule.NONE
 
 
 _NOTHING = _Outcome(moved=False)
@@ -210,7 +220,7 @@ def _generation(
     asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
     if numbering is not None:
         asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
-    values, end, replayed = yield asked
+    values, end, replayed, recalled, rule = yield asked
     is_cut = False
     if is_single:
         is_cut, k = len(values) < k, len(values)
@@ -228,7 +238,9 @@ def _generation(
         f = np.full((*optimizer.batch, m), np.nan)
         f[(..., slice(k)) if active is None else (active, slice(k))] = values
         optimizer.take(f, k, active, may_fail)
-    return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed)
+    optimizer.n_recalled += recalled  # they cost nothing
+    optimizer.nfev -= recalled
+    return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed, rule=rule)
 
 
 def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Returned:
@@ -249,11 +261,21 @@ def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Ret
             continue
         try:
             if is_divisible:
-                resume, sent = run.send, Answer(*evaluate.until(deadline, x, numbers), evaluate.replayed)
+                values, end = evaluate.until(deadline, x, numbers)
+                resume, sent = run.send, Answer(values, end, evaluate.replayed, *_recalled(evaluate))
             else:
                 resume, sent = run.send, Answer(evaluate(x, numbers), None, evaluate.replayed)
         except (KeyboardInterrupt, EngineDown) as error:
             resume, sent = run.throw, error
+
+
+def _recalled(evaluate: Evaluator) -> tuple[int, Rule]:
+    """How many points were recalled, and whether the run is over because there are no new ones."""
+    known = evaluate.known
+    if known is None:
+        return 0, Rule.NONE
+    rule = Rule.COMPLETE if known.is_complete else Rule.NOTHING_NEW if known.is_exhausted else Rule.NONE
+    return known.n_recalled, rule
 
 
 def drive_together(
@@ -305,8 +327,9 @@ def naming_the_best(optimizer: Optimizer) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if optimizer.swarm is not None and optimizer.nfev and np.isfinite(optimizer.best.value):
-            best = f"{optimizer.best.value} at x = {optimizer.best.x.tolist()}"
+        if optimizer.swarm is not None and optimizer.nfev and np.isfinite(optimizer.incumbent.value):
+            where = optimizer.space.text(optimizer.best.x)
+            best = f"{optimizer.incumbent.value} at {where}"
             error.add_note(f"The best of the {optimizer.nfev} evaluations before this error: {best}")
         raise
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds
+from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, spawn
+from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.engines import EngineDown
@@ -26,10 +27,12 @@ from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.many_starts import differ_in_size, elements, make_optimizers
 from paoswarm.optimize.polish import finish, with_reserve
+from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
 from paoswarm.progress_bar import ProgressBar
+from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
 
@@ -51,6 +54,7 @@ def minimize_many(
     bounds: Any,
     *,
     runs: int = 100,
+    integrality: ArrayLike | None = None,
     method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
@@ -83,8 +87,8 @@ def minimize_many(
 
     Parameters
     ----------
-    fun, bounds, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0, init,
-    vectorized, workers, timeout, retries, reevaluate, progress, rng
+    fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0,
+    init, vectorized, workers, timeout, retries, reevaluate, progress, rng
         As in `minimize`.
     runs : int
         How many runs; at most a million in one call.
@@ -117,24 +121,31 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    method, box = read_input.read_method(method, init).for_workers(1), Bounds(*read_input.read_bounds(bounds))
-    default = method.default_limits(len(box.lb))
+    space = read_space(bounds, integrality)
+    method = read_input.read_method(method, init, space).for_workers(1)
+    d = len(space.lower)
+    default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     flag("progress", progress)
-    if flag("polish", polish) and reevaluate:
+    if flag("polish", polish) and space.axes is not None and not space.axes.is_continuous.any():
+        raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
+    if polish and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)
     seeds = spawn(rng, runs)
-    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
+    if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = None if x0 is None else space.read("x0", x0)
+        init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
+    size = read_size(n_particles, method, d, limits, x0, f0, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "reevaluate": reevaluate}
     how = {"method": method, "n_particles": size, **start}
     takes_batches = bool(method.takes_batches) and not differ_in_size(init)
-    template = make_optimizers(box, how, init, seeds, range(1), takes_batches)[0]
+    template = make_optimizers(space, how, init, seeds, range(1), takes_batches)[0]
     limits = limits.starting_with(template.n_to_start)
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, template.n_to_start, template.n_each)
-    for_swarms = with_reserve(limits, len(box.lb), template.n_to_start) if polish else limits
+    for_swarms = with_reserve(limits, d, template.n_to_start) if polish else limits
     n_each = template.expected_evaluations(for_swarms)
     options, notify = CallOptions(vectorized, workers, timeout, retries), read_callback(callback, intermediate)
     journal = None
@@ -144,15 +155,19 @@ def minimize_many(
         journal = Journal(store, described, to_fingerprint(fun))
     blocks: list[Block] = []
     started = 0
-    with journal or nullcontext(), open_evaluator(fun, journal, options) as evaluate, ProgressBar(progress) as bar:
+    with (
+        journal or nullcontext(),
+        open_evaluator(fun, journal, options, space=space) as evaluate,
+        ProgressBar(progress) as bar,
+    ):
         evaluate.count = bar.count if progress else None
         n_together = None
         if takes_batches and callback is None:  # a callback sees all runs
-            n_together = _block_size(elements(size, len(box.lb), init), evaluate, limits)
+            n_together = _block_size(elements(size, d, init), evaluate, limits)
         bar.expect(None if n_each is None else runs * n_each)
         while started < runs:
             numbers = range(started, min(runs, started + (n_together or runs)))
-            optimizers = make_optimizers(box, how, init, seeds, numbers, takes_batches)
+            optimizers = make_optimizers(space, how, init, seeds, numbers, takes_batches)
             block = Block(optimizers, numbers, runs, blocks, bar)
             try:
                 block.run(for_swarms, evaluate, notify, is_stored=journal is not None)
@@ -179,7 +194,7 @@ def minimize_many(
             if journal is not None:
                 journal.go_on_after(runs * int(many.nfev.max()))  # above all numbers of the swarms
                 journal.polish()
-            _polish_each(many, why, evaluate, box, limits, ends, is_stored=journal is not None)
+            _polish_each(many, why, evaluate, space, limits, ends, is_stored=journal is not None)
         if journal is not None:
             is_final = started == runs and bool(((many.status > 0) & (many.status != Status.TIME)).all())
             reasons = [Status(code) for code in sorted(set(many.status.tolist()))]
@@ -193,7 +208,7 @@ def _polish_each(
     many: ManyResult,
     why: list[str],
     evaluate: Evaluator,
-    box: Bounds,
+    space: Space,
     limits: Limits,
     ends: list[Ends],
     *,
@@ -208,7 +223,7 @@ def _polish_each(
     clock = ends[0]._replace(deadline=max(deadlines, default=None))
     for r in np.flatnonzero(~np.isin(many.status, unfinished)).tolist():
         result = many.run(r)
-        finish(result, evaluate, (box.lb, box.ub), limits, clock, why[r])
+        finish(result, evaluate, space, limits, clock, why[r])
         for name in ("x", "fun", "nfev", "n_failed", "status", "success", "message"):
             many[name][r] = result[name]
         if result.status in unfinished:

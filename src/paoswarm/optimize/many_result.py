@@ -53,12 +53,15 @@ class ManyResult(Result):
         lines = [
             self._counts(),
             f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
-            f"best run {best}: x = {self.x[best]}",
+            f"best run {best}: {self._named_point(best)}",
             *self._endings(),
         ]
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def _named_point(self, r: int) -> str:
+        return self.space.text(self.x[r]) if "space" in self else f"x = {self.x[r]}"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -70,7 +73,7 @@ class ManyResult(Result):
             ("median", f"{middle:.6g}"),
             ("90 % of the runs are below", f"{high:.6g}"),
         ]
-        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(self.x[best])], "unknowns")
+        points, more = shortened(self._named_values(self.x[best]), "unknowns")
         endings = [remark(text) for text in self._endings()]
         return block(self._counts(), *endings, table(values, ("fun", "")), table(points, (f"run {best}", "")), more)
 
@@ -113,6 +116,7 @@ class ManyResult(Result):
             progress=float(self.progress[r]),
             history=History(best=self.history[r, : self.nit[r] + 1]),
             failures=self.failures,
+            **({"space": self.space} if "space" in self else {}),
         )
 
 
@@ -128,7 +132,9 @@ def gather(
 
     Histories are continued with their last value to a common length. The list says why each run has ended.
     """
-    values = [best or [one.best.value] for one, best in zip(optimizers, bests, strict=True)]  # interrupted early: none
+    values = [
+        best or [one.incumbent.value] for one, best in zip(optimizers, bests, strict=True)
+    ]  # interrupted early: none
     rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in values]
     length = max(row.shape[-1] for row in rows)
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
@@ -137,10 +143,10 @@ def gather(
     columns = zip(*((end.status, end.nit, end.nfev, end.rule) for end in ends), strict=True)
     status, nit, nfev, rule = (np.concatenate([np.atleast_1d(part) for part in column]) for column in columns)
     n_failed = np.concatenate([np.atleast_1d(one.n_failed) for one in optimizers])
-    fun = np.concatenate([np.atleast_1d(one.best.value) for one in optimizers])
+    fun = np.concatenate([np.atleast_1d(one.incumbent.value) for one in optimizers])
     best_values, method, d = np.concatenate(history), optimizers[0].method, len(optimizers[0].lower)
 
-    agreements = [one.agreement for one in optimizers for _ in range(np.size(one.best.value))]
+    agreements = [one.agreement for one in optimizers for _ in range(np.size(one.incumbent.value))]
 
     def reason(r: int) -> str:
         ended, by = Status(int(status[r])), Rule(int(rule[r]))
@@ -148,11 +154,11 @@ def gather(
         return explain(ended, by, limits, generations, float(fun[r]), d, method, agreements[r])
 
     why = [reason(r) for r in range(len(fun))]
-    is_noisy = optimizers[0].best.error is not None
+    is_noisy = optimizers[0].incumbent.error is not None
     many = ManyResult(
         x=np.concatenate([np.atleast_2d(one.best.x) for one in optimizers]),
         fun=fun,
-        fun_error=np.concatenate([np.atleast_1d(one.best.error) for one in optimizers]) if is_noisy else None,
+        fun_error=np.concatenate([np.atleast_1d(one.incumbent.error) for one in optimizers]) if is_noisy else None,
         success=np.isin(status, SUCCESSES),
         status=status,
         message=[message_of(why[r], int(n_failed[r]), int(nfev[r])) for r in range(len(fun))],
@@ -165,6 +171,7 @@ def gather(
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
         seeds=seeds,
         failures=failures,
+        **optimizers[0].shown,
     )
     return many, why
 

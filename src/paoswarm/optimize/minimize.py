@@ -7,11 +7,12 @@ from contextlib import nullcontext
 from typing import Any
 
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds
+from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
+from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.evaluator import Evaluator
@@ -25,13 +26,15 @@ from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
 from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.polish import finish, with_reserve
-from paoswarm.optimize.read_input import read_bounds, read_method
+from paoswarm.optimize.read_input import read_method
+from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import for_workers, read_size, warn_if_few_generations
 from paoswarm.optimize.why_ended import explain
 from paoswarm.progress_bar import ProgressBar
+from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
 
@@ -41,6 +44,7 @@ def minimize(
     fun: Objective,
     bounds: Any,
     *,
+    integrality: ArrayLike | None = None,
     method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
@@ -73,10 +77,16 @@ def minimize(
     fun : callable
         ``fun(x) -> float`` for one point ``x`` of shape ``(d,)``. With ``vectorized=True``, ``(m, d) -> (m,)``: rows
         are points.
-    bounds : sequence of (low, high), (d, 2) array or scipy.optimize.Bounds
-        Finite bounds, one pair for each unknown.
+    bounds : sequence of (low, high), (d, 2) array, scipy.optimize.Bounds, or variables in a sequence or by name
+        The unknowns. Either finite bounds, one pair for each. Or variables: `Real` (perhaps logarithmic), `Integer`,
+        `Choice`, `Periodic`, pairs, and numbers or strings that are fixed. In a dict they have names: then ``fun``
+        gets a dict of values by name (with ``vectorized=True`` of arrays ``(m,)``), and results speak in names. In a
+        sequence ``fun`` gets an array, with the index of the entry for a `Choice`.
+    integrality : array (d,) of bool, optional
+        With plain bounds: which unknowns are whole numbers, as in SciPy.
     method : Method, str or None
-        None: `AdaptivePAO`, searches that start again until they agree; with ``init=result`` the method of that result.
+        None: `AdaptivePAO`, searches that start again until they agree, or `MixedPAO` if a variable is an `Integer` or
+        a `Choice`; with ``init=result`` the method of that result.
         Or a single swarm and its hyperparameters: `PAO`, `PSO`, `QPSO`, `DE`, `SADE`; any of them started again,
         ``Restarts(DE())``; or your own `Method`. A name such as "DE" stands for a method with its defaults.
     args : tuple
@@ -188,21 +198,28 @@ def minimize(
     Converged: no better point in the last 60 generations.
     """
     fun = with_arguments(fun, args)
-    method, box = read_method(method, init), Bounds(*read_bounds(bounds))
-    default = method.default_limits(len(box.lb))
+    space = read_space(bounds, integrality)
+    method = read_method(method, init, space)
+    d = len(space.lower)
+    default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
     for name, given in switches.items():
         flag(name, given)
+    if polish and space.axes is not None and not space.axes.is_continuous.any():
+        raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
     if polish and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
+    if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = None if x0 is None else space.read("x0", x0)
+        init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
     method = for_workers(method, workers, limits.maxfev, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     make = _kind_of_optimizer(method, asynchronous)
-    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
-    optimizer = make(box, method=method, n_particles=size, rng=rng, **start)
+    size = read_size(n_particles, method, d, limits, x0, f0, store)
+    optimizer = make(space, method=method, n_particles=size, rng=rng, **start)
     limits = limits.starting_with(optimizer.n_to_start)
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
@@ -216,15 +233,18 @@ def minimize(
         journal = Journal(store, described, to_fingerprint(fun))
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, options) as evaluate,
+        open_evaluator(fun, journal, options, space=space) as evaluate,
         ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None
+        evaluate.kept = Evaluations()
+        if space.size is not None and not reevaluate and not asynchronous:
+            evaluate.recall(space.size)
 
         def after_generation(optimizer: Optimizer) -> Status | None:
             _record(recorder, optimizer)
             if bar.is_shown:
-                bar.show(best=float(optimizer.best.value), failed=int(optimizer.n_failed) or None)
+                bar.show(best=float(optimizer.incumbent.value), failed=int(optimizer.n_failed) or None)
             return None if evaluate.replayed else notify(optimizer)
 
         if optimizer.swarm is not None:  # a run that is continued
@@ -232,7 +252,7 @@ def minimize(
         with naming_the_best(optimizer):
             ends = _solve(optimizer, evaluate, for_swarm, after_generation)
         status, history = Status(int(ends.status)), recorder.history()
-        value, d = float(optimizer.best.value), len(optimizer.lower)
+        value = float(optimizer.incumbent.value)
         why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method, optimizer.agreement)
         result = optimizer.result_with(
             status,
@@ -241,11 +261,13 @@ def minimize(
             history=history,
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
+            evaluations=evaluate.kept,
+            **({} if evaluate.known is None else {"n_recalled": optimizer.n_recalled}),
         )
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
             evaluate.go_beyond()
-            finish(result, evaluate, (optimizer.lower, optimizer.upper), limits, ends, why)
+            finish(result, evaluate, space, limits, ends, why)
         if journal is not None:
             is_final = result.status > 0 and ends.status != Status.TIME
             journal.end(result.status.name, result.message, final=bool(is_final))
@@ -278,7 +300,7 @@ def _solve(
 
 def _record(recorder: Recorder, optimizer: Optimizer) -> None:
     assert optimizer.swarm is not None
-    recorder.record(optimizer.swarm, float(optimizer.best.value), float(optimizer.spread), optimizer.nfev)
+    recorder.record(optimizer.swarm, float(optimizer.incumbent.value), float(optimizer.spread), optimizer.nfev)
 
 
 def _is_over(status: Status, journal: Journal | None) -> bool:

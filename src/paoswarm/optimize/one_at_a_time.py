@@ -165,7 +165,7 @@ class ParticleByParticle(OneAtATime):
         if self._is_complete:
             assert self._best_before is not None
             self._count_stale(self._best_before, generations=int(self.nfev > self._n_first))
-            self._best_before = self.best
+            self._best_before = self.incumbent
             self._boundary += self._size
         return self._is_complete
 
@@ -179,7 +179,7 @@ class ParticleByParticle(OneAtATime):
         assert self._first is not None
         self._first.points(self._draw.generators, self.batch)
         self._begin(np.full(self._n_first, np.inf), may_fail=True)
-        self._best_before = self.best
+        self._best_before = self.incumbent
 
     def _give(self, asked: _Asked, x: Floats) -> Job:
         job = self._job(x)

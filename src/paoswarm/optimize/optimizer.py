@@ -27,6 +27,7 @@ from paoswarm.optimize.convergence import Rule, judge
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
+from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.result import Result, message_of, standard_error
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import choose_size
@@ -43,11 +44,13 @@ class Optimizer:
 
     Parameters
     ----------
-    bounds : sequence of (low, high) or scipy.optimize.Bounds
-        Finite bounds, one pair for each unknown.
+    bounds : sequence of (low, high), scipy.optimize.Bounds, or variables in a sequence or by name
+        The unknowns, as in `minimize`. With names `ask` returns a list of dicts.
+    integrality : array (d,) of bool, optional
+        With plain bounds: which unknowns are whole numbers.
     method : Method, str or None
-        None: `AdaptivePAO`; with ``init=result`` the method of that result. Or `PAO`, `PSO`, `QPSO`, `DE`, `SADE`, your
-        own. A name such as "DE" stands for a method with its default hyperparameters.
+        None: `AdaptivePAO` or `MixedPAO`, as in `minimize`; with ``init=result`` the method of that result. Or `PAO`,
+        `PSO`, `QPSO`, `DE`, `SADE`, your own. A name such as "DE" stands for a method with its default hyperparameters.
     n_particles : int or None
         Size of the first swarm. None: what the method says. Ignored if ``init`` is an array or a swarm,
         which bring their own.
@@ -81,6 +84,7 @@ class Optimizer:
         self,
         bounds: Any,
         *,
+        integrality: ArrayLike | None = None,
         method: Method | str | None = None,
         n_particles: int | None = None,
         x0: ArrayLike | None = None,
@@ -89,8 +93,12 @@ class Optimizer:
         reevaluate: float = 0.0,
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
-        self.method = read_input.read_method(method, init)
-        self.lower, self.upper = read_input.read_bounds(bounds)
+        self.space = read_space(bounds, integrality)
+        self.method = read_input.read_method(method, init, self.space)
+        self.lower, self.upper = self.space.lower, self.space.upper
+        if not self.space.is_identity and not self.method.wall.is_bounded:
+            raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")
+        x0, init = self._located("x0", x0), self._located("init", init)
         is_batch = isinstance(rng, Sequence) and not isinstance(rng, str | bytes)
         seeds: list[Any] = list(cast(Sequence[Seed], rng)) if is_batch else [rng]
         if not seeds:
@@ -102,6 +110,7 @@ class Optimizer:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
         self.nit = 0
         self.nfev = 0  # of every run that is still going
+        self.n_recalled = 0  # points that were not evaluated, because their values were known
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.swarm: Swarm | None = None
         # Generations since the best point last improved.
@@ -130,7 +139,7 @@ class Optimizer:
         else:
             if n_particles is None:
                 n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
-            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed)
+            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
             self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
             self._leads = self._mover.keeps_bests
             if self._first.n_unknown == 0:  # every value is known already
@@ -140,7 +149,10 @@ class Optimizer:
     def _continue(self, swarm: Swarm, earlier: Any) -> None:
         """Go on with a swarm, and with the best point of the result that it comes from."""
         is_bounded = self.method.wall.is_bounded
+        if earlier is not None and earlier.get("space", self.space) != self.space:
+            raise ValueError(f"init is a result of another space: {earlier.space!r}, not {self.space!r}")
         swarm = read_input.read_swarm(swarm, self.batch, (self.lower, self.upper), is_bounded=is_bounded)
+        swarm = swarm._replace(axes=self.space.axes)
         if self._is_noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
         swarm = self._mover.begin(swarms.with_leader(swarm))
@@ -148,6 +160,8 @@ class Optimizer:
         if earlier is None or "fun" not in earlier:
             return
         found = reported(earlier)
+        if not self.space.is_identity:
+            found = found._replace(x=self.space.coordinates(found.x))
         low, high = self.allowed
         is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
         found = found._replace(score=np.where(is_inside, found.score, np.inf))
@@ -164,17 +178,27 @@ class Optimizer:
         self.swarm = self._mover.begin(first)
         self._best = leader_of(first)
 
-    def ask(self, progress: float = 0.0) -> Floats:
+    def _located(self, what: str, points: Any) -> Any:
+        """Points of the user in the swarm's coordinates; anything else unchanged."""
+        is_other = points is None or isinstance(points, str | Swarm | OptimizeResult)
+        if self.space.is_plain or is_other:
+            return points
+        return self.space.coordinates(self.space.read(what, points))
+
+    def ask(self, progress: float = 0.0) -> Any:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
+
+        If the variables have names, a list of dicts instead.
 
         Schedules of hyperparameters depend on how far the run is: pass ``progress`` in [0, 1] if there are any.
         """
         if not 0 <= progress <= 1:
             raise ValueError(f"progress is the share of the run that is over, between 0 and 1, got {progress!r}")
-        return self.points(progress).copy()
+        points = self.points(progress)
+        return points.copy() if self.space.is_plain else self.space.nested(self.space.rows(points).copy())
 
     def points(self, progress: float = 0.0) -> Floats:
-        """`ask` without the copy, for drivers."""
+        """`ask` for drivers: in the swarm's coordinates, and without a copy."""
         self._progress = progress
         if self._pending is None:
             self._pending = self._first_points() if self.swarm is None else self._next_points(progress)
@@ -212,7 +236,7 @@ class Optimizer:
         self.take(np.where(f == -np.inf, np.nan, f.astype(float)))
         if not self.batch:
             assert self.swarm is not None
-            self._recorder.record(self.swarm, float(self.best.value), float(self.spread), self.nfev)
+            self._recorder.record(self.swarm, float(self.incumbent.value), float(self.spread), self.nfev)
 
     def take(
         self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None, may_fail: bool = False
@@ -287,7 +311,7 @@ class Optimizer:
         if self.swarm.repeats is not None:
             self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
         elif not self._mover.keeps_bests:
-            self._best = better_of(self._best, best_of(x, f))
+            self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all
             is_better = order.is_better(self.swarm.global_value, self._best.value)
             if self.batch:
@@ -312,7 +336,7 @@ class Optimizer:
         Before the first swarm they are part of it. Later each one replaces one of the worst remembered bests, if it is
         better. They are not counted in ``nfev``.
         """
-        points = read_input.read_points("x", x, self.allowed)
+        points = read_input.read_points("x", self._located("x", x), self.allowed)
         values = read_input.read_values("f", f, len(points))
         if self.swarm is None:
             if self._pending is not None:
@@ -323,7 +347,7 @@ class Optimizer:
         best_first = order.ranked(order.failed_last(values))[: self.n_particles]
         points, values = points[best_first], order.failed_last(values)[best_first]
         self.swarm = swarms.replace_worst(self.swarm, points, values)
-        old, shape = self.best, (*self.batch, len(values))
+        old, shape = self.incumbent, (*self.batch, len(values))
         self._improve(np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape))
         self._count_stale(old, generations=0)
 
@@ -332,14 +356,21 @@ class Optimizer:
         points = np.zeros((*self.batch, *x.shape[1:]))
         values = np.full(points.shape[:-1], np.inf)
         points[runs], values[runs] = x, f
-        self._best = better_of(self.best, best_of(points, values))
+        assert self.swarm is not None
+        self._best = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
         self.n_failed = self.n_failed + np.isnan(values).sum(axis=-1)
         if not self.batch:  # otherwise the other runs go on
             self.nfev += measured
 
     @property
     def best(self) -> Incumbent:
-        """The best point so far, of each run."""
+        """The best point so far, of each run; of a choice the index of the entry."""
+        best = self.incumbent
+        return best if self.space.is_identity else best._replace(x=self.space.rows(best.x))
+
+    @property
+    def incumbent(self) -> Incumbent:
+        """The same in the swarm's coordinates, for drivers."""
         if self._best is None:
             raise RuntimeError("no best point yet: call ask, evaluate the points, then call tell")
         return self._best
@@ -417,8 +448,8 @@ class Optimizer:
         n_failed = int(self.n_failed)
         return Result(
             x=self.best.x.copy(),
-            fun=float(self.best.value),
-            fun_error=standard_error(self.best.error),
+            fun=float(self.incumbent.value),
+            fun_error=standard_error(self.incumbent.error),
             success=status.is_success,
             status=status,
             message=message_of(why, n_failed, self.nfev, more.get("failure_kinds")),
@@ -428,8 +459,14 @@ class Optimizer:
             swarm=self.swarm,
             method=self.method,
             progress=progress,
+            **self.shown,
             **more,
         )
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The space as a field of results; nothing for plain bounds."""
+        return {} if self.space.is_plain else {"space": self.space}
 
     @property
     def _is_noisy(self) -> bool:

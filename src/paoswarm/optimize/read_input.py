@@ -11,20 +11,25 @@ from scipy.optimize import Bounds, OptimizeResult
 
 from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.mixed_pao import MixedPAO
 from paoswarm.algorithms.registry import method_named
 from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
+from paoswarm.spaces.space import Space
 
 Box = tuple[Floats, Floats]
 _WIDEST = 1e150
 
 
-def read_method(method: Any, init: Any = None) -> Method:
+def read_method(method: Any, init: Any = None, space: Space | None = None) -> Method:
     """The method that a user gives, as an object or by its name; for None that of the run continued, or the default."""
     if method is None:
         earlier = init.get("method") if isinstance(init, OptimizeResult) else None
-        return earlier if isinstance(earlier, Method) else AdaptivePAO()
+        if isinstance(earlier, Method):
+            return earlier
+        is_continuous = space is None or space.axes is None or bool(space.axes.is_continuous.all())
+        return AdaptivePAO() if is_continuous else MixedPAO()
     if isinstance(method, str):
         return method_named(method)
     if not isinstance(method, Method):

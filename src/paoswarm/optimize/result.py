@@ -16,6 +16,8 @@ from paoswarm.core.swarm import Swarm
 from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
 from paoswarm.optimize.search_table import SearchTable
+from paoswarm.spaces import evaluations
+from paoswarm.spaces.evaluations import Evaluations
 
 
 class Result(OptimizeResult):
@@ -24,7 +26,10 @@ class Result(OptimizeResult):
     Attributes
     ----------
     x : array (d,)
-        The best point; of points with equal values, the one that was found first.
+        The best point; of points with equal values, the one that was found first. One number for each variable: of a
+        `Choice` the index of its entry.
+    best : dict, list or array
+        The same as you gave the variables: by name if they have names, with their own types and entries.
     fun : float
         Its value; with ``reevaluate`` the mean of its measurements.
     fun_error : float or None
@@ -37,6 +42,9 @@ class Result(OptimizeResult):
         Why it ended.
     nit, nfev, n_failed : int
         Generations, evaluated points, and those of them that failed.
+    n_recalled : int
+        If all variables are discrete: how many points the swarm asked for once more. Their values were recalled, so
+        they are no part of ``nfev``. (Not with ``reevaluate``, ``asynchronous`` and `minimize_many`.)
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
@@ -80,6 +88,7 @@ class Result(OptimizeResult):
     swarm: Swarm
     method: Any
     progress: Any
+    space: Any
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
@@ -90,10 +99,35 @@ class Result(OptimizeResult):
         return advice(self) if {"method", "swarm", "history"} <= self.keys() else ""
 
     @property
+    def best(self) -> Any:
+        """The best point as the user gave the variables: a dict by name, a list of values, or ``x`` itself."""
+        if "space" not in self:
+            return self.x
+        return self.space.nested(self.x) if np.ndim(self.fun) else self.space.point(self.x)
+
+    def to_dataframe(self) -> Any:
+        """Convert all evaluations of this call to a ``pandas.DataFrame``. Needs pandas.
+
+        It has a column for each variable, in its own type, ``value`` (NaN if it failed) and ``failed``. Of a stored
+        run, `Store.to_dataframe` also tells when each point was evaluated and why it failed.
+        """
+        kept: Evaluations | None = self.get("evaluations")
+        if kept is None or not kept.is_complete:
+            why = "not kept by minimize_many" if kept is None else "too many to keep in memory"
+            raise ValueError(f"the evaluations were {why}: give store=..., then Store(...).to_dataframe() has them")
+        return evaluations.table(self.get("space"), *kept.points)
+
+    @property
     def searches(self) -> SearchTable:
         """The searches that have ended; empty for a method that does not start again."""
         self._refuse_many("searches")
-        return SearchTable(self.method.finished_searches(self.swarm), self.swarm.lower[0], self.swarm.upper[0])
+        return SearchTable(
+            self.method.finished_searches(self.swarm),
+            self.swarm.lower[0],
+            self.swarm.upper[0],
+            self.swarm.axes,
+            self.get("space"),
+        )
 
     @property
     def agreement(self) -> Agreement | None:
@@ -126,13 +160,15 @@ class Result(OptimizeResult):
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
-        for name in ("success", "status", "fun", "fun_error", "x", "nit", "nfev", "n_failed"):
-            if self.get(name) is not None:
+        for name in ("success", "status", "fun", "fun_error", "x", "nit", "nfev", "n_recalled", "n_failed"):
+            if name == "x" and "space" in self:
+                lines.append(f"{'best':>9}: {self.best}")
+            elif self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
         if said := self._said_of_searches():
             lines.append(f"{'searches':>9}: " + said.replace("\n", "\n" + " " * 11))
-        if self.next_step is not None:
+        if self.next_step is not None and "space" not in self:
             apart = np.array2string(self.next_step.std, precision=2)
             text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
             lines.append("next_step: " + text.replace("\n", "\n" + " " * 11))
@@ -141,6 +177,14 @@ class Result(OptimizeResult):
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def _named_values(self, x: Floats) -> list[tuple[str, str]]:
+        """A point, name by name."""
+        if "space" not in self:
+            return [(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(x))]
+        point = self.space.point(x)
+        values = point.values() if isinstance(point, dict) else point
+        return [(label, _text(value)) for label, value in zip(self.space.labels(), values, strict=True)]
 
     def _said_of_searches(self) -> str:
         """What was done, for methods that start again."""
@@ -152,10 +196,14 @@ class Result(OptimizeResult):
         rows = [("fun", f"{self.fun:.10g}" + (f" ± {error:.2g}" if error is not None else ""))]
         names = {"success": "success", "nfev": "evaluations", "n_failed": "failed evaluations", "nit": "generations"}
         rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
-        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(self.x))], "unknowns")
+        points, more = shortened(self._named_values(self.x), "unknowns")
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
         searches = remark(self._said_of_searches())
         return block(self.get("message", ""), table(rows), table(points), more, searches, hint)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:

@@ -32,7 +32,7 @@ def describe_run(
     to other points, because a schedule depends on them, that shows when the recorded points are compared.
     """
     problem = {
-        "bounds": np.stack([optimizer.lower, optimizer.upper], axis=1).tolist(),
+        "bounds": _bounds(optimizer),
         "method": encode(optimizer.method),
         "n_particles": optimizer.n_particles,
         **{name: encode(_plain(value)) for name, value in given.items()},
@@ -45,6 +45,13 @@ def describe_run(
     kept = {name: encode(value) for name, value in limits._asdict().items() if name != "deadline"}
     kept |= {"polish": bool(polish), "expected": expected}
     return Run("minimize" if runs is None else "minimize_many", problem, kept, options.described)
+
+
+def _bounds(optimizer: Optimizer) -> Any:
+    """Pairs of ends, or the variables of a space."""
+    if optimizer.space.is_plain:
+        return np.stack([optimizer.lower, optimizer.upper], axis=1).tolist()
+    return encode(optimizer.space.description)
 
 
 def _plain(value: Any) -> Any:

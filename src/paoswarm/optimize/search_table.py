@@ -7,7 +7,9 @@ from typing import Any
 
 from paoswarm.algorithms.agreement import Search, places_of
 from paoswarm.core.arrays import Floats
+from paoswarm.core.axes import Axes
 from paoswarm.notebook import block, table
+from paoswarm.spaces.space import Space
 
 _HEADER = ("", "kind", "particles", "evaluations", "value", "ended", "place")
 
@@ -22,19 +24,28 @@ class SearchTable(tuple[Search, ...]):
     """
 
     places: tuple[int, ...]
-    _box: tuple[Floats, Floats]
+    _given: tuple[Any, ...]
 
-    def __new__(cls, searches: tuple[Search, ...], lower: Floats, upper: Floats) -> SearchTable:
-        """The searches of a run in these bounds."""
-        made = super().__new__(cls, searches)
-        numbers = {id(one): k for k, place in enumerate(places_of(searches, lower, upper), 1) for one in place}
+    def __new__(
+        cls,
+        searches: tuple[Search, ...],
+        lower: Floats,
+        upper: Floats,
+        axes: Axes | None = None,
+        space: Space | None = None,
+    ) -> SearchTable:
+        """The searches of a run in these bounds; their points are shown as the numbers of the space."""
+        made = super().__new__(
+            cls, searches if space is None else (one._replace(x=space.rows(one.x)) for one in searches)
+        )
+        numbers = {id(one): k for k, place in enumerate(places_of(searches, lower, upper, axes), 1) for one in place}
         made.places = tuple(numbers.get(id(one), 0) for one in searches)
-        made._box = lower, upper
+        made._given = searches, lower, upper, axes, space
         return made
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         """How a copy is made."""
-        return tuple(self), *self._box
+        return self._given
 
     @property
     def summary(self) -> str:

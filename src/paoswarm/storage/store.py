@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from paoswarm.checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
+from paoswarm.spaces.evaluations import table
+from paoswarm.spaces.space import Space
+from paoswarm.spaces.variables import Fixed, Variable
 from paoswarm.storage import encoding
 from paoswarm.storage.log import Reader, Record, StoreError
 from paoswarm.storage.validate import check_evaluations, check_event, check_size
@@ -84,6 +87,29 @@ class Store:
         contents = Contents.read(reader)
         return contents.x[contents.known], contents.f[contents.known]
 
+    def to_dataframe(self) -> Any:
+        """Convert the evaluations so far to a ``pandas.DataFrame``. Needs pandas.
+
+        It has a column for each variable, in its own type, ``value`` (NaN if it failed), ``failed``, ``reason`` and
+        ``time``, in the order in which the run asked for the points.
+        """
+        reader = Reader(self.path)
+        bounds = _header(reader)["run"]["problem"].get("bounds")
+        contents = Contents.read(reader)
+        reader = Reader(self.path)
+        _header(reader)
+        seconds = np.full(len(contents.known), np.nan)
+        for record in reader.records():
+            if "f" in record:
+                numbers = np.atleast_1d(record["i"])
+                numbers = numbers if len(numbers) > 1 else numbers[0] + np.arange(len(record["f"]))
+                seconds[numbers[numbers < len(seconds)]] = record["t"]
+        numbers = np.flatnonzero(contents.known)
+        reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
+        return table(
+            recorded_space(bounds), contents.x[numbers], contents.f[numbers], reasons, seconds[numbers].tolist()
+        )
+
     def run(self) -> Run:
         """Return the description of the run, with its latest limits."""
         reader = Reader(self.path)
@@ -118,6 +144,19 @@ class Store:
                     except ValueError as error:
                         raise reader.damaged(str(error), 1) from error
         return rng, encoding.encode_seed(rng)
+
+
+def recorded_space(bounds: Any) -> Space | None:
+    """The space of a recorded run, if its entries can be rebuilt; None for plain bounds."""
+    if isinstance(bounds, list) and all(isinstance(pair, list) for pair in bounds):
+        return None
+    try:
+        given = encoding.decode(bounds)
+    except encoding.Unknown:
+        return None
+    entries = given.values() if isinstance(given, dict) else given
+    variables = [one if isinstance(one, Variable) else Fixed(one) for one in entries]
+    return Space(variables, list(given) if isinstance(given, dict) else None)
 
 
 def _header(reader: Reader) -> Record:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core import order
+from paoswarm.spaces.space import Space
 from paoswarm.storage.log import Reader, Record
-from paoswarm.storage.store import decode_number
+from paoswarm.storage.store import decode_number, recorded_space
 from paoswarm.storage.validate import check_evaluations, check_event, check_header
 
 
@@ -51,6 +52,7 @@ class Progress:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._reader = Reader(path)
         self._sign = 1.0
+        self._space: Space | None = None
         self._title = ""
         self._writer: dict[str, Any] = {}
         # Of the current call: when it started, when it last recorded a value, and the evaluations before it.
@@ -92,6 +94,7 @@ class Progress:
             method = run["problem"].get("method")
             self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
             self.expected = run["limits"].get("expected")
+            self._space = recorded_space(run["problem"].get("bounds"))
         elif "limits" in record:
             self.expected = record["limits"].get("expected")
         elif "open" in record:
@@ -120,6 +123,12 @@ class Progress:
         """Whether the process that writes is alive; None if it runs on another machine."""
         return is_running(self._writer["pid"]) if self._writer.get("host") == platform.node() else None
 
+    def _place(self) -> str:
+        """The point with the best value, by name if the variables have names."""
+        where = np.array(self.where)
+        is_named = self._space is not None and self._space.names is not None and len(where)
+        return self._space.text(where) if self._space is not None and is_named else str(where)
+
     def __str__(self) -> str:
         if not self._title:
             return f"{self._reader.path}: no run has started"
@@ -129,7 +138,7 @@ class Progress:
             f"{self._reader.path}: {self._title}",
             f"evaluations  {self.evaluations}{share}, {self.failed} failed"
             + (f", {self.rate:.3g} per second" if self.rate > 0 else ""),
-            f"best         {self.best:.10g} at {np.array(self.where)}",
+            f"best         {self.best:.10g} at {self._place()}",
         ]
         if self.ended is not None:
             lines.append(f"ended        {self.ended}")
