@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
+.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -15,6 +15,10 @@ study: $(VENV)/.study
 study-docs: study
 	mkdir -p docs/study
 	cp study/tables/centre-bias.csv study/tables/the-papers-claims.csv study/figures/convergence-2d-1.png study/figures/convergence-8d-1.png docs/study/
+
+# Take the pictures of the page "Explore" again. This needs chromium and chromedriver.
+explore-docs: $(VENV)/.dev
+	$(BIN)/python -W ignore docs/explore/screenshots.py
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py

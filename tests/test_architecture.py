@@ -30,7 +30,7 @@ LAYERS = [
     "sampling",
     "resume",
 ]
-LAYERS += ["problems", "plot", "study", "cli"]
+LAYERS += ["problems", "plot", "study", "explore", "cli"]
 
 
 def layer_of(module):

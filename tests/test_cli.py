@@ -1,7 +1,9 @@
 """The command line: a study from a file to its report, and mistakes in one line."""
 
+import signal
 import subprocess
 import sys
+import urllib.request
 import warnings
 from pathlib import Path
 
@@ -327,3 +329,45 @@ def test_a_wrong_refresh_interval_is_named(seconds, capsys):
 def test_a_store_that_is_missing_is_named(tmp_path, capsys):
     assert cli.main(["watch", str(tmp_path / "nothing"), "--once"]) == 2
     assert capsys.readouterr().err == f"paoswarm: {tmp_path / 'nothing'}: No such file or directory\n"
+
+
+# Explore
+
+
+def test_mistakes_of_explore_are_one_line(capsys, tmp_path):
+    assert "there is no file nothing.paoswarm" in refused(capsys, "explore", "nothing.paoswarm")
+    other = tmp_path / "other.txt"
+    other.write_text("hello")
+    assert "is not a paoswarm store" in refused(capsys, "explore", other)
+    assert "is not a regular file" in refused(capsys, "explore", tmp_path)
+    assert "--link must be a link that was copied" in refused(capsys, "explore", "--link", "http://somewhere/")
+    assert "port must be at most 65535" in refused(capsys, "explore", "--port", "70000")
+    with ps.explore() as page:
+        port = page.address.split(":")[2].split("/")[0]
+        assert f"cannot listen on port {port}: address already in use" in refused(capsys, "explore", "--port", port)
+
+
+def test_the_help_of_explore_has_examples(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["explore", "--help"])
+    assert "paoswarm explore run.paoswarm" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_explore_prints_its_address_and_ends_with_a_signal(number, tmp_path):
+    command = [sys.executable, "-m", "paoswarm.cli", "explore", "--no-browser", "--link", "x#swarm?seed=7"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        address = process.stdout.readline().removeprefix("paoswarm explore: ").strip()
+        assert address.startswith("http://127.0.0.1:")
+        assert address.endswith("/#swarm?seed=7")
+        assert process.stdout.readline() == "Ctrl-C ends it.\n"
+        with urllib.request.urlopen(address.partition("#")[0], timeout=20) as page:
+            assert b"<title>paoswarm explore</title>" in page.read()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out, err) == (0, "\nended\n", "")
+    assert list(tmp_path.iterdir()) == []

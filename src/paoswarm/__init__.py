@@ -37,6 +37,7 @@ from paoswarm.evaluation.constraints import Constraint, Returned
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
+from paoswarm.explore.launch import Explorer, explore
 from paoswarm.fits.fit_uncertainty import FitUncertainty
 from paoswarm.fits.uncertainty import uncertainty
 from paoswarm.optimize.history import History
@@ -85,6 +86,7 @@ __all__ = [
     "DensePAO",
     "ElementPAO",
     "EngineDown",
+    "Explorer",
     "Failure",
     "FitUncertainty",
     "History",
@@ -126,6 +128,7 @@ __all__ = [
     "adapters",
     "attractors",
     "centre_bias",
+    "explore",
     "figures",
     "findings",
     "minimize",

@@ -8,6 +8,7 @@
     $ paoswarm audit PAO PSO
     $ paoswarm resume run.paoswarm --fun package.module:function
     $ paoswarm watch run.paoswarm
+    $ paoswarm explore run.paoswarm
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import os
+import signal
 import sys
 import warnings
+import webbrowser
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from paoswarm.checks import choices, positive_number
+from paoswarm.explore.launch import read_stores
 from paoswarm.resume import resume
 from paoswarm.storage.store import Store
 from paoswarm.storage.watch import watch
@@ -34,6 +39,13 @@ from paoswarm.study.config import ConfigurationError, method_or_adapter, read_st
 from paoswarm.study.run_cells import CellFailed
 from paoswarm.study.study import Study
 
+_EXPLORE_EXAMPLES = """examples:
+  paoswarm explore                        what mass, damping, stiffness, noise and dt do to a swarm
+  paoswarm explore run.paoswarm           a stored run, while it goes on
+  paoswarm explore a.paoswarm b.paoswarm  several runs
+  paoswarm explore --port 8765 --no-browser run.paoswarm
+                                          on another machine; then here: ssh -L 8765:127.0.0.1:8765 MACHINE
+"""
 QUICK = 15  # runs: a few more than the paper's comparisons need to be significant
 
 
@@ -58,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="paoswarm", description="Run benchmark studies of optimisers, and resume or watch stored runs."
+        prog="paoswarm", description="Run benchmark studies of optimisers; resume, watch or explore stored runs."
     )
     parser.add_argument("--version", action="version", version=f"paoswarm {version('paoswarm')}")
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -99,6 +111,18 @@ def _parser() -> argparse.ArgumentParser:
     watched.add_argument("--once", action="store_true", help="show the present state and exit")
     watched.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="refresh interval (default: 1)")
     watched.set_defaults(run=_watch, kept="")
+    explored = commands.add_parser(
+        "explore",
+        help="open a local web page: what hyperparameters do, and stored runs while they go on",
+        description="Open a web page on this machine. Nothing is sent elsewhere. Ctrl-C ends it.",
+        epilog=_EXPLORE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    explored.add_argument("store", nargs="*", type=Path, help="files that were given as store= of a run")
+    explored.add_argument("--port", type=int, default=0, help="port of the page (default: any free one)")
+    explored.add_argument("--link", metavar="LINK", help="show what a copied link shows")
+    explored.add_argument("--no-browser", action="store_true", help="print the address only")
+    explored.set_defaults(run=_explore, kept="")
     return parser
 
 
@@ -198,6 +222,40 @@ def _watch(options: argparse.Namespace) -> None:
         shown = text.count("\n") + 1
 
     watch(options.store, once=options.once, every=positive_number("--every", options.every), show=show)
+
+
+def _explore(options: argparse.Namespace) -> None:
+    stores = read_stores(options.store)
+    # Imported late: the other commands need no web server.
+    from paoswarm.explore.server import Server
+
+    with Server(stores, options.port) as server:
+        address = server.address + _fragment(options.link, bool(stores))
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it like Ctrl-C
+        try:
+            print(f"paoswarm explore: {address}\nCtrl-C ends it.", flush=True)
+            if not options.no_browser and _has_display():
+                webbrowser.open(address)
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            print("\nended", flush=True)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _fragment(link: str | None, has_runs: bool) -> str:
+    """The part of the address that tells what to show first."""
+    if link is None:
+        return "#run" if has_runs else ""
+    fragment = link.partition("#")[2]
+    if not fragment.startswith("swarm"):
+        raise ValueError(f"--link must be a link that was copied from the page (...#swarm?...), got {link!r}")
+    return f"#{fragment}"
+
+
+def _has_display() -> bool:
+    """Whether a browser with windows can be opened; one in the terminal would be in the way."""
+    return sys.platform in ("win32", "darwin") or any(os.environ.get(n) for n in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 if __name__ == "__main__":

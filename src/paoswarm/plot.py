@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from paoswarm.algorithms.agreement import CONVERGED, Search
+from paoswarm.algorithms.behaviour import free_response
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.checks import whole_number
-from paoswarm.core.dynamics import transition
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.evaluator import Evaluator
@@ -133,7 +133,7 @@ def swarm(
             ax.contourf(across, up, shade, levels=np.arange(len(levels)), cmap="Greys", vmax=1.8 * len(levels))
     if method is not None and method.has_law:
         law = method.step_law(state, progress, rng=0)
-        for centre, covariance in zip(law.mean_position, _position_covariances(law), strict=True):
+        for centre, covariance in zip(law.mean_position, law.position_covariance, strict=True):
             variances, axes = np.linalg.eigh(covariance[np.ix_(dims, dims)])
             width, height = 4 * np.sqrt(np.maximum(variances, 0))  # two sigma to either side
             angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
@@ -273,17 +273,13 @@ def element(
     ax = _axes(ax)
     dt = float(method.dt)
 
-    def law(t: Any) -> tuple[Any, Any]:
-        exact = transition(method.mass, method.damping, float(sum(method.stiffness)), t)
-        return start * exact.A[..., 0, 0], scale * np.sqrt(method.noise * exact.covariance[..., 0, 0])
-
     time = np.linspace(0, steps * dt, 50 * steps + 1)
-    mean, sd = law(time)
+    mean, sd = free_response(method, time, start=start, scale=scale)
     ax.axhline(0, color="0.7", lw=0.8)
     ax.fill_between(time, mean - 2 * sd, mean + 2 * sd, alpha=0.2, linewidth=0, label="two standard deviations")
     ax.plot(time, mean, label="mean")
     evaluated = dt * np.arange(steps + 1)
-    ax.plot(evaluated, law(evaluated)[0], "o", ms=4, color="C0", label="evaluations")
+    ax.plot(evaluated, free_response(method, evaluated, start=start)[0], "o", ms=4, color="C0", label="evaluations")
     rho = method.stationary_spread * scale
     if np.isfinite(rho):
         for side in (-2, 2):
@@ -292,15 +288,6 @@ def element(
     ax.set_ylabel("distance from the attractor")
     ax.legend(fontsize="small", loc="upper right")
     return ax
-
-
-def _position_covariances(law: Any) -> Any:
-    """Return the covariance of every particle's next position before walls apply, ``(n, d, d)``."""
-    h11 = law.cholesky[..., 0, 0]
-    if law.factor is None:
-        return np.square(law.position.sd)[..., None] * np.eye(law.lower.size)
-    dense = law.factor @ np.swapaxes(law.factor, -1, -2)
-    return np.broadcast_to(np.square(h11)[..., None, None] * dense, (*law.mean_position.shape, law.lower.size))
 
 
 def _axes(ax: Any, height: float | None = None) -> Any:

@@ -8,6 +8,7 @@ from by_hand import Given, frozen, moved
 from numpy.testing import assert_allclose
 
 import paoswarm as ps
+from paoswarm.algorithms import behaviour
 from paoswarm.core import attractors
 
 
@@ -246,3 +247,30 @@ def test_methods_are_equal_when_all_their_parts_are():
 def test_an_array_that_does_not_fit_the_particles_is_named():
     with pytest.raises(ValueError, match=r"dt has shape \(5,\)"):
         ps.Optimizer([(-1, 1)], n_particles=12, method=ps.PAO(dt=np.ones(5)))
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.2, 1 - 1e-9, 1.0, 1 + 1e-9, 2.0, 1e8])
+def test_poles_are_the_roots_of_the_spring(damping):
+    with behaviour.without_warnings():
+        method = ps.PAO(damping=damping, mass=3.0, stiffness=(0.5, 2.0), noise=0.3)
+    omega, poles = method.natural_frequency, behaviour.poles(method)
+    assert_allclose(poles.sum(), -2 * damping * omega, rtol=1e-14, atol=1e-15)
+    assert_allclose(poles.prod(), omega**2, rtol=1e-14)  # fails if the slow root is a difference of large numbers
+    assert_allclose(max(poles.real), -np.log(2) / method.half_life if damping else 0.0, rtol=1e-13)
+
+
+def test_the_free_response_tends_to_the_stationary_law():
+    method = ps.PAO(noise=1.3)
+    mean, sd = behaviour.free_response(method, [0.0, 500.0], start=2.0, scale=3.0)
+    assert_allclose(mean, [2, 0], atol=1e-12)
+    assert_allclose(sd, [0, 3 * method.stationary_spread], rtol=1e-12)
+
+
+def test_without_warnings_is_quiet_inside_only():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with behaviour.without_warnings():
+            method = ps.PAO(damping=0.7)
+        (concern,) = behaviour.concerns(method)
+        with pytest.raises(ps.HyperparameterWarning, match=concern[:30]):
+            ps.PAO(damping=0.7)

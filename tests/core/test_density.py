@@ -346,3 +346,15 @@ def test_a_mean_many_boxes_away_has_the_joint_law_of_its_image():
         assert np.isfinite(simulated).all()
         # The mean of -log density is the entropy, the same for every mean that is far from the walls' images.
         assert abs(simulated.mean() - law.log_density(*law.sample(4, size=200)).mean()) < 1.0
+
+
+@pytest.mark.parametrize("noise_scale", [ps.noise.spread, ps.noise.covariance])
+def test_the_covariance_of_the_next_position_is_that_of_its_draws(swarm, noise_scale):
+    # 20 000 draws: a relative standard error of 1 % of the variances; the test allows 5 of them.
+    law = ps.PAO(noise_scale=noise_scale, walls="none").step_law(swarm)
+    draws, _ = law.sample(rng=1, size=20_000)
+    apart = draws - law.mean_position
+    found = np.einsum("sij,sik->ijk", apart, apart) / len(draws)
+    widths = np.sqrt(np.diagonal(law.position_covariance, axis1=-2, axis2=-1))
+    assert_allclose(found, law.position_covariance, atol=0.05 * (widths[:, :, None] * widths[:, None, :]).max())
+    assert_allclose(np.diagonal(law.position_covariance, axis1=-2, axis2=-1), law.position.sd**2)

@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.algorithms.validate_forces import name_of
 from paoswarm.core import attractors, noise
-from paoswarm.core.dynamics import slow_rate
+from paoswarm.core.arrays import Floats
+from paoswarm.core.dynamics import slow_rate, transition
 
 if TYPE_CHECKING:
     from paoswarm.algorithms.pao import PAO
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
 STAGNATES_BELOW = 0.5
 SLOW_ABOVE = 0.9
 SCATTERS_ABOVE = 1.8
+
+_says_nothing: ContextVar[bool] = ContextVar("_says_nothing", default=False)
 
 
 class Behaviour(NamedTuple):
@@ -60,6 +67,34 @@ def of(method: PAO) -> Behaviour:
             half_life=_plain(math.log(2) / (slow_rate(zeta) * omega * dt)),
             stationary_spread=_plain(np.where(q == 0, 0.0, np.sqrt(q / (4 * zeta * omega**3)))),
         )
+
+
+def poles(method: PAO) -> NDArray[np.complex128]:
+    r"""Return the two poles of the spring, the eigenvalues of :math:`F`: :math:`\omega(-\zeta \pm\sqrt{\zeta^2 - 1})`.
+
+    After one step the spring is multiplied by :math:`e^{s\,dt}` along each. Hyperparameters must be numbers.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> poles(ps.PAO()).round(3)
+    array([-0.283+1.386j, -0.283-1.386j])
+    """
+    omega, zeta = method.natural_frequency, np.asarray(method.damping, dtype=float)
+    if zeta > 1:  # the product of both is omega^2, so nothing cancels
+        slow = float(slow_rate(zeta))
+        return omega * np.array([-slow, -1 / slow], dtype=complex)
+    swing = 1j * np.sqrt((1 - zeta) * (1 + zeta))
+    return omega * np.array([-zeta + swing, -zeta - swing])
+
+
+def free_response(method: PAO, time: Any, *, start: float = 1.0, scale: float = 1.0) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of one element at some times, with its attractors fixed at zero.
+
+    It starts at ``start``, at rest. ``scale`` is the root of the noise scale nu. Hyperparameters must be numbers.
+    """
+    exact = transition(method.mass, method.damping, float(sum(method.stiffness)), time)
+    return start * exact.A[..., 0, 0], scale * np.sqrt(method.noise * exact.covariance[..., 0, 0])
 
 
 def summary(method: PAO) -> str:
@@ -121,17 +156,41 @@ def representation(method: PAO) -> str:
 
 
 def warn_if_unhealthy(method: PAO) -> None:
-    """Warn about a swarm that will stagnate or never settle, with the number that shows it.
+    """Warn about a swarm that will stagnate or never settle; see `concerns`."""
+    if not _says_nothing.get():
+        for concern in concerns(method):
+            warnings.warn(concern, HyperparameterWarning, stacklevel=4)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Make methods without their warnings, in this thread only; `concerns` still tells them."""
+    token = _says_nothing.set(True)
+    try:
+        yield
+    finally:
+        _says_nothing.reset(token)
+
+
+def concerns(method: PAO) -> list[str]:
+    """Return what speaks against these hyperparameters: a swarm that will stagnate or never settle, with the number.
 
     The limits were measured for the default attractors and noise scale, and are not applied to others.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> concerns(ps.PAO())
+    []
     """
+    found = []
     if not callable(method.dt) and not isinstance(method.dt, Adaptive) and np.all(np.asarray(method.dt) == 0):
-        warnings.warn("dt is 0: no particle will ever move", HyperparameterWarning, stacklevel=4)
+        found.append("dt is 0: no particle will ever move")
     usual = (attractors.local_best, attractors.global_best)
     if tuple(method.attractors) != usual or method.noise_scale is not noise.spread:
-        return
+        return found
     if any(isinstance(p, Adaptive) for p in method.hyperparameters):
-        return
+        return found
     late = of(method.at(1.0))  # the end of a run decides
     rho, zeta = np.min(late.stationary_spread), np.min(np.asarray(method.at(1.0).damping, dtype=float))
     momentum = zeta < 0.5 and np.min(late.phase) < 1  # a particle that swings past its attractor needs less noise
@@ -146,8 +205,8 @@ def warn_if_unhealthy(method: PAO) -> None:
     elif widest > SLOW_ABOVE:
         rho, advice = widest, f"above {SLOW_ABOVE} the swarm contracts slowly; raise damping or lower noise"
     else:
-        return
-    warnings.warn(f"the stationary spread is {rho:.3g}: {advice}", HyperparameterWarning, stacklevel=4)
+        return found
+    return [*found, f"the stationary spread is {rho:.3g}: {advice}"]
 
 
 def _regime(zeta: Any) -> str:

@@ -59,6 +59,16 @@ class StepLaw(NamedTuple):
         covariance: Floats = np.square(self.scale)[..., None, None] * sigma[..., None, :, :]
         return covariance
 
+    @property
+    def position_covariance(self) -> Floats:
+        """Covariance between the elements of each particle's next position before the walls, ``(*batch, n, d, d)``."""
+        d = self.lower.size
+        if self.factor is None:
+            return np.square(self.position.sd)[..., None] * np.eye(d)
+        dense = self.factor @ np.swapaxes(self.factor, -1, -2)
+        h11 = self.cholesky[..., 0, 0]
+        return np.broadcast_to(np.square(h11)[..., None, None] * dense, (*self.mean_position.shape, d))
+
     def log_density(self, position: Floats, velocity: Floats) -> Floats:
         """Return the log density of a next position and velocity of each particle, ``(*batch, n)``.
 

@@ -242,11 +242,11 @@ class Contents(NamedTuple):
                 index.extend(numbers)
                 if "asked" in record:
                     asked |= dict.fromkeys(numbers, int(record["asked"]))
-                f += _decode_numbers(values)
-                x += _decode_numbers(list(chain.from_iterable(record["x"])))
+                f += decode_numbers(values)
+                x += decode_numbers(list(chain.from_iterable(record["x"])))
                 if "c" in record:
                     k = k or len(record["c"][0])
-                    c += _decode_numbers(list(chain.from_iterable(record["c"])))
+                    c += decode_numbers(list(chain.from_iterable(record["c"])))
                 if len(c) != k * len(f):
                     raise ValueError("the numbers of constraints differ")
                 if "why" in record:
@@ -307,7 +307,7 @@ def decode_number(encoded: Any) -> float:
     return math.nan if encoded is None else float(encoded)
 
 
-def _decode_numbers(encoded: list[Any]) -> array[float]:
+def decode_numbers(encoded: list[Any]) -> array[float]:
     """Decode many numbers; fast if all of them are finite."""
     try:
         return array("d", encoded)

@@ -70,12 +70,13 @@ class Progress:
             return self
         for record in self._reader.records():
             try:
-                self._add(record)
+                self.add(record)
             except (ValueError, TypeError, OverflowError) as error:
                 raise self._reader.damaged(str(error)) from error
         return self
 
-    def _add(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
+        """Count one record; raise a ValueError, TypeError or OverflowError if it makes no sense."""
         if "f" in record:
             check_evaluations(record)
             self._last_recorded = record["t"]

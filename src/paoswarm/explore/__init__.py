@@ -1,0 +1,1 @@
+"""`paoswarm explore`: a local web page that shows what a swarm does and how a stored run goes."""
