@@ -56,14 +56,15 @@ def test_a_local_search_from_near_the_best_point_finds_nothing_better(problem):
         x[free] = np.clip(u * width, *problem.bounds[free].T)
         return x
 
-    def scale(function):
-        """The size of each output's slope, so that equations in millions count as much as those in units."""
+    def scaled(function):
+        """The function over the size of its slopes, so that equations in millions count as much as those in units."""
         u, steps = problem.best_point[free] / width, 1e-3 * np.eye(free.sum())
-        return np.maximum(np.max([np.abs(function(u + s) - function(u - s)) for s in steps], axis=0) / 2e-3, 1e-9)
+        slope = np.max([np.abs(function(u + s) - function(u - s)) for s in steps], axis=0) / 2e-3
+        return lambda u: function(u) / np.maximum(slope, 1e-9)
 
-    parts = [lambda u: problem.fun(whole(u)), lambda u: -problem.inequalities(whole(u))[0]]
-    parts += [lambda u: problem.equalities(whole(u))[0]]
-    value, g, h = (lambda u, part=part, by=scale(part): part(u) / by for part in parts)
+    value = scaled(lambda u: problem.fun(whole(u)))
+    g = scaled(lambda u: -problem.inequalities(whole(u))[0])
+    h = scaled(lambda u: problem.equalities(whole(u))[0])
     constraints = [{"type": "ineq", "fun": g}] * (len(g(np.ones(len(width)))) > 0)
     constraints += [{"type": "eq", "fun": h}] * (len(h(np.ones(len(width)))) > 0)
     best = problem.best_point[free] / width
