@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-samplers bench-asynchronous bench-engines bench-ends clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-mixed bench-samplers bench-asynchronous bench-engines bench-ends clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -80,6 +80,12 @@ bench: $(VENV)-bench/.bench
 bench-search: $(VENV)-searchers/.bench
 	OPENBLAS_NUM_THREADS=1 $(VENV)-searchers/bin/python benchmarks/search.py bbob $(ARGS)
 
+# Compare with other searches where there are integers and constraints. SET is one of bbob-mixint, bbob-constrained,
+# designs, cec2006, exponentials. This takes hours, and continues where it was stopped.
+SET ?= designs
+bench-mixed: $(VENV)-mixed/.bench
+	OPENBLAS_NUM_THREADS=1 $(VENV)-mixed/bin/python benchmarks/mixed_constrained.py $(SET) $(ARGS)
+
 # Compare with other samplers. This takes hours, and continues where it was stopped. ARGS=--table only prints the table.
 bench-samplers: $(VENV)-samplers/.bench
 	$(VENV)-samplers/bin/python benchmarks/samplers.py $(ARGS)
@@ -109,10 +115,15 @@ $(VENV)-searchers/.bench: $(BUILT_FROM)
 	$(VENV)-searchers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[searchers]"
 	touch $@
 
+$(VENV)-mixed/.bench: $(BUILT_FROM)
+	$(PYTHON) -m venv $(VENV)-mixed
+	$(VENV)-mixed/bin/python -m pip install --quiet --disable-pip-version-check -e ".[mixed]"
+	touch $@
+
 $(VENV)-samplers/.bench: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)-samplers
 	$(VENV)-samplers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[samplers]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers $(VENV)-mixed docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so
