@@ -18,10 +18,10 @@ FUNCTIONS = {"bbob-mixint": range(1, 25), "bbob-constrained": range(1, 55)}
 
 
 @lru_cache
-def _suite(name):
+def _suite(name, dim, instance):
     import cocoex
 
-    return cocoex.Suite(name, "instances: 1-15", "")
+    return cocoex.Suite(name, f"instances: {instance}", f"dimensions: {dim}")
 
 
 def _best_point(problem):
@@ -33,7 +33,7 @@ def _best_point(problem):
 
 def coco(suite, function, dim, instance):
     """Return one instance of a function of ``bbob-mixint`` or ``bbob-constrained``."""
-    problem = _suite(suite).get_problem_by_function_dimension_instance(function, dim, instance)
+    problem = _suite(suite, dim, instance).get_problem_by_function_dimension_instance(function, dim, instance)
     count = problem.number_of_constraints
 
     def evaluate(x):
