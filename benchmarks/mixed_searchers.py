@@ -69,16 +69,15 @@ def nan_where_infeasible(f, seed):
 def paoswarm(f, seed):
     """Ours, as users call it: variables with their kinds, and constraints that the function returns."""
     space = [ps.Integer(*b) if whole else tuple(b) for b, whole in zip(f.bounds, f.integrality, strict=True)]
-    constraints = []
-    if f.n_inequalities:
-        constraints.append(ps.Returned(f.n_inequalities))
-    if f.n_equalities:
-        constraints.append(ps.Returned(f.n_equalities, lb=0.0, ub=0.0, tol=EQUALITY_TOLERANCE))
-    options = {"constraints": constraints} if constraints else {}
+    count = f.n_inequalities + f.n_equalities
+    options = {}
+    if count:  # equalities have the tolerance 1e-4 unless another is given
+        lower = np.r_[np.full(f.n_inequalities, -np.inf), np.zeros(f.n_equalities)]
+        options["constraints"] = ps.Returned(count, lb=lower, ub=0.0)
 
     def fun(x):
         values, g, h = f(x)
-        return (values, np.concatenate([g, h], axis=1)) if constraints else values
+        return (values, np.concatenate([g, h], axis=1)) if count else values
 
     rng = np.random.default_rng(seed)
     while True:
