@@ -81,6 +81,7 @@ def run(fun: Any, time: Any, seed: int, *, n: int, workers: int, evaluations: in
         result = ps.minimize(
             fun,
             [(-5.0, 5.0)] * D,
+            method=ps.PAO(),
             n_particles=n,
             maxiter=None,
             maxfev=evaluations,

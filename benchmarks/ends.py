@@ -130,7 +130,7 @@ def stops(case: Case, seed: int, generations: int) -> tuple[float, ...]:
     """One run without a tolerance: stops, too early, missed and cost, by positions alone and by all rules."""
     d = len(case.bounds)
     n = size(d, seed)
-    optimizer = ps.Optimizer(case.bounds, n_particles=n, rng=seed)
+    optimizer = ps.Optimizer(case.bounds, method=ps.PAO(), n_particles=n, rng=seed)
     best, ends, middle = [], [None, None], 0.0
     for generation in range(generations * 100 // n + 1):
         optimizer.tell(case.fun(optimizer.ask()))
@@ -187,7 +187,13 @@ def minimum_table(runs: int) -> None:
                 continue
             for seed in range(10, 10 + runs):
                 result = ps.minimize(
-                    case.fun, case.bounds, vectorized=True, n_particles=size(d, seed), maxiter=800, rng=seed
+                    case.fun,
+                    case.bounds,
+                    method=ps.PAO(),
+                    vectorized=True,
+                    n_particles=size(d, seed),
+                    maxiter=800,
+                    rng=seed,
                 )
                 if result.status not in (ps.Status.CONVERGED, ps.Status.STALLED):
                     continue

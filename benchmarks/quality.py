@@ -91,7 +91,9 @@ def restitution_table() -> None:
     fused.compiled = None  # the compiled loop would not see the changed constant
     for share in (0.0, usual):
         bounds.RESTITUTION = share
-        many = ps.minimize_many(near_wall(8), [(-5.12, 5.12)] * 8, runs=400, vectorized=True, tol=0, rng=1)
+        many = ps.minimize_many(
+            near_wall(8), [(-5.12, 5.12)] * 8, method=ps.PAO(), runs=400, vectorized=True, tol=0, rng=1
+        )
         print(f"   restitution {share}: {int((many.fun > 1e-8).sum())}", flush=True)
     bounds.RESTITUTION, fused.compiled = usual, compiled
 
@@ -119,7 +121,9 @@ def noise_table() -> None:
     def noisy_sphere(x: np.ndarray) -> np.ndarray:
         return ((x - centre) ** 2).sum(axis=-1) + rng.normal(size=len(x))
 
-    best = ps.minimize(expected_loss, [(0.2, 3), (0.0, 1), (0.5, 4)], vectorized=True, maxiter=300, rng=1)
+    best = ps.minimize(
+        expected_loss, [(0.2, 3), (0.0, 1), (0.5, 4)], method=ps.PAO(), vectorized=True, maxiter=300, rng=1
+    )
     cases = {
         "sphere, 5-D, noise 1": (noisy_sphere, [(-5.12, 5.12)] * 5, lambda x: ((x - centre) ** 2).sum(axis=-1)),
         "calibration, 3 unknowns": (
@@ -139,7 +143,16 @@ def noise_table() -> None:
         ):
             swarm.CAUTION = caution
             many = ps.minimize_many(
-                fun, box, vectorized=True, n_particles=100, maxiter=None, maxfev=10_000, reevaluate=share, tol=0, rng=1
+                fun,
+                box,
+                method=ps.PAO(),
+                vectorized=True,
+                n_particles=100,
+                maxiter=None,
+                maxfev=10_000,
+                reevaluate=share,
+                tol=0,
+                rng=1,
             )
             row += f"   {label}: {np.exp(np.log(excess(many.x)).mean()):.2e}"
         swarm.CAUTION = usual

@@ -36,11 +36,11 @@ def many(method: ps.Method) -> Callable[[int], None]:
 
 def single(seed: int) -> None:
     for r in range(10):
-        ps.minimize(rastrigin, BOUNDS, vectorized=True, tol=0, rng=10 * seed + r)
+        ps.minimize(rastrigin, BOUNDS, method=ps.PAO(), vectorized=True, tol=0, rng=10 * seed + r)
 
 
 def single_scalar(seed: int) -> None:
-    ps.minimize(lambda x: float(rastrigin(x)), BOUNDS, tol=0, rng=seed)
+    ps.minimize(lambda x: float(rastrigin(x)), BOUNDS, method=ps.PAO(), tol=0, rng=seed)
 
 
 def freelunch_pao(seed: int) -> None:

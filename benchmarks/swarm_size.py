@@ -25,7 +25,16 @@ def errors(name: str, dim: int, budget: int, size: int) -> float:
     problem = problems.get(name, dim)
     problem = problem.instance(0) if hasattr(problem, "instance") else problem
     many = ps.minimize_many(
-        problem, problem.bounds, runs=RUNS, n_particles=size, maxfev=budget, maxiter=None, tol=0, vectorized=True, rng=7
+        problem,
+        problem.bounds,
+        method=ps.PAO(),
+        runs=RUNS,
+        n_particles=size,
+        maxfev=budget,
+        maxiter=None,
+        tol=0,
+        vectorized=True,
+        rng=7,
     )
     return float(np.log10(np.maximum(many.fun - problem.minimum, 1e-12)).mean())
 

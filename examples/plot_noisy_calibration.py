@@ -37,7 +37,15 @@ def error(p: np.ndarray) -> np.ndarray:
 
 # %%
 # Sixty runs of each kind, with ten thousand simulations per run.
-settings = {"runs": 60, "vectorized": True, "n_particles": 100, "maxiter": None, "maxfev": 10_000, "rng": 1}
+settings = {
+    "method": "PAO",
+    "runs": 60,
+    "vectorized": True,
+    "n_particles": 100,
+    "maxiter": None,
+    "maxfev": 10_000,
+    "rng": 1,
+}
 plain = ps.minimize_many(misfit, bounds, **settings)
 careful = ps.minimize_many(misfit, bounds, reevaluate=0.2, **settings)
 for name, many in (("plain", plain), ("reevaluate=0.2", careful)):

@@ -21,6 +21,7 @@ LAYERS = [
     "progress_bar",
     "notebook",
     "core",
+    "spaces",
     "algorithms",
     "storage",
     "evaluation",

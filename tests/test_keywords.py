@@ -79,19 +79,19 @@ def test_sample_explains_keywords_of_other_samplers(theirs, ours):
 
 def test_an_optimizer_says_that_its_loop_is_the_users():
     with pytest.raises(TypeError, match="argument of minimize only"):
-        ps.Optimizer(BOX, maxfev=100)
+        ps.Optimizer(BOX, method=ps.PAO(), maxfev=100)
     with pytest.raises(TypeError, match="Optimizer has no argument 'seed': use rng="):
-        ps.Optimizer(BOX, seed=1)
+        ps.Optimizer(BOX, method=ps.PAO(), seed=1)
 
 
 def test_what_only_minimize_has_is_said():
     with pytest.raises(TypeError, match="use minimize"):
-        ps.minimize_many(never, BOX, asynchronous=True)
+        ps.minimize_many(never, BOX, method=ps.PAO(), asynchronous=True)
 
 
 def test_scipys_order_of_arguments_is_recognised():
     with pytest.raises(TypeError, match="bounds twice"):
-        ps.minimize(never, [0, 0], bounds=BOX)
+        ps.minimize(never, [0, 0], method=ps.PAO(), bounds=BOX)
 
 
 def test_every_advised_name_is_an_argument_of_some_function():

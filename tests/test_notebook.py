@@ -57,7 +57,7 @@ def posterior(d, name="parameter", message=""):
 
 @pytest.fixture(scope="module")
 def result():
-    return ps.minimize(bowl, [(-1, 1)] * 3, n_particles=10, maxiter=20, rng=1)
+    return ps.minimize(bowl, [(-1, 1)] * 3, method=ps.PAO(), n_particles=10, maxiter=20, rng=1)
 
 
 def test_everything_is_escaped(result):
@@ -81,13 +81,15 @@ def test_a_result_shows_point_value_and_message(result):
 
 
 def test_a_hint_is_shown():
-    on_the_bound = ps.minimize(lambda x: float(x.sum()), [(0, 1)] * 2, n_particles=10, maxiter=60, rng=1)
+    on_the_bound = ps.minimize(
+        lambda x: float(x.sum()), [(0, 1)] * 2, method=ps.PAO(), n_particles=10, maxiter=60, rng=1
+    )
     assert on_the_bound.hint
     assert f"Hint: {on_the_bound.hint}" in Page(on_the_bound._repr_html_()).cells
 
 
 def test_many_results_show_the_best_run_and_the_spread_of_all():
-    many = ps.minimize_many(bowl, [(-1, 1)] * 3, runs=5, n_particles=10, maxiter=10, rng=1)
+    many = ps.minimize_many(bowl, [(-1, 1)] * 3, method=ps.PAO(), runs=5, n_particles=10, maxiter=10, rng=1)
     page = Page(many._repr_html_())
     assert page.tags <= OUR_TAGS
     best = int(np.argmin(many.fun))
@@ -107,8 +109,8 @@ def test_a_posterior_shows_every_parameter_and_its_message():
 
 @pytest.mark.parametrize("d", [MOST_ROWS, MOST_ROWS + 1, 400])
 def test_many_dimensions_do_not_fill_pages(d):
-    with_swarm = ps.minimize(bowl, [(-1, 1)] * d, n_particles=5, maxiter=2, rng=1)
-    many = ps.minimize_many(bowl, [(-1, 1)] * d, runs=3, n_particles=5, maxiter=2, rng=1)
+    with_swarm = ps.minimize(bowl, [(-1, 1)] * d, method=ps.PAO(), n_particles=5, maxiter=2, rng=1)
+    many = ps.minimize_many(bowl, [(-1, 1)] * d, method=ps.PAO(), runs=3, n_particles=5, maxiter=2, rng=1)
     for shown in (with_swarm, many, posterior(d)):
         html = shown._repr_html_()
         assert html.count("<tr>") < MOST_ROWS + 8

@@ -19,7 +19,7 @@ def bowl(x):
 
 @pytest.fixture(scope="module")
 def result():
-    return ps.minimize(bowl, [(-2, 3), (-3, 2)], n_particles=12, maxiter=8, vectorized=True, rng=1)
+    return ps.minimize(bowl, [(-2, 3), (-3, 2)], method=ps.PAO(), n_particles=12, maxiter=8, vectorized=True, rng=1)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,9 @@ def test_convergence_draws_the_history_of_one_run(result):
 
 
 def test_convergence_draws_the_median_of_many_runs_on_the_given_axes():
-    many = ps.minimize_many(bowl, [(-2, 3), (-3, 2)], runs=7, n_particles=12, maxiter=8, vectorized=True, rng=1)
+    many = ps.minimize_many(
+        bowl, [(-2, 3), (-3, 2)], method=ps.PAO(), runs=7, n_particles=12, maxiter=8, vectorized=True, rng=1
+    )
     _, ax = plt.subplots()
     assert ps.plot.convergence({"PAO": many}, ax=ax) is ax
     assert_allclose(ax.lines[0].get_ydata(), np.median(many.history, axis=0))
@@ -46,7 +48,7 @@ def test_convergence_draws_the_median_of_many_runs_on_the_given_axes():
 
 
 def test_convergence_to_negative_values_is_drawn_on_a_linear_axis():
-    result = ps.minimize(lambda x: bowl(x) - 5, [(-2, 3), (-3, 2)], maxiter=5, vectorized=True, rng=1)
+    result = ps.minimize(lambda x: bowl(x) - 5, [(-2, 3), (-3, 2)], method=ps.PAO(), maxiter=5, vectorized=True, rng=1)
     assert ps.plot.convergence(result).get_yscale() == "linear"
 
 
@@ -89,7 +91,7 @@ def test_the_band_of_an_element_is_its_exact_law():
 
 
 def test_a_batch_is_refused_by_the_swarm_plot():
-    many = ps.minimize_many(bowl, [(-2, 3), (-3, 2)], runs=2, maxiter=1, vectorized=True, rng=1)
+    many = ps.minimize_many(bowl, [(-2, 3), (-3, 2)], method=ps.PAO(), runs=2, maxiter=1, vectorized=True, rng=1)
     with pytest.raises(ValueError, match="one swarm"):
         ps.plot.swarm(many.swarm)
     assert ps.plot.swarm(many.run(1)).get_xlabel() == "$x_{0}$"

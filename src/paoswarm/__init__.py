@@ -32,6 +32,7 @@ from paoswarm.core.next_step import NextStep
 from paoswarm.core.order import Repeats
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import WalledNormal
+from paoswarm.evaluation.constraints import Constraint, Returned
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
@@ -43,11 +44,11 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
-from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
 from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
+from paoswarm.spaces.variables import Choice, Integer, Periodic, Real
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.store import Store
@@ -74,6 +75,8 @@ __all__ = [
     "AdaptivePAO",
     "Agreement",
     "CentreBias",
+    "Constraint",
+    "Choice",
     "DamagedStore",
     "DensePAO",
     "ElementPAO",
@@ -81,6 +84,7 @@ __all__ = [
     "Failure",
     "History",
     "HyperparameterWarning",
+    "Integer",
     "ManyResult",
     "Method",
     "NextStep",
@@ -93,11 +97,13 @@ __all__ = [
     "Proposal",
     "RandomSearch",
     "RayExecutor",
+    "Real",
     "Remark",
     "Repeats",
     "Restarts",
     "Result",
     "Results",
+    "Returned",
     "Search",
     "Status",
     "StepLaw",

@@ -10,10 +10,9 @@ from paoswarm.evaluation.calls import Objective
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.result import Result
-from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
-from paoswarm.storage.encoding import OURS, Unknown, decode, decode_seed
+from paoswarm.storage.encoding import Unknown, decode, decode_seed
 from paoswarm.storage.log import DamagedStore, StoreError
 from paoswarm.storage.store import Store
 
@@ -55,10 +54,10 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     >>> def sphere(x):
     ...     return (x**2).sum()
     >>> file = tempfile.mkdtemp() + "/run.paoswarm"
-    >>> ps.minimize(sphere, [(-5, 5)] * 2, n_particles=20, maxiter=10, rng=1, store=file).nfev
+    >>> ps.minimize(sphere, [(-5, 5)] * 2, method="PAO", n_particles=20, maxiter=10, rng=1, store=file).nfev
     220
     >>> longer = ps.resume(file, sphere, maxiter=30)
-    >>> whole = ps.minimize(sphere, [(-5, 5)] * 2, n_particles=20, maxiter=30, rng=1)
+    >>> whole = ps.minimize(sphere, [(-5, 5)] * 2, method="PAO", n_particles=20, maxiter=30, rng=1)
     >>> longer.nfev, bool(longer.fun == whole.fun)
     (620, True)
     """
@@ -73,9 +72,7 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
         if name in changes or name in _NOT_ARGUMENTS or (name == "workers" and recorded is None):
             continue
         try:
-            arguments[name] = (
-                decode_seed(recorded) if name == "rng" else decode(recorded, {**OURS, "Periodic": Periodic})
-            )
+            arguments[name] = decode_seed(recorded) if name == "rng" else decode(recorded)
         except Unknown as error:
             raise TypeError(
                 f"{store.path}: {name} cannot be rebuilt from the file, because {error} is not stored in it; pass it "

@@ -120,7 +120,7 @@ def test_adaptive_functions_of_the_wrong_shape_are_named():
 @pytest.mark.parametrize("progress", [3, -0.1, float("nan")])
 def test_progress_is_a_share(progress):
     with pytest.raises(ValueError, match=r"progress .* got"):
-        ps.Optimizer([(-1, 1)], rng=1).ask(progress)
+        ps.Optimizer([(-1, 1)], method=ps.PAO(), rng=1).ask(progress)
 
 
 def test_what_a_schedule_does_on_the_way_is_printed():

@@ -114,7 +114,9 @@ def simulated(method, swarm, copies, seed):
     """Positions and velocities ``(copies, n, d)`` of independent steps from the same swarm."""
     batch = ps.Swarm(
         *(
-            np.broadcast_to(part, (copies, *np.shape(part))) if name not in ("repeats", "lower", "upper") else part
+            np.broadcast_to(part, (copies, *np.shape(part)))
+            if name not in ("repeats", "lower", "upper", "axes")
+            else part
             for name, part in zip(ps.Swarm._fields, swarm, strict=True)
         )
     )

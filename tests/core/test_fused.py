@@ -91,16 +91,20 @@ def test_whole_runs_have_the_bits_of_numpy(by_numpy):
     bounds = [(-3, 1), (-4, 5), (-5, 0.5)]
 
     def alone():
-        result = ps.minimize(shifted_rastrigin, bounds, vectorized=True, n_particles=30, maxiter=60, rng=1)
+        result = ps.minimize(
+            shifted_rastrigin, bounds, method=ps.PAO(), vectorized=True, n_particles=30, maxiter=60, rng=1
+        )
         return result.swarm
 
     def together():
-        many = ps.minimize_many(shifted_rastrigin, bounds, runs=5, vectorized=True, n_particles=30, maxiter=60, rng=1)
+        many = ps.minimize_many(
+            shifted_rastrigin, bounds, method=ps.PAO(), runs=5, vectorized=True, n_particles=30, maxiter=60, rng=1
+        )
         return many.swarm
 
     def large():
         few = {"runs": 7, "n_particles": 1500, "maxiter": 3, "time_limit": 60}  # with a clock: all in one block
-        return ps.minimize_many(shifted_rastrigin, bounds, vectorized=True, **few, rng=1).swarm
+        return ps.minimize_many(shifted_rastrigin, bounds, method=ps.PAO(), vectorized=True, **few, rng=1).swarm
 
     for run in (alone, together, large):
         assert_same_bits(run(), by_numpy(run))
@@ -142,10 +146,13 @@ sys.modules["paoswarm.core._fused"] = None
 import paoswarm as ps
 from paoswarm.core import fused
 assert fused.compiled is None
-result = ps.minimize(lambda x: ((x - 1) ** 2).sum(axis=-1), [(-5, 3)] * 3, vectorized=True, maxiter=30, rng=1)
+bowl = lambda x: ((x - 1) ** 2).sum(axis=-1)
+result = ps.minimize(bowl, [(-5, 3)] * 3, method='PAO', vectorized=True, maxiter=30, rng=1)
 print(result.x.tobytes().hex())
 """
-    result = ps.minimize(lambda x: ((x - 1) ** 2).sum(axis=-1), [(-5, 3)] * 3, vectorized=True, maxiter=30, rng=1)
+    result = ps.minimize(
+        lambda x: ((x - 1) ** 2).sum(axis=-1), [(-5, 3)] * 3, method=ps.PAO(), vectorized=True, maxiter=30, rng=1
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == result.x.tobytes().hex()
 

@@ -40,6 +40,7 @@ def main(folder, workers, timeout):
     result = ps.minimize(
         Busy(folder),
         [(-4.0, 5.0)] * 2,
+        method=ps.PAO(),
         workers=WORKERS[workers],
         timeout=None if timeout == "None" else float(timeout),
         n_particles=8,

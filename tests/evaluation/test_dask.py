@@ -102,8 +102,8 @@ def test_a_point_that_is_measured_twice_is_evaluated_twice(here, tmp_path):
 
 def test_many_runs_and_samples_take_a_client(here):
     settings = {"n_particles": 8, "maxiter": 2, "runs": 2, "rng": 1}
-    many = ps.minimize_many(value, [(-4.0, 5.0)] * 2, workers=here, **settings)
-    assert many.fun.tolist() == ps.minimize_many(value, [(-4.0, 5.0)] * 2, **settings).fun.tolist()
+    many = ps.minimize_many(value, [(-4.0, 5.0)] * 2, method=ps.PAO(), workers=here, **settings)
+    assert many.fun.tolist() == ps.minimize_many(value, [(-4.0, 5.0)] * 2, method=ps.PAO(), **settings).fun.tolist()
 
 
 def test_a_client_without_workers_is_refused():

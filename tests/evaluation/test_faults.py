@@ -100,7 +100,7 @@ def test_process_pools_that_can_be_replaced_survive(fault):
 def test_threads_with_a_time_limit_end_what_hangs():
     """Two interpreters are started: one until the point that hangs, one for the points after it."""
     settings = {"n_particles": 3, "maxiter": 0}
-    hangs = ps.Optimizer([(-4.0, 5.0)] * 2, n_particles=3, rng=1).ask()[1, 0]
+    hangs = ps.Optimizer([(-4.0, 5.0)] * 2, method=ps.PAO(), n_particles=3, rng=1).ask()[1, 0]
     result = run(
         Faulty("starts_program_that_hangs", [hangs]), workers=partial(ThreadPoolExecutor, 1), timeout=1.0, **settings
     )
@@ -143,8 +143,8 @@ def test_many_runs_survive(tmp_path):
     settings = {**SMALL, "runs": 2}
     points = np.concatenate([r.position for r in (_first_swarms(settings))])
     fun = Faulty("calls_os_exit", [points[3, 0], points[11, 0]], notes)
-    many = ps.minimize_many(fun, [(-4.0, 5.0)] * 2, workers=2, retries=2, **settings)
-    plain = ps.minimize_many(Faulty("returns_nan", fun.points), [(-4.0, 5.0)] * 2, **settings)
+    many = ps.minimize_many(fun, [(-4.0, 5.0)] * 2, method=ps.PAO(), workers=2, retries=2, **settings)
+    plain = ps.minimize_many(Faulty("returns_nan", fun.points), [(-4.0, 5.0)] * 2, method=ps.PAO(), **settings)
     assert many.n_failed.tolist() == [1, 1]
     np.testing.assert_array_equal(many.history, plain.history)
     attempts = Counter(line.split()[0] for line in notes_in(notes))
@@ -152,7 +152,7 @@ def test_many_runs_survive(tmp_path):
 
 
 def _first_swarms(settings):
-    many = ps.minimize_many(value, [(-4.0, 5.0)] * 2, **settings | {"maxiter": 0})
+    many = ps.minimize_many(value, [(-4.0, 5.0)] * 2, method=ps.PAO(), **settings | {"maxiter": 0})
     return [many.run(r).swarm for r in range(settings["runs"])]
 
 

@@ -67,7 +67,7 @@ WAYS = {
 def test_a_mistake_is_shown_after_three_calls(fun, how):
     counted = Counted(fun)
     with pytest.raises(ValueError, match="same exception at its first 3 calls") as caught:
-        ps.minimize(counted, BOX, rng=1, **how)
+        ps.minimize(counted, BOX, method=ps.PAO(), rng=1, **how)
     assert counted.calls == (4 if how == {"vectorized": True} else 3)  # a call for all points, then one at a time
     if how != {"workers": map} and "asynchronous" not in how:
         assert isinstance(caught.value.__cause__, NameError | AttributeError | TypeError | ImportError)
@@ -75,16 +75,16 @@ def test_a_mistake_is_shown_after_three_calls(fun, how):
 
 def test_advice_comes_with_it():
     with pytest.raises(ValueError, match="args="):
-        ps.minimize(needs_more, BOX, rng=1)
+        ps.minimize(needs_more, BOX, method=ps.PAO(), rng=1)
     with pytest.raises(ValueError, match="vectorized=True"):
-        ps.minimize(for_rows, BOX, rng=1)
+        ps.minimize(for_rows, BOX, method=ps.PAO(), rng=1)
 
 
 def test_a_mistake_is_shown_early_in_many_runs():
     for vectorized in (False, True):
         counted = Counted(misspelt)
         with pytest.raises(ValueError, match="first 3 calls"):
-            ps.minimize_many(counted, BOX, runs=5, vectorized=vectorized, rng=1)
+            ps.minimize_many(counted, BOX, method=ps.PAO(), runs=5, vectorized=vectorized, rng=1)
         assert counted.calls <= 4
 
 
@@ -92,30 +92,30 @@ def test_a_mistake_is_shown_early_in_many_runs():
 def test_a_mistake_is_shown_early_by_workers(more):
     counted = Counted(misspelt)
     with ThreadPoolExecutor(2) as pool, pytest.raises(ValueError, match="first 3 calls"):
-        ps.minimize(counted, BOX, workers=pool, rng=1, **more)
+        ps.minimize(counted, BOX, method=ps.PAO(), workers=pool, rng=1, **more)
     assert counted.calls <= 8  # those that were under way
     with pytest.raises(ValueError, match=r"first 3 calls.*AttributeError"):
-        ps.minimize(misspelt, BOX, workers=2, rng=1, **more)
+        ps.minimize(misspelt, BOX, method=ps.PAO(), workers=2, rng=1, **more)
 
 
 @pytest.mark.parametrize("fun", [no_result, no_object])
 def test_what_may_be_a_missing_result_has_ten_calls(fun):
     counted = Counted(fun)
     with pytest.raises(ValueError, match="first 10 calls"):
-        ps.minimize(counted, BOX, rng=1)
+        ps.minimize(counted, BOX, method=ps.PAO(), rng=1)
     assert counted.calls == 10
     with pytest.warns(RuntimeWarning, match="at 9 points"):
-        assert ps.minimize(Counted(fun, 9), BOX, rng=1, maxiter=3).n_failed == 9
+        assert ps.minimize(Counted(fun, 9), BOX, method=ps.PAO(), rng=1, maxiter=3).n_failed == 9
 
 
 @pytest.mark.parametrize("how", [{}, {"asynchronous": True}, {"vectorized": True}])
 def test_a_simulator_that_fails_at_its_first_points_is_not_hurt(how):
     with pytest.warns(RuntimeWarning, match="ArithmeticError"):
-        result = ps.minimize(Counted(diverged, 50), BOX, rng=1, n_particles=60, maxiter=3, **how)
+        result = ps.minimize(Counted(diverged, 50), BOX, method=ps.PAO(), rng=1, n_particles=60, maxiter=3, **how)
     assert np.isfinite(result.fun)
     counted = Counted(diverged)
     with pytest.raises(ValueError, match="no finite value at any point of the first swarm"):
-        ps.minimize(counted, BOX, rng=1, n_particles=20, **how)
+        ps.minimize(counted, BOX, method=ps.PAO(), rng=1, n_particles=20, **how)
     assert counted.calls >= 20
 
 
@@ -123,7 +123,13 @@ def test_a_simulator_that_fails_at_its_first_points_is_not_hurt(how):
 def test_two_mistakes_and_then_a_value_are_two_failures(how):
     with pytest.warns(RuntimeWarning, match="at 2 points"):
         result = ps.minimize(
-            Counted(misspelt, 3 if "vectorized" in how else 2), BOX, rng=1, n_particles=10, maxiter=3, **how
+            Counted(misspelt, 3 if "vectorized" in how else 2),
+            BOX,
+            method=ps.PAO(),
+            rng=1,
+            n_particles=10,
+            maxiter=3,
+            **how,
         )
     assert result.n_failed == 2
 
@@ -134,7 +140,7 @@ def test_different_messages_are_different_failures():
 
     counted = Counted(fun, 15)
     with pytest.warns(RuntimeWarning, match="at 15 points"):
-        ps.minimize(counted, BOX, rng=1, n_particles=20, maxiter=2)
+        ps.minimize(counted, BOX, method=ps.PAO(), rng=1, n_particles=20, maxiter=2)
 
 
 @pytest.mark.parametrize("how", [{}, {"asynchronous": True}, {"vectorized": True}])
@@ -142,12 +148,14 @@ def test_a_store_does_not_keep_the_mistakes(how, tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never")
     settings = {"n_particles": 10, "maxiter": 4, "rng": 1, "store": store} | how
     with pytest.raises(ValueError, match="has not recorded"):
-        ps.minimize(misspelt, BOX, **settings)
-    result = ps.minimize(Counted(None, 0), BOX, **settings)  # the mended function goes on with the same file
+        ps.minimize(misspelt, BOX, method=ps.PAO(), **settings)
+    result = ps.minimize(
+        Counted(None, 0), BOX, method=ps.PAO(), **settings
+    )  # the mended function goes on with the same file
     assert result.n_failed == 0
     with pytest.raises(ValueError, match="first 3 calls"):  # a mistake that comes with an edit of the function
-        ps.minimize(misspelt, BOX, **settings | {"maxiter": 8})
-    longer = ps.minimize(Counted(None, 0), BOX, **settings | {"maxiter": 8})
+        ps.minimize(misspelt, BOX, method=ps.PAO(), **settings | {"maxiter": 8})
+    longer = ps.minimize(Counted(None, 0), BOX, method=ps.PAO(), **settings | {"maxiter": 8})
     assert (longer.n_failed, longer.nit) == (0, 8)
 
 
@@ -156,9 +164,9 @@ def test_a_store_keeps_failures_that_were_no_mistakes(how, tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True)
     settings = {"n_particles": 10, "maxiter": 4, "rng": 1, "store": store} | how
     with pytest.warns(RuntimeWarning, match="at 2 points"):
-        first = ps.minimize(Counted(misspelt, 3 if "vectorized" in how else 2), BOX, **settings)
+        first = ps.minimize(Counted(misspelt, 3 if "vectorized" in how else 2), BOX, method=ps.PAO(), **settings)
     with pytest.warns(RuntimeWarning, match="at 2 points"):
-        again = ps.minimize(Counted(None, 0), BOX, **settings)
+        again = ps.minimize(Counted(None, 0), BOX, method=ps.PAO(), **settings)
     assert again.fun == first.fun
     assert again.n_failed == first.n_failed == 2
 
@@ -180,7 +188,7 @@ def unbounded(x):
 
 @pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
 def test_minus_infinity_is_a_failure(how):
-    result = ps.minimize(unbounded, BOX, n_particles=20, maxiter=30, rng=1, **how)
+    result = ps.minimize(unbounded, BOX, method=ps.PAO(), n_particles=20, maxiter=30, rng=1, **how)
     assert np.isfinite(result.fun)
     assert result.failure_kinds["returned -inf"] == result.n_failed > 0
     assert "returned -inf" in result.message
@@ -188,12 +196,12 @@ def test_minus_infinity_is_a_failure(how):
 
 
 def test_minus_infinity_reaches_no_target():
-    result = ps.minimize(unbounded, BOX, n_particles=20, maxiter=10, target=-1e300, rng=1)
+    result = ps.minimize(unbounded, BOX, method=ps.PAO(), n_particles=20, maxiter=10, target=-1e300, rng=1)
     assert result.status is not ps.Status.TARGET
 
 
 def test_minus_infinity_is_a_failure_in_many_runs_in_a_store_and_in_polishing(tmp_path):
-    many = ps.minimize_many(unbounded, BOX, runs=3, n_particles=20, maxiter=30, vectorized=True, rng=1)
+    many = ps.minimize_many(unbounded, BOX, method=ps.PAO(), runs=3, n_particles=20, maxiter=30, vectorized=True, rng=1)
     assert np.isfinite(many.fun).all()
     assert (many.n_failed > 0).all()
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never")
@@ -205,17 +213,19 @@ def test_minus_infinity_is_a_failure_in_many_runs_in_a_store_and_in_polishing(tm
 
 
 def test_minus_infinity_that_is_told_or_known_is_a_failure():
-    optimizer = ps.Optimizer(BOX, n_particles=10, rng=1)
+    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=10, rng=1)
     values = (optimizer.ask() ** 2).sum(axis=1)
     values[3] = -np.inf
     optimizer.tell(values)
     assert (np.isfinite(optimizer.result.fun), optimizer.result.n_failed) == (True, 1)
     optimizer.inject([[0.0, 0.0]], [-np.inf])
     assert np.isfinite(optimizer.result.fun)
-    known = ps.minimize(lambda x: (x**2).sum(), BOX, x0=[1.0, 1.0], f0=[-np.inf], n_particles=10, maxiter=1, rng=1)
+    known = ps.minimize(
+        lambda x: (x**2).sum(), BOX, method=ps.PAO(), x0=[1.0, 1.0], f0=[-np.inf], n_particles=10, maxiter=1, rng=1
+    )
     assert np.isfinite(known.fun)
 
 
 def test_an_objective_that_is_always_minus_infinite_is_an_error():
     with pytest.raises(ValueError, match="returned -inf"):
-        ps.minimize(lambda x: -np.inf, BOX, n_particles=10, rng=1)
+        ps.minimize(lambda x: -np.inf, BOX, method=ps.PAO(), n_particles=10, rng=1)

@@ -104,9 +104,9 @@ def test_all_settings_together():
 
 def test_many_runs_are_the_same_runs():
     settings = {**SMALL, "runs": 3}
-    plain = ps.minimize_many(value, BOX, **settings)
+    plain = ps.minimize_many(value, BOX, method=ps.PAO(), **settings)
     for changes in ({"workers": 2, "timeout": 60, "retries": 3}, {"workers": partial(ThreadPoolExecutor, 2)}):
-        many = ps.minimize_many(value, BOX, **settings, **changes)
+        many = ps.minimize_many(value, BOX, method=ps.PAO(), **settings, **changes)
         for name in ("x", "fun", "nfev", "history", "n_failed"):
             assert_array_equal(many[name], plain[name], err_msg=name)
 

@@ -23,21 +23,23 @@ def closure(x):
 
 @pytest.mark.parametrize("more", [{}, {"vectorized": True}, {"workers": 2}, {"asynchronous": True}, {"timeout": 60}])
 def test_args_follow_the_point(more):
-    given = ps.minimize(around, BOX, args=(2.0, 3.0), **SMALL, **more)
-    bound = ps.minimize(closure, BOX, **SMALL, **more)
+    given = ps.minimize(around, BOX, method=ps.PAO(), args=(2.0, 3.0), **SMALL, **more)
+    bound = ps.minimize(closure, BOX, method=ps.PAO(), **SMALL, **more)
     assert given.fun == bound.fun
     assert np.array_equal(given.x, bound.x)
 
 
 def test_args_in_many_runs():
-    given = ps.minimize_many(around, BOX, runs=3, args=(2.0, 3.0), vectorized=True, **SMALL)
-    assert np.array_equal(given.fun, ps.minimize_many(closure, BOX, runs=3, vectorized=True, **SMALL).fun)
+    given = ps.minimize_many(around, BOX, method=ps.PAO(), runs=3, args=(2.0, 3.0), vectorized=True, **SMALL)
+    assert np.array_equal(
+        given.fun, ps.minimize_many(closure, BOX, method=ps.PAO(), runs=3, vectorized=True, **SMALL).fun
+    )
 
 
 @pytest.mark.parametrize("single", [2.0, np.array([2.0, 1.0]), [2.0, 1.0]])
 def test_a_value_that_is_no_tuple_is_one_argument(single):
-    as_tuple = ps.minimize(around, BOX, args=(np.asarray(single),), **SMALL)
-    assert ps.minimize(around, BOX, args=single, **SMALL).fun == as_tuple.fun
+    as_tuple = ps.minimize(around, BOX, method=ps.PAO(), args=(np.asarray(single),), **SMALL)
+    assert ps.minimize(around, BOX, method=ps.PAO(), args=single, **SMALL).fun == as_tuple.fun
 
 
 def test_args_go_after_the_point_of_a_partial():
@@ -48,9 +50,9 @@ def test_args_go_after_the_point_of_a_partial():
 
 def test_a_store_notices_other_args(tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never")
-    result = ps.minimize(around, BOX, args=(2.0,), store=store, **SMALL)
-    assert ps.minimize(around, BOX, args=(2.0,), store=store, **SMALL).fun == result.fun
+    result = ps.minimize(around, BOX, method=ps.PAO(), args=(2.0,), store=store, **SMALL)
+    assert ps.minimize(around, BOX, method=ps.PAO(), args=(2.0,), store=store, **SMALL).fun == result.fun
     resumed = ps.resume(store, around, args=(2.0,), maxiter=12)
     assert resumed.nfev == 130
     with pytest.raises(ps.OtherRun, match="another function"):
-        ps.minimize(around, BOX, args=(3.0,), store=store, n_particles=10, maxiter=12, rng=1)
+        ps.minimize(around, BOX, method=ps.PAO(), args=(3.0,), store=store, n_particles=10, maxiter=12, rng=1)

@@ -70,7 +70,7 @@ def unquestioned(file):
 
 
 def run(engine, **settings):
-    settings = {"n_particles": 16, "maxiter": 10, "rng": 1, "asynchronous": True, **settings}
+    settings = {"method": ps.PAO(), "n_particles": 16, "maxiter": 10, "rng": 1, "asynchronous": True, **settings}
     if "store" in settings:
         settings["store"] = unquestioned(settings["store"])
     return ps.minimize(sphere, BOX, workers=engine, **settings)
@@ -117,19 +117,19 @@ def test_an_asynchronous_swarm_finds_what_a_synchronous_one_finds():
     settings = {"n_particles": 30, "maxiter": 50, "rng": 1}
     for seed in range(2):
         engine = Clocked(lambda x: sphere(x - centre), 8, seed)
-        assert ps.minimize(sphere, BOX, workers=engine, asynchronous=True, **settings).fun < 1e-6
+        assert ps.minimize(sphere, BOX, method=ps.PAO(), workers=engine, asynchronous=True, **settings).fun < 1e-6
 
 
 class TestParticleByParticle:
     """Asked and told by hand."""
 
     def swarm(self, n=10, **settings):
-        return ParticleByParticle(BOX, n_particles=n, rng=1, **settings)
+        return ParticleByParticle(BOX, **{"method": ps.PAO(), "n_particles": n, "rng": 1, **settings})
 
     def test_the_first_points_are_those_of_a_synchronous_run_and_nobody_moves_before_most_are_known(self):
         optimizer = self.swarm()
         jobs = [optimizer.ask_one(0.0) for _ in range(10)]
-        assert_array_equal([job.x for job in jobs], Optimizer(BOX, n_particles=10, rng=1).ask())
+        assert_array_equal([job.x for job in jobs], Optimizer(BOX, method=ps.PAO(), n_particles=10, rng=1).ask())
         for told, job in enumerate(jobs):
             assert (optimizer.ask_one(0.0) is None) == (told < 9)
             optimizer.tell_one(job.number, sphere(job.x))
@@ -212,7 +212,7 @@ class TestParticleByParticle:
 
 
 def _first():
-    return Optimizer(BOX, n_particles=10, rng=1).ask()
+    return Optimizer(BOX, method=ps.PAO(), n_particles=10, rng=1).ask()
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_a_first_swarm_that_fails_is_an_error_and_one_that_almost_fails_is_none(
 
 
 def _first_of_run():
-    return Optimizer(BOX, n_particles=16, rng=1).ask()
+    return Optimizer(BOX, method=ps.PAO(), n_particles=16, rng=1).ask()
 
 
 def test_a_run_that_was_continued_does_not_evaluate_its_points_again():
@@ -321,7 +321,15 @@ class TestStore:
     def test_a_finished_run_is_repeated_to_the_last_bit_without_evaluations(self, seed, more, file):
         live = run(Clocked(sphere, 4, seed), store=file, **more)
         again = ps.minimize(
-            self.forbidden, BOX, n_particles=16, maxiter=10, rng=1, asynchronous=True, store=unquestioned(file), **more
+            self.forbidden,
+            BOX,
+            method=ps.PAO(),
+            n_particles=16,
+            maxiter=10,
+            rng=1,
+            asynchronous=True,
+            store=unquestioned(file),
+            **more,
         )
         assert_same(again, live)
         assert_same(run(Clocked(sphere, 4, seed), **more), live)  # the store changes nothing
@@ -380,6 +388,7 @@ def test_when_time_is_up_what_is_being_evaluated_is_finished_and_nothing_new_is_
         result = ps.minimize(
             slow,
             BOX,
+            method=ps.PAO(),
             n_particles=16,
             maxiter=None,
             time_limit=0.5,
@@ -408,7 +417,16 @@ def test_an_interrupt_returns_the_best_so_far(tmp_path):
     timer.start()
     store = tmp_path / "store"
     result = ps.minimize(
-        slow, BOX, n_particles=16, maxiter=None, maxfev=10**6, asynchronous=True, workers=2, rng=1, store=store
+        slow,
+        BOX,
+        method=ps.PAO(),
+        n_particles=16,
+        maxiter=None,
+        maxfev=10**6,
+        asynchronous=True,
+        workers=2,
+        rng=1,
+        store=store,
     )
     timer.join()
     assert result.status is ps.Status.INTERRUPTED
@@ -424,19 +442,21 @@ def test_polishing_afterwards_is_recorded_like_the_rest(tmp_path):
 
     settings = {"n_particles": 16, "target": 3.0, "polish": True, "asynchronous": True, "rng": 1}
     store = unquestioned(tmp_path / "store")
-    live = ps.minimize(valley, BOX, workers=Clocked(valley, 4), store=store, **settings)
+    live = ps.minimize(valley, BOX, method=ps.PAO(), workers=Clocked(valley, 4), store=store, **settings)
     assert live.fun < 1e-6
     assert "Polished" in live.message
 
     def forbidden(x):
         raise AssertionError("everything is recorded")
 
-    assert_same(ps.minimize(forbidden, BOX, store=store, **settings), live)
+    assert_same(ps.minimize(forbidden, BOX, method=ps.PAO(), store=store, **settings), live)
 
 
 @pytest.mark.parametrize("target", [20.0, 0.5])
 def test_the_history_ends_with_what_reached_the_target(target):
-    result = ps.minimize(lambda x: float(x @ x), [(-5, 5)] * 2, n_particles=10, target=target, asynchronous=True, rng=1)
+    result = ps.minimize(
+        lambda x: float(x @ x), [(-5, 5)] * 2, method=ps.PAO(), n_particles=10, target=target, asynchronous=True, rng=1
+    )
     assert result.status is ps.Status.TARGET
     assert result.history.best[-1] == result.fun <= target
     assert result.history.nfev[-1] == result.nfev

@@ -62,7 +62,7 @@ def test_bounds_of_any_wrong_shape_are_refused(shape):
 @given(arrays(float, (3, 2), elements=st.one_of(st.floats(-1e300, 1e300), st.sampled_from([inf, -inf, nan]))))
 def test_any_pairs_are_either_a_box_or_refused(pairs):
     if np.isfinite(pairs).all() and np.all((pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] - pairs[:, 0] <= 1e150)):
-        assert ps.Optimizer(pairs, n_particles=2, rng=1).ask().shape == (2, 3)
+        assert ps.Optimizer(pairs, method=ps.PAO(), n_particles=2, rng=1).ask().shape == (2, 3)
     else:
         assert_refused(ValueError, r"bounds\[\d\] is \(", pairs)
 
@@ -72,7 +72,10 @@ def test_any_pairs_are_either_a_box_or_refused(pairs):
     [np.array(BOX), tuple(map(list, BOX)), Bounds([-4, -6, 0], [5, 3, 1]), [*BOX[:2], (np.float32(0), np.int8(1))]],
 )
 def test_every_way_to_write_a_box_means_the_same(bounds):
-    assert_same_run(ps.minimize(sphere, bounds, maxiter=5, rng=1), ps.minimize(sphere, BOX, maxiter=5, rng=1))
+    assert_same_run(
+        ps.minimize(sphere, bounds, method=ps.PAO(), maxiter=5, rng=1),
+        ps.minimize(sphere, BOX, method=ps.PAO(), maxiter=5, rng=1),
+    )
 
 
 NOT_WHOLE = st.one_of(
@@ -118,24 +121,24 @@ def test_more_runs_than_memory_can_hold_are_refused(runs):
 @pytest.mark.parametrize("rng", ["", "12", b"", b"12"])
 def test_text_is_no_list_of_seeds(rng):
     with pytest.raises(TypeError, match="rng must be an int"):
-        ps.Optimizer(BOX, rng=rng)
+        ps.Optimizer(BOX, method=ps.PAO(), rng=rng)
 
 
 @pytest.mark.parametrize("rng", [[], (), range(0)])
 def test_a_batch_needs_seeds(rng):
     with pytest.raises(ValueError, match="rng is an empty list"):
-        ps.Optimizer(BOX, rng=rng)
+        ps.Optimizer(BOX, method=ps.PAO(), rng=rng)
     for solve in (ps.minimize, ps.minimize_many, ps.sample):
         with pytest.raises(TypeError, match="rng must be an int"):
             solve(sphere, BOX, rng=rng)
 
 
 def test_bounds_and_points_may_be_whole_numbers_of_any_size():
-    assert ps.minimize(sphere, [(0, 2**70)] * 2, n_particles=4, maxiter=1, rng=1).nfev == 8
+    assert ps.minimize(sphere, [(0, 2**70)] * 2, method=ps.PAO(), n_particles=4, maxiter=1, rng=1).nfev == 8
     assert_refused(ValueError, "x0 must be numbers", x0=[10**400, 0, 0])
     assert_refused(ValueError, "f0 must be 1 real", x0=[0, 0, 0], f0=[10**400])
     with pytest.raises(ValueError, match="bounds must be"):
-        ps.minimize(sphere, [(0, 10**400)] * 2)
+        ps.minimize(sphere, [(0, 10**400)] * 2, method=ps.PAO())
 
 
 @pytest.mark.parametrize(
@@ -207,4 +210,4 @@ def test_an_objective_must_be_callable(fun):
 def test_options_are_keywords_and_misspelt_ones_are_refused():
     assert_refused(TypeError, "max_iter", max_iter=3)
     with pytest.raises(TypeError):
-        ps.minimize(sphere, BOX, ps.PAO())
+        ps.minimize(sphere, BOX, ps.PAO(), method=ps.PAO())

@@ -17,7 +17,7 @@ def inside(x):
 
 
 def run(fun, **changes):
-    return ps.minimize(fun, BOX, **({"n_particles": 20, "maxiter": 25, "rng": 1} | changes))
+    return ps.minimize(fun, BOX, method=ps.PAO(), **({"n_particles": 20, "maxiter": 25, "rng": 1} | changes))
 
 
 # Answers of the wrong form
@@ -101,14 +101,14 @@ def test_vectorised_answers_of_the_wrong_form_stop_the_run_at_the_first_call(ans
 def test_a_function_written_for_one_point_per_column_is_told_so(n):
     fun = Recording(lambda x: ((x - CENTRE[:5, None]) ** 2).sum(axis=0))
     with pytest.raises(TypeError, match=r"written for shape \(5, 1\)"):
-        ps.minimize(fun, [(-4, 4)] * 5, vectorized=True, n_particles=n, rng=1)
+        ps.minimize(fun, [(-4, 4)] * 5, method=ps.PAO(), vectorized=True, n_particles=n, rng=1)
     assert fun.calls == 1
 
 
 @pytest.mark.parametrize("n", [3, 4, 20])
 def test_a_function_of_columns_is_no_match_for_one_unknown_either(n):
     with pytest.raises(TypeError, match=r"must return real numbers"):
-        ps.minimize(lambda x: (x[0] - 1) ** 2, [(-4, 4)], vectorized=True, n_particles=n, rng=1)
+        ps.minimize(lambda x: (x[0] - 1) ** 2, [(-4, 4)], method=ps.PAO(), vectorized=True, n_particles=n, rng=1)
 
 
 @pytest.mark.parametrize("n", [7, 8, 20])
@@ -117,7 +117,7 @@ def test_a_function_that_unpacks_columns_is_told_so(n):
         return sum((x[i] - CENTRE[i]) ** 2 for i in range(5))
 
     with pytest.raises(TypeError, match="one point per column"):
-        ps.minimize(fun, [(-4, 4)] * 5, vectorized=True, n_particles=n, rng=1)
+        ps.minimize(fun, [(-4, 4)] * 5, method=ps.PAO(), vectorized=True, n_particles=n, rng=1)
 
 
 def test_a_function_of_one_point_that_is_called_vectorised_is_told_so():
@@ -173,7 +173,7 @@ def test_nan_points_are_counted_listed_and_never_the_optimum():
 
 def test_the_best_point_outside_the_failing_quarter_is_found():
     # The optimum is 0.4 from one edge of the quarter and 0.8 from the other.
-    many = ps.minimize_many(returns_nan, BOX, runs=20, vectorized=True, rng=1)
+    many = ps.minimize_many(returns_nan, BOX, method=ps.PAO(), runs=20, vectorized=True, rng=1)
     np.testing.assert_allclose(many.fun, 0.4**2, rtol=1e-4)
     assert not inside(many.x).any()
 
@@ -218,7 +218,7 @@ def test_survived_exceptions_give_one_warning_that_names_the_first_point():
 
 def test_the_warning_comes_once_for_many_runs():
     with pytest.warns(RuntimeWarning) as caught:
-        many = ps.minimize_many(raises, BOX, runs=3, n_particles=20, maxiter=5, vectorized=True, rng=1)
+        many = ps.minimize_many(raises, BOX, method=ps.PAO(), runs=3, n_particles=20, maxiter=5, vectorized=True, rng=1)
     assert len(caught) == 1
     assert f"at {many.n_failed.sum()} points" in str(caught[0].message)
 
@@ -365,12 +365,18 @@ def test_systemexit_is_not_swallowed():
 @pytest.mark.parametrize("n", [3, 4, 5])
 def test_indexing_columns_is_found_out_even_where_the_points_form_a_square(n):
     with pytest.raises((TypeError, ValueError), match=r"is it written for shape|one point per row"):
-        ps.minimize(lambda x: (x[0] - 0.1) ** 2 + (x[1] - 0.2) ** 2, [(-1, 1)] * 2, vectorized=True, n_particles=n)
+        ps.minimize(
+            lambda x: (x[0] - 0.1) ** 2 + (x[1] - 0.2) ** 2,
+            [(-1, 1)] * 2,
+            method=ps.PAO(),
+            vectorized=True,
+            n_particles=n,
+        )
 
 
 def test_columns_of_one_unknown_are_found_out_as_soon_as_there_are_two_points():
     with pytest.raises(TypeError, match=r"real numbers of shape \(2,\)"):
-        ps.minimize(lambda x: (x**2).sum(axis=0), [(-1, 1)], vectorized=True, n_particles=2, maxiter=5)
+        ps.minimize(lambda x: (x**2).sum(axis=0), [(-1, 1)], method=ps.PAO(), vectorized=True, n_particles=2, maxiter=5)
 
 
 def test_a_function_that_returns_its_own_buffer_each_time_does_no_harm():
@@ -381,7 +387,7 @@ def test_a_function_that_returns_its_own_buffer_each_time_does_no_harm():
         return buffer[: len(x)]
 
     settings = {"n_particles": 20, "maxiter": 4, "vectorized": True, "store_swarms": True, "rng": 1}
-    reused, clean = (ps.minimize(f, [(-5, 5)] * 2, **settings) for f in (fun, sphere))
+    reused, clean = (ps.minimize(f, [(-5, 5)] * 2, method=ps.PAO(), **settings) for f in (fun, sphere))
     for a, b in zip(reused.history.swarms, clean.history.swarms, strict=True):
         assert_array_equal(a.value, b.value)
 
@@ -391,18 +397,20 @@ def test_extreme_values_are_survived_in_silence(extreme):
     def fun(x):
         return -extreme if x[0] < -4 else extreme if x[0] < 0 else float(sphere(x))
 
-    result = ps.minimize(fun, [(-5, 5)] * 2, n_particles=30, maxiter=3, rng=1)
+    result = ps.minimize(fun, [(-5, 5)] * 2, method=ps.PAO(), n_particles=30, maxiter=3, rng=1)
     assert result.fun == -abs(extreme)
 
 
 def test_an_objective_of_rows_that_was_not_called_vectorised_is_told_so():
     with pytest.raises(ValueError, match="add vectorized=True"):
-        ps.minimize(lambda x: x[:, 0] ** 2, [(-1, 1)] * 2)
+        ps.minimize(lambda x: x[:, 0] ** 2, [(-1, 1)] * 2, method=ps.PAO())
 
 
 @pytest.mark.parametrize("answer", [None, 1j, "failed"])
 def test_a_simulator_that_answers_nonsense_in_part_of_the_box_is_survived(answer):
-    result = ps.minimize(lambda x: answer if x[0] > 2 else float(sphere(x)), [(-5, 5)] * 2, rng=3, init=_some_outside())
+    result = ps.minimize(
+        lambda x: answer if x[0] > 2 else float(sphere(x)), [(-5, 5)] * 2, rng=3, method=ps.PAO(), init=_some_outside()
+    )
     assert result.n_failed > 0
     assert result.fun < 1e-6
 
@@ -423,12 +431,14 @@ def test_a_late_exception_after_many_nans_is_still_only_a_warning():
         return np.nan if 1 < len(calls) < 15 else float(sphere(x))
 
     with pytest.warns(RuntimeWarning, match="ArithmeticError: late"):
-        result = ps.minimize(fun, [(-5, 5)] * 2, n_particles=20, maxiter=10, rng=1)
+        result = ps.minimize(fun, [(-5, 5)] * 2, method=ps.PAO(), n_particles=20, maxiter=10, rng=1)
     assert result.fun < 1.0
 
 
 def test_a_number_too_large_for_a_float_is_a_failed_point():
-    result = ps.minimize(lambda x: 10**400 if x[0] > 0 else float(sphere(x)), [(-5, 5)] * 2, rng=1, init=_negative())
+    result = ps.minimize(
+        lambda x: 10**400 if x[0] > 0 else float(sphere(x)), [(-5, 5)] * 2, rng=1, method=ps.PAO(), init=_negative()
+    )
     assert result.n_failed > 0
     assert result.x[0] <= 0
 
@@ -467,7 +477,7 @@ def test_workers_that_die_do_not_end_the_run():
 
 def test_a_worker_that_dies_at_once_is_an_error_that_says_so():
     with pytest.raises(RuntimeError, match=r"4[89] times in a row.*exit status 3"):
-        ps.minimize(always_dies, [(-5, 5)] * 2, workers=2)
+        ps.minimize(always_dies, [(-5, 5)] * 2, method=ps.PAO(), workers=2)
 
 
 def test_one_unlucky_run_does_not_end_the_others():
@@ -475,7 +485,7 @@ def test_one_unlucky_run_does_not_end_the_others():
         return np.where(x[:, 0] > -4, np.nan, sphere(x))
 
     many = ps.minimize_many(
-        fun, [(-5, 5)] * 2, runs=40, n_particles=4, maxiter=5, init="random", vectorized=True, rng=1
+        fun, [(-5, 5)] * 2, method=ps.PAO(), runs=40, n_particles=4, maxiter=5, init="random", vectorized=True, rng=1
     )
     failed = many.status == ps.Status.FAILED
     assert 0 < failed.sum() < 40
@@ -484,7 +494,7 @@ def test_one_unlucky_run_does_not_end_the_others():
     assert (many.nfev[failed] == 4).all()
     assert many.run(int(np.flatnonzero(failed)[0])).message.startswith("The objective failed at every point")
     with pytest.raises(ValueError, match="no finite value"):
-        ps.minimize_many(lambda x: np.full(len(x), np.nan), [(-5, 5)] * 2, runs=3, vectorized=True)
+        ps.minimize_many(lambda x: np.full(len(x), np.nan), [(-5, 5)] * 2, method=ps.PAO(), runs=3, vectorized=True)
 
 
 def test_masked_values_are_failures():
@@ -494,19 +504,26 @@ def test_masked_values_are_failures():
     def many(x):
         return np.ma.masked_where(x[:, 0] > 0, 5 + x[:, 0] ** 2)
 
-    alone = ps.minimize(one, [(-5, 5)] * 2, n_particles=20, maxiter=5, rng=1)
-    together = ps.minimize(many, [(-5, 5)] * 2, n_particles=20, maxiter=5, rng=1, vectorized=True)
+    alone = ps.minimize(one, [(-5, 5)] * 2, method=ps.PAO(), n_particles=20, maxiter=5, rng=1)
+    together = ps.minimize(many, [(-5, 5)] * 2, method=ps.PAO(), n_particles=20, maxiter=5, rng=1, vectorized=True)
     for result in (alone, together):
         assert result.fun >= 5
         assert result.x[0] <= 0
         assert result.n_failed > 0
     assert alone.fun == together.fun
-    told = ps.Optimizer([(-5, 5)] * 2, n_particles=20, rng=1)
+    told = ps.Optimizer([(-5, 5)] * 2, method=ps.PAO(), n_particles=20, rng=1)
     told.tell(np.ma.masked_less(many(told.ask()).filled(1e9), 20))
     assert told.result.fun >= 20
     with pytest.raises(ValueError, match="NaN"):
-        ps.minimize(one, np.ma.masked_equal([[-5.0, 5.0], [-9.0, 5.0]], -9.0))
-    warm = ps.minimize(one, [(-5, 5)] * 2, x0=[[-1, 0], [-2, 0]], f0=np.ma.array([-100.0, 9.0], mask=[1, 0]), maxiter=0)
+        ps.minimize(one, np.ma.masked_equal([[-5.0, 5.0], [-9.0, 5.0]], -9.0), method=ps.PAO())
+    warm = ps.minimize(
+        one,
+        [(-5, 5)] * 2,
+        method=ps.PAO(),
+        x0=[[-1, 0], [-2, 0]],
+        f0=np.ma.array([-100.0, 9.0], mask=[1, 0]),
+        maxiter=0,
+    )
     assert warm.fun > 5
 
 
@@ -518,18 +535,33 @@ def test_numbers_of_every_width_are_limits(tmp_path, recwarn):
         "reevaluate": np.float32(0.5),
     }
     result = ps.minimize(
-        lambda x: float(x @ x), [(-1, 1)] * 2, n_particles=8, maxiter=2, rng=1, store=tmp_path / "a", **narrow
+        lambda x: float(x @ x),
+        [(-1, 1)] * 2,
+        method=ps.PAO(),
+        n_particles=8,
+        maxiter=2,
+        rng=1,
+        store=tmp_path / "a",
+        **narrow,
     )
     assert ps.resume(tmp_path / "a", lambda x: 0.0, maxiter=2).fun == result.fun
     assert not [w for w in recwarn.list if "overflow" in str(w.message)]
-    huge = ps.minimize(lambda x: float(x @ x), [(-1, 1)], n_particles=8, maxiter=2, time_limit=10**400, rng=1)
+    huge = ps.minimize(
+        lambda x: float(x @ x), [(-1, 1)], method=ps.PAO(), n_particles=8, maxiter=2, time_limit=10**400, rng=1
+    )
     assert huge.nit == 2
 
 
 def test_a_user_who_wants_to_hear_of_underflow_does_not_hear_of_ours():
     with np.errstate(all="raise"):
         result = ps.minimize(
-            lambda x: float(np.abs(x - 1).sum()), [(-5, 5)] * 2, n_particles=20, maxiter=800, tol=0, rng=1
+            lambda x: float(np.abs(x - 1).sum()),
+            [(-5, 5)] * 2,
+            method=ps.PAO(),
+            n_particles=20,
+            maxiter=800,
+            tol=0,
+            rng=1,
         )
         assert np.isfinite(result.next_step.mean).all()
         assert np.isfinite(result.next_step.covariance).all()
@@ -539,7 +571,7 @@ def test_a_user_who_wants_to_hear_of_underflow_does_not_hear_of_ours():
 
 
 def test_injected_failures_do_not_lock_an_optimiser():
-    optimizer = ps.Optimizer([(-5, 5)] * 2, n_particles=3, rng=1)
+    optimizer = ps.Optimizer([(-5, 5)] * 2, method=ps.PAO(), n_particles=3, rng=1)
     optimizer.inject([[0, 0], [1, 1], [2, 2]], [np.inf] * 3)
     for _ in range(2):
         with pytest.raises(ValueError, match="no finite value"):

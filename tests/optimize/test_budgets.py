@@ -16,7 +16,9 @@ BOX = [(-4, 5), (-6, 3)]
 @given(n=st.integers(2, 9), beyond=st.integers(0, 40), share=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_maxfev_is_spent_to_the_last_evaluation(n, beyond, share):
     fun = Recording(sphere)
-    result = ps.minimize(fun, BOX, n_particles=n, maxiter=None, maxfev=n + beyond, reevaluate=share, tol=0, rng=1)
+    result = ps.minimize(
+        fun, BOX, method=ps.PAO(), n_particles=n, maxiter=None, maxfev=n + beyond, reevaluate=share, tol=0, rng=1
+    )
     assert fun.calls == result.nfev == result.history.nfev[-1] == n + beyond
     assert result.status is ps.Status.MAXFEV
     assert "maxfev" in result.message
@@ -26,15 +28,17 @@ def test_maxfev_is_spent_to_the_last_evaluation(n, beyond, share):
 
 def test_maxfev_holds_for_each_of_many_runs():
     fun = Recording(sphere)
-    many = ps.minimize_many(fun, BOX, runs=5, n_particles=6, maxiter=None, maxfev=29, reevaluate=0.3, tol=0, rng=1)
+    many = ps.minimize_many(
+        fun, BOX, method=ps.PAO(), runs=5, n_particles=6, maxiter=None, maxfev=29, reevaluate=0.3, tol=0, rng=1
+    )
     assert_array_equal(many.nfev, 29)
     assert fun.calls == 5 * 29
 
 
 def test_a_generation_that_is_cut_moves_only_the_particles_it_could_pay_for():
     common = {"n_particles": 8, "tol": 0, "rng": 1}
-    before, after = (ps.minimize(sphere, BOX, maxiter=k, **common).swarm for k in (3, 4))
-    cut = ps.minimize(sphere, BOX, maxiter=None, maxfev=4 * 8 + 3, **common).swarm
+    before, after = (ps.minimize(sphere, BOX, method=ps.PAO(), maxiter=k, **common).swarm for k in (3, 4))
+    cut = ps.minimize(sphere, BOX, method=ps.PAO(), maxiter=None, maxfev=4 * 8 + 3, **common).swarm
     for name in ("position", "velocity", "value", "best_position", "best_value"):
         assert_array_equal(getattr(cut, name)[:3], getattr(after, name)[:3])
         assert_array_equal(getattr(cut, name)[3:], getattr(before, name)[3:])
@@ -42,7 +46,9 @@ def test_a_generation_that_is_cut_moves_only_the_particles_it_could_pay_for():
 
 def test_a_cut_inside_the_repeated_measurements_keeps_those_that_were_made():
     fun = Recording(sphere)
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=None, maxfev=10 + 10 + 2, reevaluate=0.5, rng=1)
+    result = ps.minimize(
+        fun, BOX, method=ps.PAO(), n_particles=10, maxiter=None, maxfev=10 + 10 + 2, reevaluate=0.5, rng=1
+    )
     assert result.nit == 1
     assert fun.calls == result.nfev == 22
     first_bests = np.argsort(fun.values[:10])[:2]
@@ -50,13 +56,13 @@ def test_a_cut_inside_the_repeated_measurements_keeps_those_that_were_made():
 
 
 def test_the_shorter_run_is_the_beginning_of_the_longer_one():
-    short, long = (ps.minimize(sphere, BOX, n_particles=8, maxiter=k, rng=1) for k in (5, 9))
+    short, long = (ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=8, maxiter=k, rng=1) for k in (5, 9))
     assert_array_equal(long.history.best[:6], short.history.best)
 
 
 def test_maxiter_zero_evaluates_the_first_swarm_only():
     fun = Recording(sphere)
-    result = ps.minimize(fun, BOX, n_particles=9, maxiter=0, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=9, maxiter=0, rng=1)
     assert (fun.calls, result.nit, result.nfev, len(result.history)) == (9, 0, 9, 1)
     assert result.fun == min(fun.values)
     assert result.status is ps.Status.MAXITER
@@ -72,44 +78,49 @@ def test_too_small_a_budget_is_refused_before_the_first_evaluation():
 
 def test_known_values_lower_the_price_of_the_first_swarm():
     x0 = [(0.0, 0.0), (1.0, 1.0)]
-    result = ps.minimize(sphere, BOX, n_particles=10, maxfev=8, x0=x0, f0=[sphere(np.array(x)) for x in x0], rng=1)
+    result = ps.minimize(
+        sphere, BOX, method=ps.PAO(), n_particles=10, maxfev=8, x0=x0, f0=[sphere(np.array(x)) for x in x0], rng=1
+    )
     assert result.nfev == 8
 
 
 def test_a_run_without_any_limit_has_that_of_its_method():
-    swarm = ps.minimize(sphere, BOX, n_particles=5, tol=0, rng=1)
+    swarm = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=5, tol=0, rng=1)
     assert (swarm.nit, swarm.status) == (100, ps.Status.MAXITER)
     search = ps.minimize(sphere, BOX, method=ps.Restarts(ps.PSO()), n_particles=50, tol=0, rng=1)
     assert (search.nfev, search.status) == (10_000 * len(BOX), ps.Status.MAXFEV)
-    timed = ps.minimize(sphere, BOX, n_particles=5, tol=0, time_limit=0.2, rng=1)
+    timed = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=5, tol=0, time_limit=0.2, rng=1)
     assert timed.status is ps.Status.TIME
     assert timed.nit > 100
 
 
 def test_target_ends_the_run_in_the_generation_that_reaches_it():
-    result = ps.minimize(sphere, BOX, n_particles=10, maxiter=500, target=1e-6, rng=1)
+    result = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=500, target=1e-6, rng=1)
     assert result.status is ps.Status.TARGET
     assert "target" in result.message
     assert result.history.best[-1] <= 1e-6 < result.history.best[-2]
 
 
 def test_a_value_equal_to_the_target_reaches_it():
-    best = ps.minimize(sphere, BOX, n_particles=10, maxiter=9, rng=1).history.best
-    result = ps.minimize(sphere, BOX, n_particles=10, maxiter=500, target=best[6], rng=1)
+    best = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=9, rng=1).history.best
+    result = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=500, target=best[6], rng=1)
     assert result.nit == np.flatnonzero(best == best[6])[0] > 0
 
 
 def test_a_target_that_the_first_swarm_meets_costs_one_generation():
-    result = ps.minimize(sphere, BOX, n_particles=10, target=1e9, rng=1)
+    result = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, target=1e9, rng=1)
     assert (result.status, result.nit, result.nfev) == (ps.Status.TARGET, 0, 10)
 
 
 def test_an_unreachable_target_is_no_reason_to_stop():
-    assert ps.minimize(sphere, BOX, n_particles=10, maxiter=5, target=-1.0, rng=1).status is ps.Status.MAXITER
+    assert (
+        ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=5, target=-1.0, rng=1).status
+        is ps.Status.MAXITER
+    )
 
 
 def test_collapse_ends_the_run_when_the_spread_falls_below_tol():
-    result = ps.minimize(sphere, BOX, n_particles=20, maxiter=500, tol=1e-5, rng=1)
+    result = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=20, maxiter=500, tol=1e-5, rng=1)
     assert result.status is ps.Status.CONVERGED
     assert "below tol" in result.message
     assert result.history.spread[-1] < 1e-5 <= result.history.spread[-2]
@@ -119,21 +130,21 @@ def test_collapse_ends_the_run_when_the_spread_falls_below_tol():
 
 
 def test_tol_zero_never_ends_a_run():
-    result = ps.minimize(sphere, BOX, n_particles=5, maxiter=600, tol=0, vectorized=True, rng=1)
+    result = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=5, maxiter=600, tol=0, vectorized=True, rng=1)
     assert result.nit == 600
     assert result.history.spread[-1] < 1e-15
 
 
 @pytest.mark.parametrize("patience", [1, 4])
 def test_a_constant_objective_stagnates_after_exactly_the_allowed_generations(patience):
-    result = ps.minimize(lambda x: 3.0, BOX, n_particles=5, stagnation=patience, rng=1)
+    result = ps.minimize(lambda x: 3.0, BOX, method=ps.PAO(), n_particles=5, stagnation=patience, rng=1)
     assert (result.status, result.nit) == (ps.Status.STAGNATED, patience)
     assert "stagnation=" in result.message
 
 
 def test_stagnation_counts_from_the_last_improvement():
     best = ps.minimize(
-        sphere, BOX, n_particles=5, maxiter=9999, tol=0, stagnation=6, vectorized=True, rng=2
+        sphere, BOX, method=ps.PAO(), n_particles=5, maxiter=9999, tol=0, stagnation=6, vectorized=True, rng=2
     ).history.best
     improved = [0, *np.flatnonzero(np.diff(best) < 0) + 1]
     assert len(best) - 1 == improved[-1] + 6
@@ -146,7 +157,7 @@ def test_time_limit_ends_the_run_after_the_point_that_is_being_evaluated():
         return sphere(x)
 
     fun = Recording(slow)
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=None, time_limit=0.05, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=None, time_limit=0.05, rng=1)
     assert result.status is ps.Status.TIME
     assert "time_limit=0.05" in result.message
     assert 10 <= fun.calls == result.nfev <= 26
@@ -159,7 +170,9 @@ def test_time_limit_finishes_a_generation_that_is_evaluated_in_one_call():
         return sphere(x)
 
     began = time.monotonic()
-    result = ps.minimize(slow, BOX, n_particles=5, maxiter=None, time_limit=0.05, vectorized=True, rng=1)
+    result = ps.minimize(
+        slow, BOX, method=ps.PAO(), n_particles=5, maxiter=None, time_limit=0.05, vectorized=True, rng=1
+    )
     assert time.monotonic() - began >= 0.05
     assert (result.status, result.nfev) == (ps.Status.TIME, 5 * (result.nit + 1))
     assert result.nit <= 5
@@ -170,16 +183,16 @@ def test_time_limit_holds_for_many_runs_together():
         time.sleep(0.01)
         return sphere(x)
 
-    many = ps.minimize_many(slow, BOX, runs=300, maxiter=None, time_limit=0.05, vectorized=True, rng=1)
+    many = ps.minimize_many(slow, BOX, method=ps.PAO(), runs=300, maxiter=None, time_limit=0.05, vectorized=True, rng=1)
     assert set(many.status) == {ps.Status.TIME}
     assert many.nit.max() <= 5
 
 
 def test_of_several_reasons_the_first_in_the_order_of_status_is_given():
     common = {"n_particles": 5, "maxiter": 0, "maxfev": 5, "rng": 1}
-    assert ps.minimize(sphere, BOX, **common).status is ps.Status.MAXFEV
-    assert ps.minimize(sphere, BOX, tol=1e9, **common).status is ps.Status.CONVERGED
-    assert ps.minimize(sphere, BOX, tol=1e9, target=1e9, **common).status is ps.Status.TARGET
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), **common).status is ps.Status.MAXFEV
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), tol=1e9, **common).status is ps.Status.CONVERGED
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), tol=1e9, target=1e9, **common).status is ps.Status.TARGET
 
 
 def test_success_means_that_something_was_achieved():
@@ -188,10 +201,10 @@ def test_success_means_that_something_was_achieved():
     assert len({s.message for s in ps.Status}) == len(ps.Status)
     small = {"n_particles": 5, "rng": 1}
     ends = [{"maxiter": 3}, {"maxfev": 17}, {"maxiter": None, "time_limit": 1e-9}]
-    assert not any(ps.minimize(sphere, BOX, **small, **end).success for end in ends)
+    assert not any(ps.minimize(sphere, BOX, method=ps.PAO(), **small, **end).success for end in ends)
     good = [{"target": 1e9}, {"tol": 1e9}, {"stagnation": 1, "maxiter": 999}, {"callback": lambda x: True}]
-    assert all(ps.minimize(sphere, BOX, **small, **end).success for end in good)
-    many = ps.minimize_many(sphere, BOX, runs=9, maxiter=5, target=0.1, **small)
+    assert all(ps.minimize(sphere, BOX, method=ps.PAO(), **small, **end).success for end in good)
+    many = ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=9, maxiter=5, target=0.1, **small)
     assert_array_equal(many.success, many.fun <= 0.1)
     assert 0 < many.success.sum() < 9
 
@@ -231,7 +244,7 @@ class Interrupted(Recording):
 @pytest.mark.parametrize("at", [11, 12, 20, 37, 41, 45])
 def test_an_interrupt_keeps_every_point_that_was_finished(at):
     fun = Interrupted(sphere, at)
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=50, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=50, rng=1)
     assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
     assert "Interrupted" in result.message
     assert result.nfev == fun.calls == at - 1 == result.history.nfev[-1]
@@ -241,27 +254,31 @@ def test_an_interrupt_keeps_every_point_that_was_finished(at):
 
 @pytest.mark.parametrize("at", [12, 20, 37, 45])
 def test_an_interrupted_run_is_the_run_that_could_pay_for_as_many_points(at):
-    result = ps.minimize(Interrupted(sphere, at), BOX, n_particles=10, maxiter=50, rng=1)
-    paid = ps.minimize(sphere, BOX, n_particles=10, maxiter=None, maxfev=at - 1, rng=1)
+    result = ps.minimize(Interrupted(sphere, at), BOX, method=ps.PAO(), n_particles=10, maxiter=50, rng=1)
+    paid = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=None, maxfev=at - 1, rng=1)
     assert_same_swarm(result.swarm, paid.swarm)
 
 
 def test_an_interrupt_of_a_vectorised_call_keeps_the_finished_generations():
-    result = ps.minimize(Interrupted(sphere, 5), BOX, n_particles=10, maxiter=50, vectorized=True, rng=1)
+    result = ps.minimize(
+        Interrupted(sphere, 5), BOX, method=ps.PAO(), n_particles=10, maxiter=50, vectorized=True, rng=1
+    )
     assert (result.status, result.nit, result.nfev) == (ps.Status.INTERRUPTED, 2, 30)
-    assert_same_swarm(result.swarm, ps.minimize(sphere, BOX, n_particles=10, maxiter=2, vectorized=True, rng=1).swarm)
+    assert_same_swarm(
+        result.swarm, ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=2, vectorized=True, rng=1).swarm
+    )
 
 
 def test_an_interrupted_run_can_be_continued():
-    first = ps.minimize(Interrupted(sphere, 35), BOX, n_particles=10, maxiter=50, rng=1)
-    rest = ps.minimize(sphere, BOX, init=first.swarm, maxiter=50, rng=1)
+    first = ps.minimize(Interrupted(sphere, 35), BOX, method=ps.PAO(), n_particles=10, maxiter=50, rng=1)
+    rest = ps.minimize(sphere, BOX, method=ps.PAO(), init=first.swarm, maxiter=50, rng=1)
     assert rest.history.best[0] == first.fun
     assert rest.fun < 1e-3 * first.fun
 
 
 def test_an_interrupt_in_the_first_swarm_keeps_the_points_that_are_done():
     fun = Recording(Interrupted(sphere, 5))
-    result = ps.minimize(fun, BOX, n_particles=10, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, rng=1)
     assert (result.status, result.nfev, result.nit) == (ps.Status.INTERRUPTED, 4, 0)
     assert result.fun == min(sphere(x) for x in fun.points[:4])
     more = ps.minimize(sphere, BOX, init=result, maxiter=50, rng=1)
@@ -270,7 +287,7 @@ def test_an_interrupt_in_the_first_swarm_keeps_the_points_that_are_done():
 
 def test_an_interrupt_before_there_is_anything_to_return_goes_through():
     with pytest.raises(KeyboardInterrupt):
-        ps.minimize(Interrupted(sphere, 1), BOX, n_particles=10, rng=1)
+        ps.minimize(Interrupted(sphere, 1), BOX, method=ps.PAO(), n_particles=10, rng=1)
 
 
 def test_a_time_limit_holds_in_the_first_swarm_too():
@@ -278,15 +295,15 @@ def test_a_time_limit_holds_in_the_first_swarm_too():
         time.sleep(0.02)
         return float(sphere(x))
 
-    result = ps.minimize(slow, BOX, n_particles=500, time_limit=0.1, rng=1)
+    result = ps.minimize(slow, BOX, method=ps.PAO(), n_particles=500, time_limit=0.1, rng=1)
     assert result.status is ps.Status.TIME
     assert 1 <= result.nfev < 50
 
 
 def test_an_interrupt_of_many_runs_keeps_those_that_had_ended():
     target = {"runs": 6, "n_particles": 10, "maxiter": 200, "target": 1e-3, "rng": 1}
-    full = ps.minimize_many(sphere, BOX, **target)
-    cut = ps.minimize_many(Interrupted(sphere, int(full.nfev.sum())), BOX, **target)
+    full = ps.minimize_many(sphere, BOX, method=ps.PAO(), **target)
+    cut = ps.minimize_many(Interrupted(sphere, int(full.nfev.sum())), BOX, method=ps.PAO(), **target)
     ended = cut.status == ps.Status.TARGET
     assert 0 < ended.sum() < 6
     assert_array_equal(cut.x[ended], full.x[ended])

@@ -12,7 +12,9 @@ BOX = [(-4, 5), (-6, 3)]
 
 
 def run(callback=None, **changes):
-    return ps.minimize(sphere, BOX, callback=callback, **({"n_particles": 8, "maxiter": 6, "rng": 1} | changes))
+    return ps.minimize(
+        sphere, BOX, method=ps.PAO(), callback=callback, **({"n_particles": 8, "maxiter": 6, "rng": 1} | changes)
+    )
 
 
 def arrays_of(swarm):
@@ -119,7 +121,7 @@ def test_an_error_in_a_callback_is_the_users_to_see():
 def test_what_is_not_callable_is_refused_before_the_first_evaluation():
     fun = Recording(sphere)
     with pytest.raises(TypeError, match="callback must be callable, got 3"):
-        ps.minimize(fun, BOX, callback=3)
+        ps.minimize(fun, BOX, method=ps.PAO(), callback=3)
     assert fun.calls == 0
 
 
@@ -135,13 +137,13 @@ def two_results(intermediate_result, other):
 def test_a_callback_that_cannot_be_called_is_refused_before_the_first_evaluation(callback):
     fun = Recording(sphere)
     with pytest.raises(TypeError, match="callback must take one argument"):
-        ps.minimize(fun, BOX, callback=callback)
+        ps.minimize(fun, BOX, method=ps.PAO(), callback=callback)
     assert fun.calls == 0
 
 
 @pytest.mark.parametrize("callback", [lambda x, y=1: None, lambda *anything: None, [].append])
 def test_a_callback_may_take_more_than_it_is_given(callback):
-    assert ps.minimize(sphere, BOX, maxiter=2, callback=callback, rng=1).nit == 2
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), maxiter=2, callback=callback, rng=1).nit == 2
 
 
 def test_an_interrupt_in_a_callback_returns_the_generation_it_saw():
@@ -155,7 +157,7 @@ def test_an_interrupt_in_a_callback_returns_the_generation_it_saw():
 
 def test_history_has_one_entry_per_generation_and_says_what_was_true_then():
     fun = Recording(sphere)
-    result = ps.minimize(fun, BOX, n_particles=8, maxiter=6, store_swarms=True, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=8, maxiter=6, store_swarms=True, rng=1)
     history, values = result.history, np.array(fun.values)
     assert len(history) == 7
     assert_array_equal(history.nfev, 8 * np.arange(1, 8))
@@ -169,14 +171,14 @@ def test_history_has_one_entry_per_generation_and_says_what_was_true_then():
 
 def test_mean_in_the_history_leaves_failed_points_out():
     fun = Recording(lambda x: np.nan if x[0] > 0 else (np.inf if x[1] > 0 else sphere(x)))
-    history = ps.minimize(fun, BOX, n_particles=20, maxiter=3, rng=1).history
+    history = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=20, maxiter=3, rng=1).history
     values = np.array(fun.values).reshape(4, 20)
     np.testing.assert_allclose(history.mean, [row[np.isfinite(row)].mean() for row in values])
 
 
 def test_stored_swarms_are_the_generations_and_nothing_is_stored_unasked():
     fun = Recording(sphere)
-    result = ps.minimize(fun, BOX, n_particles=8, maxiter=6, store_swarms=True, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=8, maxiter=6, store_swarms=True, rng=1)
     assert_array_equal(np.concatenate([s.position for s in result.history.swarms]), fun.points)
     assert_same_run(run(), result)
     assert run().history.swarms == []
@@ -187,7 +189,16 @@ def test_memory_does_not_grow_with_the_number_of_generations(reevaluate):
     def peak(maxiter, store_swarms=False):
         settings = {"maxiter": maxiter, "reevaluate": reevaluate, "store_swarms": store_swarms}
         tracemalloc.start()
-        ps.minimize(noisy(sphere, 0.1, 1), [(-4, 5)] * 5, n_particles=50, tol=0, vectorized=True, rng=1, **settings)
+        ps.minimize(
+            noisy(sphere, 0.1, 1),
+            [(-4, 5)] * 5,
+            method=ps.PAO(),
+            n_particles=50,
+            tol=0,
+            vectorized=True,
+            rng=1,
+            **settings,
+        )
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most

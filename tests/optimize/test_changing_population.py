@@ -74,7 +74,7 @@ def test_a_method_decides_on_its_own_end():
     for tol in (0.0, 1e3):  # the default rule would end at once with the latter
         never = ps.minimize(valley, BOX, method=Restarting(), n_particles=10, vectorized=True, tol=tol, rng=1)
         assert never.status is ps.Status.MAXITER
-    assert ps.minimize(valley, BOX, tol=1e3, vectorized=True, rng=1).status is ps.Status.CONVERGED
+    assert ps.minimize(valley, BOX, method=ps.PAO(), tol=1e3, vectorized=True, rng=1).status is ps.Status.CONVERGED
 
 
 @either
@@ -198,7 +198,7 @@ class Forgetful(ps.Method):
 def test_with_noise_a_continued_batch_keeps_a_point_that_its_swarms_have_forgotten():
     settings = {"n_particles": 12, "maxiter": 10, "vectorized": True, "reevaluate": 0.3, "rng": 1}
     many = ps.minimize_many(valley, BOX, runs=3, method=Forgetful(), **settings)
-    longer = ps.minimize_many(lambda x: valley(x) + 100, BOX, runs=3, init=many, **settings)
+    longer = ps.minimize_many(lambda x: valley(x) + 100, BOX, runs=3, method=ps.PAO(), init=many, **settings)
     is_forgotten = many.fun < [many.run(r).swarm.global_value for r in range(3)]
     assert is_forgotten.any()
     assert_array_equal(longer.fun[is_forgotten], many.fun[is_forgotten])

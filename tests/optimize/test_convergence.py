@@ -27,7 +27,7 @@ def ridge(x):
 
 @pytest.mark.parametrize("above", [1.0, -3.0, 1e4])
 def test_a_minimum_that_is_not_zero_ends_the_run(above):
-    result = ps.minimize(lambda x: offset(x) - 1 + above, BOX2, **LONG)
+    result = ps.minimize(lambda x: offset(x) - 1 + above, BOX2, method=ps.PAO(), **LONG)
     assert (result.status, result.success) == (ps.Status.CONVERGED, True)
     assert "Converged: the best values" in result.message
     assert result.nfev < 10_000
@@ -35,19 +35,23 @@ def test_a_minimum_that_is_not_zero_ends_the_run(above):
 
 
 def test_up_to_its_end_the_run_is_the_one_without_a_tolerance():
-    ended, whole = (ps.minimize(offset, BOX2, **{**LONG, "maxfev": 12_000}, tol=tol) for tol in (1e-12, 0))
+    ended, whole = (
+        ps.minimize(offset, BOX2, method=ps.PAO(), **{**LONG, "maxfev": 12_000}, tol=tol) for tol in (1e-12, 0)
+    )
     assert ended.nit < whole.nit
     assert_array_equal(ended.history.best, whole.history.best[: ended.nit + 1])
 
 
 def test_tol_zero_switches_every_rule_off():
-    flat = ps.minimize(lambda x: np.full(len(x), 3.0), BOX2, vectorized=True, maxiter=100, tol=0, n_particles=5, rng=1)
+    flat = ps.minimize(
+        lambda x: np.full(len(x), 3.0), BOX2, method=ps.PAO(), vectorized=True, maxiter=100, tol=0, n_particles=5, rng=1
+    )
     assert flat.nit == 100
 
 
 def test_patience_ends_noisy_runs_and_plateaus_after_exactly_its_generations():
     for fun in (noisy(sphere, 0.1, 1), lambda x: np.zeros(len(x))):
-        result = ps.minimize(fun, BOX2, vectorized=True, maxiter=2000, n_particles=20, rng=1)
+        result = ps.minimize(fun, BOX2, method=ps.PAO(), vectorized=True, maxiter=2000, n_particles=20, rng=1)
         assert (result.status, result.success) == (ps.Status.CONVERGED, True)
         assert f"no better point in the last {patience(2)} generations" in result.message
         last = int(np.flatnonzero(np.diff(result.history.best) < 0).max(initial=-1)) + 1
@@ -56,13 +60,15 @@ def test_patience_ends_noisy_runs_and_plateaus_after_exactly_its_generations():
 
 def test_steps_of_a_rounded_function_are_no_convergence():
     # Early on all particles are on one step of the function. The lowest step has 1/7 of the box in each direction.
-    result = ps.minimize(lambda x: np.floor(np.abs(x - 1.7)).sum(axis=1), BOX5, vectorized=True, maxiter=300, rng=1)
+    result = ps.minimize(
+        lambda x: np.floor(np.abs(x - 1.7)).sum(axis=1), BOX5, method=ps.PAO(), vectorized=True, maxiter=300, rng=1
+    )
     assert result.fun == 0
     assert "no better point" in result.message
 
 
 def test_the_rules_in_arrays_are_the_rules_one_by_one():
-    optimizer = ps.Optimizer(BOX2, n_particles=8, rng=[1, 2, 3, 4])
+    optimizer = ps.Optimizer(BOX2, method=ps.PAO(), n_particles=8, rng=[1, 2, 3, 4])
     for _ in range(3):
         optimizer.tell(offset(optimizer.ask()))
     swarm = optimizer.swarm
@@ -78,7 +84,7 @@ def test_the_rules_in_arrays_are_the_rules_one_by_one():
 
 def test_a_swarm_that_contracts_where_there_is_no_minimum_is_no_success():
     fun = Recording(ridge)
-    result = ps.minimize(fun, BOX5, vectorized=True, maxiter=400, rng=0)
+    result = ps.minimize(fun, BOX5, method=ps.PAO(), vectorized=True, maxiter=400, rng=0)
     assert (result.status, result.success) == (ps.Status.STALLED, False)
     assert "no minimum" in result.message
     assert "noise.covariance" in result.hint
@@ -93,10 +99,10 @@ def test_a_swarm_that_contracts_where_there_is_no_minimum_is_no_success():
 
 def test_many_runs_end_like_each_run_alone():
     settings = {"vectorized": True, "maxiter": 250, "n_particles": 40}
-    many = ps.minimize_many(ridge, BOX5, runs=5, rng=1, **settings)
+    many = ps.minimize_many(ridge, BOX5, method=ps.PAO(), runs=5, rng=1, **settings)
     assert (many.status == ps.Status.STALLED).any()
     for r in range(5):
-        alone = ps.minimize(ridge, BOX5, rng=many.seeds[r], **settings)
+        alone = ps.minimize(ridge, BOX5, method=ps.PAO(), rng=many.seeds[r], **settings)
         assert (alone.fun, alone.nfev, alone.status) == (many.fun[r], many.nfev[r], many.status[r])
         assert (alone.message, alone.success) == (many.message[r], many.success[r])
         assert_array_equal(alone.x, many.x[r])
@@ -105,18 +111,18 @@ def test_many_runs_end_like_each_run_alone():
 def test_asynchronous_runs_converge_and_are_examined_too():
     settings = {"n_particles": 10, "maxiter": 250, "rng": 1, "asynchronous": True}
     fun = Recording(lambda x: float(offset(x)))
-    good = ps.minimize(fun, BOX2, **settings)
+    good = ps.minimize(fun, BOX2, method=ps.PAO(), **settings)
     assert (good.status, good.nfev) == (ps.Status.CONVERGED, len(fun.values))
-    bad = ps.minimize(lambda x: float(ridge(x)), BOX5, **settings)
+    bad = ps.minimize(lambda x: float(ridge(x)), BOX5, method=ps.PAO(), **settings)
     assert (bad.status, bad.success) == (ps.Status.STALLED, False)
 
 
 @pytest.mark.parametrize("beyond", [0, 1, cost(2) - 1, cost(2), 50])
 def test_the_look_around_stays_within_the_budget(beyond):
-    free = ps.minimize(offset, BOX2, n_particles=100, **LONG)
+    free = ps.minimize(offset, BOX2, method=ps.PAO(), n_particles=100, **LONG)
     fun = Recording(offset)
     maxfev = free.nfev - cost(2) + beyond
-    result = ps.minimize(fun, BOX2, n_particles=100, **{**LONG, "maxfev": maxfev})
+    result = ps.minimize(fun, BOX2, method=ps.PAO(), n_particles=100, **{**LONG, "maxfev": maxfev})
     assert result.nfev == len(fun.values) == free.nfev - (0 if beyond >= cost(2) else cost(2)) <= maxfev
     assert result.status is ps.Status.CONVERGED
 
@@ -126,24 +132,27 @@ def test_a_stored_run_that_has_converged_is_final_and_can_go_on(tmp_path, asynch
     fun = Recording(lambda x: float(offset(x)))
     common = {"n_particles": 6, "rng": 1, "asynchronous": asynchronous, "maxiter": 120}
     stored = {**common, "store": ps.Store(tmp_path / "run", fsync="never")}
-    first, plain = ps.minimize(fun, BOX2, **stored), ps.minimize(lambda x: float(offset(x)), BOX2, **common)
+    first, plain = (
+        ps.minimize(fun, BOX2, method=ps.PAO(), **stored),
+        ps.minimize(lambda x: float(offset(x)), BOX2, method=ps.PAO(), **common),
+    )
     calls = fun.calls
-    again = ps.minimize(fun, BOX2, **stored)
+    again = ps.minimize(fun, BOX2, method=ps.PAO(), **stored)
     assert first.status is ps.Status.CONVERGED
     assert (first.fun, first.nfev, first.message) == (again.fun, again.nfev, about_the_end(again))
     assert (first.fun, first.nfev, first.message) == (plain.fun, plain.nfev, plain.message)
     assert fun.calls == calls == first.nfev
-    longer = ps.minimize(fun, BOX2, tol=0, **stored)
+    longer = ps.minimize(fun, BOX2, method=ps.PAO(), tol=0, **stored)
     assert longer.nfev == 6 * 121
-    assert_array_equal(longer.x, ps.minimize(lambda x: float(offset(x)), BOX2, tol=0, **common).x)
+    assert_array_equal(longer.x, ps.minimize(lambda x: float(offset(x)), BOX2, method=ps.PAO(), tol=0, **common).x)
 
 
 def test_a_recorded_run_that_went_on_is_not_looked_around(tmp_path):
     common = {"n_particles": 6, "rng": 1, "maxiter": 120}
     common["store"] = ps.Store(tmp_path / "run", fsync="never", trust=True)
     fun = Recording(lambda x: float(offset(x)))
-    longer = ps.minimize(fun, BOX2, tol=0, **common)
-    shorter = ps.minimize(fun, BOX2, **common)
+    longer = ps.minimize(fun, BOX2, method=ps.PAO(), tol=0, **common)
+    shorter = ps.minimize(fun, BOX2, method=ps.PAO(), **common)
     assert shorter.status is ps.Status.CONVERGED
     assert shorter.nfev == 6 * (shorter.nit + 1) < longer.nfev == fun.calls
 
@@ -151,15 +160,15 @@ def test_a_recorded_run_that_went_on_is_not_looked_around(tmp_path):
 def test_a_stored_run_whose_budget_has_ended_is_final(tmp_path):
     store, fun = ps.Store(tmp_path / "run", fsync="never"), Recording(sphere)
     settings = {"n_particles": 10, "maxiter": 3, "rng": 1, "store": store}
-    assert not ps.minimize(fun, BOX2, **settings).success
+    assert not ps.minimize(fun, BOX2, method=ps.PAO(), **settings).success
     before = (tmp_path / "run").read_bytes()
-    ps.minimize(fun, BOX2, **settings)
+    ps.minimize(fun, BOX2, method=ps.PAO(), **settings)
     assert (tmp_path / "run").read_bytes() == before
     assert fun.calls == 40
 
 
 def test_an_interrupt_during_the_look_around_keeps_what_is_known():
-    whole = ps.minimize(lambda x: float(offset(x)), BOX2, n_particles=10, maxiter=300, rng=1)
+    whole = ps.minimize(lambda x: float(offset(x)), BOX2, method=ps.PAO(), n_particles=10, maxiter=300, rng=1)
 
     def interrupted(x):
         if len(calls.values) == whole.nfev - 3:
@@ -167,7 +176,7 @@ def test_an_interrupt_during_the_look_around_keeps_what_is_known():
         return float(offset(x))
 
     calls = Recording(interrupted)
-    result = ps.minimize(calls, BOX2, n_particles=10, maxiter=300, rng=1)
+    result = ps.minimize(calls, BOX2, method=ps.PAO(), n_particles=10, maxiter=300, rng=1)
     assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
     assert result.nfev == whole.nfev - 3
 
@@ -176,34 +185,36 @@ def test_failures_around_the_end_are_counted_and_prove_nothing():
     def narrow(x):  # fails on one side of its minimum
         return float("nan") if x[0] < 0.3 else float(squared_distance([0.3, 0.3])(x)) + 1
 
-    result = ps.minimize(narrow, [(-1, 1)] * 2, n_particles=20, maxiter=300, rng=1)
+    result = ps.minimize(narrow, [(-1, 1)] * 2, method=ps.PAO(), n_particles=20, maxiter=300, rng=1)
     assert result.status is ps.Status.CONVERGED
     assert result.n_failed == sum(result.failure_kinds.values())
 
 
 def test_a_coarse_tolerance_of_the_users_own_is_a_success():
     for tol in (1e-2, 1e-4, 1e-6):
-        assert ps.minimize(rosenbrock, BOX2, n_particles=30, maxiter=2000, tol=tol, vectorized=True, rng=1).success
+        assert ps.minimize(
+            rosenbrock, BOX2, method=ps.PAO(), n_particles=30, maxiter=2000, tol=tol, vectorized=True, rng=1
+        ).success
 
 
 def test_messages_state_facts():
-    slow = ps.minimize(lambda x: 10 + sphere(x), BOX5, maxiter=12, n_particles=20, rng=1)
+    slow = ps.minimize(lambda x: 10 + sphere(x), BOX5, method=ps.PAO(), maxiter=12, n_particles=20, rng=1)
     share = 1 - slow.history.best[-1] / slow.history.best[-11]
     assert slow.message == (
         f"Stopped at maxiter=12; the best value fell by {100 * share:.2g} % over the last 10 generations."
     )
-    first = ps.minimize(sphere, BOX2, maxiter=0, rng=1)
+    first = ps.minimize(sphere, BOX2, method=ps.PAO(), maxiter=0, rng=1)
     assert first.message == "Stopped at maxiter=0."
-    flat = ps.minimize(lambda x: 3.0, BOX2, n_particles=100, maxfev=150, rng=1)
+    flat = ps.minimize(lambda x: 3.0, BOX2, method=ps.PAO(), n_particles=100, maxfev=150, rng=1)
     assert flat.message == "Stopped at maxfev=150; the best value did not change in the last generation."
-    fast = ps.minimize(sphere, BOX2, maxiter=30, rng=1)
+    fast = ps.minimize(sphere, BOX2, method=ps.PAO(), maxiter=30, rng=1)
     assert "the best value fell from" in fast.message
 
 
 def test_a_polished_run_is_a_success_if_the_local_search_converges():
-    polished = ps.minimize(rosenbrock, BOX2, maxiter=20, rng=1, polish=True)
+    polished = ps.minimize(rosenbrock, BOX2, method=ps.PAO(), maxiter=20, rng=1, polish=True)
     assert (polished.status, polished.success) == (ps.Status.MAXITER, True)
     assert "Stopped at maxiter=20; the best value" in polished.message
     assert "Polished with" in polished.message
-    cut = ps.minimize(rosenbrock, BOX2, maxfev=130, rng=1, polish=True)
+    cut = ps.minimize(rosenbrock, BOX2, method=ps.PAO(), maxfev=130, rng=1, polish=True)
     assert not cut.success

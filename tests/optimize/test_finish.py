@@ -14,8 +14,8 @@ BOX = [(-2, 2), (-1, 3)]
 
 
 def test_polishing_finishes_what_the_swarm_began():
-    rough = ps.minimize(rosenbrock, BOX, n_particles=10, maxiter=10, rng=1)
-    fine = ps.minimize(rosenbrock, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
+    rough = ps.minimize(rosenbrock, BOX, method=ps.PAO(), n_particles=10, maxiter=10, rng=1)
+    fine = ps.minimize(rosenbrock, BOX, method=ps.PAO(), n_particles=10, maxiter=10, polish=True, rng=1)
     assert fine.fun < 1e-8 < rough.fun
     assert_allclose(fine.x, [1.0, 1.0], atol=1e-3)
     assert_array_equal(fine.history.best, rough.history.best)
@@ -24,7 +24,9 @@ def test_polishing_finishes_what_the_swarm_began():
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_polishing_is_counted(vectorized):
     fun = Recording(rosenbrock)
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=10, polish=True, vectorized=vectorized, rng=1)
+    result = ps.minimize(
+        fun, BOX, method=ps.PAO(), n_particles=10, maxiter=10, polish=True, vectorized=vectorized, rng=1
+    )
     spent = result.nfev - 110
     assert len(fun.points) == result.nfev
     assert spent > 0
@@ -37,8 +39,8 @@ def test_polishing_does_not_depend_on_units():
         return 2.0**-40 * (rosenbrock(x * 2.0**30) - 1.0)
 
     options = {"n_particles": 10, "maxiter": 10, "polish": True, "rng": 1}
-    usual = ps.minimize(lambda x: rosenbrock(x) - 1.0, BOX, **options)
-    other = ps.minimize(small, [(low * 2.0**-30, high * 2.0**-30) for low, high in BOX], **options)
+    usual = ps.minimize(lambda x: rosenbrock(x) - 1.0, BOX, method=ps.PAO(), **options)
+    other = ps.minimize(small, [(low * 2.0**-30, high * 2.0**-30) for low, high in BOX], method=ps.PAO(), **options)
     assert other.nfev == usual.nfev
     assert_array_equal(other.x * 2.0**30, usual.x)
 
@@ -48,7 +50,7 @@ def test_some_of_the_time_is_left_for_polishing():
         time.sleep(1e-3)
         return rosenbrock(x)
 
-    result = ps.minimize(slow, BOX, n_particles=10, maxiter=None, time_limit=0.4, polish=True, rng=1)
+    result = ps.minimize(slow, BOX, method=ps.PAO(), n_particles=10, maxiter=None, time_limit=0.4, polish=True, rng=1)
     assert result.status is ps.Status.TIME
     assert "Polished with 0 evaluations" not in result.message
 
@@ -56,14 +58,14 @@ def test_some_of_the_time_is_left_for_polishing():
 @pytest.mark.parametrize("left", [0, 1, 2, 5, 11])
 def test_polishing_stays_within_the_budget_to_the_last_evaluation(left):
     fun = Recording(rosenbrock)
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=4, maxfev=50 + left, polish=True, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=4, maxfev=50 + left, polish=True, rng=1)
     assert fun.calls == result.nfev == 50 + left
     assert result.fun == min(fun.values)
 
 
 def test_polishing_stays_in_the_box():
     fun = Recording(squared_distance([3.0, -4.0]))
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=2, polish=True, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=2, polish=True, rng=1)
     assert np.all((np.array(fun.points) >= [-2, -1]) & (np.array(fun.points) <= [2, 3]))
     assert_array_equal(result.x, [2.0, -1.0])
 
@@ -71,7 +73,7 @@ def test_polishing_stays_in_the_box():
 def test_polishing_never_makes_it_worse():
     for seed in range(5):
         plain, polished = (
-            ps.minimize(noisy(sphere, 0.1, seed), BOX, n_particles=10, maxiter=5, polish=p, rng=seed)
+            ps.minimize(noisy(sphere, 0.1, seed), BOX, method=ps.PAO(), n_particles=10, maxiter=5, polish=p, rng=seed)
             for p in (False, True)
         )
         assert polished.fun <= plain.fun
@@ -82,7 +84,7 @@ def test_polishing_survives_an_objective_that_fails_around_its_best_point():
         return np.nan if x[0] + x[1] > 1 else squared_distance([1.0, 1.0])(x)
 
     fun = Recording(edge)
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=10, polish=True, rng=1)
     assert result.n_failed == np.isnan(fun.values).sum()
     assert result.fun == np.nanmin(fun.values) == edge(result.x)
 
@@ -96,30 +98,32 @@ def test_an_interrupted_run_is_not_polished():
             raise KeyboardInterrupt
         return rosenbrock(x)
 
-    result = ps.minimize(fun, BOX, n_particles=10, polish=True, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, polish=True, rng=1)
     assert (result.status, result.nfev, len(calls)) == (ps.Status.INTERRUPTED, 34, 35)
 
 
 def test_a_run_is_silent_unless_asked(capfd):
-    ps.minimize(sphere, BOX, maxiter=3, rng=1)
-    ps.minimize_many(sphere, BOX, runs=2, maxiter=3, vectorized=True, rng=1)
+    ps.minimize(sphere, BOX, method=ps.PAO(), maxiter=3, rng=1)
+    ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=2, maxiter=3, vectorized=True, rng=1)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("limits", [{"maxiter": 5}, {"maxiter": None, "maxfev": 57}])
 def test_the_progress_bar_goes_to_stderr_only_and_changes_nothing(limits, capsys):
     pytest.importorskip("tqdm")
-    shown = ps.minimize(sphere, BOX, n_particles=10, progress=True, rng=1, **limits)
+    shown = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, progress=True, rng=1, **limits)
     out, err = capsys.readouterr()
     assert out == ""
     assert "best=" in err
     assert "100%" in err
-    assert_same_run(shown, ps.minimize(sphere, BOX, n_particles=10, rng=1, **limits))
+    assert_same_run(shown, ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, rng=1, **limits))
 
 
 def test_the_progress_bar_of_many_runs_reaches_its_end(capsys):
     pytest.importorskip("tqdm")
-    ps.minimize_many(sphere, BOX, runs=7, n_particles=10, maxiter=5, vectorized=True, progress=True, rng=1)
+    ps.minimize_many(
+        sphere, BOX, method=ps.PAO(), runs=7, n_particles=10, maxiter=5, vectorized=True, progress=True, rng=1
+    )
     out, err = capsys.readouterr()
     assert out == ""
     assert "420/420" in err
@@ -132,11 +136,11 @@ def test_without_tqdm_the_error_says_what_to_install(monkeypatch):
         with pytest.raises(ImportError, match=r"needs tqdm.*paoswarm\[progress\]"):
             solve(fun, BOX, progress=True)
     assert fun.calls == 0
-    ps.minimize(sphere, BOX, maxiter=1)
+    ps.minimize(sphere, BOX, method=ps.PAO(), maxiter=1)
 
 
 def test_the_result_is_scipys_and_its_text_is_short():
-    result = ps.minimize(sphere, [(-2, 2), (-3, 3)], maxiter=5, rng=1)
+    result = ps.minimize(sphere, [(-2, 2), (-3, 3)], method=ps.PAO(), maxiter=5, rng=1)
     assert isinstance(result, OptimizeResult)
     assert result["x"] is result.x
     text = repr(result)
@@ -150,10 +154,10 @@ def test_the_result_is_scipys_and_its_text_is_short():
 
 
 def test_the_text_mentions_failures_and_errors():
-    holey = ps.minimize(lambda x: np.nan if x[0] > 0 else sphere(x), BOX, maxiter=5, rng=1)
+    holey = ps.minimize(lambda x: np.nan if x[0] > 0 else sphere(x), BOX, method=ps.PAO(), maxiter=5, rng=1)
     assert f"n_failed: {holey.n_failed}" in repr(holey)
     assert "evaluations failed" in repr(holey)
-    assert "fun_error: " in repr(ps.minimize(sphere, BOX, maxiter=5, reevaluate=0.2, rng=1))
+    assert "fun_error: " in repr(ps.minimize(sphere, BOX, method=ps.PAO(), maxiter=5, reevaluate=0.2, rng=1))
 
 
 @pytest.mark.parametrize(
@@ -168,32 +172,32 @@ def test_the_text_mentions_failures_and_errors():
     ids=["default", "noisy", "with swarms", "dense", "stochastic"],
 )
 def test_a_result_survives_pickling(settings):
-    result = ps.minimize(sphere, BOX, maxiter=5, rng=1, **settings)
+    result = ps.minimize(sphere, BOX, maxiter=5, rng=1, **{"method": ps.PAO(), **settings})
     loaded = pickle.loads(pickle.dumps(result))
     assert_same_run(loaded, result)
     assert repr(loaded) == repr(result)
     assert loaded.status is result.status
     assert_array_equal(loaded.next_step.interval(0.9), result.next_step.interval(0.9))
-    again = [ps.minimize(sphere, BOX, init=r.swarm, maxiter=3, rng=2).x for r in (result, loaded)]
+    again = [ps.minimize(sphere, BOX, method=ps.PAO(), init=r.swarm, maxiter=3, rng=2).x for r in (result, loaded)]
     assert_array_equal(*again)
 
 
 def test_many_results_survive_pickling():
-    many = ps.minimize_many(sphere, BOX, runs=3, n_particles=10, maxiter=3, vectorized=True, rng=1)
+    many = ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=3, n_particles=10, maxiter=3, vectorized=True, rng=1)
     loaded = pickle.loads(pickle.dumps(many))
     assert_array_equal(loaded.history, many.history)
-    alone = ps.minimize(sphere, BOX, n_particles=10, maxiter=3, vectorized=True, rng=loaded.seeds[2])
+    alone = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=3, vectorized=True, rng=loaded.seeds[2])
     assert alone.fun == loaded.run(2).fun
 
 
 def test_results_with_failures_survive_pickling():
-    result = ps.minimize(lambda x: np.nan if x[0] > 0 else sphere(x), BOX, maxiter=5, rng=1)
+    result = ps.minimize(lambda x: np.nan if x[0] > 0 else sphere(x), BOX, method=ps.PAO(), maxiter=5, rng=1)
     loaded = pickle.loads(pickle.dumps(result))
     assert [f.reason for f in loaded.failures] == ["returned NaN"] * 10
 
 
 def test_the_law_of_the_next_step_belongs_to_the_final_swarm():
-    result = ps.minimize(sphere, [(-4, 5), (-6, 3)], n_particles=30, maxiter=15, rng=1)
+    result = ps.minimize(sphere, [(-4, 5), (-6, 3)], method=ps.PAO(), n_particles=30, maxiter=15, rng=1)
     lower, upper = result.next_step.interval(0.95)
     assert np.all((lower <= result.x) & (result.x <= upper))
     draws = result.next_step.sample(4000, rng=1)
@@ -202,7 +206,7 @@ def test_the_law_of_the_next_step_belongs_to_the_final_swarm():
 
 
 def test_the_text_states_a_spread_and_no_confidence():
-    result = ps.minimize(sphere, [(-4, 5), (-6, 3)], maxiter=15, rng=1)
+    result = ps.minimize(sphere, [(-4, 5), (-6, 3)], method=ps.PAO(), maxiter=15, rng=1)
     text = repr(result)
     assert f"the particles spread by +- {np.array2string(result.next_step.std, precision=2)}" in text
     assert f"around {result.next_step.mean} (not the error of x)" in text
@@ -217,7 +221,9 @@ def valley(x):
 def test_after_polishing_there_is_no_next_step():
     """The swarm has not seen the polished point, which lies outside its cloud."""
     settings = {"vectorized": True, "maxiter": 100, "rng": 1}
-    plain, polished = (ps.minimize(valley, [(-5, 5)] * 5, polish=polish, **settings) for polish in (False, True))
+    plain, polished = (
+        ps.minimize(valley, [(-5, 5)] * 5, method=ps.PAO(), polish=polish, **settings) for polish in (False, True)
+    )
     assert (np.abs(plain.next_step.cdf(polished.x) - 0.5) > 0.475).all()  # outside the central 95 %
     assert polished.next_step is None
     assert "next_step" not in repr(polished)
@@ -227,7 +233,7 @@ def test_after_polishing_there_is_no_next_step():
 
 def test_in_a_narrow_valley_the_minimum_lies_outside_the_spread_of_the_particles():
     """Why the law is no confidence interval: particles agree long before they arrive."""
-    many = ps.minimize_many(valley, [(-5, 5)] * 5, runs=20, vectorized=True, rng=1)
+    many = ps.minimize_many(valley, [(-5, 5)] * 5, method=ps.PAO(), runs=20, vectorized=True, rng=1)
     below = np.array([many.run(r).next_step.cdf(np.ones(5)) for r in range(20)])
     assert np.mean(np.abs(below - 0.5) < 0.475) < 0.1  # of the coordinates inside the central 95 %
 
@@ -241,7 +247,7 @@ def test_an_interrupt_during_polishing_keeps_the_best_so_far():
             raise KeyboardInterrupt
         return rosenbrock(x)
 
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=10, polish=True, rng=1)
     assert result.nfev == 10 * 11 + 4
     assert result.fun == min(rosenbrock(x) for x in calls)
     assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
@@ -254,7 +260,7 @@ def test_polishing_on_the_edge_of_what_works_begins_where_the_swarm_ended(edge):
         return np.inf if (x > edge).any() else float(np.maximum(0.0, 3 - x).sum())
 
     fun = Recording(cliff)
-    result = ps.minimize(fun, [(-2, 4.1)] * 2, rng=0, maxiter=100, tol=0, polish=True)
+    result = ps.minimize(fun, [(-2, 4.1)] * 2, method=ps.PAO(), rng=0, maxiter=100, tol=0, polish=True)
     assert np.isfinite(fun.points).all()
     assert result.fun == cliff(result.x) == min(fun.values)
     assert result.fun >= 2 * (3 - edge) - 1e-12
@@ -265,7 +271,7 @@ def test_polishing_lets_the_function_raise_as_before():
         return float(np.nansum(np.sqrt(x - 0.5)))
 
     with np.errstate(invalid="raise"), pytest.warns(RuntimeWarning, match="fun raised"):
-        result = ps.minimize(sensitive, [(0, 4)] * 2, rng=1, maxiter=10, polish=True)
+        result = ps.minimize(sensitive, [(0, 4)] * 2, method=ps.PAO(), rng=1, maxiter=10, polish=True)
     assert (result.x >= 0.5).all()
     assert result.fun == sensitive(result.x)
 
@@ -277,7 +283,9 @@ def test_polishing_asks_for_a_point_and_its_neighbours_at_once():
         asked.append(len(x))
         return ((x - 0.3) ** 2 * [1, 5, 9]).sum(axis=1)
 
-    result = ps.minimize(many, [(-1, 1)] * 3, n_particles=10, maxiter=3, polish=True, vectorized=True, rng=1)
+    result = ps.minimize(
+        many, [(-1, 1)] * 3, method=ps.PAO(), n_particles=10, maxiter=3, polish=True, vectorized=True, rng=1
+    )
     polishing = asked[-asked[::-1].index(10) :]
     assert polishing[0] == 3  # the value of the swarm's best point is known
     assert set(polishing[1:]) == {4}
@@ -285,7 +293,7 @@ def test_polishing_asks_for_a_point_and_its_neighbours_at_once():
 
 
 def test_a_run_goes_on_from_what_polishing_found():
-    polished = ps.minimize(rosenbrock, BOX, n_particles=10, maxiter=10, polish=True, rng=1)
+    polished = ps.minimize(rosenbrock, BOX, method=ps.PAO(), n_particles=10, maxiter=10, polish=True, rng=1)
     further = ps.minimize(rosenbrock, BOX, init=polished, maxiter=1, rng=2)
     assert further.fun <= polished.fun < polished.swarm.global_value
 
@@ -308,18 +316,18 @@ def test_a_result_with_a_schedule_pickles(dt):
 
 def test_polishing_has_its_share_of_the_budget():
     settings = {"n_particles": 10, "maxiter": None, "maxfev": 400, "rng": 1}
-    fine = ps.minimize(rosenbrock, BOX, polish=True, **settings)
+    fine = ps.minimize(rosenbrock, BOX, method=ps.PAO(), polish=True, **settings)
     assert fine.nfev <= 400
-    assert fine.fun < ps.minimize(rosenbrock, BOX, **settings).fun
+    assert fine.fun < ps.minimize(rosenbrock, BOX, method=ps.PAO(), **settings).fun
 
 
 def test_noise_is_not_polished():
     with pytest.raises(ValueError, match=r"polish=True .*reevaluate"):
-        ps.minimize(noisy(sphere, 1.0, 1), BOX, polish=True, reevaluate=0.2)
+        ps.minimize(noisy(sphere, 1.0, 1), BOX, method=ps.PAO(), polish=True, reevaluate=0.2)
 
 
 def test_an_optimizer_that_is_told_keeps_its_history():
-    optimizer = ps.Optimizer(BOX, n_particles=8, rng=1)
+    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=8, rng=1)
     for _ in range(4):
         optimizer.tell([rosenbrock(x) for x in optimizer.ask()])
     history = optimizer.result.history
@@ -328,7 +336,7 @@ def test_an_optimizer_that_is_told_keeps_its_history():
 
 
 def test_values_that_are_refused_at_the_start_can_be_told_again():
-    optimizer = ps.Optimizer(BOX, n_particles=8, rng=1)
+    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=8, rng=1)
     first = optimizer.ask()
     with pytest.raises(ValueError, match="no finite value"):
         optimizer.tell(np.full(8, np.nan))
@@ -341,10 +349,10 @@ def test_values_that_are_refused_at_the_start_can_be_told_again():
 def test_a_callback_of_two_arguments_is_refused_before_the_first_evaluation():
     fun = Recording(rosenbrock)
     with pytest.raises(TypeError, match="one argument"):
-        ps.minimize(fun, BOX, callback=lambda xk, convergence: None)
+        ps.minimize(fun, BOX, method=ps.PAO(), callback=lambda xk, convergence: None)
     assert fun.calls == 0
 
 
 def test_a_negative_seed_is_named():
     with pytest.raises(ValueError, match="rng must not be negative"):
-        ps.minimize(rosenbrock, BOX, rng=-1)
+        ps.minimize(rosenbrock, BOX, method=ps.PAO(), rng=-1)

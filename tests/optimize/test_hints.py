@@ -14,7 +14,7 @@ COVARIANCE = ps.PAO(noise_scale=ps.noise.covariance)
 def test_a_swarm_in_a_narrow_valley_says_so_and_the_advice_is_good():
     advised = 0
     for seed in range(5):
-        lost = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=seed)
+        lost = ps.minimize(rosenbrock, BOX, method=ps.PAO(), n_particles=40, maxiter=40, rng=seed)
         advised += "noise.covariance" in lost.hint
         assert lost.hint in str(lost)
         found = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=seed, method=COVARIANCE)
@@ -27,7 +27,7 @@ def test_a_swarm_in_a_narrow_valley_says_so_and_the_advice_is_good():
 @pytest.mark.parametrize("dim", [2, 8])
 def test_nothing_is_advised_where_there_is_no_valley(name, dim):
     problem = ps.problems.get(name, dim)
-    result = ps.minimize(problem, problem.bounds, vectorized=True, rng=1)
+    result = ps.minimize(problem, problem.bounds, method=ps.PAO(), vectorized=True, rng=1)
     assert result.hint == ""
     assert "hint" not in str(result)
 
@@ -36,12 +36,12 @@ def test_nothing_is_advised_where_there_is_no_valley(name, dim):
 def test_in_rosenbrocks_valley_the_hint_is_rarely_missing(dim, least):
     # It was given in 20 and in 18 of these 20 runs.
     settings = {"vectorized": True, "n_particles": 100, "maxiter": 60}
-    hints = [ps.minimize(rosenbrock, [(-5, 5)] * dim, rng=seed, **settings).hint for seed in range(20)]
+    hints = [ps.minimize(rosenbrock, [(-5, 5)] * dim, method=ps.PAO(), rng=seed, **settings).hint for seed in range(20)]
     assert sum("narrow valley" in hint for hint in hints) >= least
 
 
 def test_a_valley_is_one_in_any_units():
-    swarm = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=1).swarm
+    swarm = ps.minimize(rosenbrock, BOX, method=ps.PAO(), n_particles=40, maxiter=40, rng=1).swarm
     assert is_in_a_valley(swarm, 1.0)
     units, offset = np.array([1e-9, 1e9]), np.array([0, 5e8])
     moved = {name: getattr(swarm, name) * units + offset for name in ("position", "best_position", "global_best")}
@@ -56,9 +56,12 @@ def test_a_valley_is_one_in_any_units():
 
 
 def test_a_run_that_was_polished_or_has_arrived_needs_no_advice():
-    assert ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=1, polish=True).hint == ""
+    assert ps.minimize(rosenbrock, BOX, method=ps.PAO(), n_particles=40, maxiter=40, rng=1, polish=True).hint == ""
     assert (
-        ps.minimize(lambda x: (x[0] - x[1]) ** 2 * 1e6 + 1.0, BOX, n_particles=40, maxiter=300, tol=0, rng=1).hint == ""
+        ps.minimize(
+            lambda x: (x[0] - x[1]) ** 2 * 1e6 + 1.0, BOX, method=ps.PAO(), n_particles=40, maxiter=300, tol=0, rng=1
+        ).hint
+        == ""
     )
 
 
@@ -70,7 +73,7 @@ def test_covariances_of_few_particles_are_advised_against():
 
 def test_other_methods_and_collapsed_or_failed_swarms_get_no_advice():
     assert ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, method=ps.PSO(), rng=1).hint == ""
-    swarm = ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, rng=1).swarm
+    swarm = ps.minimize(rosenbrock, BOX, method=ps.PAO(), n_particles=40, maxiter=40, rng=1).swarm
     point = np.repeat(swarm.best_position[:1], 40, axis=0)
     assert not is_in_a_valley(swarm._replace(best_position=point, position=point), 1.0)
     assert not is_in_a_valley(swarm._replace(best_value=np.full(40, np.inf), value=np.full(40, np.inf)), 1.0)
@@ -111,7 +114,7 @@ def test_unknowns_on_their_bounds_are_named(method):
 
 
 def test_many_unknowns_on_their_bounds_are_counted():
-    hint = ps.minimize(lambda x: x.sum(), [(0, 1)] * 9, rng=1, polish=True).hint
+    hint = ps.minimize(lambda x: x.sum(), [(0, 1)] * 9, method=ps.PAO(), rng=1, polish=True).hint
     assert hint.startswith("x[0], x[1], x[2], x[3], x[4] and 4 more lie on their bounds")
 
 
@@ -123,7 +126,9 @@ def test_a_circle_has_no_bounds():
 
 
 def test_minus_infinity_is_no_minimum_to_be_proud_of():
-    result = ps.minimize(lambda x: -np.inf if x[0] > 0.9 else x[0], [(-1, 1)] * 2, n_particles=30, maxiter=5, rng=1)
+    result = ps.minimize(
+        lambda x: -np.inf if x[0] > 0.9 else x[0], [(-1, 1)] * 2, method=ps.PAO(), n_particles=30, maxiter=5, rng=1
+    )
     assert np.isfinite(result.fun)
     assert "minimise its negative" in result.hint
     assert "minimise its negative" in str(result)

@@ -148,7 +148,7 @@ class TestAsynchronous:
     def test_the_first_swarm_does_not_count_as_stagnation(self):
         settings = {"n_particles": 6, "x0": [[1.0, 2.5]], "f0": [0.0], "stagnation": 1, "maxiter": 20, "rng": 2}
         for asynchronous in (False, True):
-            result = ps.minimize(bowl, BOX, asynchronous=asynchronous, **settings)
+            result = ps.minimize(bowl, BOX, method=ps.PAO(), asynchronous=asynchronous, **settings)
             assert (result.status, result.nit, result.nfev) == (ps.Status.STAGNATED, 1, 11)
 
     def test_a_generation_that_is_cut_short_may_still_reach_the_target(self):
@@ -161,7 +161,7 @@ class TestAsynchronous:
 
 
 def test_injected_points_count_as_an_improvement():
-    optimizer = ps.Optimizer(BOX, n_particles=5, rng=1)
+    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=5, rng=1)
     for _ in range(4):
         optimizer.tell(np.full(len(optimizer.ask()), 7.0))
     assert optimizer.stale == 3

@@ -70,7 +70,15 @@ def test_failures_at_pseudo_random_points_are_counted_and_never_best(problem, n,
     fun = Recording(fun)
     # One point that works, known from elsewhere, so that there is a run at all.
     result = ps.minimize(
-        fun, np.column_stack([lower, upper]), n_particles=n, maxiter=5, x0=lower, f0=[1e9], tol=0, rng=seed
+        fun,
+        np.column_stack([lower, upper]),
+        method=ps.PAO(),
+        n_particles=n,
+        maxiter=5,
+        x0=lower,
+        f0=[1e9],
+        tol=0,
+        rng=seed,
     )
     values = np.array(fun.values)
     assert result.n_failed == np.isnan(values).sum()

@@ -9,32 +9,34 @@ WIDE = [(-5.12, 5.12)] * 8
 
 
 def test_scalar_objective_is_minimised_by_default_settings():
-    result = ps.minimize(lambda x: float(sphere(x)), [(-4, 3), (-3, 5)], rng=1)
+    result = ps.minimize(lambda x: float(sphere(x)), [(-4, 3), (-3, 5)], method=ps.PAO(), rng=1)
     assert_allclose(result.x, CENTRE[:2], atol=1e-12)
     assert result.fun < 1e-24
 
 
 def test_shifted_sphere_in_eight_dimensions_is_as_good_as_the_theory_page_says():
-    many = ps.minimize_many(sphere, WIDE, runs=40, vectorized=True, rng=1)
+    many = ps.minimize_many(sphere, WIDE, method=ps.PAO(), runs=40, vectorized=True, rng=1)
     assert many.fun.mean() < 1e-16  # measured 5e-18
     assert many.fun.mean() > 1e-20  # much better than the table would mean another algorithm
 
 
 def test_sphere_at_the_centre_is_no_easier_than_the_shifted_one():
     # The mean of 40 final values has a relative error of 0.2; a factor of ten is eleven of them on the log scale.
-    shifted = ps.minimize_many(sphere, WIDE, runs=40, vectorized=True, rng=1).fun.mean()
-    centred = ps.minimize_many(squared_distance(np.zeros(8)), WIDE, runs=40, vectorized=True, rng=1).fun.mean()
+    shifted = ps.minimize_many(sphere, WIDE, method=ps.PAO(), runs=40, vectorized=True, rng=1).fun.mean()
+    centred = ps.minimize_many(
+        squared_distance(np.zeros(8)), WIDE, method=ps.PAO(), runs=40, vectorized=True, rng=1
+    ).fun.mean()
     assert 0.1 < shifted / centred < 10
 
 
 def test_shifted_rastrigin_in_two_dimensions_is_solved_exactly():
     # Not one of 1200 runs failed in six seeds; two failures in 100 would be a different algorithm.
-    many = ps.minimize_many(rastrigin, WIDE[:2], runs=100, vectorized=True, rng=1)
+    many = ps.minimize_many(rastrigin, WIDE[:2], method=ps.PAO(), runs=100, vectorized=True, rng=1)
     assert np.mean(many.fun == 0) >= 0.98
 
 
 def test_shifted_ackley_in_two_dimensions_is_solved_to_rounding_errors():
-    many = ps.minimize_many(ackley, [(-32.768, 32.768)] * 2, runs=100, vectorized=True, rng=1)
+    many = ps.minimize_many(ackley, [(-32.768, 32.768)] * 2, method=ps.PAO(), runs=100, vectorized=True, rng=1)
     assert np.mean(many.fun < 1e-12) >= 0.98
     assert_allclose(np.median(many.x, axis=0), CENTRE[:2], atol=1e-12)
 
@@ -54,7 +56,7 @@ def test_optimum_on_a_wall_is_found(walls):
 
 def test_optimum_in_a_corner_of_an_asymmetric_box_is_found_exactly():
     box, outside = [(-1, 1), (-2, 1), (-1, 0.5), (0, 1)], squared_distance([3.0, -3.0, 3.0, 3.0])
-    many = ps.minimize_many(outside, box, runs=40, vectorized=True, rng=1)
+    many = ps.minimize_many(outside, box, method=ps.PAO(), runs=40, vectorized=True, rng=1)
     assert_array_equal(many.fun, outside(np.array([1.0, -2.0, 0.5, 1.0])))
     assert_allclose(many.x, np.tile([1.0, -2.0, 0.5, 1.0], (40, 1)), rtol=1e-15)
 
@@ -88,7 +90,7 @@ def test_periodic_walls_solve_a_problem_on_the_circle():
 
 def test_without_walls_the_swarm_may_find_an_optimum_outside_the_box():
     free = ps.minimize(squared_distance([3.0, 3.0]), [(-1, 1)] * 2, vectorized=True, method=ps.PAO(walls="none"), rng=1)
-    boxed = ps.minimize(squared_distance([3.0, 3.0]), [(-1, 1)] * 2, vectorized=True, rng=1)
+    boxed = ps.minimize(squared_distance([3.0, 3.0]), [(-1, 1)] * 2, method=ps.PAO(), vectorized=True, rng=1)
     assert_allclose(free.x, [3.0, 3.0], atol=1e-6)
     assert_array_equal(boxed.x, [1.0, 1.0])
 
@@ -99,6 +101,7 @@ def test_boxes_of_very_different_widths_are_searched_alike():
     many = ps.minimize_many(
         lambda x: (((x - optimum) / width) ** 2).sum(axis=-1),
         np.column_stack([lower, lower + width]),
+        method=ps.PAO(),
         runs=40,
         vectorized=True,
         rng=1,
@@ -109,10 +112,11 @@ def test_boxes_of_very_different_widths_are_searched_alike():
 def test_units_do_not_matter():
     # Powers of two scale floating-point numbers exactly, so the whole run scales, bit for bit.
     scale, offset = np.array([2.0**20, 2.0**-30, 0.25]), np.array([0.1, 0.7, -0.4])
-    plain = ps.minimize(squared_distance(offset), [(-1, 1), (-2, 3), (-1, 0)], vectorized=True, rng=1)
+    plain = ps.minimize(squared_distance(offset), [(-1, 1), (-2, 3), (-1, 0)], method=ps.PAO(), vectorized=True, rng=1)
     scaled = ps.minimize(
         lambda x: 8 * squared_distance(offset)(x / scale),
         np.array([(-1, 1), (-2, 3), (-1, 0)]) * scale[:, None],
+        method=ps.PAO(),
         vectorized=True,
         rng=1,
     )
@@ -121,7 +125,7 @@ def test_units_do_not_matter():
 
 
 def test_one_unknown_and_two_particles_are_enough_to_run():
-    result = ps.minimize(squared_distance([0.3]), [(-1, 2)], n_particles=2, vectorized=True, rng=1)
+    result = ps.minimize(squared_distance([0.3]), [(-1, 2)], method=ps.PAO(), n_particles=2, vectorized=True, rng=1)
     assert result.fun == (result.x[0] - 0.3) ** 2
 
 

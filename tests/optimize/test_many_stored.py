@@ -27,7 +27,7 @@ def bumpy(x):
 
 
 def call(fun=bumpy, **changes):
-    settings = {"runs": 5, "n_particles": 8, "maxiter": 6, "vectorized": True, "rng": 3}
+    settings = {"method": ps.PAO(), "runs": 5, "n_particles": 8, "maxiter": 6, "vectorized": True, "rng": 3}
     return ps.minimize_many(fun, BOX, **settings | changes)
 
 
@@ -134,7 +134,7 @@ def test_other_runs_are_refused(store):
         with pytest.raises(ps.OtherRun, match="holds a run with"):
             call(store=store, **change)
     with pytest.raises(ps.OtherRun, match="minimize_many"):
-        ps.minimize(bumpy, BOX, store=store, rng=3)
+        ps.minimize(bumpy, BOX, method=ps.PAO(), store=store, rng=3)
 
 
 def test_continued_runs_have_stores_too(store):

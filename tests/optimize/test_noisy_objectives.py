@@ -36,8 +36,8 @@ def stochastic_simulation(seed):
 )
 def test_measuring_the_bests_again_finds_truly_better_points_for_the_same_money(measure, truth, bounds, maxfev):
     budget = {"runs": 120, "n_particles": 50, "maxiter": None, "maxfev": maxfev, "tol": 0, "vectorized": True, "rng": 1}
-    without = ps.minimize_many(measure(1), bounds, **budget)
-    again = ps.minimize_many(measure(2), bounds, reevaluate=0.2, **budget)
+    without = ps.minimize_many(measure(1), bounds, method=ps.PAO(), **budget)
+    again = ps.minimize_many(measure(2), bounds, method=ps.PAO(), reevaluate=0.2, **budget)
     assert_array_equal(without.nfev, again.nfev)
     # Measured: it wins in 0.83 of pairs, and the median excess is a third. At that rate one seed in 1e5 would fail;
     # without any effect one in 1e5 would pass.
@@ -48,13 +48,13 @@ def test_measuring_the_bests_again_finds_truly_better_points_for_the_same_money(
 
 def test_every_repeated_measurement_is_counted():
     fun = Recording(noisy(sphere, 1.0, 1))
-    result = ps.minimize(fun, BOX, n_particles=10, maxiter=7, reevaluate=0.3, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=7, reevaluate=0.3, rng=1)
     assert fun.calls == result.nfev == 10 + 7 * 13
 
 
 @pytest.mark.parametrize(("share", "again"), [(0.01, 1), (0.2, 2), (0.25, 2), (0.5, 5), (1.0, 10)])
 def test_the_best_share_of_the_bests_is_measured_again(share, again):
-    optimizer = ps.Optimizer(BOX, n_particles=10, reevaluate=share, rng=1)
+    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=10, reevaluate=share, rng=1)
     assert optimizer.ask().shape == (10, 4)
     optimizer.tell(sphere(optimizer.ask()))
     bests = optimizer.swarm.best_position[np.argsort(optimizer.swarm.best_value)]
@@ -62,7 +62,7 @@ def test_the_best_share_of_the_bests_is_measured_again(share, again):
 
 
 def test_a_best_value_is_the_mean_of_its_measurements_with_its_standard_error():
-    optimizer = ps.Optimizer(BOX, n_particles=3, reevaluate=0.3, rng=1)
+    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=3, reevaluate=0.3, rng=1)
     first = optimizer.ask()
     optimizer.tell([5.0, 1.0, 3.0])
     assert_array_equal(optimizer.ask()[3], first[1])
@@ -83,7 +83,7 @@ def test_a_best_value_is_the_mean_of_its_measurements_with_its_standard_error():
 
 
 def test_a_new_point_must_win_by_more_than_the_noise():
-    optimizer = ps.Optimizer(BOX, n_particles=3, reevaluate=0.3, rng=1)
+    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=3, reevaluate=0.3, rng=1)
     optimizer.ask()
     optimizer.tell([5.0, 1.0, 3.0])
     for again in (2.0, 1.0):
@@ -115,12 +115,12 @@ def test_a_lucky_measurement_wins_only_where_nothing_is_measured_twice():
     believed, checked = [], []
     for seed in range(10):
         fun, calls = lucky_once(1.0, seed)
-        result = ps.minimize(fun, BOX[:2], n_particles=20, maxiter=60, tol=0, rng=seed)
+        result = ps.minimize(fun, BOX[:2], method=ps.PAO(), n_particles=20, maxiter=60, tol=0, rng=seed)
         assert result.fun == -10.0
         assert_array_equal(result.x, calls[29])
         believed.append(sphere(result.x))
         fun, _ = lucky_once(1.0, seed)
-        result = ps.minimize(fun, BOX[:2], n_particles=20, maxiter=60, tol=0, reevaluate=0.2, rng=seed)
+        result = ps.minimize(fun, BOX[:2], method=ps.PAO(), n_particles=20, maxiter=60, tol=0, reevaluate=0.2, rng=seed)
         assert result.fun > -5.0
         checked.append(sphere(result.x))
     # In 200 measured runs the true value at the returned point was 0.07 in the median and never above 0.43.
@@ -132,13 +132,13 @@ def test_a_lucky_measurement_wins_only_where_nothing_is_measured_twice():
 def test_not_even_an_absurd_measurement_is_believed_twice(luck):
     for seed in range(5):
         fun, _ = lucky_once(1.0, seed, luck)
-        result = ps.minimize(fun, BOX[:2], n_particles=20, maxiter=60, tol=0, reevaluate=0.2, rng=seed)
+        result = ps.minimize(fun, BOX[:2], method=ps.PAO(), n_particles=20, maxiter=60, tol=0, reevaluate=0.2, rng=seed)
         assert result.fun > -5.0
         assert sphere(result.x) < 2.0
 
 
 def test_an_injected_point_does_not_inherit_a_measurement_of_the_one_it_replaced():
-    optimizer = ps.Optimizer(BOX[:2], n_particles=4, reevaluate=1.0, rng=1)
+    optimizer = ps.Optimizer(BOX[:2], method=ps.PAO(), n_particles=4, reevaluate=1.0, rng=1)
     optimizer.tell(sphere(optimizer.ask()))
     points = optimizer.ask()
     optimizer.inject([CENTRE[:2]], [0.0])
@@ -147,26 +147,26 @@ def test_an_injected_point_does_not_inherit_a_measurement_of_the_one_it_replaced
 
 
 def test_an_objective_without_noise_is_still_solved_when_measured_again():
-    many = ps.minimize_many(sphere, BOX, runs=20, vectorized=True, reevaluate=0.2, rng=1)
+    many = ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=20, vectorized=True, reevaluate=0.2, rng=1)
     assert many.fun.max() < 1e-20
-    result = ps.minimize(sphere, BOX, vectorized=True, reevaluate=0.2, rng=1)
+    result = ps.minimize(sphere, BOX, method=ps.PAO(), vectorized=True, reevaluate=0.2, rng=1)
     assert result.fun == sphere(result.x)
     assert result.fun_error == 0.0
 
 
 def test_without_repeated_measurements_no_error_is_claimed():
-    assert ps.minimize(noisy(sphere, 1.0, 1), BOX, maxiter=5, vectorized=True, rng=1).fun_error is None
+    assert ps.minimize(noisy(sphere, 1.0, 1), BOX, method=ps.PAO(), maxiter=5, vectorized=True, rng=1).fun_error is None
 
 
 def test_the_reported_error_is_of_the_size_of_the_true_one():
     errors, misses, blind = [], [], []
     for seed in range(30):
         common = {"n_particles": 50, "maxiter": 80, "vectorized": True, "tol": 0, "rng": seed}
-        result = ps.minimize(noisy(sphere, 3.0, seed), BOX, reevaluate=0.2, **common)
+        result = ps.minimize(noisy(sphere, 3.0, seed), BOX, method=ps.PAO(), reevaluate=0.2, **common)
         assert 3.0 < result.swarm.repeats.sd < 4.5  # the first, lucky measurements make it look larger
         errors.append(result.fun_error)
         misses.append(abs(result.fun - sphere(result.x)))
-        plain = ps.minimize(noisy(sphere, 3.0, seed), BOX, **common)
+        plain = ps.minimize(noisy(sphere, 3.0, seed), BOX, method=ps.PAO(), **common)
         blind.append(abs(plain.fun - sphere(plain.x)))
     # The reported value is that of a winner, so it is low by about two standard errors, never by five.
     assert np.all(np.array(misses) < 5 * np.array(errors))
@@ -177,7 +177,16 @@ def test_the_particles_surround_the_minimum_of_a_noisy_sphere_while_they_still_m
     # Measured coverage per coordinate 0.94 to 0.96 with a standard error of 0.02: 0.85 is a false alarm in 1e4 seeds.
     # Without re-evaluation it falls to 0.62 after 100 generations: the law describes disagreement, not an error.
     many = ps.minimize_many(
-        noisy(sphere, 1.0, 20), BOX, runs=50, n_particles=50, maxiter=20, reevaluate=0.2, vectorized=True, tol=0, rng=1
+        noisy(sphere, 1.0, 20),
+        BOX,
+        method=ps.PAO(),
+        runs=50,
+        n_particles=50,
+        maxiter=20,
+        reevaluate=0.2,
+        vectorized=True,
+        tol=0,
+        rng=1,
     )
     lower, upper = np.array([many.run(r).next_step.interval(0.95) for r in range(50)]).transpose(1, 0, 2)
     covered = (lower <= CENTRE[:4]) & (CENTRE[:4] <= upper)
@@ -192,6 +201,7 @@ def test_a_target_is_reached_by_means_and_not_by_luck():
         result = ps.minimize(
             noisy(sphere, 1.0, seed),
             BOX,
+            method=ps.PAO(),
             n_particles=50,
             maxiter=100,
             target=0.5,
@@ -207,7 +217,17 @@ def test_a_target_is_reached_by_means_and_not_by_luck():
 
 def test_a_noisy_run_does_not_stagnate_while_its_leaders_change():
     many = ps.minimize_many(
-        noisy(sphere, 1.0, 1), BOX, runs=10, maxiter=60, stagnation=20, reevaluate=0.2, vectorized=True, rng=1
+        noisy(sphere, 1.0, 1),
+        BOX,
+        method=ps.PAO(),
+        runs=10,
+        maxiter=60,
+        stagnation=20,
+        reevaluate=0.2,
+        vectorized=True,
+        rng=1,
     )
-    full = ps.minimize_many(noisy(sphere, 1.0, 2), BOX, runs=10, maxiter=60, reevaluate=0.2, vectorized=True, rng=1)
+    full = ps.minimize_many(
+        noisy(sphere, 1.0, 2), BOX, method=ps.PAO(), runs=10, maxiter=60, reevaluate=0.2, vectorized=True, rng=1
+    )
     assert np.median(sphere(many.x)) < 3 * np.median(sphere(full.x))

@@ -12,7 +12,7 @@ BOX = [(-4, 5), (-6, 3), (-2, 2)]
 
 
 def small_run(**changes):
-    return ps.minimize(sphere, BOX, **({"n_particles": 12, "maxiter": 8, "rng": 3} | changes))
+    return ps.minimize(sphere, BOX, **({"method": ps.PAO(), "n_particles": 12, "maxiter": 8, "rng": 3} | changes))
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,20 @@ def test_a_seed_sequence_can_be_used_twice_and_a_generator_moves_on():
 
 
 def test_many_runs_with_the_same_seed_are_the_same_runs():
-    one, two = (ps.minimize_many(sphere, BOX, runs=5, maxiter=5, vectorized=True, rng=4) for _ in range(2))
+    one, two = (
+        ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=5, maxiter=5, vectorized=True, rng=4) for _ in range(2)
+    )
     assert_array_equal(one.x, two.x)
     assert_array_equal(one.history, two.history)
     seeds = np.random.SeedSequence(4)
     for _ in range(2):
-        again = ps.minimize_many(sphere, BOX, runs=5, maxiter=5, vectorized=True, rng=seeds)
+        again = ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=5, maxiter=5, vectorized=True, rng=seeds)
         assert_array_equal(one.x, again.x)
 
 
 def test_fewer_runs_are_the_first_of_many():
-    many = ps.minimize_many(sphere, BOX, runs=6, maxiter=5, vectorized=True, rng=4)
-    few = ps.minimize_many(sphere, BOX, runs=2, maxiter=5, vectorized=True, rng=4)
+    many = ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=6, maxiter=5, vectorized=True, rng=4)
+    few = ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=2, maxiter=5, vectorized=True, rng=4)
     assert_array_equal(few.x, many.x[:2])
 
 
@@ -57,7 +59,7 @@ def test_global_random_states_are_left_alone():
     before = np.random.get_state(), random.getstate()  # noqa: NPY002
     for init in ("latinhypercube", "sobol", "halton", "random"):
         small_run(init=init, rng=None)
-    ps.minimize_many(sphere, BOX, runs=2, maxiter=2, vectorized=True)
+    ps.minimize_many(sphere, BOX, method=ps.PAO(), runs=2, maxiter=2, vectorized=True)
     after = np.random.get_state(), random.getstate()  # noqa: NPY002
     assert_array_equal(before[0][1], after[0][1])
     assert before[0][2:] == after[0][2:]
@@ -78,9 +80,11 @@ def test_vectorised_and_scalar_evaluation_give_the_same_run():
 
 def test_many_runs_do_not_depend_on_workers():
     settings = {"runs": 3, "n_particles": 8, "maxiter": 5, "rng": 2}
-    alone = ps.minimize_many(sphere, BOX, **settings)
+    alone = ps.minimize_many(sphere, BOX, method=ps.PAO(), **settings)
     for workers in (2, map):
-        assert_array_equal(ps.minimize_many(sphere, BOX, workers=workers, **settings).history, alone.history)
+        assert_array_equal(
+            ps.minimize_many(sphere, BOX, method=ps.PAO(), workers=workers, **settings).history, alone.history
+        )
 
 
 METHODS = {
@@ -124,10 +128,10 @@ def test_a_run_is_the_same_alone_and_in_company(method, end):
 @pytest.mark.parametrize("end", ENDS)
 def test_a_noisy_run_with_repeated_measurements_is_the_same_alone_and_in_company(end):
     settings = {"n_particles": 15, "reevaluate": 0.2, **ENDS[end]}
-    many = ps.minimize_many(NoisyByVisit(sphere, 0.3), BOX, runs=4, rng=8, **settings)
+    many = ps.minimize_many(NoisyByVisit(sphere, 0.3), BOX, method=ps.PAO(), runs=4, rng=8, **settings)
     assert many.swarm.repeats.sd.min() > 0.1
     for r in (0, 3):
-        alone = ps.minimize(NoisyByVisit(sphere, 0.3), BOX, rng=many.seeds[r], **settings)
+        alone = ps.minimize(NoisyByVisit(sphere, 0.3), BOX, method=ps.PAO(), rng=many.seeds[r], **settings)
         assert (many.fun[r], many.nit[r], many.nfev[r]) == (alone.fun, alone.nit, alone.nfev)
         assert_same_swarm(many.run(r).swarm, alone.swarm)
 
@@ -136,10 +140,10 @@ def test_runs_with_failures_are_the_same_alone_and_in_company():
     def holey(x):
         return np.where(x[..., 0] > 2, np.nan, sphere(x))
 
-    many = ps.minimize_many(holey, BOX, runs=5, n_particles=15, maxiter=10, vectorized=True, rng=8)
+    many = ps.minimize_many(holey, BOX, method=ps.PAO(), runs=5, n_particles=15, maxiter=10, vectorized=True, rng=8)
     assert many.n_failed.min() > 0
     for r in range(5):
-        alone = ps.minimize(holey, BOX, n_particles=15, maxiter=10, vectorized=True, rng=many.seeds[r])
+        alone = ps.minimize(holey, BOX, method=ps.PAO(), n_particles=15, maxiter=10, vectorized=True, rng=many.seeds[r])
         assert (many.fun[r], many.n_failed[r]) == (alone.fun, alone.n_failed)
         assert alone.message == many.message[r].replace("+inf.", f"+inf ({alone.n_failed} returned NaN).")
         assert_same_swarm(many.run(r).swarm, alone.swarm)

@@ -16,8 +16,8 @@ def sphere(x):
 
 
 def test_without_a_budget_the_swarm_has_a_hundred_particles():
-    assert ps.minimize(sphere, BOX, maxiter=2, vectorized=True, rng=1).swarm.n_particles == 100
-    assert ps.Optimizer(BOX, rng=1).ask().shape == (100, 3)
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), maxiter=2, vectorized=True, rng=1).swarm.n_particles == 100
+    assert ps.Optimizer(BOX, method=ps.PAO(), rng=1).ask().shape == (100, 3)
 
 
 @pytest.mark.parametrize("maxfev", [40, 100, 1000, 5000])
@@ -30,9 +30,9 @@ def test_a_budget_is_spent_on_generations(method, maxfev):
 
 def test_a_small_budget_beats_the_latin_hypercube_that_it_was():
     budget = {"runs": 20, "maxfev": 100, "vectorized": True, "rng": 1}
-    chosen = ps.minimize_many(sphere, BOX, **budget)
+    chosen = ps.minimize_many(sphere, BOX, method=ps.PAO(), **budget)
     with pytest.warns(RuntimeWarning, match="leaves 0 generations"):
-        hypercube = ps.minimize_many(sphere, BOX, n_particles=100, **budget)
+        hypercube = ps.minimize_many(sphere, BOX, method=ps.PAO(), n_particles=100, **budget)
     assert np.median(chosen.fun) < 0.1 * np.median(hypercube.fun)
 
 
@@ -55,7 +55,7 @@ def test_the_method_has_the_say():
 
 def test_the_users_points_have_room():
     x0 = np.random.default_rng(1).uniform(-5, 5, (30, 3))
-    assert ps.minimize(sphere, BOX, x0=x0, maxfev=200, rng=1).swarm.n_particles == 30
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), x0=x0, maxfev=200, rng=1).swarm.n_particles == 30
 
 
 @pytest.mark.parametrize("start", [{"n_particles": 50}, {"init": np.random.default_rng(1).uniform(-5, 5, (50, 3))}])
@@ -72,28 +72,30 @@ def test_fewer_than_five_generations_are_a_warning(function, start):
 def test_maxiter_says_how_many_generations_are_wanted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = ps.minimize(sphere, BOX, n_particles=50, maxiter=1, maxfev=1000, vectorized=True, rng=1)
+        result = ps.minimize(
+            sphere, BOX, method=ps.PAO(), n_particles=50, maxiter=1, maxfev=1000, vectorized=True, rng=1
+        )
     assert result.nfev == 100
 
 
 def test_a_stored_run_keeps_its_size_when_the_budget_grows(tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never")
-    first = ps.minimize(sphere, BOX, maxfev=100, rng=1, store=store)
-    longer = ps.minimize(sphere, BOX, maxfev=400, rng=1, store=store)
+    first = ps.minimize(sphere, BOX, method=ps.PAO(), maxfev=100, rng=1, store=store)
+    longer = ps.minimize(sphere, BOX, method=ps.PAO(), maxfev=400, rng=1, store=store)
     assert longer.swarm.n_particles == first.swarm.n_particles
     assert longer.nfev == 400
 
 
 @pytest.mark.parametrize("whole", [1e3, np.float64(1000), np.int64(1000), 1000])
 def test_a_whole_number_may_be_written_as_a_float(whole):
-    assert ps.minimize(sphere, BOX, maxfev=whole, vectorized=True, rng=1).nfev == 1000
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), maxfev=whole, vectorized=True, rng=1).nfev == 1000
 
 
 @pytest.mark.parametrize("name", ["maxfev", "maxiter", "n_particles", "stagnation"])
 @pytest.mark.parametrize("broken", [10.5, np.nan, np.inf, "10", True])
 def test_other_numbers_are_errors(name, broken):
     with pytest.raises(ValueError, match=f"{name} must be a whole number"):
-        ps.minimize(sphere, BOX, **{name: broken})
+        ps.minimize(sphere, BOX, method=ps.PAO(), **{name: broken})
 
 
 @pytest.mark.parametrize("name", ["PSO", "pso", "Pao", "sade", "de", "qpso", "RANDOMSEARCH"])

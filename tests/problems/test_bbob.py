@@ -68,7 +68,7 @@ def test_the_problem_itself_is_its_first_instance():
     assert problem.minimum == first.minimum
     assert_array_equal(problem.bounds, [[-5, 5]] * 3)
     assert (problem.name, problem.title, problem.dim) == ("bbob-f8", "f8 Rosenbrock", 3)
-    result = ps.minimize(problem, problem.bounds, vectorized=True, maxiter=3, rng=1)
+    result = ps.minimize(problem, problem.bounds, method=ps.PAO(), vectorized=True, maxiter=3, rng=1)
     assert result.fun == problem(result.x) > problem.minimum
 
 

@@ -209,8 +209,8 @@ def test_a_seed_is_a_whole_number(seed):
 
 def test_a_problem_is_something_to_minimise(name):
     for problem in variants(problems.get(name, 2)):
-        result = ps.minimize(problem, problem.bounds, vectorized=True, maxiter=3, rng=1)
-        again = ps.minimize(problem, problem.bounds, maxiter=3, rng=1)
+        result = ps.minimize(problem, problem.bounds, method=ps.PAO(), vectorized=True, maxiter=3, rng=1)
+        again = ps.minimize(problem, problem.bounds, method=ps.PAO(), maxiter=3, rng=1)
         assert result.fun == again.fun == problem(result.x)
 
 

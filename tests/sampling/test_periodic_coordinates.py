@@ -9,10 +9,10 @@ from scipy import stats
 from scipy.special import ive
 
 from paoswarm.core.weights import log_mean
-from paoswarm.sampling.distributions import Periodic
 from paoswarm.sampling.mixture import Blend, Mixture
 from paoswarm.sampling.periodic_coordinates import Circle, Wrapped
 from paoswarm.sampling.target import Target
+from paoswarm.spaces.variables import Periodic
 
 CIRCLE = Circle.of(np.array([2.0, np.inf]))
 NO_IMAGES = CIRCLE._replace(shifts=np.zeros((1, 2)))

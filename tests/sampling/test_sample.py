@@ -408,7 +408,7 @@ def test_a_mode_that_no_draw_came_near_is_missed_and_the_chance_of_that_is_state
 @pytest.mark.parametrize("kind", ["result", "array", "point"])
 def test_a_known_mode_is_not_missed(kind):
     if kind == "result":
-        start = ps.minimize(lambda x: -needle(x), [(6, 10)] * 2, vectorized=True, maxiter=60, rng=16)
+        start = ps.minimize(lambda x: -needle(x), [(6, 10)] * 2, method=ps.PAO(), vectorized=True, maxiter=60, rng=16)
         assert np.abs(start.x - NEEDLE).max() < 0.01
     else:
         start = NEEDLE + 0.02 if kind == "point" else [[1.0, -1.0], [8.01, 7.02]]
@@ -484,7 +484,9 @@ def test_a_search_may_have_looked_on_walls_and_outside_the_prior():
         return stats.norm.logpdf(x, [1, 2], [0.2, 0.3]).sum(axis=-1)
 
     prior = {"a": (0, 10), "b": stats.truncnorm(-2, 2, 2, 2)}  # b from -2 to 6
-    found = ps.minimize(lambda x: -log_likelihood(x), [(0, 20), (-9, 9)], n_particles=60, maxiter=1, rng=2)
+    found = ps.minimize(
+        lambda x: -log_likelihood(x), [(0, 20), (-9, 9)], method=ps.PAO(), n_particles=60, maxiter=1, rng=2
+    )
     bests = found.swarm.best_position
     assert ((bests < [0, -2]) | (bests > [10, 6])).any()
     found.swarm.best_position[:3, 0] = 0.0
@@ -514,7 +516,9 @@ def test_what_is_known_does_not_end_the_search(many):
     box = [(-10, 10)] * 3
     start = np.full((20, 3), 4.0)
     if many:
-        start = ps.minimize_many(lambda x: -log_likelihood(x), [(0, 10)] * 3, runs=20, vectorized=True, rng=1)
+        start = ps.minimize_many(
+            lambda x: -log_likelihood(x), [(0, 10)] * 3, method=ps.PAO(), runs=20, vectorized=True, rng=1
+        )
     posterior = ps.sample(log_likelihood, box, start=start, vectorized=True, n_effective=500, rng=1)
     assert len(posterior.diagnostics["modes"]) == 2
     check_evidence(posterior, math.log(2) - 3 * math.log(20))

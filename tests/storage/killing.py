@@ -71,7 +71,13 @@ def call(mode, seed, notes, store=None):
         return ps.sample(noted, [(-1, 1)] * 2, n_effective=200, n_particles=400, vectorized=True, rng=seed, store=store)
     noted = Noted(many if mode == "vectorized" else value, notes, pause)
     how = {"workers": 2} if mode in ("workers", "asynchronous") else {"vectorized": mode == "vectorized"}
-    how |= {"n_particles": PARTICLES, "maxiter": 15, "polish": True, "asynchronous": mode == "asynchronous"}
+    how |= {
+        "method": ps.PAO(),
+        "n_particles": PARTICLES,
+        "maxiter": 15,
+        "polish": True,
+        "asynchronous": mode == "asynchronous",
+    }
     return ps.minimize(noted, BOUNDS, rng=seed, store=store, **how)
 
 

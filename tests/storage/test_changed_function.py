@@ -11,7 +11,7 @@ from test_fingerprint import CAPTURES, closure, module
 import paoswarm as ps
 
 BOUNDS = [(-5, 5)] * 2
-RUN = {"n_particles": 10, "maxiter": 3, "rng": 1}
+RUN = {"method": ps.PAO(), "n_particles": 10, "maxiter": 3, "rng": 1}
 
 
 @pytest.fixture

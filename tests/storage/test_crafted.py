@@ -17,7 +17,7 @@ from paoswarm.storage.log import DamagedStore, StoreError, decode, encode
 from paoswarm.storage.watch import Progress
 
 BOUNDS = [(-5, 5)] * 2
-RUN = {"n_particles": 5, "maxiter": 2}
+RUN = {"method": ps.PAO(), "n_particles": 5, "maxiter": 2}
 DEEP = 900  # levels that Python's JSON parser still accepts
 
 

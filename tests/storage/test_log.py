@@ -164,7 +164,7 @@ def test_an_edited_unfinished_run_loses_nothing(tmp_path):
             raise KeyboardInterrupt
         return float((x**2).sum())
 
-    options = {"n_particles": 20, "maxiter": 20, "rng": 1, "store": Store(path, fsync="never")}
+    options = {"method": ps.PAO(), "n_particles": 20, "maxiter": 20, "rng": 1, "store": Store(path, fsync="never")}
     ps.minimize(fun, [(-1, 1)] * 2, **options)
     lines = path.read_bytes().splitlines(keepends=True)
     edited = b"".join([*lines[:14], *(line.replace(b'"x"', b'"y"') for line in lines[14:56])])
@@ -303,7 +303,7 @@ def fun(x):
     calls += 1
     return float((x**2).sum())
 try:
-    ps.minimize(fun, [(-1, 1)] * 3, n_particles=10, maxiter=4, rng=1, store=sys.argv[1])
+    ps.minimize(fun, [(-1, 1)] * 3, method=ps.PAO(), n_particles=10, maxiter=4, rng=1, store=sys.argv[1])
 except OSError as error:
     print(calls, error)
 """
@@ -322,7 +322,7 @@ def test_a_run_whose_disk_is_full_goes_on_when_there_is_room(tmp_path):
         calls.append(x)
         return float((x**2).sum())
 
-    options = {"n_particles": 10, "maxiter": 4, "rng": 1}
+    options = {"method": ps.PAO(), "n_particles": 10, "maxiter": 4, "rng": 1}
     result = ps.minimize(fun, [(-1, 1)] * 3, store=Store(path, trust=True), **options)
     assert result.fun == ps.minimize(lambda x: float((x**2).sum()), [(-1, 1)] * 3, **options).fun
     assert len(calls) == result.nfev - (made - 1)

@@ -11,7 +11,7 @@ from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.watch import Progress
 
 BOUNDS = [(-5, 5)] * 3
-SMALL = {"n_particles": 12, "rng": 3, "polish": True}
+SMALL = {"method": ps.PAO(), "n_particles": 12, "rng": 3, "polish": True}
 
 
 class Counted:

@@ -23,7 +23,7 @@ from paoswarm.storage.log import Reader, StoreError, decode, encode
 from paoswarm.storage.same_run import OtherRun
 
 BOUNDS = [(-5, 5)] * 3
-SMALL = {"n_particles": 12, "maxiter": 8, "rng": 3}
+SMALL = {"method": ps.PAO(), "n_particles": 12, "maxiter": 8, "rng": 3}
 
 
 def bumpy(x):
@@ -215,7 +215,7 @@ def test_other_limits_continue_a_run_without_schedules(store, limits):
 
 def test_other_limits_are_another_run_where_schedules_depend_on_them(store):
     method = ps.PAO(damping=ps.schedules.linear(0.15, 0.25))
-    ps.minimize(bumpy, BOUNDS, method=method, store=store, **SMALL)
+    ps.minimize(bumpy, BOUNDS, store=store, **SMALL | {"method": method})
     evaluations = store.read()[0]
     with pytest.raises(OtherRun, match=r"maxiter was 8 and is now 9.*schedules"):
         ps.resume(store, forbidden, maxiter=9)
@@ -263,7 +263,7 @@ def test_bad_input_leaves_no_file(store):
 
 def test_a_method_with_a_function_of_the_user_must_be_passed_again(store):
     method = ps.PAO(dt=lambda progress: 1.0 + progress)
-    first = ps.minimize(bumpy, BOUNDS, method=method, store=store, **SMALL)
+    first = ps.minimize(bumpy, BOUNDS, store=store, **SMALL | {"method": method})
     with pytest.raises(TypeError, match=r"method cannot be rebuilt .*resume\(..., method=...\)"):
         ps.resume(store, forbidden)
     assert_same(ps.resume(store, forbidden, method=method), first)

@@ -37,7 +37,7 @@ def store(tmp_path, monkeypatch):
 
 
 def test_progress_counts_what_the_result_counts(store):
-    result = ps.minimize(sphere, BOUNDS, n_particles=10, maxiter=6, rng=2, store=store)
+    result = ps.minimize(sphere, BOUNDS, method=ps.PAO(), n_particles=10, maxiter=6, rng=2, store=store)
     progress = Progress(store.path).update()
     assert (progress.evaluations, progress.failed, progress.expected) == (result.nfev, result.n_failed, 70)
     assert progress.best == result.fun
@@ -57,7 +57,7 @@ def test_progress_is_read_while_the_run_goes_on(store):
         seen.append((progress.evaluations, progress.ended, progress.is_alive, str(progress)))
         time.sleep(0.002)
 
-    ps.minimize(sphere, BOUNDS, n_particles=10, maxiter=6, rng=2, callback=look, store=store)
+    ps.minimize(sphere, BOUNDS, method=ps.PAO(), n_particles=10, maxiter=6, rng=2, callback=look, store=store)
     assert [count for count, *_ in seen] == [10, 20, 30, 40, 50, 60, 70]
     assert all(ended is None and alive for _, ended, alive, _ in seen)
     assert "per second" in seen[-1][-1]
@@ -74,7 +74,8 @@ def test_for_a_posterior_the_highest_likelihood_is_the_best(store):
 def test_a_run_whose_process_is_gone_is_shown_as_stopped(store, tmp_path):
     code = "import os, objective, paoswarm as ps\n"
     code += "def die(x):\n    os._exit(1)\n"
-    code += "ps.minimize(objective.sphere, [(-5, 5)] * 2, n_particles=10, rng=1, callback=die, store='run.paoswarm')"
+    code += "run = {'method': 'PAO', 'n_particles': 10, 'rng': 1, 'store': 'run.paoswarm'}\n"
+    code += "ps.minimize(objective.sphere, [(-5, 5)] * 2, callback=die, **run)"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
     shown = []
     watch(store.path, once=True, show=shown.append)
@@ -84,7 +85,8 @@ def test_a_run_whose_process_is_gone_is_shown_as_stopped(store, tmp_path):
 
 def test_watch_follows_another_process_to_its_end(store, tmp_path, capsys):
     code = "import objective, paoswarm as ps\n"
-    code += "ps.minimize(objective.slow, [(-5, 5)] * 2, n_particles=10, maxiter=4, rng=1, store='run.paoswarm')"
+    code += "run = {'method': 'PAO', 'n_particles': 10, 'rng': 1, 'store': 'run.paoswarm'}\n"
+    code += "ps.minimize(objective.slow, [(-5, 5)] * 2, maxiter=4, **run)"
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as run:
         while not (tmp_path / "run.paoswarm").exists():
             assert run.poll() is None
@@ -105,7 +107,7 @@ def test_before_a_run_has_started_there_is_nothing_to_show(store, capsys):
 
 
 def test_the_command_resume_continues_a_run(store, capsys):
-    options = {"n_particles": 10, "rng": 1}
+    options = {"method": ps.PAO(), "n_particles": 10, "rng": 1}
     ps.minimize(sphere, BOUNDS, maxiter=3, store=store, **options)
     resumed = ["resume", "run.paoswarm", "--trust", "--fun"]  # theirs has the same values, but other code
     assert cli.main([*resumed, "objective:sphere", "--maxiter", "9"]) == 0
@@ -125,7 +127,7 @@ def test_the_command_resume_continues_a_run(store, capsys):
     ],
 )
 def test_mistakes_give_an_error_of_one_line(store, capsys, fun, message):
-    ps.minimize(sphere, BOUNDS, maxiter=3, store=store, rng=1)
+    ps.minimize(sphere, BOUNDS, method=ps.PAO(), maxiter=3, store=store, rng=1)
     assert cli.main(["resume", "run.paoswarm", "--fun", fun]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -133,7 +135,7 @@ def test_mistakes_give_an_error_of_one_line(store, capsys, fun, message):
 
 
 def test_another_function_is_an_error_of_one_line(store, tmp_path, capsys):
-    ps.minimize(sphere, BOUNDS, maxiter=3, store=store, rng=1)
+    ps.minimize(sphere, BOUNDS, method=ps.PAO(), maxiter=3, store=store, rng=1)
     (tmp_path / "objective.py").write_text("def cube(x):\n    return float((abs(x)**3).sum())\n")
     assert cli.main(["resume", "run.paoswarm", "--fun", "objective:cube"]) == 2
     error = capsys.readouterr().err

@@ -61,6 +61,9 @@ class AdaptivePAO(Searches):
         Factor of the number of particles from one growing dense search to the next.
     model : bool
         Whether dense swarms use a quadratic model; see `DensePAO`.
+    local : bool
+        Whether problems with constraints are also searched by sequential quadratic programming, from the best points
+        and from random ones. It takes at most three quarters of the evaluations, and a tenth if it finds nothing.
 
     Examples
     --------
@@ -75,10 +78,17 @@ class AdaptivePAO(Searches):
 
     growth: float = 2.0
     model: bool = True
+    local: bool = True
 
     def __post_init__(self) -> None:
         real_number("growth", self.growth, 1.0, may_equal=True)
         flag("model", self.model)
+        flag("local", self.local)
+
+    @property
+    def searches_locally(self) -> bool:  # type: ignore[override]
+        """Whether local searches help to solve problems with constraints."""
+        return self.local
 
     @property
     def series(self) -> tuple[Series, ...]:

@@ -29,6 +29,7 @@ from scipy.special import betaln
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.core.axes import Axes
 
 _SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
 _SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
@@ -109,13 +110,14 @@ class Agreement(NamedTuple):
         return f"{said}. A basin as easy to reach was missed with a probability below {math.ceil(100 * self.missed)} %."
 
 
-def agreement(searches: Sequence[Search], lower: Floats, upper: Floats) -> Agreement:
+def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> Agreement:
     """How these searches agree; those that were cut short do not count."""
-    ended = [one for one in searches if one.ending != CUT_SHORT and math.isfinite(one.value)]
+    ended = [one for one in searches if one.ending != CUT_SHORT and order.is_feasible(one.value)]
     places: list[list[Search]] = []
     for one in sorted(ended, key=lambda one: one.value):
         for place in places:
             apart = (one.x - place[0].x) / (upper - lower)
+            apart = apart if axes is None else axes.unrolled(apart, np.zeros_like(apart), 1.0)
             if math.sqrt(float(np.mean(apart * apart))) < _SAME_PLACE:
                 place.append(one)
                 break

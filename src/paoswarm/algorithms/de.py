@@ -78,7 +78,7 @@ class DE(Method):
         others = (rows(population, r) for r in partners(draw.uniform(n, strategy.n_partners)))
         mutant = strategy.mutant(population, near.global_best, factor, *others)
         trial = crossover(mutant, population, rate, draw.uniform(n, d), draw.uniform(n, 1))
-        return Proposal(*self.wall.apply(trial, near.velocity, near.lower, near.upper))
+        return Proposal(*near.wall(self.wall).apply(trial, near.velocity, near.lower, near.upper))
 
 
 def check_strategies(names: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.algorithms.dense_learning import DenseLaw
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 
 _ROUNDING = 16 * float(np.finfo(float).eps)  # values that differ by less, relative to their size, are equal
@@ -29,7 +30,7 @@ class Course(NamedTuple):
     @classmethod
     def starting_with(cls, values: Floats) -> Course:
         """The course of a search that begins with these values."""
-        finite = values[np.isfinite(values)]
+        finite = values[order.is_feasible(values)]
         first = float(np.median(finite) - finite.min()) if len(finite) else 0.0
         return cls((), (), (), math.inf, 1e-16 * first if math.isfinite(first) else 0.0)
 

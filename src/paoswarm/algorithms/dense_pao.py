@@ -133,12 +133,13 @@ class DensePAO(Method):
         memory: Dense = state.memory
         generation = memory.open
         if generation is None:
-            generation = self._moved(memory, draw.normal(*state.position.shape))
+            generation = self._moved(state, draw.normal(*state.position.shape))
         position = _outside(state, generation.x[generation.asked])
         return Proposal(position, np.zeros_like(position), notes=generation)
 
-    def _moved(self, memory: Dense, normal: Floats) -> Generation:
+    def _moved(self, state: Swarm, normal: Floats) -> Generation:
         """Draw the particles of a generation, and choose those to evaluate."""
+        memory: Dense = state.memory
         law = memory.law
         x: Floats = law.centre + normal @ law.factor.T
         n, d = x.shape
@@ -146,13 +147,14 @@ class DensePAO(Method):
         model = memory.model
         is_new = model is None or law.generation - model.law.generation >= generations_between_fits(d)
         if is_new:
-            model = quadratic_model.fit(law, memory.x, memory.f) if self.model and memory.trust.is_due else None
+            known = _seen(state, memory.x, law.centre)
+            model = quadratic_model.fit(law, known, memory.f) if self.model and memory.trust.is_due else None
         if model is None or not memory.trust.is_due:
             return blank
         is_led = memory.trust.is_given
         if is_led and is_new:
             x[-1] = model.minimum()  # the scout
-        predicted = model.predict(np.clip(x, 0, 1))
+        predicted = model.predict(_evaluated(state, x))
         if is_led:
             promising = order.ranked(predicted)[: max(2, math.ceil(_EVALUATED * n))]
             asked = np.concatenate([[n - 1], promising[promising != n - 1]])[: len(promising)] if is_new else promising
@@ -168,7 +170,7 @@ class DensePAO(Method):
         values[generation.asked] = order.failed_last(value)
         memory: Dense = state.memory
         after = _recorded(state, proposal.position, value, generation.asked)
-        memory = _with_points(memory, np.clip(generation.x[generation.asked], 0, 1), value)
+        memory = _with_points(memory, _evaluated(state, generation.x[generation.asked]), value)
         trust = memory.trust
         if generation.predicted is None:
             trust = trust.waiting()
@@ -179,18 +181,19 @@ class DensePAO(Method):
                 again = generation._replace(values=values, asked=rest, model=None)
                 return after._replace(memory=memory._replace(trust=trust, open=again))
         memory = memory._replace(trust=trust, open=None, model=generation.model)
-        return after._replace(memory=self._learnt(memory, generation.x, _completed(generation, values)))
+        outside = generation.x - _within(state, generation.x)
+        return after._replace(memory=self._learnt(memory, generation.x, _completed(generation, values), outside))
 
-    def _learnt(self, memory: Dense, x: Floats, values: Floats) -> Dense:
+    def _learnt(self, memory: Dense, x: Floats, values: Floats, outside: Floats) -> Dense:
         """The memory after a generation all of whose particles have a value, measured or predicted."""
         law, course = memory.law, memory.course
         n, d = x.shape
         ranked = order.ranked(values)
-        outside = x - np.clip(x, 0, 1)
         if outside.any():
-            course = course.with_range(values, _RECENT)
+            level = order.levelled(values)
+            course = course.with_range(level, _RECENT)
             far = np.square(outside / law.scale) @ (1 / np.diagonal(law.covariance)) / d
-            ranked = order.ranked(values + course.range * far)  # (A4)
+            ranked = order.ranked(level + course.range * far)  # (A4)
         course = with_generation(course, values[ranked], d)
         after = dense_learning.learn(law, dense_learning.rates(n, d), x[ranked])
         return memory._replace(law=after, course=course)
@@ -230,13 +233,34 @@ def _inside(state: Swarm, position: Floats) -> Floats:
 def _outside(state: Swarm, x: Floats) -> Floats:
     """The points of the box nearest to ``x``, which is in widths of the bounds."""
     low, high = state.lower[0], state.upper[0]
-    nearest: Floats = np.clip(low + x * (high - low), low, high)
-    return nearest
+    x = low + x * (high - low)
+    nearest: Floats = np.clip(x, low, high)
+    return nearest if state.axes is None else state.axes.wrapped(x, nearest, low, high)
+
+
+def _within(state: Swarm, x: Floats) -> Floats:
+    """The nearest points inside the bounds, in widths of them; a round coordinate has none."""
+    nearest: Floats = np.clip(x, 0, 1)
+    return nearest if state.axes is None else np.where(state.axes.is_round, x, nearest)
+
+
+def _evaluated(state: Swarm, x: Floats) -> Floats:
+    """Where the objective is evaluated, in widths of the bounds: whole numbers are rounded."""
+    nearest = _within(state, x)
+    if state.axes is None or not state.axes.is_whole.any():
+        return nearest
+    snapped = state.axes.snapped(_outside(state, x), state.lower[0], state.upper[0])
+    return np.where(state.axes.is_whole, _inside(state, snapped), nearest)
+
+
+def _seen(state: Swarm, x: Floats, centre: Floats) -> Floats:
+    """Points in widths of the bounds as seen from the centre, the short way round."""
+    return x if state.axes is None else state.axes.unrolled(x, centre, 1.0)
 
 
 def _with_points(memory: Dense, x: Floats, f: Floats) -> Dense:
-    """The memory with points for the model; as many as it needs are kept."""
-    known = np.isfinite(f)
+    """The memory with feasible points for the model; as many as it needs are kept."""
+    known = order.is_feasible(f)
     d = x.shape[-1]
     kept = max(3 * points_for(n_coefficients(d)), 4 * len(x))
     return memory._replace(
@@ -261,5 +285,5 @@ def _completed(generation: Generation, values: Floats) -> Floats:
         return values
     assert generation.predicted is not None
     known = values[generation.asked]
-    shift = np.median(known - generation.predicted[generation.asked])
+    shift = np.median(order.levelled(known) - generation.predicted[generation.asked])
     return np.where(missing, np.maximum(generation.predicted + shift, known.min()), values)

@@ -112,12 +112,13 @@ class ElementPAO(Method):
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose one point for each particle."""
         memory: Element = state.memory
-        bests = state.best_position
+        near = self.unrolled(state)
+        bests = near.best_position
         n, d = bests.shape
         chosen = _integers(draw.uniform(n), _PERIODS)
         rate = np.clip(memory.rates[chosen] + _RATE_WIDTH * draw.normal(n), 0, 1)
         step = _positive(memory.steps[chosen] + _STEP_WIDTH * np.tan(np.pi * (draw.uniform(_TRIES, n) - 0.5)))
-        attractor = _attractors(state, memory.replaced, draw.uniform(3, n))
+        attractor = _attractors(near, _seen(state, memory.replaced), draw.uniform(3, n))
         law = exact_transition(np.full(n, _DAMPING), np.full(n, _FREQUENCY), step)
         moved = attractor + law.A[:, 0, 0, None] * (bests - attractor)  # (A7)
         shaken = np.sqrt(self.noise) * law.cholesky[:, 0, 0, None] * np.abs(bests - state.global_best)
@@ -126,9 +127,10 @@ class ElementPAO(Method):
         moves[np.arange(n), _integers(draw.uniform(n), d)] = True
         x = np.where(moves, moved, bests)
         # Beyond a bound: halfway between it and the best, so that a bound stays reachable but is no trap.
-        x = np.where(
+        inside = np.where(
             x < state.lower, (state.lower + bests) / 2, np.where(x > state.upper, (state.upper + bests) / 2, x)
         )
+        x = inside if state.axes is None else state.axes.wrapped(x, inside, state.lower, state.upper)
         return Proposal(x, np.zeros_like(x), notes=Trial(step, rate))
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
@@ -154,6 +156,9 @@ class ElementPAO(Method):
         with np.errstate(invalid="ignore"):  # a first finite value gains infinitely
             gain = before.best_value[improved] - after.best_value[improved]
         gain = np.where(np.isfinite(gain), gain, 0.0)
+        is_value = order.is_feasible(before.best_value[improved])
+        if not is_value.all():  # a smaller violation counts as the largest gain in value
+            gain = np.where(is_value | (gain == 0), gain, gain[is_value].max(initial=0.0) or 1.0)
         weight = gain / gain.sum() if gain.sum() > 0 else np.full(len(gain), 1 / len(gain))
         steps, rates = memory.steps.copy(), memory.rates.copy()
         steps[memory.period] = _lehmer(weight, trial.step[improved])
@@ -176,6 +181,13 @@ class ElementPAO(Method):
         is_flat = apart <= 16 * np.finfo(float).eps * abs(float(state.global_value))
         is_over = memory.evaluations > 1.1 * self.horizon * d
         return np.asarray(is_flat or bool(spread < 1e-11) or memory.stalled > 100 + 10 * d or is_over)
+
+
+def _seen(state: Swarm, points: Floats) -> Floats:
+    """Points as seen from the best one, the short way round."""
+    if state.axes is None:
+        return points
+    return state.axes.unrolled(points, state.global_best[0], state.upper[0] - state.lower[0])
 
 
 def _integers(uniform: Floats, n: int) -> Any:

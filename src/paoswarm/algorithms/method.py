@@ -61,6 +61,9 @@ class Method(ABC):
         Whether the method can move several runs at once, on a leading axis of all arrays. Otherwise `minimize_many`
         and studies move each run by itself. A method that takes batches must not change the size of its swarm.
 
+    searches_locally : bool
+        Whether local searches between generations help to solve problems with constraints.
+
     A subclass inherits none of the last three if it replaces the functions that they describe: ``takes_batches`` must
     always be stated anew, ``moves_singly`` with an own ``tell``, ``applies_walls`` with an own ``ask``.
     """
@@ -71,6 +74,7 @@ class Method(ABC):
     moves_singly: ClassVar[bool] = False
     applies_walls: ClassVar[bool] = False
     takes_batches: Any = False
+    searches_locally: Any = False
 
     def __init_subclass__(cls, **others: Any) -> None:
         super().__init_subclass__(**others)

@@ -43,9 +43,8 @@ class Mover:
         self.has_converged = method.has_converged
         self.decides_its_end = type(method).has_converged is not Method.has_converged
         self.keeps_bests = type(method).tell is Method.tell
-        step = method.prepare()
-        # A swarm may contract as far as numbers go.
-        self._step = step if isinstance(step, pao_step.Step) else np.errstate(under="ignore")(step)
+        self._step = method.prepare()
+        self._may_underflow = not isinstance(self._step, pao_step.Step)  # which sees to it itself
 
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that the method needs."""
@@ -54,14 +53,20 @@ class Mover:
     def ask(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
         """The points to evaluate next, walls applied; an error if the method returned nonsense."""
         if not self.method.applies_walls:
-            return self._checked(state, self._step(read_only(state), draw, progress))
-        proposal = self._step(state, draw, progress)
+            return self._checked(state, self._proposed(read_only(state), draw, progress))
+        proposal = self._proposed(state, draw, progress)
         if _may_be_lost(proposal.position) and not np.isfinite(proposal.position).all():
             raise ValueError(
                 f"{type(self.method).__name__} produced NaN or infinite positions: the swarm diverges. Use less "
                 "noise, more damping, or walls='clip'"
             )
         return proposal
+
+    def _proposed(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
+        if not self._may_underflow:
+            return self._step(state, draw, progress)
+        with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
+            return self._step(state, draw, progress)
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The swarm after the objective was measured at a proposal."""
@@ -99,7 +104,8 @@ class Mover:
                 raise ValueError(f"{name}.ask returned a {part} of shape {array.shape}, not {shape}{hint}")
             if not np.isfinite(array).all():
                 raise ValueError(f"{name}.ask returned a {part} with NaN or infinite numbers")
-        position, velocity = self.method.wall.apply(position, velocity, state.lower[:1], state.upper[:1])
+        wall = state.wall(self.method.wall)
+        position, velocity = wall.apply(position, velocity, state.lower[:1], state.upper[:1])
         return proposal._replace(position=position, velocity=velocity)
 
 

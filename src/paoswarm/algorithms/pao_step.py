@@ -73,7 +73,12 @@ class Step:
     def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
         normal = draw.normal(2, *state.position.shape[-2:], single=True)
-        if self._fused is not None and (moved := fused.step(state, normal, self._fused)) is not None:
+        has_usual_walls = state.axes is None or not state.axes.is_round.any()
+        if (
+            self._fused is not None
+            and has_usual_walls
+            and (moved := fused.step(state, normal, self._fused)) is not None
+        ):
             return Proposal(*moved)
         with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
             return self._moved(state, draw, progress, normal)
@@ -90,7 +95,7 @@ class Step:
         d2 *= by.h22
         velocity += d1
         velocity += d2
-        return Proposal(*self._wall.apply(position, velocity, state.lower, state.upper))
+        return Proposal(*state.wall(self._wall).apply(position, velocity, state.lower, state.upper))
 
     def drift(self, state: Swarm, draw: RandomSource, progress: float) -> Drift:
         """A step without its normal deviates, equations (3) and (12).

@@ -73,4 +73,4 @@ class PSO(Method):
         velocity = w * near.velocity
         velocity += c1 * chance[..., 0, :, :] * (near.best_position - near.position)
         velocity += c2 * chance[..., 1, :, :] * (near.global_best - near.position)
-        return Proposal(*self.wall.apply(near.position + velocity, velocity, near.lower, near.upper))
+        return Proposal(*near.wall(self.wall).apply(near.position + velocity, velocity, near.lower, near.upper))

@@ -67,4 +67,4 @@ class QPSO(Method):
         centre = (phi1 * near.best_position + phi2 * near.global_best) / (phi1 + phi2)
         reach = beta * xp.abs(average_local_best(near) - near.position) * -xp.log(u)
         position = xp.where(side > 0.5, centre + reach, centre - reach)
-        return Proposal(*self.wall.apply(position, near.velocity, near.lower, near.upper))
+        return Proposal(*near.wall(self.wall).apply(position, near.velocity, near.lower, near.upper))

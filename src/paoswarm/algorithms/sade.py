@@ -169,7 +169,7 @@ class SADE(Method):
             mutant = xp.where((chosen == number)[..., None], candidate, mutant)
         rate = self._rates(memory, draw.normal(n), xp)
         trial = crossover(mutant, population, rate[..., None], draw.uniform(n, d), draw.uniform(n, 1))
-        moved = self.wall.apply(trial, near.velocity, near.lower, near.upper)
+        moved = near.wall(self.wall).apply(trial, near.velocity, near.lower, near.upper)
         return Proposal(*moved, notes=Trial(chosen, rate))
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:

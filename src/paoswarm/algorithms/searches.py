@@ -104,18 +104,14 @@ class Searches(Method):
 
     def prepare(self) -> Step:
         """Return `ask` with movers that are made once for each method."""
-        movers: dict[int, Mover] = {}
-
-        def step(state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-            return self._ask(state, draw, progress, movers)
-
-        return step
+        return _Prepared(self)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose the next generation of the search whose turn it is, or the first points of a new one."""
-        return self._ask(state, draw, progress, {})
+        return self.ask_with({}, state, draw, progress)
 
-    def _ask(self, state: Swarm, draw: RandomSource, progress: float, movers: dict[int, Mover]) -> Proposal:
+    def ask_with(self, movers: dict[int, Mover], state: Swarm, draw: RandomSource, progress: float) -> Proposal:
+        """`ask` with the movers that were made already."""
         sharing: Sharing = state.memory
         lane = sharing.lanes[sharing.active]
         if lane.method is None:
@@ -138,7 +134,7 @@ class Searches(Method):
         if lane.method is None:
             return _handed_over(_begun(state.renewed(proposal.position, value), sharing, proposal.notes))
         inner = lane.method.tell(state._replace(memory=lane.memory), proposal, value)
-        lane = _counted(lane, proposal.position, order.failed_last(value))
+        lane = _counted(lane, state.snapped(proposal.position), order.failed_last(value))
         return _handed_over(_moved(inner, sharing, lane))
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
@@ -157,6 +153,17 @@ class Searches(Method):
         return sharing.searches
 
 
+class _Prepared:
+    """`Searches.ask` with its movers; an object, so that an optimiser can be saved."""
+
+    def __init__(self, searches: Searches) -> None:
+        self.searches = searches
+        self.movers: dict[int, Mover] = {}
+
+    def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        return self.searches.ask_with(self.movers, state, draw, progress)
+
+
 def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:
     """The run after the first swarm of a search was evaluated."""
     inner = start.method.begin(state._replace(memory=None))
@@ -168,7 +175,7 @@ def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:
         n_particles=state.n_particles,
         reached=sharing.lanes[sharing.active].reached,
     )
-    lane = _counted(lane, state.position, state.value)
+    lane = _counted(lane, state.snapped(state.position), state.value)
     return inner._replace(memory=sharing.with_active(lane))
 
 
@@ -185,7 +192,7 @@ def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
         assert lane.x is not None
         ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, ending)
         searches = (*sharing.searches, ended)
-        agreed = agreement(searches, inner.lower[0], inner.upper[0])
+        agreed = agreement(searches, inner.lower[0], inner.upper[0], inner.axes)
         sharing = sharing._replace(searches=searches, agreement=agreed)
         lane = lane._replace(method=None, memory=None, reached=lane.value)
     return inner._replace(memory=sharing.with_active(lane))

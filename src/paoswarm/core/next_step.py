@@ -46,7 +46,7 @@ class NextStep:
     Examples
     --------
     >>> import paoswarm as ps
-    >>> result = ps.minimize(lambda x: ((x - 1) ** 2).sum(), [(-5, 5)] * 2, maxiter=30, rng=1)
+    >>> result = ps.minimize(lambda x: ((x - 1) ** 2).sum(), [(-5, 5)] * 2, method="PAO", maxiter=30, rng=1)
     >>> print(result.next_step.std.round(5))  # how far apart the particles still are
     [1.2e-04 9.0e-05]
     """

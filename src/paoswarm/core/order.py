@@ -5,6 +5,12 @@ Points are compared by their *score*, an array ``(*batch, n)``; a smaller score 
 - Without noise the score is the value. A failed point (NaN) counts as +inf.
 - With repeated measurements it is the mean plus three standard errors, so that a lucky value does not win.
 - Only a strictly smaller score is better: on a plateau the older point stays.
+- With constraints, a feasible point is better than an infeasible one; feasible points are compared by value, infeasible
+  ones by their total violation :math:`V`. One number says it all (C2), so nothing else has to know about constraints:
+
+.. math:: s = f \text{ if } V = 0, \qquad s = 10^{200}\,V \text{ if } V > 0             \tag{C2}
+
+  A product keeps all digits of small violations; a large constant plus the violation would not.
 """
 
 from __future__ import annotations
@@ -18,6 +24,12 @@ from paoswarm.core.arrays import Array, namespace
 # Standard errors added to a mean before points are compared. With fewer, the leader is often a newcomer on a lucky
 # streak whose value is far too good to be true; benchmarks/quality.py compares with none.
 CAUTION = 3.0
+
+
+# Scores of infeasible points are this many times their violation, which is kept within the limits below.
+_INFEASIBLE = 1e200
+_LEAST_VIOLATION, _MOST_VIOLATION = 1e-30, 1e30
+_FIRST_INFEASIBLE = _INFEASIBLE * _LEAST_VIOLATION  # no objective has such values
 
 
 class Repeats(NamedTuple):
@@ -76,3 +88,41 @@ def ranked(scores: Array) -> Array:
 def ranks(scores: Array) -> Array:
     """Rank of each along the last axis: zero for the best."""
     return namespace(scores).argsort(ranked(scores), axis=-1)
+
+
+def feasible_first(value: Array, violation: Array) -> Array:
+    """Scores (C2) of points with these values and total violations, zero where feasible.
+
+    A failed point (NaN in either) keeps the score NaN. The value of an infeasible point does not matter.
+    """
+    xp = namespace(violation)
+    infeasible = _INFEASIBLE * xp.clip(violation, _LEAST_VIOLATION, _MOST_VIOLATION)
+    scores = xp.where(violation > 0, infeasible, xp.where(value < xp.inf, xp.clip(value, -xp.inf, 1e169), value))
+    return xp.where(xp.isnan(violation), xp.nan, scores)
+
+
+def is_feasible(scores: Array) -> Array:
+    """Whether scores are values of feasible points; false for failed points, too."""
+    return scores < _FIRST_INFEASIBLE
+
+
+def violation(scores: Array) -> Array:
+    """The total violation behind scores: zero for feasible points, +inf for failed ones."""
+    xp = namespace(scores)
+    return xp.where(is_feasible(scores), 0.0, xp.where(xp.isfinite(scores), scores / _INFEASIBLE, xp.inf))
+
+
+def levelled(scores: Array) -> Array:
+    """Scores in the same order with infeasible points just above the feasible ones, where differences matter.
+
+    Without infeasible points, and without feasible ones, they are unchanged.
+    """
+    feasible = is_feasible(scores)
+    if bool(feasible.all()) or not bool(feasible.any()):
+        return scores
+    xp = namespace(scores)
+    values = scores[feasible]
+    top, bottom = xp.max(values), xp.min(values)
+    step = (top - bottom) / len(values) + xp.abs(top) * 1e-9 + 1e-300
+    above = ranks(scores) - (len(values) - 1)
+    return xp.where(feasible, scores, xp.where(xp.isfinite(scores), top + step * above, scores))

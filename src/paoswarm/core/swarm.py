@@ -17,6 +17,7 @@ import numpy as np
 
 from paoswarm.core import fused, order
 from paoswarm.core.arrays import Array, namespace
+from paoswarm.core.axes import Axes
 from paoswarm.core.bounds import Wall
 from paoswarm.core.order import Repeats, failed_last, score
 
@@ -45,6 +46,8 @@ class Swarm(NamedTuple):
     memory : NamedTuple of arrays, or None
         Anything else a method has learnt. A method that moves batches of runs keeps arrays with the batch axes first;
         any other method may keep what it likes.
+    axes : Axes or None
+        Which coordinates are round, whole or choices; None if all are plain numbers.
     """
 
     position: Array
@@ -59,6 +62,7 @@ class Swarm(NamedTuple):
     lower: Array
     upper: Array
     memory: Any = None
+    axes: Axes | None = None
 
     @property
     def n_particles(self) -> int:
@@ -75,7 +79,7 @@ class Swarm(NamedTuple):
 
         The memory is kept, and so is what is known about the noise of the objective.
         """
-        new = start(position, value, self.lower[0, :], self.upper[0, :], velocity)
+        new = start(position, value, self.lower[0, :], self.upper[0, :], velocity, axes=self.axes)
         repeats = self.repeats
         if repeats is not None:
             repeats = repeats._replace(count=namespace(value).zeros_like(new.value))
@@ -99,6 +103,14 @@ class Swarm(NamedTuple):
             lambda name, axis: xp.take(getattr(self, name), index, axis=axis),
             lambda count: xp.take(count, index, axis=-1),
         )
+
+    def snapped(self, x: Array) -> Array:
+        """Points at the whole numbers and choices that they stand for."""
+        return x if self.axes is None else self.axes.snapped(x, self.lower[0, :], self.upper[0, :])
+
+    def wall(self, rule: Wall) -> Wall:
+        """What happens to particles that leave these bounds, if the method has this rule."""
+        return rule if self.axes is None else self.axes.wall(rule)
 
     def _with_particles(self, per_particle: Callable[[str, int], Array], counts: Callable[[Array], Array]) -> Swarm:
         """The swarm with other particles: every array is made anew along its axis of particles."""
@@ -129,6 +141,7 @@ def start(
     upper: Array,
     velocity: Array | None = None,
     noisy: bool = False,
+    axes: Axes | None = None,
 ) -> Swarm:
     """The first swarm from evaluated points in the bounds ``lower, upper`` (d,); at rest unless velocities are given.
 
@@ -136,13 +149,14 @@ def start(
     """
     xp = namespace(position)
     value = failed_last(value)
-    leader, leader_value = _best_of(position, value, None)
+    bests = position if axes is None else axes.snapped(position, lower, upper)
+    leader, leader_value = _best_of(bests, value, None)
     n = position.shape[-2]
     return Swarm(
         position=position,
         velocity=xp.zeros_like(position) if velocity is None else velocity,
         value=value,
-        best_position=position,
+        best_position=bests,
         best_value=value,
         age=xp.zeros_like(value),
         repeats=measured_once(value) if noisy else None,
@@ -150,6 +164,7 @@ def start(
         global_value=leader_value,
         lower=xp.repeat(lower[None, :], n, axis=0),
         upper=xp.repeat(upper[None, :], n, axis=0),
+        axes=axes,
     )
 
 
@@ -167,7 +182,7 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
     ``evaluated`` (the budget ended inside this generation) stay where they were.
     """
     repeats = swarm.repeats
-    if repeats is None and evaluated is None:
+    if repeats is None and evaluated is None and swarm.axes is None:
         kept = fused.record(swarm, proposal.position, value)
         if kept is not None:
             return _recorded(swarm, proposal, value, None, *kept)
@@ -182,7 +197,7 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
         )
     if repeats is not None:
         repeats = repeats._replace(count=xp.where(better, 0.0, repeats.count))
-    best_position = xp.where(better[..., None], proposal.position, swarm.best_position)
+    best_position = xp.where(better[..., None], swarm.snapped(proposal.position), swarm.best_position)
     best_value = xp.where(better, value, swarm.best_value)
     grown = swarm.age + (1.0 if evaluated is None else xp.astype(evaluated, swarm.age.dtype))
     age = xp.where(better, 0.0, grown)
@@ -214,6 +229,7 @@ def _recorded(
         swarm.lower,
         swarm.upper,
         swarm.memory,
+        swarm.axes,
     )
 
 
@@ -279,11 +295,13 @@ def replace_worst(swarm: Swarm, position: Array, value: Array) -> Swarm:
 def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
     """Root mean square distance of the particles from the global best, in widths of the bounds; ``(*batch,)``.
 
-    With ``unroll`` of periodic walls the distance is measured the short way round.
+    With ``unroll`` of periodic walls, and along round coordinates, it is measured the short way round.
     """
     xp = namespace(swarm.position)
     *batch, n, d = swarm.position.shape
     position = swarm.position
+    if swarm.axes is not None:
+        position = swarm.axes.unrolled(position, swarm.global_best, swarm.upper - swarm.lower)
     if unroll is not None:
         position = unroll(position, swarm.global_best, swarm.lower, swarm.upper)
     apart = position - swarm.global_best
@@ -296,6 +314,7 @@ def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
 
 def unrolled(swarm: Swarm, wall: Wall) -> Swarm:
     """Positions and bests as seen from the best point: behind periodic walls, the short way round."""
+    wall = swarm.wall(wall)
     if wall.unroll is None:
         return swarm
     box = swarm.global_best, swarm.lower, swarm.upper
@@ -324,7 +343,7 @@ def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Sw
             return parts[0]
         return type(parts[0])(*(function(*arrays) for arrays in zip(*parts, strict=True)))
 
-    return first._replace(**{name: apply(name) for name in Swarm._fields if name not in ("lower", "upper")})
+    return first._replace(**{name: apply(name) for name in Swarm._fields if name not in ("lower", "upper", "axes")})
 
 
 def read_only(swarm: Swarm) -> Swarm:

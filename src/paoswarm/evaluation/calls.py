@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error, repr_of, shortened
+from paoswarm.evaluation.measured import Measured
 
 Objective = Callable[..., Any]
 
 # The ways an evaluation can fail. A reason starts with one of these, so a recorded reason shows its kind.
 RAISED, NAN, MINUS_INF, TIMED_OUT, DIED = "raised", "returned NaN", "returned -inf", "timed out", "died"
+CONSTRAINT = "constraint failed"  # it raised or was NaN
 NO_NUMBER = "not a real number"  # any other reason
 
 
@@ -45,7 +47,11 @@ def with_arguments(fun: Objective, args: Any) -> Objective:
 
 def to_fingerprint(fun: Objective) -> Any:
     """The user's function and its arguments in the form that `paoswarm.storage.fingerprint` looks into."""
-    return partial(fun.fun, *fun.args) if isinstance(fun, WithArguments) else fun
+    if isinstance(fun, WithArguments):
+        return partial(fun.fun, *fun.args)
+    if hasattr(fun, "to_fingerprint"):
+        return fun.to_fingerprint()
+    return fun
 
 
 class Failed(NamedTuple):
@@ -58,9 +64,8 @@ class Failed(NamedTuple):
     @property
     def kind(self) -> str:
         """The kind of failure, in a word or two."""
-        return next(
-            (kind for kind in (RAISED, NAN, MINUS_INF, TIMED_OUT, DIED) if self.reason.startswith(kind)), NO_NUMBER
-        )
+        kinds = (RAISED, NAN, MINUS_INF, TIMED_OUT, DIED, CONSTRAINT)
+        return next((kind for kind in kinds if self.reason.startswith(kind)), NO_NUMBER)
 
 
 Answers = list[float | Failed] | Floats
@@ -111,14 +116,16 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     except Exception as error:
         return _raised(error)
     if isinstance(answer, float):  # includes numpy.float64
-        return float(answer)
-    number = _as_array(answer)
+        return answer if isinstance(answer, Measured) else float(answer)
+    if isinstance(answer, Failed):
+        return answer
+    number = as_numbers(answer)
     if number.size == 1 and number.dtype.kind in "fiub":
         return float(number.reshape(())[()])
-    return Failed(f"fun must return one real number for a point, but returned {_describe(answer)}", wrong_form=True)
+    return Failed(f"fun must return one real number for a point, but returned {describe_answer(answer)}", wrong_form=True)
 
 
-def _as_array(answer: Any) -> NDArray[Any]:
+def as_numbers(answer: Any) -> NDArray[Any]:
     """Return the answer as an array; one of objects if it holds anything but real numbers."""
     try:
         return rounded(np.asarray(unmasked(answer)))
@@ -149,14 +156,16 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
         answer = fun(x.copy())
     except Exception as error:
         return [_raised(error)] if len(x) == 1 else None
-    values = _as_array(answer)
+    if isinstance(answer, list) and len(answer) == len(x) and isinstance(answer[0], Measured | Failed):
+        return answer
+    values = as_numbers(answer)
     if values.ndim == 0 and len(x) == 1:  # SciPy's multivariate densities return a scalar for a single row
         values = values.reshape(1)
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
         return values.astype(float)  # a copy: the function may reuse its buffer
     m, d = x.shape
     reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return real numbers of shape ({m},), "
-    reason += f"but returned {_describe(answer)}"
+    reason += f"but returned {describe_answer(answer)}"
     if values.shape[:1] == (d,):
         reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
     elif values.ndim == 0 and values.dtype.kind in "fiub":
@@ -183,7 +192,13 @@ def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | F
         answers, interrupted = call_rows(without_exit, x, None)
     if interrupted:
         raise KeyboardInterrupt
-    return [a._replace(error=None) if isinstance(a, Failed) else float(a) for a in answers]
+    return [_portable(answer) for answer in answers]
+
+
+def _portable(answer: float | Failed) -> float | Failed:
+    if isinstance(answer, Failed):
+        return answer._replace(error=None)
+    return answer if isinstance(answer, Measured) else float(answer)
 
 
 class Row(NamedTuple):
@@ -201,7 +216,7 @@ def _raised(error: BaseException) -> Failed:
     return Failed(f"{RAISED} {describe_error(error)}", error=error)
 
 
-def _describe(answer: Any) -> str:
+def describe_answer(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
         return shortened(f"an array of shape {answer.shape} and type {answer.dtype}", 300)
     return f"{repr_of(answer, 80)} ({type(answer).__name__})"

@@ -45,7 +45,10 @@ from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
+from paoswarm.evaluation.known_points import KnownPoints
+from paoswarm.evaluation.measured import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
+from paoswarm.spaces.space import Space
 from paoswarm.warn_user import warn_user
 
 _TASK = 0.05  # seconds of work in one task: cheap points are sent together
@@ -66,6 +69,10 @@ class Evaluator:
         Called with the number of evaluations that were finished since the last call.
     replayed : bool
         Whether the latest values were all known from an earlier run, with a store.
+    n_constraints : int
+        How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
+    known : KnownPoints or None
+        Values that are recalled; None if every point is evaluated.
     """
 
     def __init__(
@@ -74,19 +81,25 @@ class Evaluator:
         options: CallOptions = CallOptions(),  # noqa: B008 (immutable)
         *,
         minus_inf_fails: bool = True,
+        space: Space | None = None,
+        n_constraints: int = 0,
     ) -> None:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.replayed = False
         self.count: Callable[[int], None] | None = None
-        self.log = FailureLog()
+        self._space = space
+        self.known: KnownPoints | None = None
+        self.log = FailureLog() if space is None else FailureLog(space.text)
         self._on_exit = ExitStack()
+        fun = fun if space is None else space.function(fun)
         self._fun = fun
         self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
         self._first_answers = FirstAnswers()
         self._minus_inf_fails = minus_inf_fails
+        self.n_constraints = n_constraints
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._seconds, self._n_sent = 0.0, 0  # work of all workers, and the points it was for
         self._worked = self._waited = 0.0  # work, and time by the clock, after the first batch has started the workers
@@ -126,7 +139,7 @@ class Evaluator:
                 self._dispatcher.close()
 
     def __call__(self, x: Floats, numbers: Numbers = None) -> Floats:
-        """Values at the rows of ``x``; NaN where a point failed."""
+        """Values at the rows of ``x``, or rows of values and constraints; NaN where a point failed."""
         values, end = self.until(None, x, numbers)
         if end is not None:
             raise end
@@ -138,7 +151,25 @@ class Evaluator:
         Points that are being evaluated, those of one vectorised call and those given to a map-like are finished.
         ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
-        return self._values(x, deadline, numbers)
+        rows = self.rows(x)
+        if self.known is None:
+            return self._values(rows, deadline, numbers)
+        end: End = None
+
+        def measure(new: Floats) -> Floats:
+            nonlocal end
+            values, end = self._values(new, deadline, numbers)
+            return values
+
+        return self.known.of(rows, measure), end
+
+    def recall(self, n_all: int) -> None:
+        """From now on, recall the values of points that were evaluated before; there are ``n_all`` in all."""
+        self.known = KnownPoints(n_all)
+
+    def rows(self, x: Floats) -> Floats:
+        """Points of a swarm as the user's numbers, one for each variable."""
+        return x if self._space is None else self._space.rows(x)
 
     def go_beyond(self) -> bool:
         """Note that the points that follow come after the last generation; whether a look around is possible there."""
@@ -155,19 +186,21 @@ class Evaluator:
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return Stream(self, dispatcher)
 
-    def note(self, x: Floats, answer: float | Failed) -> float:
-        """The value of one answer; failures are counted."""
+    def note(self, x: Floats, answer: float | Failed) -> Any:
+        """The value of one answer, or its row of value and constraints; failures are counted."""
         if self.count is not None:
             self.count(1)
-        if not isinstance(answer, Failed) and not math.isnan(answer):
-            return answer
-        self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
-        return math.nan
+        value = math.nan if isinstance(answer, Failed) else float(answer)
+        if math.isnan(value):
+            self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
+        if not self.n_constraints:
+            return value
+        return np.concatenate([[value], constraints_of([answer], self.n_constraints)[0]])
 
     def judge(self, x: Floats, answer: float | Failed) -> float | Failed:
         """An answer of a stream; raise if the first ones show that the function is wrong."""
         self._check_form(x, answer)
-        self._checked = True
+        self._checked = self._checked or was_called(answer)
         self._look_for_mistakes(x, answer)
         is_lowest = self._minus_inf_fails and answer == -math.inf
         return Failed(MINUS_INF) if is_lowest else answer
@@ -213,7 +246,14 @@ class Evaluator:
         values, failed = self._sort_out(answers)
         if failed:
             self._count(x, failed)
-        return values, end
+        return with_constraints(values, self._constraints_of(answers)), end
+
+    def constraints_of_one(self, answer: float | Failed) -> Floats | None:
+        """The constraints ``(1, k)`` of one answer; None if there are none."""
+        return self._constraints_of([answer])
+
+    def _constraints_of(self, answers: Answers) -> Floats | None:
+        return constraints_of(answers, self.n_constraints) if self.n_constraints else None
 
     def _sort_out(self, answers: Answers) -> tuple[Floats, dict[int, Failed]]:
         return sort_out(answers, minus_inf_fails=self._minus_inf_fails)
@@ -270,13 +310,13 @@ class Evaluator:
         return look
 
     def _look_for_mistakes(self, x: Floats, answer: float | Failed) -> None:
-        if self._first_answers.look(x, answer):
+        if was_called(answer) and self._first_answers.look(x, answer):
             raise self.explain_mistake()
 
     def _check_first_form(self, x: Floats, answer: float | Failed) -> None:
         """Raise if the very first answer has the wrong form."""
         self._check_form(x, answer)
-        self._checked = self._checked or not self._vectorized
+        self._checked = self._checked or (not self._vectorized and was_called(answer))
 
     def _call(
         self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None
@@ -366,13 +406,13 @@ class Evaluator:
 
     def _trust(self, x: Floats, answers: Answers) -> None:
         """Note if answers had the right form; in one call, one point, or as many as unknowns, prove nothing."""
-        is_right = any(not (isinstance(answer, Failed) and answer.wrong_form) for answer in answers)
+        is_right = any(was_called(one) and not (isinstance(one, Failed) and one.wrong_form) for one in answers)
         proves = not self._vectorized or len(x) not in (1, x.shape[1])
         self._checked = self._checked or (is_right and proves)
 
     def _check_form(self, x: Floats, answer: float | Failed) -> None:
         if isinstance(answer, Failed) and answer.wrong_form and not self._checked:
-            raise TypeError(f"{answer.reason}; at x = {x}")
+            raise TypeError(f"{answer.reason}; at {self.log.text(x)}")
 
     def _count(self, x: Floats, failed: dict[int, Failed]) -> None:
         for i in sorted(failed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from paoswarm.core.arrays import Floats
@@ -32,7 +33,8 @@ class FailureLog:
         The first exception that the function raised in this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, text: Callable[[Floats], str] = lambda x: f"x = {x}") -> None:
+        self.text = text  # of a point
         self.first: list[Failure] = []
         self.kinds: Counter[str] = Counter()
         self.cause: BaseException | None = None
@@ -49,7 +51,7 @@ class FailureLog:
 
     def explain(self, *, vectorized: bool) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
-        why = f"the first, at x = {self.first[0].x}, {self.first[0].reason}" if self.first else "all were +inf"
+        why = f"the first, at {self.text(self.first[0].x)}, {self.first[0].reason}" if self.first else "all were +inf"
         form = "; with vectorized=True it receives an array (m, d), one point per row" if vectorized else ""
         if "required positional argument" in why:
             form = "; give its other arguments as args=(...)"
@@ -62,5 +64,5 @@ class FailureLog:
         if self._first_raised is not None:
             warn_user(
                 f"fun raised an exception at {self.kinds[RAISED]} points, which count as {worth}; first at "
-                f"x = {self._first_raised.x}: {self._first_raised.reason}"
+                f"{self.text(self._first_raised.x)}: {self._first_raised.reason}"
             )

@@ -8,6 +8,7 @@ depends on which worker was quickest can be repeated exactly, and resumed.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +17,25 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
+from paoswarm.evaluation.measured import Measured, with_constraints
 from paoswarm.evaluation.stream import Arrived, Stream
+from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.log import DamagedStore
 
 
 def open_evaluator(
-    fun: Objective, journal: Journal | None, options: CallOptions, *, minus_inf_fails: bool = True
+    fun: Objective,
+    journal: Journal | None,
+    options: CallOptions,
+    *,
+    minus_inf_fails: bool = True,
+    space: Space | None = None,
+    n_constraints: int = 0,
 ) -> Evaluator:
     """An evaluator, with a journal if there is one."""
-    if journal is None:
-        return Evaluator(fun, options, minus_inf_fails=minus_inf_fails)
-    return RecordingEvaluator(fun, journal, options, minus_inf_fails=minus_inf_fails)
+    how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_constraints": n_constraints}
+    return Evaluator(fun, options, **how) if journal is None else RecordingEvaluator(fun, journal, options, **how)
 
 
 class RecordingEvaluator(Evaluator):
@@ -37,8 +45,18 @@ class RecordingEvaluator(Evaluator):
     together, with a map-like whatever it yields, with ``vectorized`` those of one call.
     """
 
-    def __init__(self, fun: Objective, journal: Journal, options: CallOptions, *, minus_inf_fails: bool = True) -> None:
-        super().__init__(fun, options, minus_inf_fails=minus_inf_fails)
+    def __init__(
+        self,
+        fun: Objective,
+        journal: Journal,
+        options: CallOptions,
+        *,
+        minus_inf_fails: bool = True,
+        space: Space | None = None,
+        n_constraints: int = 0,
+    ) -> None:
+        how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_constraints": n_constraints}
+        super().__init__(fun, options, **how)
         self._journal = journal
 
     def __enter__(self) -> Evaluator:
@@ -100,7 +118,8 @@ class RecordingEvaluator(Evaluator):
         return RecordingStream(self, dispatcher, self._journal)
 
     def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
-        values, known, reasons = self._journal.recall(x, numbers)
+        values, known, reasons, recorded = self._journal.recall(x, numbers)
+        constr = recorded if recorded is not None or not self.n_constraints else np.full((len(x), self.n_constraints), np.nan)
         failed = {row: Failed(why) for row, why in reasons.items()}
         missing = np.flatnonzero(~known)
         if self.count is not None:
@@ -119,17 +138,20 @@ class RecordingEvaluator(Evaluator):
                 doubtful.append((first, answers))
             else:
                 record_mistakes()
-                record(first, some, wrong)
+                record(first, some, wrong, answers)
 
         def record_mistakes() -> None:
             while mistaken:
                 first, answers = mistaken.pop(0)
-                record(first, *self._sort_out(answers))
+                record(first, *self._sort_out(answers), answers)
 
-        def record(first: int, some: Floats, wrong: dict[int, Failed]) -> None:
+        def record(first: int, some: Floats, wrong: dict[int, Failed], answers: Answers) -> None:
             rows = missing[first : first + len(some)]
-            self._journal.append(rows, x[rows], some, {row: why.reason for row, why in wrong.items()})
+            more = self._constraints_of(answers)
+            self._journal.append(rows, x[rows], some, {row: why.reason for row, why in wrong.items()}, more)
             values[rows], known[rows] = some, True
+            if constr is not None and more is not None:
+                constr[rows] = more
             failed.update({int(rows[row]): why for row, why in wrong.items()})
 
         if len(missing):
@@ -139,10 +161,10 @@ class RecordingEvaluator(Evaluator):
             for first, answers in doubtful:
                 if not known[missing].any() and (len(missing) > 1 or not self._journal.resumed):
                     self._count(x[missing[first:]], self._sort_out(answers)[1])  # raises
-                record(first, *self._sort_out(answers))
+                record(first, *self._sort_out(answers), answers)
         done = len(x) if known.all() else int(np.argmin(known))  # what comes after a gap is recorded, but not used yet
         self._count(x, {row: why for row, why in failed.items() if row < done})
-        return values[:done], end
+        return with_constraints(values[:done], None if constr is None else constr[:done]), end
 
 
 class RecordingStream(Stream):
@@ -189,7 +211,8 @@ class RecordingStream(Stream):
                 )
             self._held.remove(known.number)
             self._journal.count_recalled()
-            return self._give_out(known.number, known.value if known.why is None else Failed(known.why))
+            value = known.value if known.constr is None else Measured(known.value, known.constr)
+            return self._give_out(known.number, value if known.why is None else Failed(known.why))
         for number in self._held:
             super().send(number, self._x[number])
         self._held = []
@@ -203,5 +226,5 @@ class RecordingStream(Stream):
 
     def _keep(self, number: int, x: Floats, answer: float | Failed) -> None:
         why = answer.reason if isinstance(answer, Failed) else NAN if math.isnan(answer) else None
-        value = math.nan if isinstance(answer, Failed) else answer
-        self._journal.complete(number, self._sent, x, value, why)
+        value = math.nan if isinstance(answer, Failed) else float(answer)
+        self._journal.complete(number, self._sent, x, value, why, self._evaluator.constraints_of_one(answer))

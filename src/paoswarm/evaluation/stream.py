@@ -6,7 +6,7 @@ import math
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Failed
@@ -21,7 +21,7 @@ class Arrived(NamedTuple):
     """The value of a point."""
 
     number: int
-    value: float  # NaN where it failed
+    value: Any  # NaN where it failed; a row of value and constraints if there are any
 
 
 class Stream:

@@ -43,12 +43,12 @@ def solve_asynchronously(
         is_cut = not optimizer.is_complete
         if is_cut:
             optimizer.cut_short()
-        if optimizer.swarm is None or optimizer.best.value == np.inf:
+        if optimizer.swarm is None or optimizer.incumbent.value == np.inf:
             raise
         if is_cut:
             after_generation(optimizer)
         status, why = status_of(error)
-    if optimizer.best.value == np.inf:
+    if optimizer.incumbent.value == np.inf:
         raise evaluate.explain_total_failure()
     stream.close()
     rule = optimizer.has_converged(limits.tol)
@@ -78,7 +78,7 @@ def _run(
             job = optimizer.ask_one(limits.progress(optimizer.generations, optimizer.nfev))
             if job is None:
                 break
-            stream.send(*job)
+            stream.send(job.number, evaluate.rows(job.x))
         if stream.in_hand == 0:
             return Status.TIME, limits
         arrived = stream.receive(limits.deadline)
@@ -88,13 +88,13 @@ def _run(
         if stream.is_replaying:  # recorded values take no time of this call
             limits = limits.restarted()
         if is_generation:
-            if optimizer.best.value == np.inf:
+            if optimizer.incumbent.value == np.inf:
                 raise evaluate.explain_total_failure()
             wish = after_generation(optimizer)
             status = _reached(optimizer, limits) or wish
             if status is not None:
                 return status, limits
-        elif optimizer.swarm is not None and limits.is_hit(optimizer.best):
+        elif optimizer.swarm is not None and limits.is_hit(optimizer.incumbent):
             return Status.TARGET, limits
         elif budget is not None and optimizer.nfev >= budget:
             return Status.MAXFEV, limits
@@ -104,5 +104,5 @@ def _reached(optimizer: OneAtATime, limits: Limits) -> Status | None:
     """The limit that holds now, if any but the clock: when time is up, points under way are waited for."""
     converged = optimizer.has_converged(limits.tol)
     timeless = limits._replace(deadline=None)
-    reached = timeless.reached(optimizer.best, converged, optimizer.nit, optimizer.nfev, optimizer.stale)
+    reached = timeless.reached(optimizer.incumbent, converged, optimizer.nit, optimizer.nfev, optimizer.stale)
     return None if reached is None else Status(int(reached))

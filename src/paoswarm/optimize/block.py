@@ -48,7 +48,7 @@ class Block:
     @property
     def lowest(self) -> float:
         """The best value of all runs."""
-        known = [one.best.value.min() for one in self.optimizers if one.swarm is not None]
+        known = [one.shown_value.min() for one in self.optimizers if one.swarm is not None]
         return float(min(known, default=np.inf))
 
     @property
@@ -71,10 +71,10 @@ class Block:
         runs = []
         for i, (optimizer, best) in enumerate(zip(self.optimizers, self.best, strict=True)):
             if optimizer.swarm is not None:  # a run that is continued
-                best.append(optimizer.best.value)
+                best.append(optimizer.shown_value)
 
             def after_generation(optimizer: Optimizer, i: int = i, best: list[Floats] = best) -> Status | None:
-                best.append(optimizer.best.value)
+                best.append(optimizer.shown_value)
                 moved = np.asarray(True) if optimizer.moved is None else optimizer.moved
                 self.nit[i] = np.where(moved, optimizer.nit, self.nit[i])
                 self.nfev[i] = np.where(moved, optimizer.nfev, self.nfev[i])
@@ -101,9 +101,10 @@ def intermediate(block: Block) -> ManyResult:
     swarms = [one.swarm for one in block.optimizers if one.swarm is not None]
     return ManyResult(
         x=np.concatenate([np.atleast_2d(one.best.x) for one in block.optimizers]),
-        fun=over_runs([one.best.value for one in block.optimizers]),
+        fun=over_runs([one.shown_value for one in block.optimizers]),
         nit=over_runs(block.nit),
         nfev=over_runs(block.nfev),
         n_failed=over_runs([one.n_failed for one in block.optimizers]),
         swarm=together([read_only(swarm) for swarm in swarms]),
+        **block.optimizers[0].shown,
     )

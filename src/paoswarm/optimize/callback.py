@@ -42,7 +42,7 @@ def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State],
     def call(state: State) -> Status | None:
         result = so_far(state)
         try:
-            wish = callback(intermediate_result=result) if wants_result else callback(result.x)
+            wish = callback(intermediate_result=result) if wants_result else callback(result.best)
         except StopIteration:
             return Status.CALLBACK
         return Status.CALLBACK if wish is True or (isinstance(wish, np.bool_) and bool(wish)) else None
@@ -55,9 +55,10 @@ def so_far(optimizer: Optimizer) -> Result:
     assert optimizer.swarm is not None
     return Result(
         x=optimizer.best.x.copy(),
-        fun=float(optimizer.best.value),
+        fun=optimizer.best_value,
         nit=optimizer.nit,
         nfev=optimizer.nfev,
         n_failed=int(optimizer.n_failed),
         swarm=read_only(optimizer.swarm),
+        **optimizer.shown,
     )

@@ -33,6 +33,8 @@ class Rule(IntEnum):
     VALUES = 2
     PATIENCE = 3
     OWN = 4  # of the method
+    COMPLETE = 5  # every point there is was evaluated
+    NOTHING_NEW = 6  # no new points are found
 
 
 def patience(n_unknowns: int) -> int:
@@ -69,5 +71,7 @@ def sentence(rule: Rule, tol: float, n_unknowns: int, method: object) -> str:
         Rule.SPREAD: f"Converged: the swarm's spread is below tol={tol:g}.",
         Rule.VALUES: "Converged: the best values of all particles are equal to rounding.",
         Rule.PATIENCE: f"Converged: no better point in the last {patience(n_unknowns)} generations.",
+        Rule.COMPLETE: "Converged: every point of the space was evaluated.",
+        Rule.NOTHING_NEW: "Converged: the swarm finds no points that were not evaluated before.",
         Rule.OWN: f"Converged, by the rule of {type(method).__name__}.",
     }[rule]

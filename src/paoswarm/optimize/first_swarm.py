@@ -12,6 +12,7 @@ from paoswarm.checks import choices, whole_number
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
+from paoswarm.core.axes import Axes
 from paoswarm.core.swarm import Swarm
 from paoswarm.optimize import read_input
 from paoswarm.optimize.read_input import Box
@@ -31,6 +32,8 @@ class FirstSwarm:
         As in `Optimizer`.
     allowed : pair of arrays (d,)
         Where given points may lie.
+    axes : Axes, optional
+        Which coordinates are not plain numbers.
     """
 
     def __init__(
@@ -41,9 +44,11 @@ class FirstSwarm:
         f0: ArrayLike | None,
         init: str | ArrayLike,
         allowed: Box,
+        axes: Axes | None = None,
     ) -> None:
         nowhere = np.empty((0, len(box[0])))
         self._box = box
+        self._axes = axes
         self._known: tuple[Floats, Floats] = nowhere, np.empty(0)
         self._given = nowhere  # values unknown
         self._n_due = 0  # those of them that are evaluated even if more values are known than there are particles
@@ -108,7 +113,7 @@ class FirstSwarm:
         value = np.concatenate([np.broadcast_to(values, (*batch, len(values))), f], axis=-1)
         if not may_fail and not (value < np.inf).any():  # false for NaN too
             raise ValueError("the first swarm has no finite value: the objective failed at every point")
-        return swarms.start(position, value, *self._box, noisy=noisy)
+        return swarms.start(position, value, *self._box, noisy=noisy, axes=self._axes)
 
 
 def design_name(init: str) -> str:

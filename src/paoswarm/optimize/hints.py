@@ -36,10 +36,15 @@ def _on_the_bounds(result: OptimizeResult) -> str:
     wall = result.method.wall
     if wall.unroll is not None or not wall.is_bounded:  # nothing stops a particle there
         return ""
-    on = np.flatnonzero(_is_on_bound(result.x, result.swarm, wall.has_atoms)).tolist()
+    space = result.get("space")
+    x = result.x if space is None else space.coordinates(result.x)
+    on = np.flatnonzero(_is_on_bound(x, result.swarm, wall.has_atoms)).tolist()
+    labels = None if space is None else space.coordinate_labels()
     if not on:
         return ""
-    names = ", ".join(f"x[{i}]" for i in on[:_NAMED]) + (f" and {len(on) - _NAMED} more" if len(on) > _NAMED else "")
+    names = ", ".join(f"x[{i}]" if labels is None else labels[i] for i in on[:_NAMED]) + (
+        f" and {len(on) - _NAMED} more" if len(on) > _NAMED else ""
+    )
     lies = "lies on its bound" if len(on) == 1 else "lie on their bounds"
     return f"{names} {lies}: wider bounds, if they make sense, may contain a better point"
 
@@ -50,12 +55,22 @@ def _is_on_bound(x: Floats, swarm: Swarm, is_exact: bool) -> Any:
     In a wide box an unknown of ordinary size is near a bound, too. So some of the better half must be on it to the last
     bit. Where that cannot be, because the wall reflects, a swarm that has contracted must reach to it.
     """
-    lower, upper = swarm.lower[0], swarm.upper[0]
+    lower, upper = _reached_ends(swarm)
     width, half = upper - lower, _better_half(swarm)
     away, others = (np.minimum(points - lower, upper - points) for points in (x, half))
     size = half.std(axis=0)
     is_held = (others == 0).any(axis=0) if is_exact else (away <= size) & (size < _CONTRACTED * width)
     return ((away == 0) | (is_held & (away < _ON * width))) & (np.median(others, axis=0) < _NEAR * width)
+
+
+def _reached_ends(swarm: Swarm) -> tuple[Floats, Floats]:
+    """The outermost points that bests can have; infinite where there is no end, or no order."""
+    lower, upper, axes = swarm.lower[0], swarm.upper[0], swarm.axes
+    if axes is None:
+        return lower, upper
+    inset = np.where(axes.is_whole & (upper - lower > 2), 0.5, 0.0)  # two values have no order
+    has_ends = (axes.is_continuous & ~axes.is_round) | (inset > 0)
+    return np.where(has_ends, lower + inset, -np.inf), np.where(has_ends, upper - inset, np.inf)
 
 
 def _of_the_noise(result: OptimizeResult, is_free: bool) -> str:
@@ -70,7 +85,13 @@ def _of_the_noise(result: OptimizeResult, is_free: bool) -> str:
     if result.get("status") is Status.STALLED:
         return f"the swarm contracted too early: {_DENSE}"
     best = result.history.best
-    if is_free and len(best) > 0 and result.fun >= best[-1] and is_in_a_valley(swarm, float(best[0] - best[-1])):
+    if (
+        is_free
+        and swarm.axes is None
+        and len(best) > 0
+        and result.fun >= best[-1]
+        and is_in_a_valley(swarm, float(best[0] - best[-1]))
+    ):
         return f"the swarm lies in a narrow valley: {_DENSE}"
     return ""
 

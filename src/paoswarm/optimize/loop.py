@@ -6,6 +6,7 @@ itself, and several together, however many points each of them wants.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -13,11 +14,17 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.algorithms.agreement import CONVERGED, Search
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
+from paoswarm.optimize.convergence import Rule
+from paoswarm.optimize.incumbent import best_of
+from paoswarm.optimize.local_searches import SERIES, LocalSearches, Start
 from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.sqp import Search as SqpSearch
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.storage.log import logger
 
@@ -51,6 +58,8 @@ class Answer(NamedTuple):
     values: Floats
     end: End = None
     replayed: bool = False  # all were known from an earlier run
+    recalled: int = 0  # those that this run has evaluated before
+    rule: Rule = Rule.NONE  # why there are no more new points
 
 
 Run = Generator[Request, Answer, Ends]
@@ -105,9 +114,13 @@ def run(
             has_begun = False
             if outcome.replayed:  # recorded values take no time of this call
                 limits = limits.restarted()
+            if outcome.end is None and optimizer.local is not None and outcome.moved:
+                outcome = yield from _search_locally(optimizer, limits, numbering, outcome)
             converged = optimizer.has_converged(limits.tol)
+            if outcome.rule:
+                converged = np.asarray(outcome.rule)
             done = optimizer.nit - outcome.is_cut
-            reached = limits.reached(optimizer.best, converged, done, optimizer.nfev, optimizer.stale)
+            reached = limits.reached(optimizer.incumbent, converged, done, optimizer.nfev, optimizer.stale)
             wish = after_generation(optimizer) if outcome.moved else None
             if outcome.end is not None:
                 wish, why = status_of(outcome.end)
@@ -136,6 +149,75 @@ def run(
         return Ends(np.where(going, ended, status), nit, nfev, rule, limits.deadline, why)
 
 
+class LocalEnd(NamedTuple):
+    """How a local search beside the swarm ended."""
+
+    own: Search  # the best point that it has seen itself
+    has_converged: bool = False
+    end: End = None
+    replayed: bool = False
+
+
+def search_from(
+    optimizer: Optimizer, local: LocalSearches, start: Start, limits: Limits, numbering: Numbering | None = None
+) -> Generator[Request, Answer, LocalEnd]:
+    """A local search from a start; the best point of the run takes part in what it finds."""
+    spent, own, row = 0, (math.inf, start.x), start.row
+    search: SqpSearch | None = None
+    points: Floats | None = start.x[None]
+    end: End = None
+    replayed, has_converged = True, False
+    while True:
+        try:
+            if search is None and row is not None:
+                search = local.search(start, row)
+                points = next(search)
+        except StopIteration:
+            break
+        assert points is not None
+        room = local.longest - spent
+        rows = points[: room if limits.maxfev is None else min(room, limits.maxfev - optimizer.nfev)]
+        if not len(rows):
+            break
+        asked = Request(rows, True, limits.deadline)
+        if numbering is not None:
+            asked = asked._replace(numbers=numbering.of(optimizer.nfev, len(rows), None))
+        values, end, known, recalled, _ = yield asked
+        replayed = replayed and known
+        scores = optimizer.scored(rows[: len(values)], values)
+        optimizer.take_extra(rows[None, : len(values)], scores[None], np.asarray(True), len(values) - recalled)
+        optimizer.n_recalled += recalled
+        spent += len(values) - recalled
+        best = best_of(rows[: len(values)], scores) if len(values) else None
+        if best is not None and order.is_better(best.score, own[0]):
+            own = float(best.score), best.x.copy()
+        if end is not None or len(values) < len(points) or (search is None and np.isnan(values[0, 0])):
+            break
+        if search is None:
+            row = values[0]
+            continue
+        try:
+            points = search.send(values)
+        except StopIteration as ended:
+            has_converged = ended.value.has_converged
+            break
+    return LocalEnd(Search(SERIES, 1, spent, own[1], own[0], CONVERGED), has_converged, end, replayed)
+
+
+def _search_locally(
+    optimizer: Optimizer, limits: Limits, numbering: Numbering | None, outcome: _Outcome
+) -> Generator[Request, Answer, _Outcome]:
+    """A local search, if one is due, and what came of the generation together with it."""
+    local = optimizer.local
+    assert local is not None
+    if not local.is_due(optimizer.nfev) or limits.is_hit(optimizer.incumbent):
+        return outcome
+    before, start = float(optimizer.incumbent.score), optimizer.local_start()
+    ended = yield from search_from(optimizer, local, start, limits, numbering)
+    local.ended(start, before, ended.own, ended.has_converged)
+    return outcome._replace(end=ended.end, replayed=outcome.replayed and ended.replayed)
+
+
 class Look(NamedTuple):
     """What was seen around the points at which runs have converged."""
 
@@ -152,12 +234,15 @@ def look_around(
     With noise it would be a matter of chance, and half a look is none: then no point is evaluated. Nor is any if a
     store has recorded that the run went on.
     """
-    best, d, is_single = optimizer.best, len(optimizer.lower), not optimizer.batch
-    is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d)
-    if not runs.any() or not is_affordable or best.error is not None:
+    best, d, is_single = optimizer.incumbent, len(optimizer.lower), not optimizer.batch
+    axes = optimizer.space.axes
+    is_affordable = limits.maxfev is None or limits.maxfev - optimizer.nfev >= cost(d, axes)
+    is_feasible = optimizer.feasibility is None or bool(order.is_feasible(best.value))
+    if not runs.any() or not is_affordable or best.error is not None or not is_feasible:
         return Look(Status.CONVERGED)
     before, spent = optimizer.nfev, 0
-    looking = look(best.x[runs], np.asarray(best.value)[runs], optimizer.upper - optimizer.lower, optimizer.allowed)
+    width = optimizer.upper - optimizer.lower
+    looking = look(best.x[runs], np.asarray(best.value)[runs], width, optimizer.allowed, axes)
     points = next(looking)
     while True:
         k, m = points.shape[:2]
@@ -166,11 +251,15 @@ def look_around(
         if numbering is not None:  # they follow the run's other evaluations
             numbers = numbering.of(before + spent, m, None if is_single else runs)
             asked = asked._replace(is_beyond=False, numbers=numbers)
-        values, end, _ = yield asked
+        values, end, _, recalled, _ = yield asked
         f = np.full(k * m, np.inf)  # what was not evaluated is no better
-        f[: len(values)] = values
+        f[: len(values)] = optimizer.scored(rows[: len(values)], values)
+        if optimizer.feasibility is not None:  # nor is what is infeasible, and how much so does not matter
+            f = np.where(order.is_feasible(f) | np.isnan(f), f, np.inf)
         optimizer.take_extra(points, f.reshape(k, m), runs, len(values) // k)
-        spent += len(values) // k
+        optimizer.n_recalled += recalled
+        optimizer.nfev -= recalled
+        spent += len(values) // k - recalled
         if end is not None:
             ended, why = status_of(end)
             return Look(ended, spent, why)
@@ -189,6 +278,7 @@ class _Outcome(NamedTuple):
     end: End = None  # what ended its evaluation
     is_cut: bool = False  # time was up, or evaluation ended, before it was complete
     replayed: bool = False
+    rule: Rule = Rule.NONE
 
 
 _NOTHING = _Outcome(moved=False)
@@ -210,7 +300,8 @@ def _generation(
     asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
     if numbering is not None:
         asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
-    values, end, replayed = yield asked
+    values, end, replayed, recalled, rule = yield asked
+    values = optimizer.scored(rows[: len(values)] if is_single else rows, values)
     is_cut = False
     if is_single:
         is_cut, k = len(values) < k, len(values)
@@ -228,7 +319,9 @@ def _generation(
         f = np.full((*optimizer.batch, m), np.nan)
         f[(..., slice(k)) if active is None else (active, slice(k))] = values
         optimizer.take(f, k, active, may_fail)
-    return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed)
+    optimizer.n_recalled += recalled  # they cost nothing
+    optimizer.nfev -= recalled
+    return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed, rule=rule)
 
 
 def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Returned:
@@ -249,11 +342,21 @@ def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Ret
             continue
         try:
             if is_divisible:
-                resume, sent = run.send, Answer(*evaluate.until(deadline, x, numbers), evaluate.replayed)
+                values, end = evaluate.until(deadline, x, numbers)
+                resume, sent = run.send, Answer(values, end, evaluate.replayed, *_recalled(evaluate))
             else:
                 resume, sent = run.send, Answer(evaluate(x, numbers), None, evaluate.replayed)
         except (KeyboardInterrupt, EngineDown) as error:
             resume, sent = run.throw, error
+
+
+def _recalled(evaluate: Evaluator) -> tuple[int, Rule]:
+    """How many points were recalled, and whether the run is over because there are no new ones."""
+    known = evaluate.known
+    if known is None:
+        return 0, Rule.NONE
+    rule = Rule.COMPLETE if known.is_complete else Rule.NOTHING_NEW if known.is_exhausted else Rule.NONE
+    return known.n_recalled, rule
 
 
 def drive_together(
@@ -305,8 +408,9 @@ def naming_the_best(optimizer: Optimizer) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if optimizer.swarm is not None and optimizer.nfev and np.isfinite(optimizer.best.value):
-            best = f"{optimizer.best.value} at x = {optimizer.best.x.tolist()}"
+        if optimizer.swarm is not None and optimizer.nfev and np.isfinite(optimizer.incumbent.value):
+            where = optimizer.space.text(optimizer.best.x)
+            best = f"{optimizer.incumbent.value} at {where}"
             error.add_note(f"The best of the {optimizer.nfev} evaluations before this error: {best}")
         raise
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds
+from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, spawn
+from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
@@ -26,11 +27,15 @@ from paoswarm.optimize.callback import read_callback
 from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.many_starts import differ_in_size, elements, make_optimizers
-from paoswarm.optimize.polish import finish, with_reserve
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.polish import finish, finish_constrained, with_reserve
+from paoswarm.optimize.read_problem import trial_constraints
+from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
 from paoswarm.progress_bar import ProgressBar
+from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
 
@@ -52,7 +57,8 @@ def minimize_many(
     bounds: Any,
     *,
     runs: int = 100,
-    method: Method | str = PAO(),  # noqa: B008 (immutable)
+    integrality: ArrayLike | None = None,
+    method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
     maxiter: float | None = None,
@@ -69,6 +75,7 @@ def minimize_many(
     timeout: float | None = None,
     retries: int = 1,
     reevaluate: float = 0.0,
+    constraints: Any = (),
     callback: Callable[..., Any] | None = None,
     progress: bool = False,
     polish: bool = False,
@@ -84,8 +91,8 @@ def minimize_many(
 
     Parameters
     ----------
-    fun, bounds, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0, init,
-    vectorized, workers, timeout, retries, reevaluate, progress, rng
+    fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0,
+    init, vectorized, workers, timeout, retries, reevaluate, constraints, progress, rng
         As in `minimize`.
     runs : int
         How many runs; at most a million in one call.
@@ -118,42 +125,58 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    method, box = read_input.read_method(method), Bounds(*read_input.read_bounds(bounds))
-    default = method.default_limits(len(box.lb))
+    method, space = read_input.read_method(method, init), read_space(bounds, integrality)
+    d = len(space.lower)
+    default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     flag("progress", progress)
-    if flag("polish", polish) and reevaluate:
+    if flag("polish", polish) and space.axes is not None and not space.axes.is_continuous.any():
+        raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
+    if polish and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
+    given = trial_constraints(constraints, space, bool(vectorized))
+    if given is not None:
+        fun = ConstrainedFunction(fun, given, bool(vectorized))
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)
     seeds = spawn(rng, runs)
-    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
+    if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = None if x0 is None else space.read("x0", x0)
+        init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
+    size = read_size(n_particles, method, d, limits, x0, f0, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "reevaluate": reevaluate}
-    how = {"method": method, "n_particles": size, **start}
-    takes_batches = bool(method.takes_batches) and not differ_in_size(init)
-    template = make_optimizers(box, how, init, seeds, range(1), takes_batches)[0]
+    how = {"method": method, "n_particles": size, "constraints": given, **start}
+    takes_batches = bool(method.takes_batches) and not differ_in_size(init) and given is None
+    template = make_optimizers(space, how, init, seeds, range(1), takes_batches)[0]
     limits = limits.starting_with(template.n_to_start)
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, template.n_to_start, template.n_each)
-    for_swarms = with_reserve(limits, len(box.lb), template.n_to_start) if polish else limits
+    for_swarms = with_reserve(limits, d, template.n_to_start) if polish else limits
     n_each = template.expected_evaluations(for_swarms)
     options, notify = CallOptions(vectorized, workers, timeout, retries), read_callback(callback, intermediate)
     journal = None
     if store is not None:
         start |= {"init": init, "reevaluate": float(reevaluate)}
+        if given is not None:
+            start["constraints"] = given
         described = describe_run(template, limits, start, options, polish, seed, runs)
         journal = Journal(store, described, to_fingerprint(fun))
     blocks: list[Block] = []
     started = 0
-    with journal or nullcontext(), open_evaluator(fun, journal, options) as evaluate, ProgressBar(progress) as bar:
+    n_constraints = 0 if given is None else given.count
+    with (
+        journal or nullcontext(),
+        open_evaluator(fun, journal, options, space=space, n_constraints=n_constraints) as evaluate,
+        ProgressBar(progress) as bar,
+    ):
         evaluate.count = bar.count if progress else None
         n_together = None
         if takes_batches and callback is None:  # a callback sees all runs
-            n_together = _block_size(elements(size, len(box.lb), init), evaluate, limits)
+            n_together = _block_size(elements(size, d, init), evaluate, limits)
         bar.expect(None if n_each is None else runs * n_each)
         while started < runs:
             numbers = range(started, min(runs, started + (n_together or runs)))
-            optimizers = make_optimizers(box, how, init, seeds, numbers, takes_batches)
+            optimizers = make_optimizers(space, how, init, seeds, numbers, takes_batches)
             block = Block(optimizers, numbers, runs, blocks, bar)
             try:
                 block.run(for_swarms, evaluate, notify, is_stored=journal is not None)
@@ -180,7 +203,9 @@ def minimize_many(
             if journal is not None:
                 journal.go_on_after(runs * int(many.nfev.max()))  # above all numbers of the swarms
                 journal.polish()
-            _polish_each(many, why, evaluate, box, limits, ends, is_stored=journal is not None)
+            optimizers = [optimizer for block in blocks for optimizer in block.optimizers]
+            constrained = None if given is None else optimizers
+            _polish_each(many, why, evaluate, space, limits, ends, constrained, is_stored=journal is not None)
         if journal is not None:
             is_final = started == runs and bool(((many.status > 0) & (many.status != Status.TIME)).all())
             reasons = [Status(code) for code in sorted(set(many.status.tolist()))]
@@ -194,9 +219,10 @@ def _polish_each(
     many: ManyResult,
     why: list[str],
     evaluate: Evaluator,
-    box: Bounds,
+    space: Space,
     limits: Limits,
     ends: list[Ends],
+    constrained: list[Optimizer] | None,
     *,
     is_stored: bool,
 ) -> None:
@@ -209,8 +235,13 @@ def _polish_each(
     clock = ends[0]._replace(deadline=max(deadlines, default=None))
     for r in np.flatnonzero(~np.isin(many.status, unfinished)).tolist():
         result = many.run(r)
-        finish(result, evaluate, (box.lb, box.ub), limits, clock, why[r])
-        for name in ("x", "fun", "nfev", "n_failed", "status", "success", "message"):
+        names = ["x", "fun", "nfev", "n_failed", "status", "success", "message"]
+        if constrained is None:
+            finish(result, evaluate, space, limits, clock, why[r])
+        else:
+            finish_constrained(result, evaluate, constrained[r], limits, clock, why[r])
+            names += ["feasible", "constr", "constr_violation", "maxcv", "n_infeasible"]
+        for name in names:
             many[name][r] = result[name]
         if result.status in unfinished:
             return

@@ -23,6 +23,12 @@ from paoswarm.optimize.why_ended import explain
 _MANY_GENERATIONS = 100_000  # above this many, histories end with the longest run
 
 
+# What results say about constraints; of many runs, a list or an array with one entry for each.
+_CONSTRAINED = (
+    *("feasible", "constr", "constr_violation", "maxcv", "n_infeasible", "hardest", "constraint_scales"),
+)
+
+
 class ManyResult(Result):
     """What `minimize_many` returns; every array has the runs on its first axis.
 
@@ -42,6 +48,8 @@ class ManyResult(Result):
         ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
     failures : list of Failure
         The first ten failed points of all runs.
+    feasible, maxcv, n_infeasible : arrays (runs,)
+        With constraints, as in `Result`; ``constr`` and ``constr_violation`` are lists over runs.
     """
 
     swarm: Any
@@ -113,6 +121,8 @@ class ManyResult(Result):
             progress=float(self.progress[r]),
             history=History(best=self.history[r, : self.nit[r] + 1]),
             failures=self.failures,
+            **{name: self[name][r] for name in _CONSTRAINED if name in self},
+            **({"space": self.space} if "space" in self else {}),
         )
 
 
@@ -128,7 +138,9 @@ def gather(
 
     Histories are continued with their last value to a common length. The list says why each run has ended.
     """
-    values = [best or [one.best.value] for one, best in zip(optimizers, bests, strict=True)]  # interrupted early: none
+    values = [
+        best or [one.shown_value] for one, best in zip(optimizers, bests, strict=True)
+    ]  # interrupted early: none
     rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in values]
     length = max(row.shape[-1] for row in rows)
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
@@ -137,10 +149,10 @@ def gather(
     columns = zip(*((end.status, end.nit, end.nfev, end.rule) for end in ends), strict=True)
     status, nit, nfev, rule = (np.concatenate([np.atleast_1d(part) for part in column]) for column in columns)
     n_failed = np.concatenate([np.atleast_1d(one.n_failed) for one in optimizers])
-    fun = np.concatenate([np.atleast_1d(one.best.value) for one in optimizers])
+    fun = np.concatenate([np.atleast_1d(one.shown_value) for one in optimizers])
     best_values, method, d = np.concatenate(history), optimizers[0].method, len(optimizers[0].lower)
 
-    agreements = [one.agreement for one in optimizers for _ in range(np.size(one.best.value))]
+    agreements = [one.agreement for one in optimizers for _ in range(np.size(one.shown_value))]
 
     def reason(r: int) -> str:
         ended, by = Status(int(status[r])), Rule(int(rule[r]))
@@ -148,11 +160,11 @@ def gather(
         return explain(ended, by, limits, generations, float(fun[r]), d, method, agreements[r])
 
     why = [reason(r) for r in range(len(fun))]
-    is_noisy = optimizers[0].best.error is not None
+    is_noisy = optimizers[0].incumbent.error is not None
     many = ManyResult(
         x=np.concatenate([np.atleast_2d(one.best.x) for one in optimizers]),
         fun=fun,
-        fun_error=np.concatenate([np.atleast_1d(one.best.error) for one in optimizers]) if is_noisy else None,
+        fun_error=np.concatenate([np.atleast_1d(one.incumbent.error) for one in optimizers]) if is_noisy else None,
         success=np.isin(status, SUCCESSES),
         status=status,
         message=[message_of(why[r], int(n_failed[r]), int(nfev[r])) for r in range(len(fun))],
@@ -165,8 +177,27 @@ def gather(
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
         seeds=seeds,
         failures=failures,
+        **optimizers[0].shown,
     )
+    if optimizers[0].feasibility is not None:
+        _add_constraints(many, optimizers)
     return many, why
+
+
+def _add_constraints(many: ManyResult, optimizers: list[Optimizer]) -> None:
+    """Add what each run says about constraints."""
+    fields = []
+    for r, one in enumerate(optimizers):
+        assert one.feasibility is not None
+        x, score = one.incumbent.x, float(one.incumbent.value)
+        fields.append(one.feasibility.fields(x, score))
+        many.fun[r] = one.feasibility.value(score)
+        many.message[r] = one.explained(many.message[r])
+    for name in _CONSTRAINED:
+        many[name] = [one[name] for one in fields]
+    for name in ("feasible", "maxcv", "n_infeasible"):
+        many[name] = np.array(many[name])
+    many.success = many.success & many.feasible
 
 
 def together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:

@@ -7,13 +7,14 @@ from contextlib import nullcontext
 from typing import Any
 
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds
+from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.pao import PAO
 from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
+from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
@@ -25,8 +26,10 @@ from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
 from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.polish import finish, with_reserve
-from paoswarm.optimize.read_input import read_bounds, read_method
+from paoswarm.optimize.polish import finish, finish_constrained, with_reserve
+from paoswarm.optimize.read_input import read_method
+from paoswarm.optimize.read_problem import trial_constraints
+from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
@@ -42,7 +45,8 @@ def minimize(
     fun: Objective,
     bounds: Any,
     *,
-    method: Method | str = PAO(),  # noqa: B008 (immutable)
+    integrality: ArrayLike | None = None,
+    method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
     maxiter: float | None = None,
@@ -60,6 +64,7 @@ def minimize(
     retries: int = 1,
     asynchronous: bool = False,
     reevaluate: float = 0.0,
+    constraints: Any = (),
     callback: Callable[..., Any] | None = None,
     progress: bool = False,
     polish: bool = False,
@@ -74,33 +79,41 @@ def minimize(
     fun : callable
         ``fun(x) -> float`` for one point ``x`` of shape ``(d,)``. With ``vectorized=True``, ``(m, d) -> (m,)``: rows
         are points.
-    bounds : sequence of (low, high), (d, 2) array or scipy.optimize.Bounds
-        Finite bounds, one pair for each unknown.
-    method : Method or str
-        The swarm and its hyperparameters: `PAO`, or `PSO`, `QPSO`, `DE`, `SADE`, or your own `Method`. A name such as
-        "DE" stands for a method with its default hyperparameters.
+    bounds : sequence of (low, high), (d, 2) array, scipy.optimize.Bounds, or variables in a sequence or by name
+        The unknowns. Either finite bounds, one pair for each. Or variables: `Real` (perhaps logarithmic), `Integer`,
+        `Choice`, `Periodic`, pairs, and numbers or strings that are fixed. In a dict they have names: then ``fun``
+        gets a dict of values by name (with ``vectorized=True`` of arrays ``(m,)``), and results speak in names. In a
+        sequence ``fun`` gets an array, with the index of the entry for a `Choice`.
+    integrality : array (d,) of bool, optional
+        With plain bounds: which unknowns are whole numbers, as in SciPy.
+    method : Method, str or None
+        None: `AdaptivePAO`, searches that start again until they agree; with ``init=result`` the method of that result.
+        Or a single swarm and its hyperparameters: `PAO`, `PSO`, `QPSO`, `DE`, `SADE`; any of them started again,
+        ``Restarts(DE())``; or your own `Method`. A name such as "DE" stands for a method with its defaults.
     args : tuple
         More arguments of ``fun``, which is called as ``fun(x, *args)``. A value that is no tuple is one argument.
     n_particles : int or None
-        Size of the first swarm. None: the method chooses; ours take 100, or with ``maxfev`` about 0.65 times its square
-        root, from 6 to 100. If ``init`` holds points or a swarm, their number is used instead. A number that leaves
-        fewer than five generations is a warning.
+        Size of the first swarm. None: the method chooses. `AdaptivePAO` begins with about ``4 + 3 ln d``. Single swarms
+        have 100, or with ``maxfev`` about 0.65 times its square root, from 6 to 100. If ``init`` holds points or a
+        swarm, their number is used instead. A number that leaves fewer than five generations is a warning.
     maxiter : int or None
         Most generations after the first swarm. If you give neither ``maxiter`` nor ``maxfev`` nor ``time_limit``, the
-        method has a limit of its own: 100 generations, or for `AdaptivePAO` 10,000 evaluations for each unknown.
+        method has a limit of its own: 10,000 evaluations for each unknown, or for single swarms 100 generations.
     maxfev : int or None
         Most evaluations; 1e4 is a whole number too. It is exact: the last generation is cut short if necessary.
     target : float or None
         Stop when the best value is at or below it.
     tol : float
-        Stop when the run has converged, that is when
+        Stop when the run has converged. `AdaptivePAO` and other methods that start again have converged when
+        independent searches agree (``result.agreement``); they do not use the value of ``tol``. A single swarm has
+        converged when
 
         - the root mean square distance of the particles from the best point is below ``tol`` widths of the bounds;
         - or the best values of all particles are equal but for rounding;
         - or there was no better point for ``20 (1 + d)`` generations.
 
-        Zero switches all of this off. Your own method may have its own rule. A few evaluations around the end show
-        whether it is a minimum; if not, ``status`` is `Status.STALLED`. They are part of ``maxfev``.
+        Zero switches all of this off. Your own method may have its own rule. A few evaluations around the end of a
+        single swarm show whether it is a minimum; if not, ``status`` is `Status.STALLED`. They are part of ``maxfev``.
     stagnation : int or None
         Stop after this many generations without a better point.
     time_limit : float or None
@@ -138,6 +151,17 @@ def minimize(
     reevaluate : float
         For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.
         Best values become running means, and points are compared by mean plus three standard errors.
+    constraints : constraint or list of constraints
+        What a point must satisfy besides its bounds:
+
+        - `scipy.optimize.LinearConstraint`, `scipy.optimize.NonlinearConstraint`, or SciPy's older dictionaries;
+        - a function ``g``: x is allowed where ``g(x) <= 0``, or where it returns True;
+        - `Constraint`, the same with limits, a tolerance and a name;
+        - `Returned`, for numbers that ``fun`` returns together with its value.
+
+        Functions of the point are called first, and ``fun`` is not called where one of them fails. A feasible point is
+        better than an infeasible one; of two infeasible ones the one with the smaller total violation is better. The
+        result is feasible if any evaluated point was. Points at which ``fun`` is not called count in ``nfev``.
     callback : callable, optional
         Called after every generation as ``callback(intermediate_result)``, with ``x, fun, nit, nfev, swarm``
         (read-only). If its parameter has another name, it receives the best point ``x`` alone. Raise StopIteration or
@@ -145,7 +169,8 @@ def minimize(
     progress : bool
         Show a progress bar (needs tqdm).
     polish : bool
-        Finish with a local search (L-BFGS-B) from the best point. Use it if the function is smooth and not noisy. Up
+        Finish with a local search from the best point: L-BFGS-B, with constraints sequential quadratic programming. Use it
+        if the function is smooth and not noisy. Up
         to ``50 (d + 1)`` evaluations of ``maxfev`` and a tenth of ``time_limit`` are set aside for it.
     store_swarms : bool
         Keep the swarm of every generation in ``history.swarms``. It takes memory.
@@ -177,47 +202,64 @@ def minimize(
     >>> import paoswarm as ps
     >>> def rastrigin(x):
     ...     return (x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum(axis=-1)
-    >>> result = ps.minimize(rastrigin, [(-5.12, 5.12)] * 2, vectorized=True, maxiter=500, rng=1)
-    >>> print(f"{result.fun:.1e}", result.message)
-    0.0e+00 Converged: no better point in the last 60 generations.
+    >>> result = ps.minimize(rastrigin, [(-5, 6), (-4, 7)], vectorized=True, rng=1)
+    >>> bool(result.fun < 1e-9), result.success
+    (True, True)
+    >>> one_swarm = ps.minimize(rastrigin, [(-4, 5)] * 2, method="PAO", maxiter=500, vectorized=True, rng=1)
+    >>> print(one_swarm.message)
+    Converged: no better point in the last 60 generations.
     """
     fun = with_arguments(fun, args)
-    method, box = read_method(method), Bounds(*read_bounds(bounds))
-    default = method.default_limits(len(box.lb))
+    method, space = read_method(method, init), read_space(bounds, integrality)
+    d = len(space.lower)
+    default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
     switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
     for name, given in switches.items():
         flag(name, given)
+    if polish and space.axes is not None and not space.axes.is_continuous.any():
+        raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
     if polish and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
+    given = trial_constraints(constraints, space, bool(vectorized))
+    if given is not None:
+        fun = ConstrainedFunction(fun, given, bool(vectorized))
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
+    if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = None if x0 is None else space.read("x0", x0)
+        init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     make = _kind_of_optimizer(method, asynchronous)
-    size = read_size(n_particles, method, len(box.lb), limits, x0, f0, store)
-    optimizer = make(box, method=method, n_particles=size, rng=rng, **start)
+    size = read_size(n_particles, method, d, limits, x0, f0, store)
+    optimizer = make(space, method=method, n_particles=size, rng=rng, constraints=given, **start)
     limits = limits.starting_with(optimizer.n_to_start)
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
     for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
-    recorder, notify = Recorder(store_swarms), read_callback(callback, so_far)
+    recorder = Recorder(store_swarms, is_constrained=given is not None)
+    notify = read_callback(callback, so_far)
     options = CallOptions(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         start |= {"reevaluate": float(reevaluate), "asynchronous": bool(asynchronous)}
+        if given is not None:
+            start["constraints"] = given
         described = describe_run(optimizer, limits, start, options, polish, seed)
         journal = Journal(store, described, to_fingerprint(fun))
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, options) as evaluate,
+        open_evaluator(fun, journal, options, space=space, n_constraints=0 if given is None else given.count) as evaluate,
         ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None
+        if space.size is not None and not reevaluate and not asynchronous:
+            evaluate.recall(space.size)
 
         def after_generation(optimizer: Optimizer) -> Status | None:
             _record(recorder, optimizer)
             if bar.is_shown:
-                bar.show(best=float(optimizer.best.value), failed=int(optimizer.n_failed) or None)
+                bar.show(best=optimizer.best_value, failed=int(optimizer.n_failed) or None)
             return None if evaluate.replayed else notify(optimizer)
 
         if optimizer.swarm is not None:  # a run that is continued
@@ -225,7 +267,7 @@ def minimize(
         with naming_the_best(optimizer):
             ends = _solve(optimizer, evaluate, for_swarm, after_generation)
         status, history = Status(int(ends.status)), recorder.history()
-        value, d = float(optimizer.best.value), len(optimizer.lower)
+        value = optimizer.best_value
         why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method, optimizer.agreement)
         result = optimizer.result_with(
             status,
@@ -234,11 +276,15 @@ def minimize(
             history=history,
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
+            **({} if evaluate.known is None else {"n_recalled": optimizer.n_recalled}),
         )
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
             evaluate.go_beyond()
-            finish(result, evaluate, (optimizer.lower, optimizer.upper), limits, ends, why)
+            if given is None:
+                finish(result, evaluate, space, limits, ends, why)
+            else:
+                finish_constrained(result, evaluate, optimizer, limits, ends, why)
         if journal is not None:
             is_final = result.status > 0 and ends.status != Status.TIME
             journal.end(result.status.name, result.message, final=bool(is_final))
@@ -271,7 +317,7 @@ def _solve(
 
 def _record(recorder: Recorder, optimizer: Optimizer) -> None:
     assert optimizer.swarm is not None
-    recorder.record(optimizer.swarm, float(optimizer.best.value), float(optimizer.spread), optimizer.nfev)
+    recorder.record(optimizer.swarm, float(optimizer.incumbent.value), float(optimizer.spread), optimizer.nfev)
 
 
 def _is_over(status: Status, journal: Journal | None) -> bool:

@@ -55,8 +55,11 @@ class OneAtATime(Optimizer, ABC):
         """The next point; None if there is none before something is told."""
 
     @abstractmethod
-    def tell_one(self, number: int, value: float) -> bool:
-        """The value at the point of a job, NaN where it failed; returns whether that completes a generation."""
+    def tell_one(self, number: int, value: Any) -> bool:
+        """The value at the point of a job, NaN where it failed; returns whether that completes a generation.
+
+        With constraints it is a row of value and constraints.
+        """
 
     @abstractmethod
     def cut_short(self) -> None:
@@ -65,6 +68,10 @@ class OneAtATime(Optimizer, ABC):
     def _job(self, x: Floats) -> Job:
         self.n_asked += 1
         return Job(self.n_asked - 1, np.array(x))
+
+    def _scored_one(self, x: Floats, answer: Any) -> float:
+        """What one point is compared by; with constraints the answer is a row."""
+        return answer if self.feasibility is None else float(self.scored(x[None], answer[None])[0])
 
     def _count_one(self, value: float) -> None:
         self.nfev += 1
@@ -140,15 +147,21 @@ class ParticleByParticle(OneAtATime):
         move = Proposal(*(_rows(part, i, self._n) for part in whole))
         return self._give(_Asked(i, move), whole.position[i])
 
-    def tell_one(self, number: int, value: float) -> bool:
+    def tell_one(self, number: int, value: Any) -> bool:
         """The value at the point of a job, NaN where it failed; returns whether that completes a generation."""
         i, move, again = self._out.pop(number)
         swarm = self.swarm
         assert swarm is not None
+        where = again if again is not None else swarm.position[i] if move is None else move.position[i]
+        value = self._scored_one(where, value)
         if again is not None:
             same = (again == swarm.best_position[i]).all()  # else it was replaced meanwhile
+            measured = np.array([value if same else np.nan])
             with np.errstate(over="ignore"):
-                after = swarms.remeasure(swarm, np.array([i]), np.array([value if same else np.nan]))
+                if self.feasibility is not None:
+                    after = self._remeasured_in_order(swarm, np.array([i]), measured)
+                else:
+                    after = swarms.remeasure(swarm, np.array([i]), measured)
         else:
             mask, values = np.arange(self._n) == i, np.full(self._n, value)
             if move is None:
@@ -165,7 +178,7 @@ class ParticleByParticle(OneAtATime):
         if self._is_complete:
             assert self._best_before is not None
             self._count_stale(self._best_before, generations=int(self.nfev > self._n_first))
-            self._best_before = self.best
+            self._best_before = self.incumbent
             self._boundary += self._size
         return self._is_complete
 
@@ -179,7 +192,7 @@ class ParticleByParticle(OneAtATime):
         assert self._first is not None
         self._first.points(self._draw.generators, self.batch)
         self._begin(np.full(self._n_first, np.inf), may_fail=True)
-        self._best_before = self.best
+        self._best_before = self.incumbent
 
     def _give(self, asked: _Asked, x: Floats) -> Job:
         job = self._job(x)
@@ -233,10 +246,12 @@ class GenerationByGeneration(OneAtATime):
         self._n_given += 1
         return self._job(self._pending[self._n_given - 1])
 
-    def tell_one(self, number: int, value: float) -> bool:
+    def tell_one(self, number: int, value: Any) -> bool:
         """The value at the point of a job, NaN where it failed; returns whether that completes a generation."""
         assert self._values is not None
         row = number - self._number
+        assert self._pending is not None
+        value = self._scored_one(self._pending[row], value)
         self._values[row], self._has_arrived[row] = value, True
         self._count_one(value)
         is_complete = bool(self._has_arrived.all())

@@ -13,12 +13,16 @@ from scipy.optimize import minimize as scipy_minimize
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.core.axes import Axes
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator
-from paoswarm.optimize.loop import Ends, status_of
+from paoswarm.optimize.local_searches import LocalSearches
+from paoswarm.optimize.loop import Ends, drive, search_from, status_of
+from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.read_input import Box
 from paoswarm.optimize.result import Result, message_of
 from paoswarm.optimize.stopping import Limits
+from paoswarm.spaces.space import Space
 
 _ASIDE = 50  # evaluations set aside for it, for each unknown and one more
 _MOST = 200  # the same if there is no limit
@@ -52,7 +56,7 @@ def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
     return limits
 
 
-def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: Ends, why: str) -> None:
+def finish(result: Result, evaluate: Evaluator, space: Space, limits: Limits, ends: Ends, why: str) -> None:
     """Polish a result in place, with what the swarm has left of the limits; ``why`` says why the swarm has ended."""
     budget = None if limits.maxfev is None else limits.maxfev - result.nfev
     deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
@@ -60,8 +64,10 @@ def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: 
     finite = bests[np.isfinite(bests)]
     scale = float(np.median(finite)) - before if len(finite) and np.isfinite(before) else 0.0
     scale = scale if scale > 0 else abs(before) or 1.0  # all bests are the same
-    found = polish(evaluate, result.x, before, scale, box, budget, deadline)
-    result.x, result.fun = found.x, found.fun
+    best = space.coordinates(result.x)
+    found = polish(evaluate, best, before, scale, (space.lower, space.upper), budget, deadline, space.axes)
+    if found.x is not best:
+        result.x, result.fun = space.rows(found.x), found.fun
     result["next_step"] = None  # the swarm has not seen the polished point, so its spread says nothing about it
     result.nfev += found.spent
     result.n_failed += found.failed
@@ -74,23 +80,63 @@ def finish(result: Result, evaluate: Evaluator, box: Box, limits: Limits, ends: 
     result.message = " ".join(filter(None, [message, lost, _summary(found, before)]))
 
 
+def finish_constrained(
+    result: Result, evaluate: Evaluator, optimizer: Optimizer, limits: Limits, ends: Ends, why: str
+) -> None:
+    """Polish a result with constraints in place, by sequential quadratic programming from the best point."""
+    feasibility = optimizer.feasibility
+    assert feasibility is not None
+    deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
+    local = LocalSearches(feasibility, optimizer.lower, optimizer.upper, optimizer.space.axes)
+    before, spent = float(result.fun), optimizer.nfev
+    end: End = None
+    has_converged = False
+    try:
+        found = drive(search_from(optimizer, local, local.from_best(), limits._replace(deadline=deadline)), evaluate)
+        end, has_converged = found.end, found.has_converged
+    except (KeyboardInterrupt, EngineDown) as error:
+        end = error
+    status, lost = (result.status, "") if end is None else status_of(end)
+    why = why if end is None else limits.message(status)
+    polished = optimizer.result_with(status, why, result.progress)
+    for name in ("x", "fun", "nfev", "n_failed", "feasible", "constr", "constr_violation", "maxcv", "n_infeasible"):
+        result[name] = polished[name]
+    result.status, result["next_step"] = status, None
+    result.success = bool(result.feasible) and end is None and bool(result.success or has_converged)
+    kinds = result.get("failure_kinds")
+    said = optimizer.explained(why)
+    message = message_of(said, result.n_failed, result.nfev, kinds)
+    summary = f"Polished with {optimizer.nfev - spent} evaluations, from {before:.6g} to {result.fun:.6g}."
+    result.message = " ".join(filter(None, [message, lost, summary]))
+
+
 def _summary(found: Polished, before: float) -> str:
     return f"Polished with {found.spent} evaluations, from {before:.6g} to {found.fun:.6g}."
 
 
 def polish(
-    evaluate: Evaluator, x: Floats, fun: float, scale: float, box: Box, budget: int | None, deadline: float | None
+    evaluate: Evaluator,
+    x: Floats,
+    fun: float,
+    scale: float,
+    box: Box,
+    budget: int | None,
+    deadline: float | None,
+    axes: Axes | None = None,
 ) -> Polished:
     """L-BFGS-B from ``x``.
 
     It works in widths of the bounds and with values in units of ``scale``, a difference that matters, because its
     tolerances are made for numbers of order one. A point and the neighbours that give its gradient are evaluated
-    together, so that workers share them. If a neighbour fails, the slope in its direction counts as zero.
+    together, so that workers share them. If a neighbour fails, the slope in its direction counts as zero. Whole numbers
+    and choices stay as they are, and round coordinates have no bounds.
     """
-    low, high = box
+    free = np.arange(len(x)) if axes is None else np.flatnonzero(axes.is_continuous)
+    is_round = np.zeros(len(free), dtype=bool) if axes is None else axes.is_round[free]
+    low, high = (end[free] for end in box)
     width = high - low
-    start = (x - low) / width
-    budget = _MOST * (len(x) + 1) if budget is None else budget
+    start = (x[free] - low) / width
+    budget = _MOST * (len(free) + 1) if budget is None else budget
     best, spent, failed = (x, fun), 0, 0
     end: End = None
 
@@ -117,23 +163,26 @@ def polish(
     def value_and_slope(share: Floats) -> tuple[float, Floats]:
         if not np.isfinite(share).all():
             raise _Enough
-        steps = np.where(share + _STEP <= 1, _STEP, -_STEP)
+        steps = np.where((share + _STEP <= 1) | is_round, _STEP, -_STEP)
         shares = np.concatenate([share[None], share + np.diag(steps)])
         # What was not moved is where the swarm found it, to the last bit: next to it the function may fail.
-        points = np.clip(np.where(shares == start, x, low + shares * width), low, high)
+        moving = np.where(shares == start, x[free], low + shares * width)
+        points = np.repeat(x[None], len(shares), axis=0)
+        points[:, free] = np.where(is_round, moving, np.clip(moving, low, high))
         is_known = bool((share == start).all())
         values = np.concatenate([[fun], measure(points[1:])]) if is_known else measure(points)
         here = float(values[0])
         if not math.isfinite(here):
-            return _WALL, np.zeros(len(x))
-        moved = np.diagonal(points[1:] - points[0]) / width  # after rounding
+            return _WALL, np.zeros(len(free))
+        moved = np.diagonal((points[1:] - points[0])[:, free]) / width  # after rounding
         usable = np.isfinite(values[1:]) & (moved != 0)
         rise = np.where(usable, values[1:], here) - here
         return min((here - fun) / scale, _WALL), rise / scale / np.where(usable, moved, 1.0)
 
     has_converged = False
+    ends = Bounds(np.where(is_round, -np.inf, 0.0), np.where(is_round, np.inf, 1.0))
     if math.isfinite(fun):
         with suppress(_Enough):  # the best so far is what is wanted
-            found = scipy_minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=Bounds(0.0, 1.0))
+            found = scipy_minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=ends)
             has_converged = bool(found.success)
     return Polished(*best, spent, failed, end, has_converged)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds
+from scipy.optimize import Bounds, OptimizeResult
 
+from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.registry import method_named
 from paoswarm.checks import rounded, unmasked
@@ -19,8 +20,11 @@ Box = tuple[Floats, Floats]
 _WIDEST = 1e150
 
 
-def read_method(method: Any) -> Method:
-    """The method that a user gives, as an object or by its name."""
+def read_method(method: Any, init: Any = None) -> Method:
+    """The method that a user gives, as an object or by its name; for None that of the run continued, or the default."""
+    if method is None:
+        earlier = init.get("method") if isinstance(init, OptimizeResult) else None
+        return earlier if isinstance(earlier, Method) else AdaptivePAO()
     if isinstance(method, str):
         return method_named(method)
     if not isinstance(method, Method):

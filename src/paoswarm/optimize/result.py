@@ -23,7 +23,10 @@ class Result(OptimizeResult):
     Attributes
     ----------
     x : array (d,)
-        The best point; of points with equal values, the one that was found first.
+        The best point; of points with equal values, the one that was found first. One number for each variable: of a
+        `Choice` the index of its entry.
+    best : dict, list or array
+        The same as you gave the variables: by name if they have names, with their own types and entries.
     fun : float
         Its value; with ``reevaluate`` the mean of its measurements.
     fun_error : float or None
@@ -36,6 +39,9 @@ class Result(OptimizeResult):
         Why it ended.
     nit, nfev, n_failed : int
         Generations, evaluated points, and those of them that failed.
+    n_recalled : int
+        If all variables are discrete: how many points the swarm asked for once more. Their values were recalled, so
+        they are no part of ``nfev``. (Not with ``reevaluate``, ``asynchronous`` and `minimize_many`.)
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
@@ -53,6 +59,14 @@ class Result(OptimizeResult):
         Where the particles will be after one more step: how far they still disagree. It is not a confidence interval of
         ``x``. None for methods other than `PAO`, whose steps have no closed form. None after polishing: the swarm has
         not seen the polished point.
+    feasible : bool
+        With constraints: whether ``x`` satisfies them, within their tolerances.
+    constr, constr_violation : list of arrays
+        With constraints: their numbers at ``x``, and how far these are beyond their limits, in the order given.
+    maxcv : float
+        With constraints: the largest of these violations.
+    n_infeasible, hardest : int, str
+        With constraints: how many points were infeasible, and which constraint most of them have violated.
     searches : tuple of Search
         For methods that start again, every search that has ended: evaluations, best point, value, how it ended.
     agreement : Agreement or None
@@ -77,6 +91,7 @@ class Result(OptimizeResult):
     swarm: Swarm
     method: Any
     progress: Any
+    space: Any
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
@@ -87,10 +102,17 @@ class Result(OptimizeResult):
         return advice(self) if {"method", "swarm", "history"} <= self.keys() else ""
 
     @property
+    def best(self) -> Any:
+        """The best point as the user gave the variables: a dict by name, a list of values, or ``x`` itself."""
+        if "space" not in self:
+            return self.x
+        return self.space.nested(self.x) if np.ndim(self.fun) else self.space.point(self.x)
+
+    @property
     def searches(self) -> tuple[Search, ...]:
         """The searches that have ended; empty for a method that does not start again."""
         found: tuple[Search, ...] = self.method.finished_searches(self.swarm)
-        return found
+        return found if "space" not in self else tuple(one._replace(x=self.space.rows(one.x)) for one in found)
 
     @property
     def agreement(self) -> Agreement | None:
@@ -115,11 +137,14 @@ class Result(OptimizeResult):
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
-        for name in ("success", "status", "fun", "fun_error", "x", "nit", "nfev", "n_failed"):
-            if self.get(name) is not None:
+        shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x", "nit", "nfev", "n_recalled", "n_failed")
+        for name in shown:
+            if name == "x" and "space" in self:
+                lines.append(f"{'best':>9}: {self.best}")
+            elif self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
-        if self.next_step is not None:
+        if self.next_step is not None and "space" not in self:
             apart = np.array2string(self.next_step.std, precision=2)
             text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
             lines.append("next_step: " + text.replace("\n", "\n" + " " * 11))
@@ -129,15 +154,25 @@ class Result(OptimizeResult):
 
     __str__ = __repr__
 
+    def _named_values(self) -> list[tuple[str, str]]:
+        """The best point, name by name."""
+        labels = self.space.labels() if "space" in self else [f"x[{i}]" for i in range(np.size(self.x))]
+        values = self.best.values() if isinstance(self.best, dict) else self.best
+        return [(label, _text(value)) for label, value in zip(labels, values, strict=True)]
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         error = self.get("fun_error")
         rows = [("fun", f"{self.fun:.10g}" + (f" ± {error:.2g}" if error is not None else ""))]
         names = {"success": "success", "nfev": "evaluations", "n_failed": "failed evaluations", "nit": "generations"}
         rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
-        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(self.x))], "unknowns")
+        points, more = shortened(self._named_values(), "unknowns")
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
         return block(self.get("message", ""), table(rows), table(points), more, hint)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:

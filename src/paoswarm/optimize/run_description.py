@@ -10,6 +10,7 @@ from scipy.optimize import OptimizeResult
 from paoswarm.core import order
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.constraints import ConstraintSet, without_functions
 from paoswarm.optimize.first_swarm import design_name
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits
@@ -32,7 +33,7 @@ def describe_run(
     to other points, because a schedule depends on them, that shows when the recorded points are compared.
     """
     problem = {
-        "bounds": np.stack([optimizer.lower, optimizer.upper], axis=1).tolist(),
+        "bounds": _bounds(optimizer),
         "method": encode(optimizer.method),
         "n_particles": optimizer.n_particles,
         **{name: encode(_plain(value)) for name, value in given.items()},
@@ -47,8 +48,17 @@ def describe_run(
     return Run("minimize" if runs is None else "minimize_many", problem, kept, options.described)
 
 
+def _bounds(optimizer: Optimizer) -> Any:
+    """Pairs of ends, or the variables of a space."""
+    if optimizer.space.is_plain:
+        return np.stack([optimizer.lower, optimizer.upper], axis=1).tolist()
+    return encode(optimizer.space.description)
+
+
 def _plain(value: Any) -> Any:
     """Points as arrays, a design by its own name, a swarm or a number as it is."""
+    if isinstance(value, ConstraintSet):
+        return without_functions(value)
     if isinstance(value, str):
         return design_name(value)
     if value is None or isinstance(value, Swarm | int | float):

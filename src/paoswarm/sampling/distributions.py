@@ -1,4 +1,4 @@
-"""Distributions of single parameters: `Uniform`, `Periodic`, and helpers that recognise those of `scipy.stats`."""
+"""Distributions of single parameters, and helpers that recognise those of `scipy.stats`."""
 
 from __future__ import annotations
 
@@ -41,33 +41,46 @@ class Uniform:
         return np.where((x >= self.low) & (x <= self.high), -math.log(self.high - self.low), -np.inf)
 
 
-class Periodic(Uniform):
-    """Uniform prior on a circle, for an angle, a phase or a time of day: both ends are the same point.
-
-    Use it as an entry of the prior in `sample`. The likelihood must be the same at both ends; it is called with values
-    between them. If the prior is not uniform on the circle, add the logarithm of its density to the log likelihood.
-
-    Parameters
-    ----------
-    low, high : float
-        The ends, which are the same point; ``high - low`` is the period.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import paoswarm as ps
-    >>> prior = {"amplitude": (0, 10), "phase": ps.Periodic(0, 2 * np.pi)}
-    """
+class LogUniform:
+    """Distribution of a number whose logarithm is uniform, the law of ``Real(log=True)``."""
 
     def __init__(self, low: float, high: float) -> None:
-        super().__init__(*finite_ends("Periodic", low, high))
+        self.low, self.high = low, high
+        self._log = Uniform(math.log(low), math.log(high))
+
+    def support(self) -> tuple[float, float]:
+        """Lower and upper end."""
+        return self.low, self.high
+
+    def cdf(self, x: Floats) -> Floats:
+        """Probability of a smaller value."""
+        return self._log.cdf(np.log(np.clip(x, self.low, self.high)))
+
+    def sf(self, x: Floats) -> Floats:
+        """Probability of a larger value."""
+        return self._log.sf(np.log(np.clip(x, self.low, self.high)))
+
+    def ppf(self, u: Floats) -> Floats:
+        """Inverse of `cdf`."""
+        return np.clip(np.exp(self._log.ppf(u)), self.low, self.high)
+
+    def isf(self, u: Floats) -> Floats:
+        """Inverse of `sf`."""
+        return np.clip(np.exp(self._log.isf(u)), self.low, self.high)
+
+    def logpdf(self, x: Floats) -> Floats:
+        """Log density: that of the logarithm, with the Jacobian 1 / x."""
+        inside = (x >= self.low) & (x <= self.high)
+        log = np.log(np.where(inside, x, self.low))
+        return np.where(inside, self._log.logpdf(log) - log, -np.inf)
+
+
+class Ring(Uniform):
+    """Uniform distribution on a circle, the law of a `Periodic` parameter."""
 
     def logpdf(self, x: Floats) -> Floats:
         """Log density, the same on every turn."""
         return np.full(np.shape(x), -math.log(self.high - self.low))
-
-    def __repr__(self) -> str:
-        return f"Periodic({self.low:g}, {self.high:g})"
 
 
 def finite_ends(what: str, low: float, high: float) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from scipy.special import ndtr, ndtri
 
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.check_transform import check_transform
-from paoswarm.sampling.distributions import Periodic, inner_ends, is_normal, uniform_ends
+from paoswarm.sampling.distributions import Ring, inner_ends, is_normal, uniform_ends
 from paoswarm.sampling.moments import weighted_variance
 from paoswarm.sampling.periodic_coordinates import Circle
 
@@ -155,10 +155,10 @@ class Independent(Prior):
     """Independent parameters, each with its own distribution."""
 
     def __init__(self, names: Sequence[str], laws: Sequence[Any]) -> None:
-        super().__init__(names, [isinstance(law, Periodic) for law in laws])
+        super().__init__(names, [isinstance(law, Ring) for law in laws])
         self._laws = laws
-        rings = [law for law in laws if isinstance(law, Periodic)]
-        self._lines = [(i, law) for i, law in enumerate(laws) if not isinstance(law, Periodic)]
+        rings = [law for law in laws if isinstance(law, Ring)]
+        self._lines = [(i, law) for i, law in enumerate(laws) if not isinstance(law, Ring)]
         self._normal = {i: (float(law.mean()), float(law.std())) for i, law in self._lines if is_normal(law)}
         self._reach[list(self._normal)] = np.inf
         self._inner = {i: _inner_support(law) for i, law in self._lines}
@@ -283,4 +283,4 @@ def _inner_support(law: Any) -> tuple[Floats, Floats]:
 def box_of(names: Sequence[str], laws: Sequence[Any]) -> Box:
     """Make a box from uniform distributions."""
     low, high = np.array([uniform_ends(law) for law in laws], dtype=float).reshape(-1, 2).T
-    return Box(names, low, high, [isinstance(law, Periodic) for law in laws])
+    return Box(names, low, high, [isinstance(law, Ring) for law in laws])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Number
+from typing import Any, SupportsFloat
 
 import numpy as np
 
-from paoswarm.sampling.distributions import Periodic, Uniform, finite_ends, uniform_ends
+from paoswarm.sampling.distributions import LogUniform, Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
+from paoswarm.spaces.named_array import ByName, WithFixed
+from paoswarm.spaces.variables import Periodic, Real, Variable
 
 _MOST_CIRCLES = 6  # each one triples the number of images in (S12)
 
@@ -17,7 +20,8 @@ _MOST_CIRCLES = 6  # each one triples the number of images in (S12)
 def read_prior(prior: Any) -> Prior:
     """Make a `Prior` from what the user gave.
 
-    - A dict (by name) or list of frozen `scipy.stats` distributions, ``(low, high)`` pairs or `Periodic`.
+    - A dict (by name) or list of frozen `scipy.stats` distributions, ``(low, high)`` pairs, `Real` or `Periodic`. A
+      number is fixed, and no parameter.
     - A frozen ``scipy.stats.multivariate_normal``, or ``(names, distribution)`` with one.
     - ``(names, transform)`` or ``(names, transform, log_density)``, where the transform maps uniform deviates (m, d).
 
@@ -45,11 +49,35 @@ def read_prior(prior: Any) -> Prior:
     if not entries:
         raise ValueError("prior is empty; give one entry per parameter")
     _check_names(names)
+    free = [(name, entry) for name, entry in zip(names, entries, strict=True) if not _is_fixed(prior, entry)]
+    if not free:
+        raise ValueError("prior: every entry is fixed, so there is no parameter")
+    names, entries = [name for name, _ in free], [entry for _, entry in free]
     laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
-    n_circles = sum(isinstance(law, Periodic) for law in laws)
+    n_circles = sum(isinstance(law, Ring) for law in laws)
     if n_circles > _MOST_CIRCLES:
         raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic, got {n_circles}")
     return Independent(names, laws) if any(uniform_ends(law) is None for law in laws) else box_of(names, laws)
+
+
+def as_given(fun: Any, prior: Any) -> Any:
+    """The likelihood as a function of the parameters alone: of names if the prior has them, with fixed values."""
+    if isinstance(prior, Mapping):
+        fixed = {str(name): entry for name, entry in prior.items() if _is_fixed(prior, entry)}
+        free = [str(name) for name in prior if str(name) not in fixed]
+        return ByName(fun, {name: i for i, name in enumerate(free)}, fixed)
+    if isinstance(prior, Sequence) and any(_is_fixed(prior, entry) for entry in prior):
+        return WithFixed(fun, tuple(float(entry) if _is_fixed(prior, entry) else math.nan for entry in prior))
+    return fun
+
+
+def _is_fixed(prior: Any, entry: Any) -> bool:
+    """Whether an entry is a value: a number, or beside names a string."""
+    is_number = isinstance(entry, SupportsFloat) and isinstance(entry, Number) and math.isfinite(float(entry))
+    if isinstance(prior, Mapping):
+        return is_number or isinstance(entry, str)
+    is_list = isinstance(prior, Sequence) and not isinstance(prior, str | tuple)
+    return is_number and is_list and not all(isinstance(other, Number) for other in prior)
 
 
 def _suggestion(prior: Any) -> str:
@@ -98,7 +126,14 @@ def _numbered(dim: int) -> list[str]:
 def _read_law(name: str, entry: Any) -> Any:
     """Check a frozen distribution, or make a uniform one from a pair."""
     if isinstance(entry, Periodic):
-        return entry
+        return Ring(entry.low, entry.high)
+    if isinstance(entry, Real):
+        return LogUniform(entry.low, entry.high) if entry.log else Uniform(entry.low, entry.high)
+    if isinstance(entry, Variable):
+        raise TypeError(
+            f"prior {name!r} is {entry!r}, which is discrete; parameters must be continuous. Sample once for each "
+            "value that it can have, with the value fixed, and compare the evidences"
+        )
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
         if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):
             raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")

@@ -10,6 +10,8 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.starts import spread_out
+from paoswarm.spaces.space import Space
+from paoswarm.spaces.variables import Fixed
 
 _REMEMBERED = 32  # best points of a swarm to start from, spread out
 
@@ -32,7 +34,9 @@ def known_points(start: Any, names: list[str]) -> Floats | None:
         best = np.concatenate([swarm.best_position.reshape(-1, swarm.n_dimensions) for swarm in swarms])
         best = best[np.isfinite(value)]
         chosen = spread_out(best, -value[np.isfinite(value)], _REMEMBERED)
-        return np.concatenate([np.atleast_2d(start.x), best[chosen]])
+        if "space" not in start:
+            return np.concatenate([np.atleast_2d(start.x), best[chosen]])
+        return _parameters(start.space, np.concatenate([np.atleast_2d(start.x), start.space.rows(best[chosen])]), names)
     if isinstance(start, Mapping) and not isinstance(start, OptimizeResult):
         if set(start) != set(names):
             raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
@@ -50,3 +54,12 @@ def known_points(start: Any, names: list[str]) -> Floats | None:
             f"got {start!r}"
         )
     return points
+
+
+def _parameters(space: Space, rows: Floats, names: list[str]) -> Floats:
+    """The parameters of a prior among the variables of a space: by name, or those that are not fixed."""
+    if space.names is None:
+        return rows[:, [not isinstance(one, Fixed) for one in space.variables]]
+    if missing := [name for name in names if name not in space.names]:
+        raise ValueError(f"start: the result has no variable {missing[0]!r}, which the prior has")
+    return rows[:, [space.names.index(name) for name in names]]

@@ -34,7 +34,7 @@ from paoswarm.sampling.mixture import fit
 from paoswarm.sampling.move_cost import metropolis_cost
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.proposal_path import Bridge
-from paoswarm.sampling.read_prior import read_prior
+from paoswarm.sampling.read_prior import as_given, read_prior
 from paoswarm.sampling.read_start import is_search, known_points
 from paoswarm.sampling.target import Interrupted, Target
 from paoswarm.sampling.tempered import pass_cost, pass_problem, tempered
@@ -77,11 +77,13 @@ def sample(
     ----------
     log_likelihood : callable
         ``log_likelihood(x) -> float`` with the parameters ``x`` of shape ``(d,)``, in the prior's order; with
-        ``vectorized=True``, ``(m, d) -> (m,)``. NaN, an exception and values below -1e100 count as likelihood zero;
-        +inf is an error.
+        ``vectorized=True``, ``(m, d) -> (m,)``. If the prior is a dict, ``x["name"]`` is a parameter or a fixed value,
+        so a function written for the dicts of `minimize` works here too. NaN, an exception and values below -1e100
+        count as likelihood zero; +inf is an error.
     prior : dict, list, frozen multivariate_normal, or tuple
         A dict (by name) or list with an entry for each parameter: a frozen `scipy.stats` distribution, a pair
-        ``(low, high)`` for a uniform one, or `Periodic` for an angle or a phase. Correlated priors are given as
+        ``(low, high)`` for a uniform one, ``Real(low, high, log=True)`` for a log-uniform one, `Periodic` for an angle
+        or a phase, or a number that is fixed. Correlated priors are given as
 
         - a frozen ``scipy.stats.multivariate_normal``, or ``(names, distribution)`` with one;
         - ``(names, transform)``, where the function maps independent uniform deviates ``(m, d)`` to parameters
@@ -145,6 +147,7 @@ def sample(
     1.3 +- 0.25
     """
     law = read_prior(prior)
+    fun = as_given(log_likelihood, prior) if callable(log_likelihood) else log_likelihood
     wanted = whole_number("n_effective", n_effective, 1)
     if wanted < _LEAST:
         raise ValueError(
@@ -166,7 +169,7 @@ def sample(
     source = generator(rng)
     with (
         journal or nullcontext(),
-        open_evaluator(log_likelihood, journal, calling, minus_inf_fails=False) as evaluate,
+        open_evaluator(fun, journal, calling, minus_inf_fails=False) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
         evaluate.count = bar.count if progress else None

@@ -25,14 +25,19 @@ from paoswarm.algorithms.registry import METHODS
 from paoswarm.core import attractors, noise
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Swarm
+from paoswarm.spaces import variables
 from paoswarm.storage.fingerprint import checksum
 
-OURS: dict[str, Any] = METHODS | {
-    name: thing
-    for module in (schedules, attractors, noise)
-    for name, thing in vars(module).items()
-    if getattr(thing, "__module__", None) == module.__name__ and callable(thing)
-}
+OURS: dict[str, Any] = (
+    METHODS
+    | {one.__name__: one for one in (variables.Real, variables.Integer, variables.Choice, variables.Periodic)}
+    | {
+        name: thing
+        for module in (schedules, attractors, noise)
+        for name, thing in vars(module).items()
+        if getattr(thing, "__module__", None) == module.__name__ and callable(thing)
+    }
+)
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _LARGEST_POOL = 1024  # words of a seed; the time to mix them grows with their square
 _DEEPEST = 8  # levels of a user's object that are looked into: it may contain itself

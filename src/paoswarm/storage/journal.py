@@ -9,6 +9,8 @@ Records after the header (see `paoswarm.storage.log`):
 - ``i, t, x, f, why`` for evaluated points: their numbers in the order of asking, the time in seconds since 1970, the
   points, the values (null if failed), and the reasons of failures by row. An asynchronous run also has ``asked``, the
   number of points it had asked for by then, because its course depends on the order in which values arrive.
+  With constraints there is also ``c``, their numbers for each point; a value is infinite where a constraint failed
+  before the objective was called.
 - ``open`` when a process starts to write, ``limits`` when they have changed, ``end`` when a call has ended. The first
   holds the fingerprint of the function, and the last one too if the function has changed what it uses.
 - ``polish`` when polishing starts, and ``aside`` when it is set aside because the run continues. Both hold the number
@@ -47,6 +49,7 @@ class Recalled(NamedTuple):
     values: Floats
     known: NDArray[np.bool_]
     why: dict[int, str]  # reasons of failures, by row
+    constr: Floats | None  # (m, k) numbers of constraints, if there are any
 
 
 class Completion(NamedTuple):
@@ -56,6 +59,7 @@ class Completion(NamedTuple):
     asked: int  # how many points had been asked for when the value arrived
     value: float
     why: str | None  # reason of the failure, if it failed
+    constr: tuple[float, ...] | None = None  # numbers of the constraints, if there are any
 
 
 class Journal:
@@ -207,9 +211,13 @@ class Journal:
                         return self._recall_again(x)
                     self._raise_other_run(number, x[row], f"was at x = {contents.x[number]}")
             values[rows] = contents.f[numbers[rows]]
+        constr = None
+        if contents.c is not None:
+            constr = np.full((len(x), contents.c.shape[1]), np.nan)
+            constr[rows] = contents.c[numbers[rows]]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
         self._n_recalled += len(rows)
-        return Recalled(values, known, {row: contents.reason(int(numbers[row])) for row in failed})
+        return Recalled(values, known, {row: contents.reason(int(numbers[row])) for row in failed}, constr)
 
     def polish(self) -> None:
         """Mark the evaluations from here on as polishing; they are set aside if the run continues later."""
@@ -237,15 +245,19 @@ class Journal:
         self._batch_end = self._batch_start
         return self.recall(x)
 
-    def append(self, rows: NDArray[np.int64], x: Floats, values: Floats, why: dict[int, str]) -> None:
+    def append(
+        self, rows: NDArray[np.int64], x: Floats, values: Floats, why: dict[int, str], constr: Floats | None = None
+    ) -> None:
         """Record some rows of the last recalled batch; they are safe once this returns.
 
-        ``rows`` are row numbers in that batch. ``why`` holds the reasons of failures, by position in ``rows``.
+        ``rows`` are row numbers in that batch. ``why`` holds the reasons of failures, by position in ``rows``, and
+        ``constr`` (m, k) the numbers of constraints, if there are any.
         """
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)
             reasons = {row - first: reason for row, reason in why.items() if first <= row < first + _ROWS}
-            self._record(self._numbers[rows[part]].tolist(), x[part], values[part], reasons, {})
+            more: Record = {} if constr is None else {"c": _encode_numbers(constr[part])}
+            self._record(self._numbers[rows[part]].tolist(), x[part], values[part], reasons, more)
         self._missing -= len(rows)
 
     def _record(self, index: list[int], x: Floats, values: Floats, why: dict[int, str], more: Record) -> None:
@@ -273,7 +285,13 @@ class Journal:
         """Return the recorded evaluations of an asynchronous run, in the order in which they arrived."""
         contents = self._contents
         return [
-            Completion(i, asked, float(contents.f[i]), contents.reason(i) if np.isnan(contents.f[i]) else None)
+            Completion(
+                i,
+                asked,
+                float(contents.f[i]),
+                contents.reason(i) if np.isnan(contents.f[i]) else None,
+                None if contents.c is None else tuple(contents.c[i].tolist()),
+            )
             for i in contents.order.tolist()
             if (asked := contents.asked.get(i)) is not None
         ]
@@ -291,9 +309,12 @@ class Journal:
         if not is_same and not self._set_polishing_aside(number):
             self._raise_other_run(number, x, f"was at x = {contents.x[number]}")
 
-    def complete(self, number: int, asked: int, x: Floats, value: float, why: str | None) -> None:
+    def complete(
+        self, number: int, asked: int, x: Floats, value: float, why: str | None, constr: Floats | None = None
+    ) -> None:
         """Record an evaluation of an asynchronous run; it is safe once this returns."""
-        self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, {"asked": asked})
+        more: Record = {"asked": asked} if constr is None else {"asked": asked, "c": _encode_numbers(constr)}
+        self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, more)
 
     def end(self, status: str, message: str, *, final: bool) -> None:
         """Record how the call has ended. ``final`` says that the same call again would change nothing.

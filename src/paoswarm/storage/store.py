@@ -52,7 +52,7 @@ class Store:
     >>> import tempfile
     >>> import paoswarm as ps
     >>> store = ps.Store(tempfile.mkdtemp() + "/run.paoswarm", fsync="never")
-    >>> result = ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, maxiter=10, n_particles=20, rng=1, store=store)
+    >>> result = ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, maxfev=220, rng=1, store=store)
     >>> x, f = store.read()
     >>> x.shape, bool(f.min() == result.fun)
     ((220, 2), True)
@@ -83,6 +83,13 @@ class Store:
         _header(reader)
         contents = Contents.read(reader)
         return contents.x[contents.known], contents.f[contents.known]
+
+    def constraints(self) -> Floats:
+        """Return the numbers of the constraints at the points of `read`, ``(m, k)``; NaN where they are unknown."""
+        reader = Reader(self.path)
+        _header(reader)
+        contents = Contents.read(reader)
+        return np.empty((int(contents.known.sum()), 0)) if contents.c is None else contents.c[contents.known]
 
     def run(self) -> Run:
         """Return the description of the run, with its latest limits."""
@@ -137,6 +144,7 @@ class Contents(NamedTuple):
     order: NDArray[np.int64]  # numbers in the order of recording
     asked: dict[int, int]  # by number, how many points had been asked for by then; asynchronous runs only
     events: list[Record]  # all other records
+    c: Floats | None = None  # numbers of the constraints, by number; None if there are none
 
     @classmethod
     def empty(cls) -> Contents:
@@ -155,16 +163,17 @@ class Contents(NamedTuple):
             known=self.known[:number],
             why={i: reason for i, reason in self.why.items() if i < number},
             order=self.order[self.order < number],
+            c=None if self.c is None else self.c[:number],
         )
 
     @classmethod
     def read(cls, reader: Reader) -> Contents:
         """Read the records of a file, one at a time: there may be millions."""
-        index, x, f = array("q"), array("d"), array("d")
+        index, x, f, c = array("q"), array("d"), array("d"), array("d")
         why: dict[int, str] = {}
         events: list[Record] = []
         asked: dict[int, int] = {}
-        d = 0
+        d = k = 0
         try:
             for record in reader.records():
                 if "f" not in record:
@@ -173,6 +182,7 @@ class Contents(NamedTuple):
                     if "aside" in record:  # the polishing was set aside when the run continued
                         rows = [row for row, i in enumerate(index) if i < record["aside"]]
                         x = array("d", chain.from_iterable(x[d * row : d * (row + 1)] for row in rows))
+                        c = array("d", chain.from_iterable(c[k * row : k * (row + 1)] for row in rows))
                         index, f = array("q", (index[row] for row in rows)), array("d", (f[row] for row in rows))
                         why = {i: reason for i, reason in why.items() if i < record["aside"]}
                     continue
@@ -187,6 +197,11 @@ class Contents(NamedTuple):
                     asked |= dict.fromkeys(numbers, int(record["asked"]))
                 f += _decode_numbers(values)
                 x += _decode_numbers(list(chain.from_iterable(record["x"])))
+                if "c" in record:
+                    k = k or len(record["c"][0])
+                    c += _decode_numbers(list(chain.from_iterable(record["c"])))
+                if len(c) != k * len(f):
+                    raise ValueError("the numbers of constraints differ")
                 if "why" in record:
                     why |= {numbers[int(row)]: str(reason) for row, reason in record["why"].items()}
             order = np.array(index, dtype=np.int64)
@@ -197,11 +212,15 @@ class Contents(NamedTuple):
             points[order], point_values[order], known[order] = np.reshape(x, (len(f), d)), f, True
             if known.sum() != len(f):
                 raise ValueError("an evaluation is recorded twice")
+            constr = None
+            if k:
+                constr = np.full((n, k), np.nan)
+                constr[order] = np.reshape(c, (len(f), k))
         except StoreError:
             raise
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             raise reader.damaged(str(error) or type(error).__name__) from error
-        return cls(points, point_values, known, why, order, asked, events)
+        return cls(points, point_values, known, why, order, asked, events, constr)
 
 
 def with_latest_limits(run: Run, events: list[Record]) -> Run:

@@ -56,6 +56,12 @@ def check_evaluations(record: dict[str, Any]) -> None:
         raise ValueError("the numbers of points and values differ")
     if not all(isinstance(point, list) for point in x) or len(set(map(len, x))) != 1 or not x[0]:
         raise ValueError("points are no lists of equal length")
+    if "c" in record:
+        c = record["c"]
+        if not isinstance(c, list) or len(c) != len(f) or not all(isinstance(row, list) for row in c):
+            raise ValueError("the numbers of constraints belong to no points")
+        if len(set(map(len, c))) != 1 or not c[0]:
+            raise ValueError("the numbers of constraints are no lists of equal length")
     if "asked" in record and not (is_count(record["asked"]) and record["asked"] > max(numbers)):
         raise ValueError("an evaluation is recorded before the run asked for it")
     why = record.get("why", {})

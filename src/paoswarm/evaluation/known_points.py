@@ -1,0 +1,65 @@
+"""Points that were evaluated before: where all variables are discrete, a run meets them again and again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+
+_NOTHING_NEW = 5000  # known points in a row after which a run has seen all that its method finds
+
+
+class KnownPoints:
+    """The values of all rows so far. Those that failed are not kept: they are evaluated again.
+
+    Parameters
+    ----------
+    n_all : int
+        How many different rows there are.
+
+    Attributes
+    ----------
+    n_recalled : int
+        Rows of the latest call whose values were known.
+    """
+
+    def __init__(self, n_all: int) -> None:
+        self._values: dict[bytes, Any] = {}  # a number, or a list with constraints
+        self._n_all = n_all
+        self._in_a_row = 0
+        self.n_recalled = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row there is has a value."""
+        return len(self._values) >= self._n_all
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the run cannot be expected to find new rows."""
+        return self.is_complete or self._in_a_row >= _NOTHING_NEW
+
+    def of(self, rows: Floats, measure: Callable[[Floats], Floats]) -> Floats:
+        """Values of rows ``(m, d)``; ``measure`` is called with those that are new, once for each.
+
+        It may return fewer values, if time is up. Then the values of the first rows are returned, up to the gap.
+        """
+        keys = [row.tobytes() for row in rows + 0.0]  # -0.0 is 0.0
+        new: dict[bytes, int] = {}
+        for i, key in enumerate(keys):
+            if key not in self._values:
+                new.setdefault(key, i)
+        found: dict[bytes, Any] = {}
+        if new:
+            values = measure(rows[list(new.values())])
+            found = dict(zip(new, values.tolist(), strict=False))
+            self._values |= {key: value for key, value in found.items() if not math.isnan(np.ravel(value)[0])}
+        here = [self._values.get(key, found.get(key)) for key in keys]
+        done = here.index(None) if None in here else len(here)
+        self.n_recalled = done - sum(i < done for i in new.values())
+        self._in_a_row = 0 if new else self._in_a_row + done
+        return np.array(here[:done], dtype=float)

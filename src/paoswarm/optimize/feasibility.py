@@ -1,0 +1,161 @@
+r"""Whether points of a run are feasible, and the one number by which they are compared.
+
+The violations :math:`v_i` of different constraints have different units, so each is measured in units of a scale
+:math:`s_i`, the median of its violations in the first swarm:
+
+.. math:: V(x) = \sum_i \frac{v_i(x)}{s_i}                                               \tag{C1}
+
+The scales never change after that, or remembered points could not be compared with new ones. The order itself is
+`paoswarm.core.order.feasible_first`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paoswarm.core import order
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.constraints import ConstraintSet
+
+_REMEMBERED = 5000  # latest points whose constraints are kept, for runs with repeated measurements
+
+
+class Judged(NamedTuple):
+    """A point with its value, the numbers of its constraints, and its score."""
+
+    x: Floats
+    value: float
+    numbers: Floats
+    score: float
+
+
+class Feasibility:
+    """The constraints of one run, and what has been seen of them.
+
+    Attributes
+    ----------
+    constraints : ConstraintSet
+    scales : array (k,) or None
+        Units of the violations; None before the first points.
+    best : Judged or None
+        The best point so far.
+    n_points, n_infeasible : int
+        How many points were judged, and how many of them were infeasible.
+    n_violations : array (k,)
+        How many of these violated each constraint.
+    """
+
+    def __init__(self, constraints: ConstraintSet, scales: Floats | None = None, *, remembers: bool = False) -> None:
+        self.constraints = constraints
+        self.scales = scales
+        self.best: Judged | None = None
+        self.n_points = self.n_infeasible = 0
+        self.n_violations = np.zeros(constraints.count, dtype=np.int64)
+        self._remembers = remembers
+        self._unit: float | None = None
+        self._rows: dict[bytes, Floats] = {}
+
+    def scores(self, x: Floats, rows: Floats) -> Floats:
+        """Scores ``(m,)`` of points ``x`` (m, d) with ``rows`` (m, 1 + k) of values and constraints; NaN if failed."""
+        values, numbers = rows[:, 0], rows[:, 1:]
+        violations = self.constraints.violations(numbers)
+        if self.scales is None and len(rows):
+            self.scales = self._scales_of(violations, numbers)
+        if self._unit is None:
+            known = values[np.isfinite(values)]
+            apart = float(np.median(known) - known.min()) if len(known) > 1 else 0.0
+            self._unit = apart if apart > 0 else None
+        scores = order.feasible_first(values, np.where(np.isnan(values), np.nan, self.total(violations)))
+        self._count(violations, ~np.isnan(values))
+        if len(rows):
+            self._keep_best(x, rows, scores)
+        return scores
+
+    @property
+    def unit(self) -> float:
+        """A difference of values that matters."""
+        return 1.0 if self._unit is None else self._unit
+
+    def total(self, violations: Floats) -> Floats:
+        """Total violations (C1) of violations ``(..., k)``."""
+        total: Floats = (violations / self.scales).sum(axis=-1)
+        return total
+
+    def _scales_of(self, violations: Floats, numbers: Floats) -> Floats:
+        """The median of the positive violations of each constraint; of its distance from the limits if there is none."""
+        scales = np.ones(violations.shape[-1])
+        limits = np.where(np.isfinite(self.constraints.lb), self.constraints.lb, self.constraints.ub)
+        for i in range(len(scales)):
+            found = violations[:, i][violations[:, i] > 0]
+            if not len(found):
+                found = np.abs(numbers[:, i] - limits[i])
+            found = found[np.isfinite(found) & (found > 0)]
+            scales[i] = np.median(found) if len(found) else 1.0
+        return scales
+
+    def _count(self, violations: Floats, is_known: Any) -> None:
+        is_violated = (violations > 0) & is_known[:, None]
+        self.n_points += int(is_known.sum())
+        self.n_infeasible += int(is_violated.any(axis=-1).sum())
+        self.n_violations += is_violated.sum(axis=0)
+
+    def _keep_best(self, x: Floats, rows: Floats, scores: Floats) -> None:
+        known = order.failed_last(scores)
+        first = int(order.best(known))
+        if self.best is None or order.is_better(known[first], self.best.score):
+            self.best = Judged(x[first].copy(), float(rows[first, 0]), rows[first, 1:].copy(), float(known[first]))
+        if self._remembers:
+            self._rows |= {point.tobytes(): row for point, row in zip(x, rows, strict=True)}
+            for old in list(self._rows)[: max(0, len(self._rows) - _REMEMBERED)]:
+                del self._rows[old]
+
+    def at(self, x: Floats) -> Floats:
+        """The numbers of the constraints at the best point of the run, which is at ``x``."""
+        assert self.best is not None
+        row = self._rows.get(x.tobytes())
+        return self.best.numbers if row is None else row[1:]
+
+    def fields(self, x: Floats, score: float) -> dict[str, Any]:
+        """What a result says about the constraints at its point, with SciPy's names."""
+        assert self.best is not None
+        numbers = self.at(x)
+        excess = self.constraints.excess(numbers)
+        return {
+            "feasible": bool(order.is_feasible(score)),
+            "constr": self.constraints.split(numbers),
+            "constr_violation": self.constraints.split(excess),
+            "maxcv": float(excess.max()),
+            "n_infeasible": self.n_infeasible,
+            "hardest": self.hardest,
+            "constraint_scales": self.scales,
+        }
+
+    def value(self, score: float) -> float:
+        """The value of the best point, which has this score: of an infeasible one, what the objective gave there.
+
+        NaN if the objective was not called there.
+        """
+        if order.is_feasible(score) or self.best is None:
+            return score
+        return self.best.value if math.isfinite(self.best.value) else math.nan
+
+    @property
+    def hardest(self) -> str:
+        """The constraint that most points have violated; empty if none was."""
+        if not self.n_violations.any():
+            return ""
+        return self.constraints.labels[int(np.argmax(self.n_violations))]
+
+    def sentence(self, x: Floats, score: float) -> str:
+        """What a message says if no feasible point was found; else empty."""
+        if order.is_feasible(score):
+            return ""
+        violations = self.constraints.violations(self.at(x))
+        worst = int(np.argmax(violations / self.scales))
+        return (
+            f"No feasible point was found: at the best one, {self.constraints.labels[worst]} is violated by "
+            f"{violations[worst]:.3g}."
+        )

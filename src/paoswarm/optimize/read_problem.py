@@ -1,0 +1,77 @@
+"""Reading constraints for a space: their functions are tried at a few points, and contradictions are noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.constraints import ConstraintSet, Linear, read_constraints
+from paoswarm.spaces.space import Space
+
+_TRIALS = 3  # points at which the functions of constraints are called before the run
+_MOST_ROWS = 300  # linear constraints for which a contradiction is traced to the few that cause it
+
+
+def trial_constraints(given: Any, space: Space, vectorized: bool = False) -> ConstraintSet | None:
+    """The constraints that a user gives, checked before the first evaluation; None if there are none."""
+    if isinstance(given, ConstraintSet):
+        return given
+    shares = np.random.default_rng(0).uniform(size=(_TRIALS, len(space.lower)))
+    shares[0] = 0.5
+    rows = space.rows(space.lower + shares * (space.upper - space.lower))
+    trials = [space.given(row[None]) if vectorized else space.given(row) for row in rows]
+    constraints = read_constraints(given, trials, vectorized)
+    if constraints is not None:
+        _check_linear(constraints, space)
+    return constraints
+
+
+def _check_linear(constraints: ConstraintSet, space: Space) -> None:
+    """Raise if linear constraints have another number of columns, or contradict each other or the bounds."""
+    d = len(space.variables)
+    matrix, low, high, labels = [np.empty((0, d))], [], [], []
+    for part in constraints.parts:
+        if not isinstance(part.fun, Linear):
+            continue
+        if part.fun.matrix.shape[1] != d:
+            raise ValueError(
+                f"{part.label}: the matrix of a LinearConstraint needs {d} columns, one for each variable, got shape "
+                f"{part.fun.matrix.shape}"
+            )
+        matrix.append(part.fun.matrix)
+        low.append(part.lb - part.tol)
+        high.append(part.ub + part.tol)
+        labels += [part.label if len(part.lb) == 1 else f"row {i} of {part.label}" for i in range(len(part.lb))]
+    ends = [(getattr(one, "low", None), getattr(one, "high", None)) for one in space.variables]
+    if not labels or any(low is None for low, _ in ends):  # of choices and fixed variables nothing is said
+        return
+    rows, lb, ub = np.concatenate(matrix), np.concatenate(low), np.concatenate(high)
+    every = np.arange(len(rows))
+    if _has_point(rows, lb, ub, ends, every):
+        return
+    needed = list(every)
+    if len(rows) <= _MOST_ROWS:  # drop what is not needed for the contradiction
+        for row in every:
+            others = [one for one in needed if one != row]
+            if not _has_point(rows, lb, ub, ends, np.array(others, dtype=int)):
+                needed = others
+    names = ", ".join(labels[row] for row in needed)
+    if len(needed) == 1:
+        raise ValueError(f"{names} holds nowhere in the bounds")
+    raise ValueError(f"these linear constraints contradict each other in the bounds: {names}")
+
+
+def _has_point(rows: Floats, lb: Floats, ub: Floats, ends: list[tuple[Any, Any]], which: Any) -> bool:
+    above, below = which[np.isfinite(ub[which])], which[np.isfinite(lb[which])]
+    if len(above) + len(below) == 0:
+        return True
+    found = linprog(
+        np.zeros(rows.shape[1]),
+        A_ub=np.concatenate([rows[above], -rows[below]]),
+        b_ub=np.concatenate([ub[above], -lb[below]]),
+        bounds=ends,
+    )
+    return int(found.status) != 2  # infeasible

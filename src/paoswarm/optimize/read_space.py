@@ -1,0 +1,91 @@
+"""Reading a search space: bounds as in SciPy, or variables by name or in a sequence."""
+
+from __future__ import annotations
+
+import keyword
+import numbers
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paoswarm.optimize.read_input import read_bounds
+from paoswarm.spaces.space import Space
+from paoswarm.spaces.variables import Fixed, Integer, Real, Variable
+
+_FORM = "give a pair (low, high), ps.Real, ps.Integer, ps.Choice, ps.Periodic, or a number or a string to fix it"
+
+
+def read_space(bounds: Any, integrality: Any = None) -> Space:
+    """The space from bounds, a dict of variables, or a sequence of variables; see `minimize`."""
+    if isinstance(bounds, Space):
+        return bounds
+    if isinstance(bounds, Mapping):
+        return _named(bounds, integrality)
+    bounds = list(bounds) if isinstance(bounds, Iterator) else bounds
+    if isinstance(bounds, Sequence) and not isinstance(bounds, str) and _is_mixed(bounds):
+        _refuse_integrality(integrality)
+        return Space([read_variable(f"bounds[{i}]", entry) for i, entry in enumerate(bounds)])
+    lower, upper = read_bounds(bounds)
+    whole = _read_integrality(integrality, len(lower))
+    pairs = zip(lower.tolist(), upper.tolist(), whole, strict=True)
+    try:
+        return Space([Integer(low, high) if is_whole else Real(low, high) for low, high, is_whole in pairs])
+    except ValueError as error:
+        raise ValueError(f"integrality: {error}") from None
+
+
+def read_variable(what: str, entry: Any) -> Variable:
+    """One variable; ``what`` names it in errors."""
+    if isinstance(entry, Variable):
+        return entry
+    if entry is None or isinstance(entry, str | numbers.Real | np.bool_):
+        if isinstance(entry, numbers.Real) and not np.isfinite(float(entry)):
+            raise ValueError(f"{what} is fixed at {entry!r}, which is not finite")
+        return Fixed(entry)
+    try:
+        low, high = entry
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} is {entry!r}; {_FORM}") from None
+    if not all(isinstance(end, numbers.Real) and not isinstance(end, bool) for end in (low, high)):
+        raise TypeError(f"{what} is {entry!r}; for one of several entries write ps.Choice({list(entry)!r})")
+    try:
+        return Real(float(low), float(high))
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+
+
+def _named(space: Mapping[Any, Any], integrality: Any) -> Space:
+    _refuse_integrality(integrality)
+    if not space:
+        raise ValueError("the space is empty: give at least one variable")
+    for name in space:
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(
+                f"the name {name!r} is not an identifier: use letters, digits and underscores, as in Python"
+            )
+    variables = [read_variable(repr(name), entry) for name, entry in space.items()]
+    return Space(variables, list(space))
+
+
+def _is_mixed(bounds: Sequence[Any]) -> bool:
+    """Whether a sequence holds variables, or fixed numbers beside pairs."""
+    if any(isinstance(entry, Variable) for entry in bounds):
+        return True
+    is_fixed = [isinstance(entry, numbers.Real) for entry in bounds]
+    return any(is_fixed) and not all(is_fixed)
+
+
+def _read_integrality(given: Any, d: int) -> list[bool]:
+    """Which unknowns are whole numbers, as in SciPy."""
+    if given is None:
+        return [False] * d
+    array = np.asarray(given)
+    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all() or array.shape not in ((), (d,)):
+        raise ValueError(f"integrality must be True or False for each of the {d} unknowns, got {given!r}")
+    return [bool(one) for one in np.broadcast_to(array, (d,))]
+
+
+def _refuse_integrality(integrality: Any) -> None:
+    if integrality is not None:
+        raise ValueError("integrality goes with plain bounds; in a space write ps.Integer(low, high)")

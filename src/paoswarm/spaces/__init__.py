@@ -1,0 +1,1 @@
+"""From the variables of users to the coordinates of swarms and back."""

@@ -1,0 +1,223 @@
+"""The map between the user's variables and the coordinates of a swarm.
+
+It is applied once on the way to the objective and once into everything that is shown. Between the two there are
+*rows*: arrays ``(m, d)`` with one number for each variable, in the order given; of a choice the index of the entry.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paoswarm.checks import choices, unmasked
+from paoswarm.core.arrays import Floats
+from paoswarm.core.axes import Axes
+from paoswarm.spaces.variables import Choice, Fixed, Real, Variable
+
+
+class Space:
+    """Variables, and the box in which the swarm moves.
+
+    Parameters
+    ----------
+    variables : sequence of Variable
+    names : sequence of str, optional
+        If the user gave a dict.
+
+    Attributes
+    ----------
+    lower, upper : array (k,)
+        The bounds of the swarm's coordinates.
+    axes : Axes or None
+        Which of these are round, whole or choices.
+    is_identity : bool
+        Whether rows and coordinates are the same.
+    """
+
+    def __init__(self, variables: Sequence[Variable], names: Sequence[str] | None = None) -> None:
+        self.variables = tuple(variables)
+        self.names = None if names is None else tuple(names)
+        boxes = [one.box for one in self.variables]
+        self._sizes = [len(low) for low, _ in boxes]
+        self.lower = np.array([end for low, _ in boxes for end in low], dtype=float)
+        self.upper = np.array([end for _, high in boxes for end in high], dtype=float)
+        if len(self.lower) == 0:
+            raise ValueError("every variable is fixed: nothing is left to search")
+        self.axes = self._read_axes()
+        self.is_identity = all(isinstance(one, Real) and not one.log for one in self.variables)
+
+    def _read_axes(self) -> Axes | None:
+        ends = np.cumsum([0, *self._sizes]).tolist()
+        spans = list(zip(self.variables, ends[:-1], ends[1:], strict=True))
+        groups = tuple((first, last) for one, first, last in spans if one.is_choice)
+        is_round, is_whole = (np.repeat(kind, self._sizes) for kind in self._kinds())
+        return Axes(is_round, is_whole, groups) if groups or is_round.any() or is_whole.any() else None
+
+    def _kinds(self) -> tuple[list[bool], list[bool]]:
+        return [one.is_round for one in self.variables], [one.is_whole for one in self.variables]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to map: the user's points are arrays of the swarm's coordinates."""
+        return self.is_identity and self.names is None
+
+    @property
+    def size(self) -> int | None:
+        """How many different points there are; None if a variable is continuous."""
+        if self.axes is None or self.axes.is_continuous.any():
+            return None
+        counts = [len(one.entries) if isinstance(one, Choice) else int(one.box[1][0] - one.box[0][0])
+                  for one in self.variables if not isinstance(one, Fixed)]  # fmt: skip
+        return int(np.prod([float(count) for count in counts]))
+
+    def labels(self) -> list[str]:
+        """What the variables are called in messages."""
+        return list(self.names) if self.names is not None else [f"x[{i}]" for i in range(len(self.variables))]
+
+    def coordinate_labels(self) -> list[str]:
+        """What the variable of each coordinate is called."""
+        return [label for label, size in zip(self.labels(), self._sizes, strict=True) for _ in range(size)]
+
+    def rows(self, z: Floats) -> Floats:
+        """Rows ``(..., d)`` of coordinates ``(..., k)``."""
+        if self.is_identity:
+            return z
+        flat = z.reshape(-1, z.shape[-1])
+        parts = np.split(flat, np.cumsum(self._sizes)[:-1], axis=1)
+        columns = [one.decode(part) for one, part in zip(self.variables, parts, strict=True)]
+        return np.stack(columns, axis=-1).reshape(*z.shape[:-1], len(columns))
+
+    def coordinates(self, rows: Floats) -> Floats:
+        """Coordinates ``(..., k)`` of rows ``(..., d)``."""
+        if self.is_identity:
+            return rows
+        flat = rows.reshape(-1, rows.shape[-1])
+        columns = [one.encode(flat[:, i]) for i, one in enumerate(self.variables)]
+        return np.concatenate(columns, axis=1).reshape(*rows.shape[:-1], len(self.lower))
+
+    def point(self, row: Floats) -> Any:
+        """One row as the user's values: by name, or as a list."""
+        values = [one.value(number) for one, number in zip(self.variables, row.tolist(), strict=True)]
+        return values if self.names is None else dict(zip(self.names, values, strict=True))
+
+    def given(self, rows: Floats) -> Any:
+        """Rows ``(d,)`` or ``(m, d)`` as the user's function gets them: by name, or unchanged."""
+        if self.names is None:
+            return rows
+        if rows.ndim == 1:
+            return self.point(rows)
+        return {
+            name: one.values(rows[:, i]) for i, (name, one) in enumerate(zip(self.names, self.variables, strict=True))
+        }
+
+    def nested(self, rows: Floats) -> Any:
+        """Rows ``(..., m, d)`` as lists of points by name; unchanged without names."""
+        if self.names is None:
+            return rows
+        return self.point(rows) if rows.ndim == 1 else [self.nested(part) for part in rows]
+
+    def text(self, row: Floats) -> str:
+        """One row as text for messages."""
+        return f"x = {row}" if self.names is None else ", ".join(f"{k} = {v!r}" for k, v in self.point(row).items())
+
+    def function(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """The user's function as one of rows."""
+        return fun if self.names is None or not callable(fun) else Named(fun, self)
+
+    def read(self, what: str, given: Any) -> Floats:
+        """Rows ``(m, d)`` from points that the user gives: a dict, a list of dicts, or an array of rows."""
+        if isinstance(given, Mapping):
+            return self._from_columns(what, given)
+        if isinstance(given, Sequence) and given and all(isinstance(one, Mapping) for one in given):
+            return np.concatenate([self._from_columns(what, one) for one in given])
+        d = len(self.variables)
+        try:
+            rows = np.array(unmasked(given), dtype=float, ndmin=2)
+        except (TypeError, ValueError, OverflowError):
+            rows = np.empty((0, 0))
+        if rows.ndim != 2 or rows.shape[1] != d or len(rows) == 0:
+            by_name = "" if self.names is None else "a dict with the names of the space, a list of these, or "
+            raise ValueError(
+                f"{what} must be {by_name}numbers of shape ({d},) or (m, {d}), one for each variable; got {given!r}"
+            )
+        for i, one in enumerate(self.variables):
+            for number in rows[:, i].tolist():
+                self._tell(what, i, lambda number=number, one=one: one.checked(number))  # type: ignore[misc]
+        return self.rows(self.coordinates(rows)) if not self.is_identity else rows
+
+    def _from_columns(self, what: str, given: Mapping[str, Any]) -> Floats:
+        """Rows from values by name, each one value or several."""
+        if self.names is None:
+            raise ValueError(f"{what} is a dict, but the variables have no names; give numbers, one for each variable")
+        for name in given:
+            if name not in self.names:
+                raise ValueError(f"{what}: there is no variable {name!r}; {choices(str(name), self.names)}")
+        columns = []
+        for i, (name, one) in enumerate(zip(self.names, self.variables, strict=True)):
+            if name not in given and not isinstance(one, Fixed):
+                raise ValueError(f"{what}: the value of {name!r} is missing")
+            values = given.get(name, one.value(0.0))
+            is_one = isinstance(values, str | numbers.Number) or isinstance(one, Fixed) or np.ndim(_plain(values)) == 0
+            if isinstance(one, Choice) and _is_entry(one, values):
+                is_one = True
+            listed = [values] if is_one else list(values)
+            columns.append([self._tell(what, i, lambda v=v, one=one: one.number(v)) for v in listed])  # type: ignore[misc]
+        m = max(map(len, columns))
+        if any(len(column) not in (1, m) for column in columns):
+            lengths = {name: len(column) for name, column in zip(self.names, columns, strict=True)}
+            raise ValueError(f"{what}: give one value for each name, or equally many for all; got {lengths}")
+        rows = np.array([column * m if len(column) == 1 else column for column in columns], dtype=float).T
+        return self.rows(self.coordinates(rows)) if not self.is_identity else rows
+
+    def _tell(self, what: str, i: int, check: Callable[[], float]) -> float:
+        """What the check returns; its error with the name of the variable."""
+        try:
+            return check()
+        except ValueError as error:
+            raise ValueError(f"{what}: {self.labels()[i]} {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and (self.variables, self.names) == (other.variables, other.names)
+
+    def __hash__(self) -> int:
+        return hash((self.variables, self.names))
+
+    def __repr__(self) -> str:
+        parts = zip(self.labels(), self.variables, strict=True)
+        return f"Space({', '.join(f'{label}: {one!r}' for label, one in parts)})"
+
+    @property
+    def description(self) -> Any:
+        """The variables as the user may give them again: a dict or a tuple."""
+        entries = [one.fixed if isinstance(one, Fixed) else one for one in self.variables]
+        return tuple(entries) if self.names is None else dict(zip(self.names, entries, strict=True))
+
+
+@dataclass(frozen=True)
+class Named:
+    """A user's function of values by name as one of rows. It can be sent between processes."""
+
+    fun: Callable[..., Any]
+    space: Space
+
+    def __call__(self, rows: Floats) -> Any:
+        """Return the value at a row, or the values at several."""
+        return self.fun(self.space.given(rows))
+
+
+def _is_entry(one: Choice, value: Any) -> bool:
+    try:
+        return value in one.entries
+    except (TypeError, ValueError):
+        return False
+
+
+def _plain(values: Any) -> Any:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return np.asarray(values, dtype=object)
