@@ -81,7 +81,7 @@ def paoswarm(f, seed):
 
     rng = np.random.default_rng(seed)
     while True:
-        ps.minimize(fun, space, method="AdaptivePAO", vectorized=True, maxfev=f.left, rng=rng, **options)
+        ps.minimize(fun, space, vectorized=True, maxfev=f.left, rng=rng, **options)
 
 
 def scipy_de(f, seed):
