@@ -1,7 +1,8 @@
 r"""The numbers of equations that the code refers to exist on the theory pages.
 
 `docs/theory.md` numbers its labelled equations in order: (1), (2), ... Other pages have explicit tags: (S1), (S2), ...
-in `docs/sampling_theory.md`, (A1), (A2), ... in `docs/adaptive_theory.md`. A comment or docstring refers to an equation
+in `docs/sampling_theory.md`, (A1), (A2), ... in `docs/adaptive_theory.md`, (C1), ... in `docs/constraints.md`.
+A comment or docstring refers to an equation
 in one of these ways:
 
 - ``(S7)`` or ``(A7)``, anywhere in the package;
@@ -24,7 +25,7 @@ PACKAGE = Path(paoswarm.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
 STATEMENTS = {"S2", "S3", "S6", "S10", "S16"}  # used in proofs; no code evaluates them
 
-TAGGED = re.compile(r"\(([SA]\d+)\)|\\tag\{([SA]\d+)\}")
+TAGGED = re.compile(r"\(([SAC]\d+)\)|\\tag\{([SAC]\d+)\}")
 NAMED = re.compile(r"\b[Ee]quations?((?:[\s,]|and|to|-)*\(\d+\))+")
 BARE = re.compile(r"(?<![^\s-])\((\d{1,2})\)(?=[\s,.;:-]|$)|\\tag\{(\d+)\}", re.MULTILINE)
 
@@ -66,6 +67,7 @@ def references(source, package=""):
 THEORY = numbers((DOCS / "theory.md").read_text())
 SAMPLING = numbers((DOCS / "sampling_theory.md").read_text())
 ADAPTIVE = numbers((DOCS / "adaptive_theory.md").read_text())
+CONSTRAINTS = numbers((DOCS / "constraints.md").read_text())
 MODULES = {path.relative_to(PACKAGE): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -73,13 +75,14 @@ def test_numbers_are_consecutive():
     assert [str(i + 1) for i in range(len(THEORY))] == THEORY
     assert [f"S{i + 1}" for i in range(len(SAMPLING))] == SAMPLING
     assert [f"A{i + 1}" for i in range(len(ADAPTIVE))] == ADAPTIVE
+    assert [f"C{i + 1}" for i in range(len(CONSTRAINTS))] == CONSTRAINTS
     assert len(THEORY) > 10
     assert len(SAMPLING) > 10
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)
 def test_every_equation_that_the_code_refers_to_exists(module):
-    assert references(MODULES[module], module.parts[0]) <= {*THEORY, *SAMPLING, *ADAPTIVE}
+    assert references(MODULES[module], module.parts[0]) <= {*THEORY, *SAMPLING, *ADAPTIVE, *CONSTRAINTS}
 
 
 def test_the_exact_step_carries_its_numbers():
@@ -98,6 +101,11 @@ def test_every_equation_that_the_sampler_evaluates_is_referred_to():
 def test_every_equation_of_the_adaptive_search_is_referred_to():
     sources = [source for module, source in MODULES.items() if module.parts[0] == "algorithms"]
     assert set(ADAPTIVE) <= set().union(*(references(source) for source in sources))
+
+
+def test_every_equation_about_constraints_is_referred_to():
+    sources = [source for module, source in MODULES.items() if module.parts[0] in ("core", "optimize")]
+    assert set(CONSTRAINTS) <= set().union(*(references(source) for source in sources))
 
 
 @pytest.mark.parametrize(("name", "tags", "fewest"), [("sampling", SAMPLING, 10), ("adaptive", ADAPTIVE, 2)])

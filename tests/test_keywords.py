@@ -46,7 +46,6 @@ def never(x):
         ("mutation", "ps.DE"),
         ("recombination", "ps.DE"),
         ("updating", "asynchronous"),
-        ("constraints", "return NaN"),
         ("maxitr", "did you mean maxiter"),
         ("zzz", "it takes fun, bounds"),
     ],

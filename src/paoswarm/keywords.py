@@ -42,7 +42,6 @@ _ADVICE = {
     "options": "give its entries as arguments, such as maxiter=200",
     "kwargs": "bind them to the function with functools.partial",
     "logl_kwargs": "bind them to the function with functools.partial",
-    "constraints": "return NaN where a constraint is violated",
     "integrality": "round inside the function",
     "jac": "no gradient is needed",
     "hess": "no second derivatives are needed",

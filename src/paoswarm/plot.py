@@ -89,17 +89,18 @@ def swarm(
         The method whose next step the ellipses show. A Result contains its own. Without a method, no ellipses are
         drawn.
     dims : pair of int
-        Which two unknowns to show.
+        Which two unknowns to show. With variables of several kinds: which of the swarm's coordinates.
     vectorized : bool
         As in `minimize`.
     points : int
         Resolution of the contours: the objective is evaluated ``points**2`` times. Failed points are left blank.
     ax : matplotlib Axes, optional
     """
-    progress = 0.0
+    progress, space = 0.0, None
     if isinstance(state, Result):
         if np.ndim(state.fun):
             raise ValueError("plot.swarm shows one swarm: give one run, many.run(r)")
+        space = state.get("space")
         method, progress, state = method or state.method, state.get("progress", 0.0), state.swarm
     if state.position.ndim != 2 or state.n_dimensions < 2:
         raise ValueError(f"plot.swarm shows one swarm with at least two unknowns, got shape {state.position.shape}")
@@ -114,7 +115,7 @@ def swarm(
         across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
         grid = np.tile(state.global_best[0], (points * points, 1))
         grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
-        with Evaluator(fun, CallOptions(vectorized), minus_inf_fails=False) as evaluate:
+        with Evaluator(fun, CallOptions(vectorized), minus_inf_fails=False, space=space) as evaluate:
             values = evaluate(grid).reshape(points, points)
             if not np.isfinite(values).any():
                 raise ValueError(f"fun gave no finite value at any point of the plot; {evaluate.first_failure()}")
@@ -136,8 +137,9 @@ def swarm(
     ax.plot(*state.global_best[0, [i, j]], "*", ms=11, color="C3", mec="white", mew=0.6, label="global best")
     ax.set_xlim(lower[i], upper[i])
     ax.set_ylim(lower[j], upper[j])
-    ax.set_xlabel(f"$x_{{{i}}}$")
-    ax.set_ylabel(f"$x_{{{j}}}$")
+    labels = [f"$x_{{{k}}}$" for k in dims] if space is None else [space.axis_label(k) for k in dims]
+    ax.set_xlabel(labels[0])
+    ax.set_ylabel(labels[1])
     ax.legend(loc="upper right", fontsize="small")
     return ax
 

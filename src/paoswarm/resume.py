@@ -29,6 +29,7 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
 
     - a method, schedule, attractor or prior that is a function or class of your own;
     - a swarm as ``init``;
+    - ``constraints``;
     - ``args``, the other arguments of the objective;
     - ``workers``, if they were an executor or a map-like;
     - ``callback`` and ``progress``.
@@ -69,6 +70,11 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
         raise StoreError(f"{store.path} holds a run of {run.function}, which cannot be resumed")
     arguments: dict[str, Any] = {}
     for name, recorded in {**run.problem, **run.limits, **run.how}.items():
+        if name == "constraints" and name not in changes:
+            raise TypeError(
+                f"{store.path}: the functions of constraints are not stored; pass them again: "
+                "resume(..., constraints=...)"
+            )
         if name in changes or name in _NOT_ARGUMENTS or (name == "workers" and recorded is None):
             continue
         try:

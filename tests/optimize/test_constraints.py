@@ -79,8 +79,8 @@ def test_constraints_that_the_objective_returns(asynchronous, vectorized):
 
     fun = Calls(many if vectorized else both)
     limit = ps.Returned(1, ub=1.0, name="radius")
-    how = {"vectorized": vectorized, "asynchronous": asynchronous, "n_particles": 10, "maxfev": 400, "rng": 1}
-    result = ps.minimize(fun, BOX, constraints=limit, **how)
+    how = {"vectorized": vectorized, "asynchronous": asynchronous, "n_particles": 10, "maxfev": 400, "method": "PAO"}
+    result = ps.minimize(fun, BOX, constraints=limit, rng=1, **how)
     assert sum(map(len, fun.points)) == (400 if vectorized else 800)
     assert result.feasible
     assert_allclose(result.constr[0], radius(result.x))
@@ -96,13 +96,14 @@ def test_an_inactive_constraint_does_not_change_where_the_minimum_is():
 
 
 def test_without_constraints_nothing_changes():
-    plain = ps.minimize(total, BOX, n_particles=10, maxiter=15, rng=1)
+    how = {"n_particles": 10, "maxiter": 15, "rng": 1, "method": "PAO"}
+    plain = ps.minimize(total, BOX, **how)
     for nothing in ((), None, []):
-        result = ps.minimize(total, BOX, n_particles=10, maxiter=15, rng=1, constraints=nothing)
+        result = ps.minimize(total, BOX, constraints=nothing, **how)
         assert_array_equal(result.x, plain.x)
         assert "feasible" not in result
     assert len(plain.history.violation) == 0
-    always = ps.minimize(total, BOX, n_particles=10, maxiter=15, rng=1, constraints=lambda x: -1.0)
+    always = ps.minimize(total, BOX, constraints=lambda x: -1.0, **how)
     assert_array_equal(always.x, plain.x)  # one that always holds leads to the same points
     assert_array_equal(always.history.best, plain.history.best)
 
@@ -249,7 +250,7 @@ def test_a_store_with_other_constraints_is_refused(tmp_path):
     for other in (ps.Constraint(outside, ub=1.0), (), [outside, outside]):
         with pytest.raises(ps.OtherRun, match="constraints"):
             ps.minimize(total, BOX, constraints=other, n_particles=10, maxfev=50, rng=1, store=tmp_path / "run")
-    with pytest.raises(TypeError, match="pass it again"):
+    with pytest.raises(TypeError, match="pass them again"):
         ps.resume(tmp_path / "run", total)
 
 
@@ -280,7 +281,7 @@ def test_ask_and_tell_with_constraints():
 
 
 def test_a_run_with_constraints_can_be_continued():
-    first = ps.minimize(total, BOX, constraints=outside, n_particles=20, maxiter=10, rng=1)
+    first = ps.minimize(total, BOX, constraints=outside, n_particles=20, maxiter=10, method="PAO", rng=1)
     more = ps.minimize(total, BOX, constraints=outside, init=first, maxiter=30, rng=2)
     assert more.feasible
     assert BEST <= more.fun < first.fun
@@ -288,6 +289,19 @@ def test_a_run_with_constraints_can_be_continued():
         ps.minimize(total, BOX, constraints=outside, init=first.swarm, maxiter=30, rng=2)
     with pytest.raises(ValueError, match="f0 does not go with constraints"):
         ps.minimize(total, BOX, constraints=outside, x0=[[0, 0]], f0=[0], maxiter=3)
+
+
+def test_tables_of_evaluations_show_the_violations(tmp_path):
+    how = {"n_particles": 10, "maxfev": 60, "method": "PAO", "rng": 1}
+    result = ps.minimize(both, BOX, constraints=ps.Returned(1, ub=1.0), store=tmp_path / "run", **how)
+    for table in (result.to_dataframe(), ps.Store(tmp_path / "run").to_dataframe()):
+        assert len(table) == result.nfev
+        x = table[["x0", "x1"]].to_numpy()
+        assert_allclose(table["violation"], np.maximum((x**2).sum(axis=1) - 1, 0))
+        assert table["value"][table["violation"] == 0].min() == result.fun
+    progress = ps.Progress(tmp_path / "run").update()
+    assert progress.best == result.fun  # although infeasible points have smaller values
+    assert table["value"].min() < result.fun
 
 
 def test_noisy_values_do_not_hide_constraints():

@@ -86,7 +86,7 @@ class AdaptivePAO(Searches):
         flag("local", self.local)
 
     @property
-    def searches_locally(self) -> bool:  # type: ignore[override]
+    def searches_locally(self) -> bool:
         """Whether local searches help to solve problems with constraints."""
         return self.local
 

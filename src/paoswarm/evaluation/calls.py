@@ -122,7 +122,8 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     number = as_numbers(answer)
     if number.size == 1 and number.dtype.kind in "fiub":
         return float(number.reshape(())[()])
-    return Failed(f"fun must return one real number for a point, but returned {describe_answer(answer)}", wrong_form=True)
+    reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}"
+    return Failed(reason, wrong_form=True)
 
 
 def as_numbers(answer: Any) -> NDArray[Any]:
@@ -217,6 +218,7 @@ def _raised(error: BaseException) -> Failed:
 
 
 def describe_answer(answer: Any) -> str:
+    """What a function returned, for messages."""
     if isinstance(answer, np.ndarray):
         return shortened(f"an array of shape {answer.shape} and type {answer.dtype}", 300)
     return f"{repr_of(answer, 80)} ({type(answer).__name__})"

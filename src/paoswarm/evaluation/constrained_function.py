@@ -66,7 +66,7 @@ class ConstrainedFunction:
         numbers = self._numbers(x, m)
         if isinstance(numbers, Failed):
             return [numbers]
-        is_known = ~np.isnan(np.where(self.constraints.is_returned, 0.0, numbers)).any(axis=1)
+        is_known: Any = ~np.isnan(np.where(self.constraints.is_returned, 0.0, numbers)).any(axis=1)
         called = is_known & ~self._fails(numbers)
         values, wrong = np.full(m, math.inf), None
         if called.any():

@@ -346,5 +346,3 @@ def without_functions(constraints: ConstraintSet) -> list[dict[str, Any]]:
         }
         for part in constraints.parts
     ]
-
-

@@ -48,6 +48,7 @@ from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.measured import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
+from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.spaces.space import Space
 from paoswarm.warn_user import warn_user
 
@@ -73,6 +74,8 @@ class Evaluator:
         How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
     known : KnownPoints or None
         Values that are recalled; None if every point is evaluated.
+    kept : Evaluations or None
+        Where all points and values are kept; None if they are not.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Evaluator:
         self.count: Callable[[int], None] | None = None
         self._space = space
         self.known: KnownPoints | None = None
+        self.kept: Evaluations | None = None
         self.log = FailureLog() if space is None else FailureLog(space.text)
         self._on_exit = ExitStack()
         fun = fun if space is None else space.function(fun)
@@ -153,15 +157,20 @@ class Evaluator:
         """
         rows = self.rows(x)
         if self.known is None:
-            return self._values(rows, deadline, numbers)
+            return self._kept(rows, *self._values(rows, deadline, numbers))
         end: End = None
 
         def measure(new: Floats) -> Floats:
             nonlocal end
-            values, end = self._values(new, deadline, numbers)
+            values, end = self._kept(new, *self._values(new, deadline, numbers))
             return values
 
         return self.known.of(rows, measure), end
+
+    def _kept(self, rows: Floats, values: Floats, end: End) -> tuple[Floats, End]:
+        if self.kept is not None:
+            self.kept.add(rows, values)
+        return values, end
 
     def recall(self, n_all: int) -> None:
         """From now on, recall the values of points that were evaluated before; there are ``n_all`` in all."""
@@ -193,9 +202,10 @@ class Evaluator:
         value = math.nan if isinstance(answer, Failed) else float(answer)
         if math.isnan(value):
             self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
-        if not self.n_constraints:
-            return value
-        return np.concatenate([[value], constraints_of([answer], self.n_constraints)[0]])
+        row = with_constraints(np.array([value]), self.constraints_of_one(answer))
+        if self.kept is not None:
+            self.kept.add(x[None], row)
+        return row[0] if self.n_constraints else value
 
     def judge(self, x: Floats, answer: float | Failed) -> float | Failed:
         """An answer of a stream; raise if the first ones show that the function is wrong."""

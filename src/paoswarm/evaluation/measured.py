@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ class Measured(float):
         return Measured, (float(self), self.constr)
 
 
-def constraints_of(answers: Sequence[Any], count: int) -> Floats:
+def constraints_of(answers: Iterable[Any], count: int) -> Floats:
     """The constraints ``(m, count)`` of answers; NaN where an evaluation failed."""
     nothing = (math.nan,) * count
     rows = [answer.constr if isinstance(answer, Measured) else nothing for answer in answers]

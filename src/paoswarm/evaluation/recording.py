@@ -119,7 +119,9 @@ class RecordingEvaluator(Evaluator):
 
     def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
         values, known, reasons, recorded = self._journal.recall(x, numbers)
-        constr = recorded if recorded is not None or not self.n_constraints else np.full((len(x), self.n_constraints), np.nan)
+        constr = recorded
+        if recorded is None and self.n_constraints:
+            constr = np.full((len(x), self.n_constraints), np.nan)
         failed = {row: Failed(why) for row, why in reasons.items()}
         missing = np.flatnonzero(~known)
         if self.count is not None:

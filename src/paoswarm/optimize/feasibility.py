@@ -81,11 +81,12 @@ class Feasibility:
 
     def total(self, violations: Floats) -> Floats:
         """Total violations (C1) of violations ``(..., k)``."""
+        assert self.scales is not None
         total: Floats = (violations / self.scales).sum(axis=-1)
         return total
 
     def _scales_of(self, violations: Floats, numbers: Floats) -> Floats:
-        """The median of the positive violations of each constraint; of its distance from the limits if there is none."""
+        """The median of the violations of each constraint; if there are none, of its distance from a limit."""
         scales = np.ones(violations.shape[-1])
         limits = np.where(np.isfinite(self.constraints.lb), self.constraints.lb, self.constraints.ub)
         for i in range(len(scales)):
@@ -131,6 +132,7 @@ class Feasibility:
             "n_infeasible": self.n_infeasible,
             "hardest": self.hardest,
             "constraint_scales": self.scales,
+            "constraints": self.constraints,
         }
 
     def value(self, score: float) -> float:
@@ -154,6 +156,7 @@ class Feasibility:
         if order.is_feasible(score):
             return ""
         violations = self.constraints.violations(self.at(x))
+        assert self.scales is not None
         worst = int(np.argmax(violations / self.scales))
         return (
             f"No feasible point was found: at the best one, {self.constraints.labels[worst]} is violated by "

@@ -28,6 +28,8 @@ def advice(result: OptimizeResult) -> str:
     if result.get("failure_kinds", {}).get(MINUS_INF):
         return "fun returned -inf, which counts as failed: if it is a log likelihood, minimise its negative"
     on_the_bounds = _on_the_bounds(result)
+    if "feasible" in result:  # at the edge of what is allowed, a swarm looks as in a valley
+        return on_the_bounds
     return "; ".join(filter(None, (on_the_bounds, _of_the_noise(result, is_free=not on_the_bounds))))
 
 

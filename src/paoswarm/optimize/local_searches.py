@@ -4,8 +4,10 @@ Where the functions are smooth, sequential quadratic programming finds the edge 
 evaluations, which takes a swarm thousands. Where they are not, it brings nothing and is used rarely:
 
 - The first search starts from the best point of the first swarm.
-- Later ones start in turn from the best point, if the swarm has found a better one; from a point near the best; and
-  from a random point of the bounds.
+- Later ones start from the best point, if the swarm has found a better one; else, of three, two near the best point and
+  one at a random point of the bounds. The distance from the best point grows if searches fall back to it, and shrinks
+  if they end at worse ones.
+- A search ends early if it approaches the best point, or a minimum that is worse than it.
 - They may use half of the evaluations; three quarters while they find the better points; a tenth if they find none
   although the swarm does.
 
@@ -19,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms.agreement import Search
+from paoswarm.algorithms.agreement import CUT_SHORT, Search
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
@@ -29,9 +31,11 @@ from paoswarm.optimize.feasibility import Feasibility
 
 _SHARE, _MOST, _LEAST = 0.5, 0.75, 0.1  # of the evaluations
 _USELESS = 3  # searches in a row without a better point
-_LONGEST = 150  # evaluations of one search, for each unknown and two more
-_FARTHEST = 0.3  # a start near the best point is at most so many widths of the bounds away from it
-_NEAREST = 2.0  # powers of ten by which it may be nearer
+_LONGEST, _LONGEST_ATTEMPT = 150, 60  # evaluations of a search from the best point and of others, per unknown and two
+_FAR, _FARTHEST, _NEAREST = 0.05, 0.5, 0.002  # distances of starts near the best point, in widths of the bounds
+_FARTHER, _NEARER = 1.5, 1.2
+_ALL, _FEW = 0.5, 1.0  # chance that a start differs from the best point in all coordinates; else in so many and one
+_NEGLIGIBLE = 1e-9  # a better value by less, in units of the values, is rounding
 SERIES = -1  # of local searches among the searches of a run
 
 
@@ -61,6 +65,8 @@ class LocalSearches:
         self.spent = 0
         self.found: tuple[Search, ...] = ()
         self._turn = 0
+        self._far = _FAR  # how far from the best point searches begin, in widths of the bounds
+        self._is_near = False  # whether the search under way began near the best point
         self._useless = 0  # searches in a row that brought nothing
         self._seen = math.inf  # score of the best point after the last search
         self._swarm_leads = False  # whether the swarm has found the best point
@@ -85,44 +91,68 @@ class LocalSearches:
         """Where the next search begins."""
         best = self._feasibility.best
         assert best is not None
-        has_better = best.score < self._seen
+        has_better = self._is_better(best.score, self._seen)
         if has_better and math.isfinite(self._seen):
             self._swarm_leads = True
         if has_better:
             return self.from_best()
-        self._turn += 1
+        width = self._upper - self._lower
         chance = draw.uniform(len(best.x))
-        x = self._lower + chance * (self._upper - self._lower)
-        if self._turn % 2:
-            far = _FARTHEST * 10 ** (-_NEAREST * float(draw.uniform(1)[0]))
-            x = np.clip(best.x + far * (2 * chance - 1) * (self._upper - self._lower), self._lower, self._upper)
+        x = self._lower + chance * width
+        self._is_near = self._turn % 3 > 0
+        if self._is_near:  # along all coordinates, or along one or two
+            d = len(best.x)
+            chosen = draw.uniform(d + 2)
+            moves = (chosen[:d] < _FEW / d) | (np.arange(d) == int(d * chosen[d])) | (chosen[d + 1] < _ALL)
+            width = np.where(moves, width, 0.0)
+            x = np.clip(best.x + self._far * (2 * chance - 1) * width, self._lower, self._upper)
+        self._turn += 1
         if self._axes is not None:
             x = self._axes.snapped(x, self._lower, self._upper)
-        return Start(x, None, self._turn % 2 == 0)
+        return Start(x, None, not self._is_near)
+
+    def _is_better(self, new: float, old: float) -> bool:
+        """Whether a score is better than another by more than rounding."""
+        if not (order.is_feasible(new) and order.is_feasible(old)):
+            return bool(order.is_better(new, old))
+        return bool(order.is_better(new, old - _NEGLIGIBLE * max(self._feasibility.unit, abs(old))))
 
     def search(self, start: Start, row: Floats) -> sqp.Search:
         """The search from a start, whose value and constraints are known."""
-        scales = self._feasibility.scales
+        scales, best = self._feasibility.scales, self._feasibility.best
         assert scales is not None
+        assert best is not None
         problem = sqp.Smooth(
-            self._feasibility.constraints, scales, self._feasibility.unit, self._lower, self._upper, self._free
+            self._feasibility.constraints,
+            scales,
+            self._feasibility.unit,
+            self._lower,
+            self._upper,
+            self._free,
+            best.value if order.is_feasible(best.score) and start.row is None else math.inf,
+            best.x if order.is_feasible(best.score) and start.row is None else None,
         )
         return sqp.search(problem, start.x, row)
 
-    @property
-    def longest(self) -> int:
+    def longest(self, start: Start) -> int:
         """The most evaluations of one search."""
-        return _LONGEST * (len(self._free) + 2)
+        return (_LONGEST_ATTEMPT if start.row is None else _LONGEST) * (len(self._free) + 2)
 
-    def ended(self, start: Start, before: float, own: Search, has_converged: bool) -> None:
+    def ended(self, start: Start, before: float, own: Search, is_back: bool) -> None:
         """Take note of a search that has ended at ``own``; before it the best point had the score ``before``."""
         self.spent += own.evaluations
         best = self._feasibility.best
         assert best is not None
-        if order.is_better(best.score, before):
+        if self._is_better(best.score, before):
             self._useless, self._swarm_leads = 0, False
         else:
             self._useless += 1
+            if self._is_near:  # farther if it fell back to the best point, nearer if it ended at a worse one
+                is_back = is_back or not self._is_better(before, own.value)
+                self._far = min(_FARTHEST, self._far * _FARTHER) if is_back else max(_NEAREST, self._far / _NEARER)
+        self._is_near = False
         self._seen = best.score
-        if start.is_independent and has_converged and order.is_feasible(own.value):
+        if is_back:
+            own = own._replace(x=best.x, value=best.score)
+        if start.is_independent and own.ending != CUT_SHORT and order.is_feasible(own.value):
             self.found = (*self.found, own)

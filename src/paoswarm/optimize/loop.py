@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.algorithms.agreement import CONVERGED, Search
+from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Search
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.engines import EngineDown
@@ -154,6 +154,7 @@ class LocalEnd(NamedTuple):
 
     own: Search  # the best point that it has seen itself
     has_converged: bool = False
+    is_back: bool = False  # at the best point that was known before
     end: End = None
     replayed: bool = False
 
@@ -166,7 +167,7 @@ def search_from(
     search: SqpSearch | None = None
     points: Floats | None = start.x[None]
     end: End = None
-    replayed, has_converged = True, False
+    replayed, has_converged, is_back, ending = True, False, False, CUT_SHORT
     while True:
         try:
             if search is None and row is not None:
@@ -175,7 +176,7 @@ def search_from(
         except StopIteration:
             break
         assert points is not None
-        room = local.longest - spent
+        room = local.longest(start) - spent
         rows = points[: room if limits.maxfev is None else min(room, limits.maxfev - optimizer.nfev)]
         if not len(rows):
             break
@@ -199,9 +200,10 @@ def search_from(
         try:
             points = search.send(values)
         except StopIteration as ended:
-            has_converged = ended.value.has_converged
+            has_converged, is_back = ended.value.has_converged, ended.value.is_back
+            ending = HOPELESS if ended.value.is_hopeless else CONVERGED if has_converged else CUT_SHORT
             break
-    return LocalEnd(Search(SERIES, 1, spent, own[1], own[0], CONVERGED), has_converged, end, replayed)
+    return LocalEnd(Search(SERIES, 1, spent, own[1], own[0], ending), has_converged, is_back, end, replayed)
 
 
 def _search_locally(
@@ -214,7 +216,7 @@ def _search_locally(
         return outcome
     before, start = float(optimizer.incumbent.score), optimizer.local_start()
     ended = yield from search_from(optimizer, local, start, limits, numbering)
-    local.ended(start, before, ended.own, ended.has_converged)
+    local.ended(start, before, ended.own, ended.is_back)
     return outcome._replace(end=ended.end, replayed=outcome.replayed and ended.replayed)
 
 

@@ -15,8 +15,8 @@ from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
+from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator

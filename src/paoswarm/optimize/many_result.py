@@ -26,6 +26,7 @@ _MANY_GENERATIONS = 100_000  # above this many, histories end with the longest r
 # What results say about constraints; of many runs, a list or an array with one entry for each.
 _CONSTRAINED = (
     *("feasible", "constr", "constr_violation", "maxcv", "n_infeasible", "hardest", "constraint_scales"),
+    "local_searches",
 )
 
 
@@ -138,9 +139,7 @@ def gather(
 
     Histories are continued with their last value to a common length. The list says why each run has ended.
     """
-    values = [
-        best or [one.shown_value] for one, best in zip(optimizers, bests, strict=True)
-    ]  # interrupted early: none
+    values = [best or [one.shown_value] for one, best in zip(optimizers, bests, strict=True)]  # interrupted early: none
     rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in values]
     length = max(row.shape[-1] for row in rows)
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
@@ -190,7 +189,8 @@ def _add_constraints(many: ManyResult, optimizers: list[Optimizer]) -> None:
     for r, one in enumerate(optimizers):
         assert one.feasibility is not None
         x, score = one.incumbent.x, float(one.incumbent.value)
-        fields.append(one.feasibility.fields(x, score))
+        local = () if one.local is None else one.local.found
+        fields.append(one.feasibility.fields(x, score) | {"local_searches": local})
         many.fun[r] = one.feasibility.value(score)
         many.message[r] = one.explained(many.message[r])
     for name in _CONSTRAINED:

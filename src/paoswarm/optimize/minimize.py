@@ -14,8 +14,8 @@ from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
+from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.keywords import explains_keywords
@@ -36,6 +36,7 @@ from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
 from paoswarm.optimize.why_ended import explain
 from paoswarm.progress_bar import ProgressBar
+from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store
 
@@ -169,9 +170,9 @@ def minimize(
     progress : bool
         Show a progress bar (needs tqdm).
     polish : bool
-        Finish with a local search from the best point: L-BFGS-B, with constraints sequential quadratic programming. Use it
-        if the function is smooth and not noisy. Up
-        to ``50 (d + 1)`` evaluations of ``maxfev`` and a tenth of ``time_limit`` are set aside for it.
+        Finish with a local search from the best point: L-BFGS-B, or sequential quadratic programming if there are
+        constraints. Use it if the function is smooth and not noisy. Up to ``50 (d + 1)`` evaluations of ``maxfev`` and
+        a tenth of ``time_limit`` are set aside for it.
     store_swarms : bool
         Keep the swarm of every generation in ``history.swarms``. It takes memory.
     rng : int, Generator, SeedSequence or None
@@ -221,9 +222,9 @@ def minimize(
         raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
     if polish and reevaluate:
         raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
-    given = trial_constraints(constraints, space, bool(vectorized))
-    if given is not None:
-        fun = ConstrainedFunction(fun, given, bool(vectorized))
+    limited = trial_constraints(constraints, space, bool(vectorized))
+    if limited is not None:
+        fun = ConstrainedFunction(fun, limited, bool(vectorized))
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
     if not space.is_plain:  # rows of numbers, whatever form the points have
@@ -232,27 +233,29 @@ def minimize(
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     make = _kind_of_optimizer(method, asynchronous)
     size = read_size(n_particles, method, d, limits, x0, f0, store)
-    optimizer = make(space, method=method, n_particles=size, rng=rng, constraints=given, **start)
+    optimizer = make(space, method=method, n_particles=size, rng=rng, constraints=limited, **start)
     limits = limits.starting_with(optimizer.n_to_start)
     if n_particles is not None or not isinstance(init, str):
         warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
     for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
-    recorder = Recorder(store_swarms, is_constrained=given is not None)
+    recorder = Recorder(store_swarms, is_constrained=limited is not None)
     notify = read_callback(callback, so_far)
     options = CallOptions(vectorized, workers, timeout, retries)
     journal = None
     if store is not None:
         start |= {"reevaluate": float(reevaluate), "asynchronous": bool(asynchronous)}
-        if given is not None:
-            start["constraints"] = given
+        if limited is not None:
+            start["constraints"] = limited
         described = describe_run(optimizer, limits, start, options, polish, seed)
         journal = Journal(store, described, to_fingerprint(fun))
+    n_constraints = 0 if limited is None else limited.count
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, options, space=space, n_constraints=0 if given is None else given.count) as evaluate,
+        open_evaluator(fun, journal, options, space=space, n_constraints=n_constraints) as evaluate,
         ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
     ):
         evaluate.count = bar.count if progress else None
+        evaluate.kept = Evaluations()
         if space.size is not None and not reevaluate and not asynchronous:
             evaluate.recall(space.size)
 
@@ -276,12 +279,13 @@ def minimize(
             history=history,
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
+            evaluations=evaluate.kept,
             **({} if evaluate.known is None else {"n_recalled": optimizer.n_recalled}),
         )
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
             evaluate.go_beyond()
-            if given is None:
+            if limited is None:
                 finish(result, evaluate, space, limits, ends, why)
             else:
                 finish_constrained(result, evaluate, optimizer, limits, ends, why)

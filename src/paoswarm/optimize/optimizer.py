@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
-from paoswarm.algorithms.agreement import Agreement, agreement
+from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
 from paoswarm.checks import has_nan, real_number, unmasked
@@ -28,11 +28,11 @@ from paoswarm.optimize.convergence import Rule, judge
 from paoswarm.optimize.feasibility import Feasibility, Judged
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
-from paoswarm.optimize.local_searches import LocalSearches, Start
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
+from paoswarm.optimize.local_searches import LocalSearches, Start
 from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
-from paoswarm.optimize.result import Result, message_of, standard_error
+from paoswarm.optimize.result import Result, combined_agreement, message_of, standard_error
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import choose_size
 
@@ -162,7 +162,7 @@ class Optimizer:
         if given is None:
             return None
         if self.batch:
-            raise ValueError("a batch of runs cannot have constraints: use minimize_many, or one Optimizer for each run")
+            raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
         if f0 is not None:
             raise ValueError("f0 does not go with constraints, because their numbers at these points are not known")
         scales = None
@@ -306,10 +306,9 @@ class Optimizer:
         assert self._pending is not None
         constraints = self.feasibility.constraints
         if constr is None and not constraints.n_returned:
-            rows = self.space.rows(self._pending)
-            return np.stack([
-                np.concatenate([part.numbers(self.space.given(row), None) for part in constraints.parts]) for row in rows
-            ])  # fmt: skip
+            points = [self.space.given(row) for row in self.space.rows(self._pending)]
+            parts = constraints.parts
+            return np.stack([np.concatenate([part.numbers(x, None) for part in parts]) for x in points])
         shape = (m, constraints.count)
         numbers = np.empty(0) if constr is None else np.array(unmasked(constr), dtype=float).reshape(m, -1)
         if numbers.shape != shape:
@@ -532,8 +531,7 @@ class Optimizer:
             return None
         if self.local is None or not self.local.found:
             return self.method.agreement(self.swarm)
-        searches = (*self.method.finished_searches(self.swarm), *self.local.found)
-        return agreement(searches, self.lower, self.upper, self.space.axes)
+        return combined_agreement(self.method, self.swarm, self.local.found)
 
     @property
     def result(self) -> Result:
@@ -553,6 +551,7 @@ class Optimizer:
         value, x = float(self.incumbent.value), self.incumbent.x
         if self.feasibility is not None:
             more |= self.feasibility.fields(x, value)
+            more["local_searches"] = () if self.local is None else self.local.found
             why = self.explained(why)
             value = self.feasibility.value(value)
         return Result(

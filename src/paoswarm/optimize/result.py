@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from paoswarm.algorithms.agreement import Agreement, Search
+from paoswarm.algorithms.agreement import Agreement, Search, agreement
+from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.next_step import NextStep
 from paoswarm.core.swarm import Swarm
 from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
+from paoswarm.spaces import evaluations
+from paoswarm.spaces.evaluations import Evaluations
 
 
 class Result(OptimizeResult):
@@ -68,7 +71,8 @@ class Result(OptimizeResult):
     n_infeasible, hardest : int, str
         With constraints: how many points were infeasible, and which constraint most of them have violated.
     searches : tuple of Search
-        For methods that start again, every search that has ended: evaluations, best point, value, how it ended.
+        For methods that start again, every search that has ended: evaluations, best point, value, how it ended. With
+        constraints, local searches from random points too.
     agreement : Agreement or None
         For methods that start again: how many of these searches ended at the best point, and how likely a better
         minimum was missed.
@@ -92,6 +96,7 @@ class Result(OptimizeResult):
     method: Any
     progress: Any
     space: Any
+    constraints: Any
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
@@ -108,17 +113,34 @@ class Result(OptimizeResult):
             return self.x
         return self.space.nested(self.x) if np.ndim(self.fun) else self.space.point(self.x)
 
+    def to_dataframe(self) -> Any:
+        """Convert all evaluations of this call to a ``pandas.DataFrame``. Needs pandas.
+
+        It has a column for each variable, in its own type, ``value`` (NaN if it failed) and ``failed``. With
+        constraints there is also ``violation``, how far the worst of them is beyond its limits; values are infinite
+        where the objective was not called. Of a stored run, `Store.to_dataframe` also tells when each point was
+        evaluated and why it failed.
+        """
+        kept: Evaluations | None = self.get("evaluations")
+        if kept is None or not kept.is_complete:
+            why = "not kept by minimize_many" if kept is None else "too many to keep in memory"
+            raise ValueError(f"the evaluations were {why}: give store=..., then Store(...).to_dataframe() has them")
+        rows, values = kept.points
+        if values.ndim == 1:
+            return evaluations.table(self.get("space"), rows, values)
+        excess = self.constraints.excess(values[:, 1:]).max(axis=1)
+        return evaluations.table(self.get("space"), rows, values[:, 0], violations=excess)
+
     @property
     def searches(self) -> tuple[Search, ...]:
         """The searches that have ended; empty for a method that does not start again."""
-        found: tuple[Search, ...] = self.method.finished_searches(self.swarm)
+        found: tuple[Search, ...] = (*self.method.finished_searches(self.swarm), *self.get("local_searches", ()))
         return found if "space" not in self else tuple(one._replace(x=self.space.rows(one.x)) for one in found)
 
     @property
     def agreement(self) -> Agreement | None:
         """How these searches agree; None for a method that does not start again."""
-        found: Agreement | None = self.method.agreement(self.swarm)
-        return found
+        return combined_agreement(self.method, self.swarm, self.get("local_searches", ()))
 
     @property
     def next_step(self) -> NextStep | None:
@@ -137,8 +159,8 @@ class Result(OptimizeResult):
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
-        shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x", "nit", "nfev", "n_recalled", "n_failed")
-        for name in shown:
+        shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x")
+        for name in (*shown, "nit", "nfev", "n_recalled", "n_failed"):
             if name == "x" and "space" in self:
                 lines.append(f"{'best':>9}: {self.best}")
             elif self.get(name) is not None:
@@ -173,6 +195,13 @@ class Result(OptimizeResult):
 
 def _text(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def combined_agreement(method: Method, swarm: Swarm, local: tuple[Search, ...]) -> Agreement | None:
+    """How the searches of a run agree, those of its method together with local ones; None if there are none."""
+    if not local:
+        return method.agreement(swarm)
+    return agreement((*method.finished_searches(swarm), *local), swarm.lower[0], swarm.upper[0], swarm.axes)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:

@@ -6,7 +6,8 @@ run does, with workers and stores, and the points of a gradient are evaluated to
 In shares :math:`u` of the bounds, with inequalities :math:`h(u) \le 0` and equalities :math:`e(u) = 0`, each step is
 the solution of
 
-.. math:: \min_p\; g^T p + \tfrac12 p^T B p \quad\text{with}\quad h + J p \le 0,\; e + E p = 0,\; 0 \le u + p \le 1 \tag{C3}
+.. math:: \min_p\; g^T p + \tfrac12 p^T B p \quad\text{with}\quad
+          h + J p \le 0,\; e + E p = 0,\; 0 \le u + p \le 1                            \tag{C3}
 
 The gradients come from differences, :math:`B` is Powell's damped BFGS estimate of the Lagrangian's curvature. A step is
 shortened until the value plus the penalised violations falls (Powell 1978, Kraft 1988: SLSQP). The quadratic programme
@@ -30,12 +31,17 @@ _FORWARD, _CENTRAL = 1.5e-8, 1e-5  # steps of differences, in widths of the boun
 _MARGIN = 1e-9  # by which inequalities are kept, in units of their scales: rounding must not make the end infeasible
 _ENOUGH = 0.1  # share of the promised decrease that a step must bring
 _SHORTENINGS = 10
+_MUCH = 0.3  # a step that is shortened to less than this was much too long
 _CORRECTIONS = 4
 _FIRST_STEP = 0.2  # widths of the bounds
 _TINY_STEP = 1e-10  # widths of the bounds
 _SLACK = 1e4  # weight of not meeting the linear constraints, if they contradict each other
+_FAR = 1e10  # the largest violation that is told from larger ones, in units of the scales
 _HOLDS = 1e-6  # a violation that is none, in units of the scales
 _FLAT = 1e-7  # a promised decrease that is none, in units of the value
+_HOPELESS = 30.0  # a search whose step promises less than a thirtieth of what it is behind will not catch up
+_HOPELESS_FOR = 2  # steps
+_SAME_PLACE = 3e-4  # widths of the bounds
 _EPS = float(np.finfo(float).eps)
 
 
@@ -48,6 +54,8 @@ class Smooth(NamedTuple):
     lower: Floats  # (d,)
     upper: Floats
     free: Any  # numbers of the coordinates that move
+    known: float = math.inf  # the best feasible value; a search that will not beat it ends early
+    known_at: Floats | None = None  # where it is, if a local search ended there; one that comes there ends
 
 
 class Ended(NamedTuple):
@@ -55,6 +63,8 @@ class Ended(NamedTuple):
 
     x: Floats  # the last point, feasible or not
     has_converged: bool  # no step promises a decrease, and the constraints hold
+    is_hopeless: bool = False  # it approached a minimum that is worse than the best value known
+    is_back: bool = False  # it approached the point that has it
 
 
 Search = Generator[Floats, Floats, Ended]
@@ -93,10 +103,11 @@ def search(problem: Smooth, x: Floats, row: Floats) -> Search:
         point = yield from one.descend(point, is_restoring=True)
         if not math.isfinite(point.f):
             return Ended(one.full(point.u), False)
-    for step in (_FORWARD, _CENTRAL):
-        one.step = step
+    point = yield from one.descend(point)
+    if not (one.is_back or one.is_behind(point)):  # worth more digits
+        one.step = _CENTRAL
         point = yield from one.descend(point)
-    return Ended(one.full(point.u), one.has_converged)
+    return Ended(one.full(point.u), one.has_converged, one.is_hopeless, one.is_back)
 
 
 class _Sqp:
@@ -104,13 +115,19 @@ class _Sqp:
         self.problem, self.x = problem, x
         self.low = problem.lower[problem.free]
         self.width = problem.upper[problem.free] - self.low
+        self.known_u = None if problem.known_at is None else self.share(problem.known_at)
         self.step = _FORWARD
-        self.has_converged = False
+        self.has_converged = self.is_hopeless = self.is_back = False
+        self.known = problem.known / problem.unit
         k = problem.constraints
         self.equal = np.zeros(0, dtype=bool) if k is None else k.lb == k.ub
         n_below = 0 if k is None else int((~self.equal & np.isfinite(k.lb)).sum())
         n_above = 0 if k is None else int((~self.equal & np.isfinite(k.ub)).sum())
         self.n_unequal, self.n_equal = n_below + n_above, int(self.equal.sum())
+
+    def is_behind(self, at: _Point, by: float = 0.0) -> bool:
+        """Whether a point is worse than the best value known, by more than rounding and by more than given."""
+        return at.f - self.known > max(by, _FLAT * max(1.0, abs(self.known)))
 
     def share(self, x: Floats) -> Floats:
         return np.clip((x[self.problem.free] - self.low) / self.width, 0, 1)
@@ -129,7 +146,9 @@ class _Sqp:
         with np.errstate(invalid="ignore"):
             below, above = (k.lb - row[1:]) / self.problem.scales, (row[1:] - k.ub) / self.problem.scales
         h = np.concatenate([below[~self.equal & np.isfinite(k.lb)], above[~self.equal & np.isfinite(k.ub)]]) + _MARGIN
-        return _Point(u, f if math.isfinite(f) else math.inf, np.nan_to_num(h, nan=0.0), np.nan_to_num(above[self.equal]))
+        f = f if math.isfinite(f) else math.inf
+        h, e = (np.clip(np.nan_to_num(part), -_FAR, _FAR) for part in (h, above[self.equal]))  # unknown: met
+        return _Point(u, f, h, e)
 
     def _look(self, us: Floats) -> Generator[Floats, Floats, list[_Point]]:
         rows = yield self.full(us)
@@ -174,17 +193,29 @@ class _Sqp:
         slopes = slopes._replace(g=np.zeros(n)) if is_restoring else slopes
         B, is_fresh = _first_curvature(slopes), True
         self.has_converged = False
+        behind, radius = 0, 1.0
         for _ in range(100 * (n + 1)):
-            step = _quadratic_step(B, slopes, at)
+            if self.known_u is not None and np.abs(at.u - self.known_u).max() < _SAME_PLACE:
+                self.is_back = self.has_converged = True
+                return at
+            step = _quadratic_step(B, slopes, at, radius)
             if step is None:
                 return at
-            weight = np.maximum(np.abs(step.multipliers), (weight + np.abs(step.multipliers)) / 2)
             if is_restoring:
                 weight = np.ones_like(weight)
-            promised = slopes.g @ step.p - (1 - step.unmet) * at.violation(weight)
+            elif step.unmet > 0:  # its multipliers say only that the constraints come first
+                weight = np.maximum(weight, 1.0)
+            else:
+                weight = np.maximum(np.abs(step.multipliers), (weight + np.abs(step.multipliers)) / 2)
+            promised = float(slopes.g @ step.p) - (1 - step.unmet) * at.violation(weight)
             accuracy = max(1e-13, 4 * _EPS * abs(at.f))
             if -promised <= accuracy or np.abs(step.p).max() < _TINY_STEP:
                 self.has_converged = at.violation(np.ones_like(weight)) < _HOLDS
+                return at
+            is_there = not is_restoring and at.violation(np.ones_like(weight)) < _HOLDS
+            behind = behind + 1 if is_there and self.is_behind(at, -_HOPELESS * promised) else 0
+            if behind >= _HOPELESS_FOR:
+                self.is_hopeless = True
                 return at
             after = yield from self._along(at, slopes, step, weight, promised, is_restoring)
             if after is None:
@@ -192,8 +223,9 @@ class _Sqp:
                     is_flat = -promised <= _FLAT * max(1.0, abs(at.f))  # all that differences can show
                     self.has_converged = is_flat and at.violation(np.ones_like(weight)) < _HOLDS
                     return at
-                B, is_fresh = _first_curvature(slopes), True  # what was learnt may be wrong
+                B, is_fresh, radius = _first_curvature(slopes), True, 1.0  # what was learnt may be wrong
                 continue
+            radius = _next_radius(radius, float(np.abs(step.p).max()), float(np.abs(after.u - at.u).max()))
             if is_restoring and math.isfinite(after.f) and self._is_called:
                 return after
             after = after._replace(f=0.0) if is_restoring else after
@@ -249,17 +281,24 @@ def _first_curvature(slopes: _Slopes) -> Floats:
     return np.eye(len(slopes.g)) * max(1e-3, float(np.sqrt(slopes.g @ slopes.g)) / _FIRST_STEP)
 
 
-def _quadratic_step(B: Floats, slopes: _Slopes, at: _Point) -> _Step | None:
-    """The step (C3); if the linear constraints contradict each other, one that meets them as far as possible."""
-    found = _least_distance(B, slopes, at, with_slack=False)
-    return found if found is not None else _least_distance(B, slopes, at, with_slack=True)
+def _next_radius(radius: float, wanted: float, moved: float) -> float:
+    """How long the next step may be: a step that had to be shortened much is replaced by the best one that is short."""
+    if moved < _MUCH * wanted:
+        return 2 * moved
+    return 2 * radius if wanted > 0.9 * radius else radius
 
 
-def _least_distance(B: Floats, slopes: _Slopes, at: _Point, *, with_slack: bool) -> _Step | None:
+def _quadratic_step(B: Floats, slopes: _Slopes, at: _Point, radius: float) -> _Step | None:
+    """The step (C3) within a radius; if the linear constraints cannot be met, one that meets them as far as possible."""
+    found = _least_distance(B, slopes, at, radius, with_slack=False)
+    return found if found is not None else _least_distance(B, slopes, at, radius, with_slack=True)
+
+
+def _least_distance(B: Floats, slopes: _Slopes, at: _Point, radius: float, *, with_slack: bool) -> _Step | None:
     n, m, e = len(at.u), len(at.h), len(at.e)
     J, E, eye = slopes.J, slopes.E, np.eye(n)
     rows = [J, E, -E, eye, -eye]
-    limits = np.concatenate([-at.h, -at.e, at.e, 1 - at.u, at.u])
+    limits = np.concatenate([-at.h, -at.e, at.e, np.minimum(1 - at.u, radius), np.minimum(at.u, radius)])
     g = slopes.g
     if with_slack:  # one more unknown: the share of the violations that remains
         columns = [-np.maximum(at.h, 0), -at.e, at.e, np.zeros(n), np.zeros(n)]

@@ -11,7 +11,7 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 
 
-class NamedArray(np.ndarray):  # type: ignore[type-arg]
+class NamedArray(np.ndarray):
     """Parameters ``(d,)`` or ``(m, d)``: an array, and by name also a mapping.
 
     ``x[0]`` and ``x["rate"]`` are the same, and ``model(**x)`` works. Fixed values have names only. What is computed

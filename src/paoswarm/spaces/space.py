@@ -82,6 +82,16 @@ class Space:
         """What the variable of each coordinate is called."""
         return [label for label, size in zip(self.labels(), self._sizes, strict=True) for _ in range(size)]
 
+    def axis_label(self, k: int) -> str:
+        """What a coordinate is called in a plot: ``ln rate``, or the entry of a choice."""
+        i = int(np.searchsorted(np.cumsum(self._sizes), k, side="right"))
+        one, label = self.variables[i], self.labels()[i]
+        if isinstance(one, Real) and one.log:
+            return f"ln {label}"
+        return (
+            f"{label}: {one.entries[k - sum(self._sizes[:i])]}" if isinstance(one, Choice) and one.is_choice else label
+        )
+
     def rows(self, z: Floats) -> Floats:
         """Rows ``(..., d)`` of coordinates ``(..., k)``."""
         if self.is_identity:

@@ -123,7 +123,11 @@ class Real(Variable):
     def decode(self, z: Floats) -> Floats:
         """The coordinate, or its exponential; no farther than the ends."""
         x = np.ascontiguousarray(z[:, 0])  # the exponential of a strided array may have other last bits
-        return np.clip(np.exp(x), self.low, self.high) if self.log else x
+        if not self.log:
+            return x
+        (low,), (high,) = self.box
+        inside = np.clip(np.exp(x), self.low, self.high)
+        return np.where(x <= low, self.low, np.where(x >= high, self.high, inside))  # the ends are exact
 
     def encode(self, number: Floats) -> Floats:
         """The number or its logarithm."""

@@ -38,11 +38,11 @@ def check_same(path: Path, recorded: Run, now: Run) -> None:
 
 def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
     """Return the name of the first detail that differs, and both values."""
-    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
-        for key in was:
-            if was[key] != now[key]:
+    if isinstance(was, dict) and isinstance(now, dict) and (not name or was.keys() == now.keys()):
+        for key in {**was, **now}:
+            if was.get(key) != now.get(key):
                 inner = name if key in ("with", "paoswarm", "own", "array", "entropy") else f"{name}.{key}"
-                return _difference(inner, was[key], now[key])
+                return _difference(inner, was.get(key), now.get(key))
     return name.lstrip("."), was, now
 
 

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from paoswarm.checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
+from paoswarm.spaces.evaluations import table
+from paoswarm.spaces.space import Space
+from paoswarm.spaces.variables import Fixed, Variable
 from paoswarm.storage import encoding
 from paoswarm.storage.log import Reader, Record, StoreError
 from paoswarm.storage.validate import check_evaluations, check_event, check_size
@@ -91,6 +94,37 @@ class Store:
         contents = Contents.read(reader)
         return np.empty((int(contents.known.sum()), 0)) if contents.c is None else contents.c[contents.known]
 
+    def to_dataframe(self) -> Any:
+        """Convert the evaluations so far to a ``pandas.DataFrame``. Needs pandas.
+
+        It has a column for each variable, in its own type, ``value`` (NaN if it failed), ``failed``, ``reason`` and
+        ``time``, in the order in which the run asked for the points. With constraints there is also ``violation``, how
+        far the worst of them is beyond its limits.
+        """
+        reader = Reader(self.path)
+        problem = _header(reader)["run"]["problem"]
+        contents = Contents.read(reader)
+        reader = Reader(self.path)
+        _header(reader)
+        seconds = np.full(len(contents.known), np.nan)
+        for record in reader.records():
+            if "f" in record:
+                numbers = np.atleast_1d(record["i"])
+                numbers = numbers if len(numbers) > 1 else numbers[0] + np.arange(len(record["f"]))
+                seconds[numbers[numbers < len(seconds)]] = record["t"]
+        numbers = np.flatnonzero(contents.known)
+        reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
+        return table(
+            recorded_space(problem.get("bounds")),
+            contents.x[numbers],
+            contents.f[numbers],
+            reasons,
+            seconds[numbers].tolist(),
+            None
+            if contents.c is None
+            else largest_excess(contents.c[numbers], recorded_limits(problem["constraints"])),
+        )
+
     def run(self) -> Run:
         """Return the description of the run, with its latest limits."""
         reader = Reader(self.path)
@@ -125,6 +159,19 @@ class Store:
                     except ValueError as error:
                         raise reader.damaged(str(error), 1) from error
         return rng, encoding.encode_seed(rng)
+
+
+def recorded_space(bounds: Any) -> Space | None:
+    """The space of a recorded run, if its entries can be rebuilt; None for plain bounds."""
+    if isinstance(bounds, list) and all(isinstance(pair, list) for pair in bounds):
+        return None
+    try:
+        given = encoding.decode(bounds)
+    except encoding.Unknown:
+        return None
+    entries = given.values() if isinstance(given, dict) else given
+    variables = [one if isinstance(one, Variable) else Fixed(one) for one in entries]
+    return Space(variables, list(given) if isinstance(given, dict) else None)
 
 
 def _header(reader: Reader) -> Record:
@@ -221,6 +268,31 @@ class Contents(NamedTuple):
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             raise reader.damaged(str(error) or type(error).__name__) from error
         return cls(points, point_values, known, why, order, asked, events, constr)
+
+
+Limits = tuple[dict[str, Floats], ...]  # of each constraint: lb, ub, tol
+
+
+def recorded_limits(encoded: Any) -> Limits:
+    """Return the limits of the constraints in a header; raise a ValueError if they make no sense."""
+    try:
+        parts: Limits = tuple(encoding.decode(encoded or []))
+        for part in parts:
+            _ = part["lb"] + part["ub"] + part["tol"]
+    except Exception as error:
+        raise ValueError("the constraints make no sense") from error
+    return parts
+
+
+def largest_excess(numbers: Floats, limits: Limits, *, within_tolerance: bool = False) -> Floats:
+    """Return how far the worst number of each row ``(m, k)`` is beyond its limits; NaN counts as zero.
+
+    With ``within_tolerance`` it is zero for numbers that are allowed.
+    """
+    low, high, tol = (np.concatenate([part[name] for part in limits]) for name in ("lb", "ub", "tol"))
+    excess = np.fmax(np.fmax(low - numbers, numbers - high), 0.0)
+    worst: Floats = np.where(within_tolerance & (excess <= tol), 0.0, excess).max(axis=1)
+    return worst
 
 
 def with_latest_limits(run: Run, events: list[Record]) -> Run:

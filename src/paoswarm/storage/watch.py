@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core import order
+from paoswarm.spaces.space import Space
 from paoswarm.storage.log import Reader, Record
-from paoswarm.storage.store import decode_number
+from paoswarm.storage.store import Limits, decode_number, largest_excess, recorded_limits, recorded_space
 from paoswarm.storage.validate import check_evaluations, check_event, check_header
 
 
@@ -51,6 +52,7 @@ class Progress:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._reader = Reader(path)
         self._sign = 1.0
+        self._space: Space | None = None
         self._title = ""
         self._writer: dict[str, Any] = {}
         # Of the current call: when it started, when it last recorded a value, and the evaluations before it.
@@ -59,6 +61,7 @@ class Progress:
         self.best = math.nan
         self.where: list[float] = []
         self.expected: int | None = None
+        self._limits: Limits = ()  # of the constraints
         self.ended: str | None = None
 
     def update(self) -> Progress:
@@ -76,10 +79,13 @@ class Progress:
         if "f" in record:
             check_evaluations(record)
             self._last_recorded = record["t"]
-            for point, encoded in zip(record["x"], record["f"], strict=True):
+            allowed = self._allowed(record)
+            for point, encoded, is_allowed in zip(record["x"], record["f"], allowed, strict=True):
                 value = decode_number(encoded)
                 self.evaluations += 1
                 self.failed += math.isnan(value)
+                if not is_allowed:
+                    continue
                 is_first = math.isnan(self.best) and not math.isnan(value)
                 if is_first or order.is_better(self._sign * value, self._sign * self.best):
                     self.best, self.where = value, [decode_number(element) for element in point]
@@ -91,6 +97,8 @@ class Progress:
             method = run["problem"].get("method")
             self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
             self.expected = run["limits"].get("expected")
+            self._limits = recorded_limits(run["problem"].get("constraints"))
+            self._space = recorded_space(run["problem"].get("bounds"))
         elif "limits" in record:
             self.expected = record["limits"].get("expected")
         elif "open" in record:
@@ -102,6 +110,14 @@ class Progress:
             self.evaluations = self._evaluations_before = self._evaluations_before_polishing
         elif "end" in record:
             self.ended = record["end"]["message"]
+
+    def _allowed(self, record: Record) -> list[bool]:
+        """Which of the points of a record satisfy the constraints of the run."""
+        if "c" not in record or not self._limits:
+            return [True] * len(record["f"])
+        numbers = np.array([[decode_number(number) for number in row] for row in record["c"]])
+        allowed: list[bool] = (largest_excess(numbers, self._limits, within_tolerance=True) == 0).tolist()
+        return allowed
 
     @property
     def rate(self) -> float:
@@ -119,6 +135,12 @@ class Progress:
         """Whether the process that writes is alive; None if it runs on another machine."""
         return is_running(self._writer["pid"]) if self._writer.get("host") == platform.node() else None
 
+    def _place(self) -> str:
+        """The point with the best value, by name if the variables have names."""
+        where = np.array(self.where)
+        is_named = self._space is not None and self._space.names is not None and len(where)
+        return self._space.text(where) if self._space is not None and is_named else str(where)
+
     def __str__(self) -> str:
         if not self._title:
             return f"{self._reader.path}: no run has started"
@@ -128,7 +150,7 @@ class Progress:
             f"{self._reader.path}: {self._title}",
             f"evaluations  {self.evaluations}{share}, {self.failed} failed"
             + (f", {self.rate:.3g} per second" if self.rate > 0 else ""),
-            f"best         {self.best:.10g} at {np.array(self.where)}",
+            f"best         {self.best:.10g} at {self._place()}",
         ]
         if self.ended is not None:
             lines.append(f"ended        {self.ended}")
