@@ -223,26 +223,26 @@ def suite_table(name, searches, dims, instances):
 
 
 def solved_table(name, searches, dims, instances):
-    """Print in how many runs each problem of a set was solved, and with how many evaluations in the median."""
+    """Print in how many runs each problem of a set was solved, and the median number of evaluations that it took."""
     known = read()
-    titles = list(dict.fromkeys(label.split("|")[1] for label, *_ in problems(name, dims, instances)))
-    print("| | all | " + " | ".join(titles) + " | own μs |\n|---|" + "---|" * (len(titles) + 2))
-    for search in searches:
-        cells, total, microseconds, missing = [], [], [], 0
-        for title in titles:
-            labels = [label for label, *_ in problems(name, dims, instances) if label.split("|")[1] == title]
-            rows = [known[f"{search}|{label}"] for label in labels if f"{search}|{label}" in known]
-            missing += len(labels) - len(rows)
-            solved = [row["solved"] for row in rows]
-            total += [one is not None for one in solved]
-            microseconds += [row["microseconds"] for row in rows]
-            median = np.median([np.inf if one is None else one for one in solved]) if solved else np.inf
-            times = f" ({median:,.0f})" if np.isfinite(median) else ""
-            cells.append(f"{sum(one is not None for one in solved)}/{len(labels)}{times}")
-        if not missing:
-            print(f"| {search} | {np.mean(total):.2f} | " + " | ".join(cells) + f" | {np.mean(microseconds):.0f} |")
-        elif total:
-            print(f"<!-- {search}: {missing} runs are missing -->")
+    labels = [label for label, *_ in problems(name, dims, instances)]
+    titles = list(dict.fromkeys(label.split("|")[1] for label in labels))
+    complete = [search for search in searches if all(f"{search}|{label}" in known for label in labels)]
+    print(f"| | {' | '.join(complete)} |\n|---|" + "---|" * len(complete))
+
+    def solved(search, title=None):
+        rows = [known[f"{search}|{label}"] for label in labels if title in (None, label.split("|")[1])]
+        return np.array([np.inf if row["solved"] is None else row["solved"] for row in rows])
+
+    for title in titles:
+        cells = []
+        for search in complete:
+            times = solved(search, title)
+            median = f" ({np.median(times):,.0f})" if np.isfinite(np.median(times)) else ""
+            cells.append(f"{np.isfinite(times).sum()}/{len(times)}{median}")
+        print(f"| {title} | {' | '.join(cells)} |")
+    shares = [np.isfinite(solved(search)) for search in complete]
+    print(f"| **all** | {' | '.join(f'{share.sum()}/{len(share)}' for share in shares)} |")
 
 
 if __name__ == "__main__":
