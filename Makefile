@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-mixed bench-samplers bench-asynchronous bench-engines bench-ends clean
+.PHONY: study study-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-mixed bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -67,6 +67,11 @@ bench-asynchronous: $(VENV)/.demo
 
 bench-ends: $(VENV)/.demo
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ends.py $(ARGS)
+
+# How often the searches agree, and how often they are right then (about an hour).
+bench-agreement: $(VENV)/.demo
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/agreement.py measure $(ARGS)
+	$(BIN)/python benchmarks/agreement.py table
 
 # Measure the overhead of each kind of workers. Kinds that are not installed are skipped.
 bench-engines: $(VENV)/.dev

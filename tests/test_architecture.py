@@ -26,6 +26,7 @@ LAYERS = [
     "storage",
     "evaluation",
     "optimize",
+    "fits",
     "sampling",
     "resume",
 ]

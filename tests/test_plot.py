@@ -90,6 +90,70 @@ def test_the_band_of_an_element_is_its_exact_law():
     assert_allclose(band[np.isclose(band[:, 0], 2.0), 1].max(), upper)
 
 
+def two_wells(x):
+    return ((x**2 - 1) ** 2).sum(axis=-1) + 0.1 * x.sum(axis=-1)
+
+
+@pytest.fixture(scope="module")
+def restarted():
+    method = ps.Restarts(ps.DensePAO(model=False), growth=1.0)
+    settings = {"maxfev": 10_000, "tol": 0.0, "vectorized": True, "rng": 3}
+    return ps.minimize(two_wells, [(-2, 2)] * 4, method=method, **settings)
+
+
+def test_every_search_is_a_bar_in_the_row_of_its_place(restarted):
+    ax = ps.plot.searches(restarted)
+    found = restarted.searches
+    ax.figure.draw_without_rendering()
+    bars = {(patch.get_x(), patch.get_width()): patch for patch in ax.patches if patch.get_height() < 0.9}
+    assert len(bars) == len(found) > 12
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[0] == f"{restarted.fun:.4g}"
+    assert ax.get_yticklabels()[0].get_fontweight() == "bold"
+    ticks = ax.get_yticks()
+    for one, place in zip(found, found.places, strict=True):
+        bar = bars[one.began, one.ended - one.began]
+        assert (bar.get_alpha() == 1) == (one.ending == "converged")
+        if 0 < place <= 10:  # searches of this method follow each other, so rows have one track
+            assert_allclose(bar.get_y() + bar.get_height() / 2, ticks[place - 1])
+            assert float(labels[place - 1]) <= one.value + 1e-3 * abs(one.value)
+
+
+def test_many_places_share_the_last_row(restarted):
+    n = max(restarted.searches.places)
+    ax = ps.plot.searches(restarted)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert n > 10
+    assert len(labels) == 11
+    assert labels[-1].startswith(f"{n - 10} places")
+
+
+def test_searches_side_by_side_do_not_cover_each_other():
+    method = ps.Portfolio([ps.DensePAO(), ps.ElementPAO(horizon=50)])
+    run = ps.minimize(bowl, [(-2, 3), (-3, 2)], method=method, maxfev=3000, tol=0.0, vectorized=True, rng=1)
+    boxes = [patch.get_extents() for patch in ps.plot.searches(run).patches if patch.get_height() < 0.9]
+    assert len(boxes) == len(run.searches) > 4
+    shared = [a.intersection(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
+    assert all(one is None or one.width * one.height < 1e-6 for one in shared)
+    names = [text.get_text() for text in ps.plot.searches(run).get_legend().texts]
+    assert names[:2] == ["DensePAO", "ElementPAO"]
+
+
+def test_runs_without_searches_are_refused(result):
+    with pytest.raises(ValueError, match=r"no search of this run has ended.*PAO"):
+        ps.plot.searches(result)
+    with pytest.raises(TypeError, match="takes the result of minimize"):
+        ps.plot.searches([result])
+
+
+def test_a_run_of_several_searches_shows_the_swarm_of_the_best_point(restarted):
+    ax = ps.plot.swarm(restarted)
+    _, leading = restarted.method.leading(restarted.swarm)
+    (star,) = (line for line in ax.lines if line.get_label() == "global best")
+    assert_allclose([star.get_xdata()[0], star.get_ydata()[0]], restarted.x[:2])
+    assert len([patch for patch in ax.patches if isinstance(patch, Ellipse)]) == leading.n_particles
+
+
 def test_a_batch_is_refused_by_the_swarm_plot():
     many = ps.minimize_many(bowl, [(-2, 3), (-3, 2)], method=ps.PAO(), runs=2, maxiter=1, vectorized=True, rng=1)
     with pytest.raises(ValueError, match="one swarm"):

@@ -36,12 +36,15 @@ from paoswarm.evaluation.constraints import Constraint, Returned
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
 from paoswarm.evaluation.ray import RayExecutor
+from paoswarm.fits.fit_uncertainty import FitUncertainty
+from paoswarm.fits.uncertainty import uncertainty
 from paoswarm.optimize.history import History
 from paoswarm.optimize.many import minimize_many
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
+from paoswarm.optimize.search_table import SearchTable
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
 from paoswarm.sampling.posterior import Posterior
@@ -82,6 +85,7 @@ __all__ = [
     "ElementPAO",
     "EngineDown",
     "Failure",
+    "FitUncertainty",
     "History",
     "HyperparameterWarning",
     "Integer",
@@ -105,6 +109,7 @@ __all__ = [
     "Results",
     "Returned",
     "Search",
+    "SearchTable",
     "Status",
     "StepLaw",
     "Store",
@@ -134,6 +139,7 @@ __all__ = [
     "schedules",
     "statistics",
     "transition",
+    "uncertainty",
 ]
 
 # Imported on first use. The statistics need scipy.stats, which would make ``import paoswarm`` half as long again.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.algorithms.agreement import CONVERGED, Search
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.checks import whole_number
@@ -21,9 +22,12 @@ from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.extras import need
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
+from paoswarm.optimize.search_table import SearchTable
 from paoswarm.sampling.corner import corner
 
-__all__ = ["convergence", "corner", "element", "swarm"]
+__all__ = ["convergence", "corner", "element", "searches", "swarm"]
+
+_MOST_PLACES = 10  # that have a row of their own in a plot of searches
 
 
 def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optimum: float = 0.0) -> Any:
@@ -87,7 +91,7 @@ def swarm(
         The objective, for the contours. Unknowns other than ``dims`` are fixed at the best point.
     method : PAO, optional
         The method whose next step the ellipses show. A Result contains its own. Without a method, no ellipses are
-        drawn.
+        drawn. Of a run of several searches, the swarm is shown that has found the best point.
     dims : pair of int
         Which two unknowns to show. With variables of several kinds: which of the swarm's coordinates.
     vectorized : bool
@@ -101,7 +105,9 @@ def swarm(
         if np.ndim(state.fun):
             raise ValueError("plot.swarm shows one swarm: give one run, many.run(r)")
         space = state.get("space")
-        method, progress, state = method or state.method, state.get("progress", 0.0), state.swarm
+        progress = state.get("progress", 0.0)
+        leading: tuple[Any, Swarm] = state.method.leading(state.swarm)
+        method, state = method or leading[0], leading[1]
     if state.position.ndim != 2 or state.n_dimensions < 2:
         raise ValueError(f"plot.swarm shows one swarm with at least two unknowns, got shape {state.position.shape}")
     ax = _axes(ax)
@@ -142,6 +148,101 @@ def swarm(
     ax.set_ylabel(labels[1])
     ax.legend(loc="upper right", fontsize="small")
     return ax
+
+
+def searches(result: Result, *, ax: Any = None) -> Any:
+    """Plot the searches of a run: when each one moved, what kind it was, and at which place it ended.
+
+    Every place has a row, with the value that was found there; the best place is at the top. Bars reach from the first
+    to the last evaluation of a search; bars overlap where searches took turns. Pale bars are searches that were given
+    up. If there are many places, the worst ones share a row.
+
+    Parameters
+    ----------
+    result : Result
+        Of a method that starts again, such as `AdaptivePAO`.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> def two_wells(x):
+    ...     return ((x**2 - 1) ** 2).sum(axis=1) + 0.1 * x.sum(axis=1)
+    >>> result = ps.minimize(two_wells, [(-2, 2)] * 3, method="AdaptivePAO", vectorized=True, rng=1)
+    >>> axes = ps.plot.searches(result)
+    """
+    if not isinstance(result, Result):
+        raise TypeError(f"plot.searches takes the result of minimize, got {result!r}")
+    found = result.searches
+    if not found:
+        name = type(result.method).__name__
+        raise ValueError(f"no search of this run has ended, so there is nothing to plot (its method is {name})")
+    rows = _rows_of_places(found)
+    kinds = list(dict.fromkeys(one.kind for one in found))
+    tracks_of = [_tracks([(one.began, one.ended) for one in members]) for _, members in rows]
+    n_tracks = sum(max(tracks) + 1 for tracks in tracks_of)
+    ax = _axes(ax, height=min(1.4 + 0.27 * n_tracks, 9.0))
+    ticks, top = [], 0.0
+    for k, ((_, members), tracks) in enumerate(zip(rows, tracks_of, strict=True)):
+        height = max(tracks) + 1
+        if k % 2 == 0:
+            ax.axhspan(top - 0.5, top + height - 0.5, color="0.5", alpha=0.08, lw=0)
+        for one, track in zip(members, tracks, strict=True):
+            ax.barh(
+                top + track,
+                one.ended - one.began,
+                left=one.began,
+                height=0.72,
+                color=f"C{kinds.index(one.kind)}",
+                alpha=1.0 if one.ending == CONVERGED else 0.35,
+                edgecolor=ax.get_facecolor(),  # separates searches that follow each other
+                linewidth=0.5,
+            )
+        ticks.append(top + (height - 1) / 2)
+        top += height
+    ax.set_yticks(ticks, [label for label, _ in rows])
+    if found.places.count(1):  # the first row is the best place, unless all searches were cut short
+        ax.get_yticklabels()[0].set_fontweight("bold")
+    ax.set_ylim(top - 0.5, -0.5)
+    ax.set_xlim(0, max(one.ended for one in found))
+    ax.set_xlabel("evaluations")
+    ax.set_ylabel("value at the place where searches ended")
+    from matplotlib.patches import Patch
+
+    keys = [Patch(color=f"C{k}", label=kind) for k, kind in enumerate(kinds)]
+    if any(one.ending != CONVERGED for one in found):
+        keys.append(Patch(color="0.5", alpha=0.35, label="given up"))
+    ax.legend(
+        handles=keys, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=len(keys), frameon=False, fontsize="small"
+    )
+    return ax
+
+
+def _rows_of_places(found: SearchTable) -> list[tuple[str, list[Search]]]:
+    """Labels and searches of the rows, the best place first."""
+    by_place: dict[int, list[Search]] = {}
+    for one, place in sorted(zip(found, found.places, strict=True), key=lambda pair: pair[1] or np.inf):
+        by_place.setdefault(place, []).append(one)
+    cut = by_place.pop(0, [])
+    places = list(by_place.values())
+    rows = [(f"{min(one.value for one in members):.4g}", members) for members in places[:_MOST_PLACES]]
+    rest = places[_MOST_PLACES:]
+    if rest:
+        worst = max(one.value for members in rest for one in members)
+        rows.append((f"{len(rest)} places\nto {worst:.4g}", [one for members in rest for one in members]))
+    return [*rows, ("cut short", cut)] if cut else rows
+
+
+def _tracks(spans: list[tuple[int, int]]) -> list[int]:
+    """A track for each span, such that no two on the same track overlap."""
+    ends: list[int] = []
+    tracks = [0] * len(spans)
+    for i in sorted(range(len(spans)), key=lambda i: spans[i]):
+        begin, end = spans[i]
+        free = next((track for track, last in enumerate(ends) if last <= begin), len(ends))
+        ends[free:] = [end, *ends[free + 1 :]]
+        tracks[i] = free
+    return tracks
 
 
 def element(
@@ -202,8 +303,9 @@ def _position_covariances(law: Any) -> Any:
     return np.broadcast_to(np.square(h11)[..., None, None] * dense, (*law.mean_position.shape, law.lower.size))
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Any, height: float | None = None) -> Any:
+    """The Axes to draw on; those of a new figure, of so many inches if given, if there are none."""
     if ax is not None:
         return ax
     plt = need("matplotlib.pyplot", extra="plot", user="a plot")
-    return plt.subplots(layout="constrained")[1]
+    return plt.subplots(figsize=None if height is None else (6.4, height), layout="constrained")[1]

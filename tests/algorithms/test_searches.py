@@ -50,11 +50,12 @@ def test_no_evaluation_is_lost_and_the_best_point_is_kept(method):
     assert result.fun == min(f.values)
     assert (np.diff(result.history.best) <= 0).all()
     searches = method.finished_searches(result.swarm)
-    lanes = result.swarm.memory.lanes
-    under_way = sum(lane.used for lane in lanes if lane.method is not None)
-    told = sum(one.evaluations for one in searches) + under_way
-    # A generation that the budget has cut is not told. Sizes double, and three lanes may have started.
-    assert 0 <= result.nfev - told < max(100, *(2 * lane.n_particles for lane in lanes))
+    sharing = result.swarm.memory
+    told = sum(one.evaluations for one in searches) + sum(lane.used for lane in sharing.lanes)
+    assert sharing.spent == told
+    # A generation that the budget has cut is not told. Sizes double.
+    sizes = [one.n_particles for one in (*searches, *sharing.lanes)]
+    assert 0 <= result.nfev - told < max(100, 2 * max(sizes))
     assert min((one.value for one in searches), default=np.inf) >= result.fun
     for one in searches:
         assert two_wells(one.x) == one.value
@@ -130,7 +131,7 @@ def test_the_series_that_reaches_better_values_gets_more_evaluations():
     method = ps.Portfolio([Tired(), ps.ElementPAO(horizon=300)], growth=1.0)
     result = solve(method, rastrigin, d=3, maxfev=6000)
     assert result.fun < 1e-6
-    random, element = (lane.spent for lane in result.swarm.memory.lanes)
+    random, element = (tally.spent for tally in result.swarm.memory.tallies)
     assert 1.7 < element / random < 2.3
 
 
@@ -157,6 +158,51 @@ def test_a_settled_run_ends_with_success_and_an_unsettled_one_goes_on():
     assert settled.swarm.memory.agreement.is_settled
     goes_on = solve(ps.AdaptivePAO(), bowl, maxfev=3000, tol=0.0)
     assert goes_on.nfev == 3000
+
+
+def bowl(x):
+    return np.square(x - 0.3).sum(axis=-1)
+
+
+def test_confirming_a_known_end_takes_a_part_of_a_search_and_leaves_nothing_unfinished():
+    result = solve(ps.AdaptivePAO(), bowl, maxfev=20_000, tol=1e-12)
+    first, *others = result.searches
+    assert [one.ending for one in result.searches] == ["converged", "known", "known"]
+    assert all(one.evaluations < 0.8 * first.evaluations for one in others)
+    for one in others:
+        assert one.value >= first.value
+        assert np.abs(one.x - first.x).max() < 0.01
+    assert all(lane.method is None for lane in result.swarm.memory.lanes)
+    assert result.nfev == sum(one.evaluations for one in result.searches)
+
+
+def test_where_there_are_several_places_every_search_goes_on_to_its_own_end():
+    result = solve(ps.Restarts(ps.DensePAO(), growth=1.0), rastrigin, maxfev=4000, n_particles=8)
+    several = next(
+        i for i in range(len(result.searches)) if np.ptp([one.value for one in result.searches[: i + 1]]) > 0.1
+    )
+    assert all(one.ending != "known" for one in result.searches[several + 1 :])
+    assert len(result.searches) > several + 3
+
+
+def test_a_search_that_goes_to_a_better_place_nearby_is_not_recognised():
+    """Two wells a two-thousandth of the bounds apart, the first one found being worse."""
+    wide = np.array([0.0, 0.0])
+
+    def f(x):
+        return np.minimum(np.square(x - wide).sum(axis=-1) + 1e-6, np.square(x - wide - 1e-3).sum(axis=-1))
+
+    result = solve(ps.Restarts(ps.DensePAO(), growth=1.0), f, maxfev=3000, n_particles=8)
+    assert result.fun < 1e-9
+
+
+def test_a_narrow_first_cloud_may_grow():
+    """It begins 1000 standard deviations away from the minimum and ends there, not where it has grown fiftyfold."""
+    result = ps.minimize(
+        bowl, [(-50, 50)] * 2, method=ps.DensePAO(spread=1e-4), init=np.full((6, 2), 10.0) + np.eye(6, 2), maxfev=5000,
+        vectorized=True, rng=1,
+    )  # fmt: skip
+    assert result.fun < 1e-12
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)

@@ -50,11 +50,12 @@ IN_DISC = [
 
 @pytest.mark.parametrize("constraint", IN_DISC)
 def test_every_form_of_a_constraint_means_the_same(constraint):
-    expected = ps.minimize(total, BOX, constraints=outside, n_particles=10, maxiter=20, rng=1)
-    result = ps.minimize(total, BOX, constraints=constraint, n_particles=10, maxiter=20, rng=1)
+    how = {"n_particles": 10, "maxiter": 20, "method": "PAO", "rng": 1}
+    expected = ps.minimize(total, BOX, constraints=outside, **how)
+    result = ps.minimize(total, BOX, constraints=constraint, **how)
     assert result.feasible
-    assert_array_equal(result.history.violation == 0, expected.history.violation == 0)
-    if not isinstance(constraint, type(IN_DISC[1])) or constraint is outside:  # true or false has no size
+    assert radius(result.x) <= 1
+    if constraint is not IN_DISC[1]:  # true or false has no size
         assert_allclose(result.x, expected.x, rtol=1e-12)
 
 
@@ -108,6 +109,7 @@ def test_without_constraints_nothing_changes():
     assert_array_equal(always.history.best, plain.history.best)
 
 
+@pytest.mark.filterwarnings("ignore:fun was busy")  # on a machine with other work, sending takes long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_smooth_problems_are_solved_to_many_digits_by_local_searches(workers):
     result = ps.minimize(both, BOX, constraints=ps.Returned(1, ub=1.0), method=ps.AdaptivePAO(), workers=workers, rng=1)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
+from paoswarm.algorithms.method import check_parallel
 from paoswarm.algorithms.restarts import Growing
-from paoswarm.algorithms.searches import Searches, Series, Start
+from paoswarm.algorithms.searches import Searches, Series
+from paoswarm.algorithms.sharing import Start
 from paoswarm.checks import flag, real_number
 from paoswarm.core.arrays import Floats
 
@@ -31,7 +33,10 @@ class Small:
         smallest = self.method.default_particles(d)
         ratio = max(1.0, large[-1].n_particles / smallest)
         method = replace(self.method, spread=self.method.spread * 10 ** (-_NARROWEST * float(uniform[0])))
-        return Start(method, int(smallest * ratio ** float(uniform[1] ** 2)), most=2.0 * large[-1].evaluations)
+        n_particles = int(smallest * ratio ** float(uniform[1] ** 2))
+        # The latest may have been short because its end was known, or because it ended on a plateau.
+        most = 2.0 * max(one.evaluations for one in large)
+        return Start(method, n_particles, most, kind="small dense")
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class Shrinking:
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
         times = 2 ** len(own)
-        return Start(ElementPAO(horizon=ElementPAO.horizon * times), times * ElementPAO().default_particles(d))
+        method = ElementPAO(horizon=ElementPAO.horizon * times)
+        return Start(method, times * method.default_particles(d), kind="element-wise")
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,11 @@ class AdaptivePAO(Searches):
     local : bool
         Whether problems with constraints are also searched by sequential quadratic programming, from the best points
         and from random ones. It takes at most three quarters of the evaluations, and a tenth if it finds nothing.
+    parallel : int or None
+        How many points are evaluated at once. Sizes of swarms are multiples of it, and searches move side by side if
+        that keeps more workers busy. None: as many as `minimize` has workers, at most a hundredth of ``maxfev``; in
+        `minimize_many` and `Optimizer` one. A run depends on this number. ``result.method`` holds it, and
+        ``parallel=1`` makes runs independent of the workers.
 
     Examples
     --------
@@ -79,10 +90,12 @@ class AdaptivePAO(Searches):
     growth: float = 2.0
     model: bool = True
     local: bool = True
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         real_number("growth", self.growth, 1.0, may_equal=True)
         flag("model", self.model)
+        check_parallel(self.parallel)
         flag("local", self.local)
 
     @property
@@ -94,4 +107,4 @@ class AdaptivePAO(Searches):
     def series(self) -> tuple[Series, ...]:
         """Growing dense swarms, small dense ones, element-wise ones."""
         dense = DensePAO(model=self.model)
-        return Growing(dense, self.growth), Small(dense), Shrinking()
+        return Growing(dense, self.growth, kind="growing dense"), Small(dense), Shrinking()

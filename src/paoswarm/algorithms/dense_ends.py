@@ -13,7 +13,7 @@ from paoswarm.core.arrays import Floats
 
 _ROUNDING = 16 * float(np.finfo(float).eps)  # values that differ by less, relative to their size, are equal
 _NARROWEST = 1e-11  # the cloud relative to the first one: positions are known to rounding
-_WIDEST = 50.0  # likewise: the swarm has left the bounds
+_WIDEST = 10.0  # in widths of the bounds: the swarm has left them
 _EVERY = 20  # generations between two tests of stagnation
 
 
@@ -73,7 +73,7 @@ def end_of(law: DenseLaw, course: Course, n: int, first_spread: float) -> str:
         return "the cloud is a point"
     if law.is_singular:
         return "the cloud is flat"
-    if law.longest > _WIDEST * first_spread:
+    if law.longest > max(_WIDEST, 2 * first_spread):  # a narrow first cloud may grow
         return "the cloud has left the bounds"
     if done > 100 + 150 * (d + 3) ** 2 / math.sqrt(n):
         return "too many generations"

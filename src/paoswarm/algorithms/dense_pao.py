@@ -15,7 +15,7 @@ against them. Everything is computed in widths of the bounds.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from paoswarm.algorithms import dense_learning, quadratic_model
 from paoswarm.algorithms.dense_ends import Course, end_of, with_generation
 from paoswarm.algorithms.dense_learning import DenseLaw
 from paoswarm.algorithms.hyperparameters import check_hyperparameter
-from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.method import Method, check_parallel, in_rounds
 from paoswarm.algorithms.model_trust import Trust, after_test
 from paoswarm.algorithms.quadratic_model import QuadraticModel, generations_between_fits, n_coefficients, points_for
 from paoswarm.checks import flag
@@ -78,6 +78,10 @@ class DensePAO(Method):
     model : bool
         Whether to use a quadratic model of the points evaluated so far. On smooth functions it saves half of the
         evaluations; on others it finds out that it is of no use.
+    parallel : int or None
+        How many points are evaluated at once. The size of the swarm is a multiple of it, unless you choose it, and so
+        is the number of particles that are evaluated if the model replaces the others. None: as many as `minimize`
+        has workers, else one.
 
     Notes
     -----
@@ -101,19 +105,30 @@ class DensePAO(Method):
     has_law: ClassVar[bool] = True
     spread: float = 0.2
     model: bool = True
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         check_hyperparameter("spread", self.spread, 0.0, 10.0)
         flag("model", self.model)
+        check_parallel(self.parallel)
+
+    def for_workers(self, count: int) -> Method:
+        """The same swarm for so many workers, unless it says itself for how many it is."""
+        return replace(self, parallel=count) if self.parallel is None else self
 
     def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
-        """Hansen's size, 4 + 3 ln d."""
-        return 4 + int(3 * math.log(n_unknowns))
+        """Hansen's size, 4 + 3 ln d, or the next multiple of ``parallel``."""
+        return in_rounds(4 + int(3 * math.log(n_unknowns)), self.parallel)
 
     def outlook(self, state: Swarm) -> tuple[float, float]:
         """The best value of the last generation, and how far its values are apart."""
         course: Course = state.memory.course
         return (course.bests[-1], course.spread) if course.bests else (math.inf, math.inf)
+
+    def whereabouts(self, state: Swarm) -> tuple[Floats, float]:
+        """The centre of the cloud, and its longest standard deviation."""
+        law: DenseLaw = state.memory.law
+        return law.centre, law.longest
 
     def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
         """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
@@ -154,9 +169,9 @@ class DensePAO(Method):
         is_led = memory.trust.is_given
         if is_led and is_new:
             x[-1] = model.minimum()  # the scout
-        predicted = model.predict(_evaluated(state, x))
+        predicted = model.predict(_within(state, x))
         if is_led:
-            promising = order.ranked(predicted)[: max(2, math.ceil(_EVALUATED * n))]
+            promising = order.ranked(predicted)[: in_rounds(max(2, math.ceil(_EVALUATED * n)), self.parallel)]
             asked = np.concatenate([[n - 1], promising[promising != n - 1]])[: len(promising)] if is_new else promising
             blank = blank._replace(asked=asked)
         return blank._replace(predicted=predicted, is_led=is_led, model=model)
@@ -170,7 +185,7 @@ class DensePAO(Method):
         values[generation.asked] = order.failed_last(value)
         memory: Dense = state.memory
         after = _recorded(state, proposal.position, value, generation.asked)
-        memory = _with_points(memory, _evaluated(state, generation.x[generation.asked]), value)
+        memory = _with_points(memory, _within(state, generation.x[generation.asked]), value)
         trust = memory.trust
         if generation.predicted is None:
             trust = trust.waiting()
@@ -242,15 +257,6 @@ def _within(state: Swarm, x: Floats) -> Floats:
     """The nearest points inside the bounds, in widths of them; a round coordinate has none."""
     nearest: Floats = np.clip(x, 0, 1)
     return nearest if state.axes is None else np.where(state.axes.is_round, x, nearest)
-
-
-def _evaluated(state: Swarm, x: Floats) -> Floats:
-    """Where the objective is evaluated, in widths of the bounds: whole numbers are rounded."""
-    nearest = _within(state, x)
-    if state.axes is None or not state.axes.is_whole.any():
-        return nearest
-    snapped = state.axes.snapped(_outside(state, x), state.lower[0], state.upper[0])
-    return np.where(state.axes.is_whole, _inside(state, snapped), nearest)
 
 
 def _seen(state: Swarm, x: Floats, centre: Floats) -> Floats:

@@ -32,6 +32,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from paoswarm.algorithms.agreement import Agreement, Search
+from paoswarm.checks import whole_number
 from paoswarm.core import bounds, swarm
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
@@ -39,6 +40,11 @@ from paoswarm.core.swarm import Proposal, Swarm
 
 MOST_PARTICLES, FEWEST_PARTICLES = 100, 6  # in a swarm whose size the user does not choose
 Step = Callable[[Swarm, RandomSource, float], Proposal]  # what moves a swarm: `Method.ask`, or something faster
+
+
+def in_rounds(count: int, parallel: int | None) -> int:
+    """The next number of points that keeps ``parallel`` workers busy to the end: a multiple of it."""
+    return count if parallel is None else -(-count // parallel) * parallel
 
 
 class Method(ABC):
@@ -118,6 +124,15 @@ class Method(ABC):
         lowest = float(values.min())
         return lowest, float(values.max()) - lowest if math.isfinite(lowest) else math.inf
 
+    def for_workers(self, count: int) -> Method:
+        """The method for a run with so many workers; most do not depend on it."""
+        return self
+
+    def whereabouts(self, state: Swarm) -> tuple[Array, float]:
+        """The centre of a swarm and how far it reaches, in widths of the bounds."""
+        best = (state.global_best[0] - state.lower[0]) / (state.upper[0] - state.lower[0])
+        return best, float(swarm.spread(state, self.wall.unroll))
+
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that this method needs; most need none."""
         return state
@@ -146,6 +161,10 @@ class Method(ABC):
         """
         return spread < tol
 
+    def leading(self, state: Swarm) -> tuple[Method, Swarm]:
+        """The method and the swarm to which the best point of a run belongs: other ones for methods over methods."""
+        return self, state
+
     def agreement(self, state: Swarm) -> Agreement | None:
         """How the independent searches of a run agree; None for a method that does not start again."""
         return None
@@ -157,6 +176,12 @@ class Method(ABC):
     def unrolled(self, state: Swarm) -> Swarm:
         """Positions and bests as seen from the best point: behind periodic walls, the short way round."""
         return swarm.unrolled(state, self.wall)
+
+
+def check_parallel(parallel: Any) -> None:
+    """Raise unless it is a number of points that are evaluated at once, or None."""
+    if parallel is not None:
+        whole_number("parallel", parallel, 1)
 
 
 def check_walls(walls: Any) -> None:

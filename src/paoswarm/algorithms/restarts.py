@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paoswarm.algorithms.agreement import Search
-from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.searches import Searches, Series, Start
+from paoswarm.algorithms.method import Method, check_parallel
+from paoswarm.algorithms.searches import Searches, Series
+from paoswarm.algorithms.sharing import Start
 from paoswarm.checks import real_number
 from paoswarm.core.arrays import Floats
 
@@ -17,11 +18,13 @@ class Growing:
 
     method: Method
     growth: float = 2.0
+    kind: str = ""
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
         first = own[0].n_particles if own else self.method.default_particles(d)
-        return Start(self.method, max(int(first * self.growth ** len(own)), self.method.smallest_swarm))
+        n_particles = max(int(first * self.growth ** len(own)), self.method.smallest_swarm)
+        return Start(self.method, n_particles, kind=self.kind)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Restarts(Searches):
         Any method: `PAO`, `DE`, `DensePAO`, your own.
     growth : float
         Factor of the number of particles from search to search; 1 keeps it.
+    parallel : int or None
+        How many points are evaluated at once; see `AdaptivePAO`.
 
     Examples
     --------
@@ -48,10 +53,12 @@ class Restarts(Searches):
 
     method: Method
     growth: float = 2.0
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         check_method(self.method)
         real_number("growth", self.growth, 1.0, may_equal=True)
+        check_parallel(self.parallel)
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -71,10 +78,13 @@ class Portfolio(Searches):
         The first one begins, and its first search is not interrupted.
     growth : float
         Factor of the number of particles from search to search of the same method.
+    parallel : int or None
+        How many points are evaluated at once; see `AdaptivePAO`.
     """
 
     methods: tuple[Method, ...]
     growth: float = 2.0
+    parallel: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "methods", tuple(self.methods))
@@ -83,6 +93,7 @@ class Portfolio(Searches):
         if not self.methods:
             raise ValueError("methods is empty: give at least one")
         real_number("growth", self.growth, 1.0, may_equal=True)
+        check_parallel(self.parallel)
 
     @property
     def series(self) -> tuple[Series, ...]:

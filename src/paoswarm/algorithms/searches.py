@@ -1,42 +1,28 @@
 """Methods over methods: searches that follow each other, and several kinds of search that share the evaluations.
 
 A *search* is one swarm of one method, from its first points to its end. A *series* says how its searches follow each
-other. One generation of one search is moved at a time:
-
-- A search ends when its method has converged, when it has used what its series allows, or when it is hopeless: it
-  contracts around a value that is worse than that of a finished search.
-- The first search is not interrupted. After that, the series that has used least of its share moves next. Shares are
-  halved from rank to rank. Series rank by the value that their latest search has reached. One without a finished search
-  ranks first; if all finished searches have ended at one place, it ranks last.
+other. A *part* is one generation of one search. Usually one part is evaluated at a time. With ``parallel`` workers,
+a generation of the run consists of parts of several searches, side by side.
+`paoswarm.algorithms.sharing` decides which search moves and when it ends.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
-from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Agreement, Search, agreement
-from paoswarm.algorithms.method import Method, Step
+from paoswarm.algorithms.agreement import Agreement, Search
+from paoswarm.algorithms.method import Method, Step, in_rounds
 from paoswarm.algorithms.mover import Mover
-from paoswarm.core import order
+from paoswarm.algorithms.sharing import Part, Sharing, Start, Tally, laid_open, shown
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource
-from paoswarm.core.swarm import Proposal, Swarm, spread
+from paoswarm.core.swarm import Proposal, Swarm
 
-_HOPELESS = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
-_HOPELESS_FOR = 10  # generations
-_TOL = 1e-12  # spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged
-
-
-class Start(NamedTuple):
-    """How a search begins."""
-
-    method: Method
-    n_particles: int
-    most: float = math.inf  # evaluations
+Movers = dict[int, Mover]
 
 
 class Series(Protocol):
@@ -46,44 +32,23 @@ class Series(Protocol):
         """The next search, after the finished ones of this series and of all; ``uniform`` (2,) is its chance."""
 
 
-class Lane(NamedTuple):
-    """A series in a run: its search that is under way, and what it has cost."""
-
-    method: Method | None = None  # None: no search is under way
-    swarm: Swarm | None = None  # of a search that waits for its turn
-    memory: Any = None  # of the search's method, while it moves; then the rest of its swarm is the run's
-    spent: int = 0  # evaluations of all searches of the series
-    used: int = 0  # those of the search that is under way
-    most: float = math.inf  # it may use
-    n_particles: int = 0  # of its first swarm
-    value: float = math.inf  # the best that it has found
-    x: Floats | None = None  # and where
-    hopeless: int = 0  # generations for which it has been
-    reached: float | None = None  # value of the latest finished search
-
-
-class Sharing(NamedTuple):
-    """What a run of several searches remembers."""
-
-    lanes: tuple[Lane, ...]
-    active: int
-    searches: tuple[Search, ...] = ()  # that have ended, in order
-    agreement: Agreement = Agreement()  # among them
-
-    def with_active(self, lane: Lane) -> Sharing:
-        """The same with another state of the active lane."""
-        return self._replace(lanes=(*self.lanes[: self.active], lane, *self.lanes[self.active + 1 :]))
-
-
 class Searches(Method):
     """A method whose run consists of searches by other methods."""
 
     applies_walls: ClassVar[bool] = True
+    parallel: int | None = None
 
     @property
     @abstractmethod
     def series(self) -> tuple[Series, ...]:
         """The series that share the evaluations; the first one begins."""
+
+    def for_workers(self, count: int) -> Method:
+        """The same method for so many workers, unless it says itself for how many it is."""
+        if self.parallel is not None:
+            return self
+        filled: Method = replace(cast(Any, self), parallel=count)  # every kind of searches is a dataclass
+        return filled
 
     def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
         """As many as the first search has."""
@@ -94,53 +59,115 @@ class Searches(Method):
         return None, 10_000 * n_unknowns
 
     def _first(self, n_dimensions: int) -> Start:
-        return self.series[0].following((), (), n_dimensions, np.zeros(2))
+        return self._sized(self.series[0].following((), (), n_dimensions, np.zeros(2)))
+
+    def _sized(self, start: Start) -> Start:
+        """A start that keeps the workers busy."""
+        if self.parallel is None:
+            return start
+        method = start.method.for_workers(self.parallel)
+        return start._replace(method=method, n_particles=in_rounds(start.n_particles, self.parallel))
 
     def begin(self, state: Swarm) -> Swarm:
         """Return the first swarm as the start of the first search; unchanged if searches are under way."""
         if isinstance(state.memory, Sharing):
             return state
-        return _begun(state, Sharing((Lane(),) * len(self.series), 0), self._first(state.n_dimensions))
+        part = Part(0, 0, Proposal(state.position, state.velocity), self._first(state.n_dimensions))
+        sharing, first = Sharing((Tally(),) * len(self.series)).begun(part, state)
+        return shown(first, sharing)
 
     def prepare(self) -> Step:
         """Return `ask` with movers that are made once for each method."""
         return _Prepared(self)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-        """Propose the next generation of the search whose turn it is, or the first points of a new one."""
+        """Propose the next generations of the searches whose turn it is, until there is a point for each worker."""
         return self.ask_with({}, state, draw, progress)
 
-    def ask_with(self, movers: dict[int, Mover], state: Swarm, draw: RandomSource, progress: float) -> Proposal:
+    def ask_with(self, movers: Movers, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
         """`ask` with the movers that were made already."""
+        parts: tuple[Part, ...] = (self.next_part(state, (), draw, progress, movers),)
+        while self._has_room(state, parts):
+            parts = (*parts, self.next_part(state, parts, draw, progress, movers))
+        position, velocity = (
+            np.concatenate([part.proposal[i] for part in parts]) if len(parts) > 1 else parts[0].proposal[i]
+            for i in range(2)
+        )
+        return Proposal(position, velocity, notes=parts)
+
+    def _has_room(self, state: Swarm, parts: tuple[Part, ...]) -> bool:
+        """Whether the search whose turn is next would keep workers busy that are idle otherwise.
+
+        Repeated measurements are those of one swarm: if there are any, searches take turns.
+        """
+        idle = -sum(map(len, parts)) % (self.parallel or 1)
+        if idle == 0 or state.repeats is not None:
+            return False
         sharing: Sharing = state.memory
-        lane = sharing.lanes[sharing.active]
-        if lane.method is None:
-            own = tuple(one for one in sharing.searches if one.series == sharing.active)
-            series = self.series[sharing.active]
-            start = series.following(own, sharing.searches, state.n_dimensions, draw.uniform(2))
+        _, lane = sharing.turn(parts)
+        return lane is not None and lane.swarm.n_particles <= idle
+
+    def next_part(
+        self, state: Swarm, out: tuple[Part, ...], draw: RandomSource, progress: float, movers: Movers
+    ) -> Part:
+        """The next generation of the search whose turn it is, or the first points of a new one.
+
+        ``out`` are the parts that are being evaluated. ``movers`` keeps what is worked out once for each method.
+        """
+        sharing = laid_open(state)
+        series, lane = sharing.turn(out)
+        if lane is None:
+            start = self._following(sharing, series, state.n_dimensions, draw.uniform(2))
             x = _latin_hypercube(state, start.n_particles, draw)
-            return Proposal(x, np.zeros_like(x), notes=start)
-        mover = movers.get(id(lane.method))
-        if mover is None or mover.method is not lane.method:
-            mover = movers[id(lane.method)] = Mover(lane.method, (state.n_particles,))
-        return mover.ask(state._replace(memory=lane.memory), draw, progress)
+            number = max([sharing.n_begun, *(part.search + 1 for part in out)])
+            return Part(number, series, Proposal(x, np.zeros_like(x)), start)
+        method, swarm = lane.start.method, lane.swarm
+        mover = movers.get(id(method))
+        if mover is None or mover.method is not method:
+            mover = movers[id(method)] = Mover(method, (swarm.n_particles,))
+        return Part(lane.search, series, mover.ask(swarm, draw, progress))
+
+    def _following(self, sharing: Sharing, series: int, d: int, uniform: Floats) -> Start:
+        start = self._sized(self.series[series].following(sharing.of_series(series), sharing.searches, d, uniform))
+        if sharing.searches:
+            return start
+        return start._replace(n_particles=sharing.lanes[0].n_particles)  # the user may have chosen it
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-        """Tell the search, and hand over to the one whose turn is next."""
-        if evaluated is not None:  # the budget has ended inside this generation: the driver keeps the best point
+        """Tell each search its values.
+
+        If the budget has ended inside this generation, searches without all of theirs are not told: they could not go
+        on, and the driver keeps the best point.
+        """
+        begin, told = 0, []
+        for part in proposal.notes:
+            end = begin + len(part)
+            if evaluated is None or evaluated[begin:end].all():
+                told.append((part, value[begin:end]))
+            begin = end
+        return self.tell_parts(state, told)
+
+    def tell_parts(self, state: Swarm, told: list[tuple[Part, Floats]]) -> Swarm:
+        """The run after some parts were evaluated."""
+        if not told:
             return state
-        sharing: Sharing = state.memory
-        lane = sharing.lanes[sharing.active]
-        if lane.method is None:
-            return _handed_over(_begun(state.renewed(proposal.position, value), sharing, proposal.notes))
-        inner = lane.method.tell(state._replace(memory=lane.memory), proposal, value)
-        lane = _counted(lane, state.snapped(proposal.position), order.failed_last(value))
-        return _handed_over(_moved(inner, sharing, lane))
+        sharing, latest = laid_open(state), state
+        for part, value in told:
+            if part.start is None:
+                sharing, latest = sharing.moved(part, value)
+            else:
+                sharing, latest = sharing.begun(part, state.renewed(part.proposal.position, value))
+        return shown(latest, sharing)
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the searches agree, so that another one would be a waste; see `paoswarm.algorithms.agreement`."""
         sharing: Sharing = state.memory
         return np.asarray(tol > 0 and sharing.agreement.is_settled)
+
+    def leading(self, state: Swarm) -> tuple[Method, Swarm]:
+        """The method and the swarm of the search that has found the best point, as it was when it ended."""
+        _, method, swarm = laid_open(state).leader
+        return method, swarm
 
     def agreement(self, state: Swarm) -> Agreement:
         """How the searches that have ended agree."""
@@ -158,89 +185,10 @@ class _Prepared:
 
     def __init__(self, searches: Searches) -> None:
         self.searches = searches
-        self.movers: dict[int, Mover] = {}
+        self.movers: Movers = {}
 
     def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         return self.searches.ask_with(self.movers, state, draw, progress)
-
-
-def _begun(state: Swarm, sharing: Sharing, start: Start) -> Swarm:
-    """The run after the first swarm of a search was evaluated."""
-    inner = start.method.begin(state._replace(memory=None))
-    lane = Lane(
-        method=start.method,
-        memory=inner.memory,
-        spent=sharing.lanes[sharing.active].spent,
-        most=start.most,
-        n_particles=state.n_particles,
-        reached=sharing.lanes[sharing.active].reached,
-    )
-    lane = _counted(lane, state.snapped(state.position), state.value)
-    return inner._replace(memory=sharing.with_active(lane))
-
-
-def _moved(inner: Swarm, sharing: Sharing, lane: Lane) -> Swarm:
-    """The run after a generation of the active search, which may have ended it."""
-    method = lane.method
-    assert method is not None
-    best_known = min((one.value for one in sharing.searches), default=math.inf)
-    lowest, apart = method.outlook(inner)
-    is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
-    lane = lane._replace(memory=inner.memory, hopeless=lane.hopeless + 1 if is_behind else 0)
-    ending = _ending(lane, bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL)))
-    if ending:
-        assert lane.x is not None
-        ended = Search(sharing.active, lane.n_particles, lane.used, lane.x, lane.value, ending)
-        searches = (*sharing.searches, ended)
-        agreed = agreement(searches, inner.lower[0], inner.upper[0], inner.axes)
-        sharing = sharing._replace(searches=searches, agreement=agreed)
-        lane = lane._replace(method=None, memory=None, reached=lane.value)
-    return inner._replace(memory=sharing.with_active(lane))
-
-
-def _ending(lane: Lane, has_converged: bool) -> str:
-    """How a search ends; empty if it goes on."""
-    if has_converged:
-        return CONVERGED
-    if lane.hopeless >= _HOPELESS_FOR:
-        return HOPELESS
-    return CUT_SHORT if lane.used >= lane.most else ""
-
-
-def _handed_over(state: Swarm) -> Swarm:
-    """The run with the swarm of the search whose turn is next."""
-    sharing: Sharing = state.memory
-    following = _next(sharing) if sharing.searches else sharing.active
-    if following == sharing.active:
-        return state
-    leaving = sharing.lanes[sharing.active]
-    if leaving.method is not None:
-        sharing = sharing.with_active(leaving._replace(swarm=state._replace(memory=leaving.memory), memory=None))
-    sharing = sharing._replace(active=following)
-    entered = sharing.lanes[following]
-    if entered.swarm is None:  # it begins with its first points
-        return state._replace(memory=sharing)
-    lane = entered._replace(swarm=None, memory=entered.swarm.memory)
-    return entered.swarm._replace(memory=sharing.with_active(lane))
-
-
-def _next(sharing: Sharing) -> int:
-    """The lane that has used least of its share; shares are halved from rank to rank."""
-    agreed = sharing.agreement
-    # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
-    untried = math.inf if agreed.n_searches > 1 and agreed.n_places == 1 else -math.inf
-    reached = np.array([untried if lane.reached is None else lane.reached for lane in sharing.lanes])
-    shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
-    return int(np.argmin(np.array([lane.spent for lane in sharing.lanes]) / shares))  # (A10)
-
-
-def _counted(lane: Lane, x: Floats, value: Floats) -> Lane:
-    """The lane after points of its search were evaluated."""
-    first = int(order.best(value))
-    spent, used = lane.spent + len(value), lane.used + len(value)
-    if lane.x is not None and not order.is_better(value[first], lane.value):
-        return lane._replace(spent=spent, used=used)
-    return lane._replace(spent=spent, used=used, value=float(value[first]), x=x[first].copy())
 
 
 def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:

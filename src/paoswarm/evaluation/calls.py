@@ -16,6 +16,7 @@ from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error, repr_of, shortened
 from paoswarm.evaluation.measured import Measured
+from paoswarm.spaces.space import Named
 
 Objective = Callable[..., Any]
 
@@ -52,6 +53,21 @@ def to_fingerprint(fun: Objective) -> Any:
     if hasattr(fun, "to_fingerprint"):
         return fun.to_fingerprint()
     return fun
+
+
+class Detailed(float):
+    """A value that carries the numbers it was made from, such as residuals. It can be sent between processes."""
+
+    details: Floats
+
+    def __new__(cls, value: float, details: Floats) -> Detailed:
+        """A number with its details."""
+        made = super().__new__(cls, value)
+        made.details = details
+        return made
+
+    def __getnewargs__(self) -> tuple[float, Floats]:  # type: ignore[override]
+        return float(self), self.details
 
 
 class Failed(NamedTuple):
@@ -116,7 +132,7 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     except Exception as error:
         return _raised(error)
     if isinstance(answer, float):  # includes numpy.float64
-        return answer if isinstance(answer, Measured) else float(answer)
+        return _plain(answer)
     if isinstance(answer, Failed):
         return answer
     number = as_numbers(answer)
@@ -165,9 +181,11 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
         return values.astype(float)  # a copy: the function may reuse its buffer
     m, d = x.shape
-    reason = f"with vectorized=True fun takes points of shape ({m}, {d}) and must return real numbers of shape ({m},), "
+    is_named = isinstance(fun, Named)
+    points = f"a dict of arrays of shape ({m},)" if is_named else f"points of shape ({m}, {d})"
+    reason = f"with vectorized=True fun takes {points} and must return real numbers of shape ({m},), "
     reason += f"but returned {describe_answer(answer)}"
-    if values.shape[:1] == (d,):
+    if not is_named and values.shape[:1] == (d,):
         reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
     elif values.ndim == 0 and values.dtype.kind in "fiub":
         reason += "; is it written for a single point? Then leave out vectorized=True"
@@ -193,13 +211,11 @@ def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | F
         answers, interrupted = call_rows(without_exit, x, None)
     if interrupted:
         raise KeyboardInterrupt
-    return [_portable(answer) for answer in answers]
+    return [a._replace(error=None) if isinstance(a, Failed) else _plain(a) for a in answers]
 
 
-def _portable(answer: float | Failed) -> float | Failed:
-    if isinstance(answer, Failed):
-        return answer._replace(error=None)
-    return answer if isinstance(answer, Measured) else float(answer)
+def _plain(number: float) -> float:
+    return number if isinstance(number, Detailed | Measured) else float(number)
 
 
 class Row(NamedTuple):

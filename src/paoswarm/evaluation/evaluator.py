@@ -239,7 +239,8 @@ class Evaluator:
 
     def first_failure(self) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
-        return self.log.explain(vectorized=self._vectorized)
+        is_named = self._space is not None and self._space.names is not None
+        return self.log.explain(vectorized=self._vectorized, is_named=is_named)
 
     def warn(self, worth: str = "+inf") -> None:
         """Warn about exceptions that were survived, and about time that was wasted by sending cheap points."""

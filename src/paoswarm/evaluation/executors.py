@@ -61,12 +61,7 @@ class ExecutorEngine(Engine):
         return count
 
     def _count_slots(self) -> int | None:
-        """Read the number of workers, for which executors have different names."""
-        for name in ("slots", "num_workers", "_max_workers"):
-            count = getattr(self._executor, name, None)
-            if isinstance(count, int) and count > 0:
-                return count
-        return None
+        return size_of(self._executor)
 
     @property
     def retries_lost_tasks(self) -> bool:
@@ -133,16 +128,7 @@ class DaskEngine(ExecutorEngine):
             self._settings.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}))
 
     def _count_slots(self) -> int:
-        """Count the threads of all workers, or those that an adaptive cluster may start if that is more."""
-        if self._client.status != "running":  # it is connecting again, or `submit` reports it
-            return 1
-        try:
-            threads = sum(self._client.nthreads().values())
-        except OSError:  # the scheduler is gone
-            return 1
-        adaptive = getattr(getattr(self._client, "cluster", None), "_adaptive", None)
-        maximum = getattr(adaptive, "maximum", 0)
-        return max(threads, int(maximum) if 0 < maximum < 10_000 else 0)
+        return threads_of(self._client)
 
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
         """Send a task."""
@@ -196,6 +182,42 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.R
     if count == 1 and policy.limit is None:
         return None
     return ProcessEngine(count, fun, vectorized, policy.limit)
+
+
+def count_workers(workers: Any) -> int:
+    """How many points ``workers`` can evaluate at once; 1 if that is not known before they are used."""
+    count: int | None = None
+    if isinstance(workers, Engine):
+        count = workers.slots
+    elif is_client(workers):
+        count = threads_of(workers)
+    elif is_executor(workers):
+        count = size_of(workers)
+    elif isinstance(workers, numbers.Integral):
+        count = os.cpu_count() if workers == -1 else int(workers)
+    return max(1, count or 1)
+
+
+def size_of(executor: Any) -> int | None:
+    """The number of workers of an executor, for which there are different names; None if unknown."""
+    for name in ("slots", "num_workers", "_max_workers"):
+        count = getattr(executor, name, None)
+        if isinstance(count, int) and count > 0:
+            return count
+    return None
+
+
+def threads_of(client: Any) -> int:
+    """The threads of all Dask workers, or those that an adaptive cluster may start if that is more."""
+    if client.status != "running":  # it is connecting again, or `submit` reports it
+        return 1
+    try:
+        threads = sum(client.nthreads().values())
+    except OSError:  # the scheduler is gone
+        return 1
+    adaptive = getattr(getattr(client, "cluster", None), "_adaptive", None)
+    maximum = getattr(adaptive, "maximum", 0)
+    return max(threads, int(maximum) if 0 < maximum < 10_000 else 0)
 
 
 def make_one(make: Callable[[], Any]) -> Any:

@@ -49,13 +49,15 @@ class FailureLog:
         if len(self.first) < _REMEMBERED:
             self.first.append(Failure(x.copy(), failed.reason))
 
-    def explain(self, *, vectorized: bool) -> str:
+    def explain(self, *, vectorized: bool, is_named: bool = False) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
         why = f"the first, at {self.text(self.first[0].x)}, {self.first[0].reason}" if self.first else "all were +inf"
         form = "; with vectorized=True it receives an array (m, d), one point per row" if vectorized else ""
+        if is_named:
+            form = f"; it receives a dict of {'arrays (m,)' if vectorized else 'values'} by name"
         if "required positional argument" in why:
             form = "; give its other arguments as args=(...)"
-        if not vectorized and isinstance(self.cause, IndexError):
+        if not vectorized and not is_named and isinstance(self.cause, IndexError):
             form = "; it receives one point of shape (d,): if it is written for many points, add vectorized=True"
         return why + form
 

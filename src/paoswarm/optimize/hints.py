@@ -35,12 +35,13 @@ def advice(result: OptimizeResult) -> str:
 
 def _on_the_bounds(result: OptimizeResult) -> str:
     """Name the unknowns that ended on a bound: a wider range often has a better point."""
-    wall = result.method.wall
+    method, swarm = result.method.leading(result.swarm)
+    wall = method.wall
     if wall.unroll is not None or not wall.is_bounded:  # nothing stops a particle there
         return ""
     space = result.get("space")
     x = result.x if space is None else space.coordinates(result.x)
-    on = np.flatnonzero(_is_on_bound(x, result.swarm, wall.has_atoms)).tolist()
+    on = np.flatnonzero(_is_on_bound(x, swarm, wall.has_atoms)).tolist()
     labels = None if space is None else space.coordinate_labels()
     if not on:
         return ""

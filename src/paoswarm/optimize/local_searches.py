@@ -4,12 +4,12 @@ Where the functions are smooth, sequential quadratic programming finds the edge 
 evaluations, which takes a swarm thousands. Where they are not, it brings nothing and is used rarely:
 
 - The first search starts from the best point of the first swarm.
-- Later ones start from the best point, if the swarm has found a better one; else, of three, two near the best point and
-  one at a random point of the bounds. The distance from the best point grows if searches fall back to it, and shrinks
-  if they end at worse ones.
+- Later ones start from the best point, if the swarm has found a better one; else, of four, three near the best point
+  and one at a random point of the bounds. The distance from the best point grows if searches fall back to it, and
+  shrinks if they end at worse ones.
 - A search ends early if it approaches the best point, or a minimum that is worse than it.
-- They may use half of the evaluations; three quarters while they find the better points; a tenth if they find none
-  although the swarm does.
+- They may use three quarters of the evaluations; half of them if the swarm has found a better point since. They get a
+  tenth if three searches after that have found none, or if three in a row have not even come to a minimum.
 
 Searches from random points that have converged count as independent searches, see `paoswarm.algorithms.agreement`.
 """
@@ -30,6 +30,7 @@ from paoswarm.optimize import sqp
 from paoswarm.optimize.feasibility import Feasibility
 
 _SHARE, _MOST, _LEAST = 0.5, 0.75, 0.1  # of the evaluations
+_ONE_OF = 4  # searches starts at a random point, if the swarm has found nothing better
 _USELESS = 3  # searches in a row without a better point
 _LONGEST, _LONGEST_ATTEMPT = 150, 60  # evaluations of a search from the best point and of others, per unknown and two
 _FAR, _FARTHEST, _NEAREST = 0.05, 0.5, 0.002  # distances of starts near the best point, in widths of the bounds
@@ -68,14 +69,17 @@ class LocalSearches:
         self._far = _FAR  # how far from the best point searches begin, in widths of the bounds
         self._is_near = False  # whether the search under way began near the best point
         self._useless = 0  # searches in a row that brought nothing
+        self._stuck = 0  # those that did not come to a minimum either: the functions may have kinks
         self._seen = math.inf  # score of the best point after the last search
         self._swarm_leads = False  # whether the swarm has found the best point
 
     @property
     def _share(self) -> float:
-        if self._useless >= _USELESS:
-            return _LEAST if self._swarm_leads else _SHARE
-        return _MOST if self._useless == 0 and not self._swarm_leads else _SHARE
+        if self._stuck >= _USELESS:
+            return _LEAST
+        if not self._swarm_leads:
+            return _MOST
+        return _LEAST if self._useless >= _USELESS else _SHARE
 
     def is_due(self, nfev: int) -> bool:
         """Whether a search should begin now."""
@@ -99,7 +103,7 @@ class LocalSearches:
         width = self._upper - self._lower
         chance = draw.uniform(len(best.x))
         x = self._lower + chance * width
-        self._is_near = self._turn % 3 > 0
+        self._is_near = self._turn % _ONE_OF > 0
         if self._is_near:  # along all coordinates, or along one or two
             d = len(best.x)
             chosen = draw.uniform(d + 2)
@@ -144,9 +148,10 @@ class LocalSearches:
         best = self._feasibility.best
         assert best is not None
         if self._is_better(best.score, before):
-            self._useless, self._swarm_leads = 0, False
+            self._useless, self._stuck, self._swarm_leads = 0, 0, False
         else:
             self._useless += 1
+            self._stuck = self._stuck + 1 if own.ending == CUT_SHORT else 0
             if self._is_near:  # farther if it fell back to the best point, nearer if it ended at a worse one
                 is_back = is_back or not self._is_better(before, own.value)
                 self._far = min(_FARTHEST, self._far * _FARTHER) if is_back else max(_NEAREST, self._far / _NEARER)

@@ -203,7 +203,9 @@ def search_from(
             has_converged, is_back = ended.value.has_converged, ended.value.is_back
             ending = HOPELESS if ended.value.is_hopeless else CONVERGED if has_converged else CUT_SHORT
             break
-    return LocalEnd(Search(SERIES, 1, spent, own[1], own[0], ending), has_converged, is_back, end, replayed)
+    began = optimizer.nfev - spent
+    found = Search(SERIES, 1, spent, own[1], own[0], ending, kind="local", began=began, ended=optimizer.nfev)
+    return LocalEnd(found, has_converged, is_back, end, replayed)
 
 
 def _search_locally(

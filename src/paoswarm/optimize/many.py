@@ -109,7 +109,7 @@ def minimize_many(
     -------
     ManyResult
         Arrays with the runs on the first axis, ``seeds``, and ``run(r)`` for one run alone.
-        ``minimize(fun, bounds, rng=many.seeds[r])`` repeats run ``r`` exactly.
+        ``minimize(fun, bounds, method=many.method, rng=many.seeds[r])`` repeats run ``r`` exactly.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def minimize_many(
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
-    method, space = read_input.read_method(method, init), read_space(bounds, integrality)
+    method, space = read_input.read_method(method, init).for_workers(1), read_space(bounds, integrality)
     d = len(space.lower)
     default = method.default_limits(d)
     limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)

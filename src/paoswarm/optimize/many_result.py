@@ -62,12 +62,15 @@ class ManyResult(Result):
         lines = [
             self._counts(),
             f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
-            f"best run {best}: x = {self.x[best]}",
+            f"best run {best}: {self._named_point(best)}",
             *self._endings(),
         ]
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def _named_point(self, r: int) -> str:
+        return self.space.text(self.x[r]) if "space" in self else f"x = {self.x[r]}"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -79,7 +82,7 @@ class ManyResult(Result):
             ("median", f"{middle:.6g}"),
             ("90 % of the runs are below", f"{high:.6g}"),
         ]
-        points, more = shortened([(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(self.x[best])], "unknowns")
+        points, more = shortened(self._named_values(self.x[best]), "unknowns")
         endings = [remark(text) for text in self._endings()]
         return block(self._counts(), *endings, table(values, ("fun", "")), table(points, (f"run {best}", "")), more)
 

@@ -33,7 +33,7 @@ from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
-from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
+from paoswarm.optimize.swarm_size import for_workers, read_size, warn_if_few_generations
 from paoswarm.optimize.why_ended import explain
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.spaces.evaluations import Evaluations
@@ -131,7 +131,8 @@ def minimize(
     vectorized : bool
         Whether ``fun`` takes many points at once, which is much faster.
     workers : int, Executor, Dask Client, function that makes one, or map-like
-        What evaluates points. The result does not depend on it.
+        What evaluates points. The result does not depend on it, but for `AdaptivePAO` and other methods with a
+        parameter ``parallel``: their swarms are sized for the number of workers, see there.
 
         - a number of processes; -1 means one per core;
         - anything with the interface of `concurrent.futures.Executor`: threads, loky, MPI, `RayExecutor`;
@@ -148,7 +149,7 @@ def minimize(
         Let every particle move as soon as its own value is known, so that no worker waits for another. Use it if
         evaluations take seconds or more and not all the same time, with at least twice as many particles as workers.
         The result depends on the order in which values arrive; a ``store`` records that order and repeats it. Methods
-        that learn by generations (`SADE`, most of your own) still complete each generation first.
+        that learn by generations (`AdaptivePAO`, `SADE`, most of your own) still complete each generation first.
     reevaluate : float
         For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.
         Best values become running means, and points are compared by mean plus three standard errors.
@@ -176,7 +177,7 @@ def minimize(
     store_swarms : bool
         Keep the swarm of every generation in ``history.swarms``. It takes memory.
     rng : int, Generator, SeedSequence or None
-        Seed. The same seed gives the same result with any ``workers``.
+        Seed. The same seed and method give the same result, and with ``method=result.method`` with any ``workers``.
     store : path or Store, optional
         A file that keeps every evaluation as soon as it is made. Call again with the same arguments to go on after a
         kill, an interrupt or an end: the result is that of a run that never stopped. For a finished run the result is
@@ -187,8 +188,8 @@ def minimize(
     -------
     Result
         An ``OptimizeResult`` with ``x, fun, success, status, message, nit, nfev, n_failed, failures, history, swarm,
-        method`` and ``next_step``: how far apart the particles still are (None for other methods than `PAO`, and after
-        polishing).
+        method`` and ``next_step``: how far apart the particles still are (None for methods whose steps have no closed
+        form, and after polishing).
 
     Notes
     -----
@@ -230,6 +231,7 @@ def minimize(
     if not space.is_plain:  # rows of numbers, whatever form the points have
         x0 = None if x0 is None else space.read("x0", x0)
         init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
+    method = for_workers(method, workers, limits.maxfev, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
     make = _kind_of_optimizer(method, asynchronous)
     size = read_size(n_particles, method, d, limits, x0, f0, store)

@@ -16,6 +16,7 @@ from paoswarm.core.next_step import NextStep
 from paoswarm.core.swarm import Swarm
 from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
+from paoswarm.optimize.search_table import SearchTable
 from paoswarm.spaces import evaluations
 from paoswarm.spaces.evaluations import Evaluations
 
@@ -60,8 +61,9 @@ class Result(OptimizeResult):
         How far the run was, in [0, 1]: where its schedules stand.
     next_step : NextStep or None
         Where the particles will be after one more step: how far they still disagree. It is not a confidence interval of
-        ``x``. None for methods other than `PAO`, whose steps have no closed form. None after polishing: the swarm has
-        not seen the polished point.
+        ``x``. For methods that start again it is about the search that has found ``x``; if that search has ended, as
+        it was then. None if the method of the swarm has no closed form of its step: `PAO` and `DensePAO` have one.
+        None after polishing: the swarm has not seen the polished point.
     feasible : bool
         With constraints: whether ``x`` satisfies them, within their tolerances.
     constr, constr_violation : list of arrays
@@ -70,9 +72,9 @@ class Result(OptimizeResult):
         With constraints: the largest of these violations.
     n_infeasible, hardest : int, str
         With constraints: how many points were infeasible, and which constraint most of them have violated.
-    searches : tuple of Search
-        For methods that start again, every search that has ended: evaluations, best point, value, how it ended. With
-        constraints, local searches from random points too.
+    searches : SearchTable
+        For methods that start again, a tuple of every `Search` that has ended: kind, evaluations, best point, value,
+        how it ended. It prints as a table. With constraints, local searches from random points are part of it.
     agreement : Agreement or None
         For methods that start again: how many of these searches ended at the best point, and how likely a better
         minimum was missed.
@@ -132,30 +134,40 @@ class Result(OptimizeResult):
         return evaluations.table(self.get("space"), rows, values[:, 0], violations=excess)
 
     @property
-    def searches(self) -> tuple[Search, ...]:
+    def searches(self) -> SearchTable:
         """The searches that have ended; empty for a method that does not start again."""
+        self._refuse_many("searches")
         found: tuple[Search, ...] = (*self.method.finished_searches(self.swarm), *self.get("local_searches", ()))
-        return found if "space" not in self else tuple(one._replace(x=self.space.rows(one.x)) for one in found)
+        rows = self.space.rows if "space" in self else None
+        return SearchTable(found, self.swarm.lower[0], self.swarm.upper[0], self.swarm.axes, rows)
 
     @property
     def agreement(self) -> Agreement | None:
         """How these searches agree; None for a method that does not start again."""
+        self._refuse_many("agreement")
         return combined_agreement(self.method, self.swarm, self.get("local_searches", ()))
 
     @property
     def next_step(self) -> NextStep | None:
         """The law of the swarm's next step as one distribution; None if there is none, and after polishing."""
         if "next_step" not in self:  # worked out when it is first asked for
-            method = self.get("method")
-            has_law = method is not None and method.has_law and not np.ndim(self.fun)
-            self["next_step"] = NextStep(self.step_law(), self.swarm) if has_law else None
+            self["next_step"] = None
+            if "method" in self and not np.ndim(self.fun):
+                method, swarm = self.method.leading(self.swarm)
+                self["next_step"] = NextStep(self.step_law(), swarm) if method.has_law else None
         return self["next_step"]
 
     def step_law(self) -> StepLaw:
-        """Closed-form law of the swarm's next step; only `PAO` has one."""
-        if not self.method.has_law:
-            raise ValueError(f"{type(self.method).__name__} has no closed-form law of its step; only PAO has one")
-        return self.method.step_law(self.swarm, self.progress, rng=0)
+        """Closed-form law of the next step of the swarm that has found ``x``; `PAO` and `DensePAO` have one."""
+        method, swarm = self.method.leading(self.swarm)
+        if not method.has_law:
+            raise ValueError(f"{type(method).__name__} has no closed-form law of its step; PAO and DensePAO have one")
+        law: StepLaw = method.step_law(swarm, self.progress, rng=0)
+        return law
+
+    def _refuse_many(self, name: str) -> None:
+        if np.ndim(self.fun):
+            raise ValueError(f"there are several runs: ask one of them, many.run(r).{name}")
 
     def __repr__(self) -> str:
         lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
@@ -166,6 +178,8 @@ class Result(OptimizeResult):
             elif self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
+        if said := self._said_of_searches():
+            lines.append(f"{'searches':>9}: " + said.replace("\n", "\n" + " " * 11))
         if self.next_step is not None and "space" not in self:
             apart = np.array2string(self.next_step.std, precision=2)
             text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
@@ -176,11 +190,17 @@ class Result(OptimizeResult):
 
     __str__ = __repr__
 
-    def _named_values(self) -> list[tuple[str, str]]:
-        """The best point, name by name."""
-        labels = self.space.labels() if "space" in self else [f"x[{i}]" for i in range(np.size(self.x))]
-        values = self.best.values() if isinstance(self.best, dict) else self.best
-        return [(label, _text(value)) for label, value in zip(labels, values, strict=True)]
+    def _named_values(self, x: Floats) -> list[tuple[str, str]]:
+        """A point, name by name."""
+        if "space" not in self:
+            return [(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(x))]
+        point = self.space.point(x)
+        values = point.values() if isinstance(point, dict) else point
+        return [(label, _text(value)) for label, value in zip(self.space.labels(), values, strict=True)]
+
+    def _said_of_searches(self) -> str:
+        """What was done, for methods that start again."""
+        return self.searches.summary if "method" in self and not np.ndim(self.fun) else ""
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -188,9 +208,10 @@ class Result(OptimizeResult):
         rows = [("fun", f"{self.fun:.10g}" + (f" ± {error:.2g}" if error is not None else ""))]
         names = {"success": "success", "nfev": "evaluations", "n_failed": "failed evaluations", "nit": "generations"}
         rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
-        points, more = shortened(self._named_values(), "unknowns")
+        points, more = shortened(self._named_values(self.x), "unknowns")
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
-        return block(self.get("message", ""), table(rows), table(points), more, hint)
+        searches = remark(self._said_of_searches())
+        return block(self.get("message", ""), table(rows), table(points), more, searches, hint)
 
 
 def _text(value: Any) -> str:

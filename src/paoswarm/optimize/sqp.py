@@ -31,7 +31,6 @@ _FORWARD, _CENTRAL = 1.5e-8, 1e-5  # steps of differences, in widths of the boun
 _MARGIN = 1e-9  # by which inequalities are kept, in units of their scales: rounding must not make the end infeasible
 _ENOUGH = 0.1  # share of the promised decrease that a step must bring
 _SHORTENINGS = 10
-_MUCH = 0.3  # a step that is shortened to less than this was much too long
 _CORRECTIONS = 4
 _FIRST_STEP = 0.2  # widths of the bounds
 _TINY_STEP = 1e-10  # widths of the bounds
@@ -39,7 +38,7 @@ _SLACK = 1e4  # weight of not meeting the linear constraints, if they contradict
 _FAR = 1e10  # the largest violation that is told from larger ones, in units of the scales
 _HOLDS = 1e-6  # a violation that is none, in units of the scales
 _FLAT = 1e-7  # a promised decrease that is none, in units of the value
-_HOPELESS = 30.0  # a search whose step promises less than a thirtieth of what it is behind will not catch up
+_HOPELESS = 10.0  # a search whose step promises less than a tenth of what it is behind will not catch up
 _HOPELESS_FOR = 2  # steps
 _SAME_PLACE = 3e-4  # widths of the bounds
 _EPS = float(np.finfo(float).eps)
@@ -193,12 +192,12 @@ class _Sqp:
         slopes = slopes._replace(g=np.zeros(n)) if is_restoring else slopes
         B, is_fresh = _first_curvature(slopes), True
         self.has_converged = False
-        behind, radius = 0, 1.0
+        behind = 0
         for _ in range(100 * (n + 1)):
             if self.known_u is not None and np.abs(at.u - self.known_u).max() < _SAME_PLACE:
                 self.is_back = self.has_converged = True
                 return at
-            step = _quadratic_step(B, slopes, at, radius)
+            step = _quadratic_step(B, slopes, at)
             if step is None:
                 return at
             if is_restoring:
@@ -223,9 +222,8 @@ class _Sqp:
                     is_flat = -promised <= _FLAT * max(1.0, abs(at.f))  # all that differences can show
                     self.has_converged = is_flat and at.violation(np.ones_like(weight)) < _HOLDS
                     return at
-                B, is_fresh, radius = _first_curvature(slopes), True, 1.0  # what was learnt may be wrong
+                B, is_fresh = _first_curvature(slopes), True  # what was learnt may be wrong
                 continue
-            radius = _next_radius(radius, float(np.abs(step.p).max()), float(np.abs(after.u - at.u).max()))
             if is_restoring and math.isfinite(after.f) and self._is_called:
                 return after
             after = after._replace(f=0.0) if is_restoring else after
@@ -281,24 +279,17 @@ def _first_curvature(slopes: _Slopes) -> Floats:
     return np.eye(len(slopes.g)) * max(1e-3, float(np.sqrt(slopes.g @ slopes.g)) / _FIRST_STEP)
 
 
-def _next_radius(radius: float, wanted: float, moved: float) -> float:
-    """How long the next step may be: a step that had to be shortened much is replaced by the best one that is short."""
-    if moved < _MUCH * wanted:
-        return 2 * moved
-    return 2 * radius if wanted > 0.9 * radius else radius
+def _quadratic_step(B: Floats, slopes: _Slopes, at: _Point) -> _Step | None:
+    """The step (C3); if the linear constraints contradict each other, one that meets them as far as possible."""
+    found = _least_distance(B, slopes, at, with_slack=False)
+    return found if found is not None else _least_distance(B, slopes, at, with_slack=True)
 
 
-def _quadratic_step(B: Floats, slopes: _Slopes, at: _Point, radius: float) -> _Step | None:
-    """The step (C3) within a radius; if the linear constraints cannot be met, one that meets them as far as possible."""
-    found = _least_distance(B, slopes, at, radius, with_slack=False)
-    return found if found is not None else _least_distance(B, slopes, at, radius, with_slack=True)
-
-
-def _least_distance(B: Floats, slopes: _Slopes, at: _Point, radius: float, *, with_slack: bool) -> _Step | None:
+def _least_distance(B: Floats, slopes: _Slopes, at: _Point, *, with_slack: bool) -> _Step | None:
     n, m, e = len(at.u), len(at.h), len(at.e)
     J, E, eye = slopes.J, slopes.E, np.eye(n)
     rows = [J, E, -E, eye, -eye]
-    limits = np.concatenate([-at.h, -at.e, at.e, np.minimum(1 - at.u, radius), np.minimum(at.u, radius)])
+    limits = np.concatenate([-at.h, -at.e, at.e, 1 - at.u, at.u])
     g = slopes.g
     if with_slack:  # one more unknown: the share of the violations that remains
         columns = [-np.maximum(at.h, 0), -at.e, at.e, np.zeros(n), np.zeros(n)]

@@ -29,6 +29,8 @@ def explain(
         return _reason(status, rule, limits, best, value, n_unknowns, method)
     if status is Status.CONVERGED:
         return f"Converged: {agreement}"
+    if status in _OUT_OF_BUDGET and agreement.n_searches:  # the last generations are those of one search among many
+        return f"{limits.message(status)} {agreement}"
     return f"{_reason(status, rule, limits, best, value, n_unknowns, method)} {agreement}"
 
 

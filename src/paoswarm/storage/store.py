@@ -163,7 +163,7 @@ class Store:
 
 def recorded_space(bounds: Any) -> Space | None:
     """The space of a recorded run, if its entries can be rebuilt; None for plain bounds."""
-    if isinstance(bounds, list) and all(isinstance(pair, list) for pair in bounds):
+    if bounds is None or (isinstance(bounds, list) and all(isinstance(pair, list) for pair in bounds)):
         return None
     try:
         given = encoding.decode(bounds)

@@ -1,0 +1,228 @@
+"""What `uncertainty` returns: standard errors, correlations and intervals, with a table to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri, stdtrit
+
+from paoswarm.checks import probability
+from paoswarm.core.arrays import Floats
+from paoswarm.notebook import block, remark, shortened, table
+
+_STRONG = 0.9  # a correlation that the table mentions
+_MOST_PAIRS = 6  # of them
+_PREDICTION_STEP = 0.1  # standard errors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitUncertainty:
+    """How sure a fit is. `uncertainty` makes one; print it for a table.
+
+    Attributes
+    ----------
+    x : array (d,)
+        The minimum at which the errors are taken. It differs from the given point if that was not quite the minimum.
+    fun : float
+        The value there.
+    names : tuple of str
+        The names of the unknowns.
+    standard_errors : array (d,)
+        Standard errors: roots of the diagonal of ``covariance``. NaN for an unknown that lies on its bound, and where
+        ``x`` is no minimum; infinite for an unknown that the data do not determine.
+    covariance, correlations : array (d, d)
+        Of the estimates. Not finite for the same unknowns.
+    hessian : array (d, d)
+        Second derivatives of the function; for residuals ``2 J' J``, without the second derivatives of the residuals.
+        NaN for unknowns that are not ``free``.
+    free : array of bool (d,)
+        Which unknowns were varied: those that are not on a bound and have an effect.
+    variance : float or None
+        Variance of one datum, given or estimated; None for a likelihood.
+    n_data, degrees_of_freedom : int or None
+        Number of data, and what is left of it after the unknowns; None if no variance was estimated.
+    condition_number : float
+        Of the correlations of the free unknowns, so it does not depend on units. Large means that some combination of
+        unknowns is much less certain than the others.
+    shift : array (d,)
+        How far ``x`` is from the given point, in standard errors.
+    rises : array (d, 2)
+        A check: how far the function rises one standard error below and above ``x``, along the line of most likely
+        values of the other unknowns. One for a parabola; NaN beyond the bounds.
+    warnings : tuple of str
+        Reasons not to trust the errors; empty if there are none.
+    notes : tuple of str
+        What else to know.
+    profile : array (d, 2) or None
+        Ends of the profile intervals, if they were asked for.
+    profile_level : float or None
+        Their level.
+    n_evaluations, n_failed : int
+        Evaluated points, and those of them that failed.
+    """
+
+    x: Floats
+    fun: float
+    names: tuple[str, ...]
+    standard_errors: Floats
+    covariance: Floats
+    hessian: Floats
+    free: Any
+    variance: float | None
+    n_data: int | None
+    degrees_of_freedom: int | None
+    condition_number: float
+    shift: Floats
+    rises: Floats
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    n_evaluations: int
+    n_failed: int
+    kind: str
+    profile: Floats | None = None
+    profile_level: float | None = None
+    _root: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # the covariance is this times its transpose
+    _room: Floats = field(default_factory=lambda: np.zeros(0))  # how far x is from its bounds
+
+    @property
+    def correlations(self) -> Floats:
+        """Correlations of the estimates."""
+        scale = self.standard_errors
+        with np.errstate(invalid="ignore", divide="ignore"):
+            correlations: Floats = self.covariance / scale[:, None] / scale
+        np.fill_diagonal(correlations, np.where(np.isfinite(scale), 1.0, np.nan))
+        return correlations
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Ends of the intervals ``x -+ q * standard_errors``.
+
+        ``q`` is a quantile of Student's distribution if the variance was estimated, else of the normal distribution.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import paoswarm as ps
+        >>> data = np.array([1.0, 2.0, 3.0, 4.0])
+        >>> fit = ps.uncertainty([2.5], residuals=lambda x: data - x)
+        >>> np.round(fit.interval(), 3)
+        array([[0.446],
+               [4.554]])
+        """
+        reach = reach_of(probability("level", level), self.degrees_of_freedom) * self.standard_errors
+        return self.x - reach, self.x + reach
+
+    def predict(self, model: Callable[[Floats], ArrayLike]) -> tuple[Floats, Floats]:
+        """What a model predicts, and the standard error of that, as far as it comes from the unknowns.
+
+        Parameters
+        ----------
+        model : callable
+            ``model(x) -> array`` of any shape, for one point ``x``. It is called ``2 d + 1`` times.
+
+        Returns
+        -------
+        values, errors : arrays
+            The model at ``x``, and the root of the diagonal of ``G C G'``, with ``G`` its derivatives with respect to
+            the unknowns and ``C`` the covariance. For a new measurement, add its ``variance`` to the squares.
+        """
+        if not np.isfinite(self.covariance[np.ix_(self.free, self.free)]).all():
+            raise ValueError("predictions need finite standard errors of all unknowns that are not on a bound")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = np.where(self._root == 0, np.inf, self._room[:, None] / np.abs(self._root)).min(axis=0)
+        steps = np.minimum(_PREDICTION_STEP, reach) * self._root
+        centre = np.asarray(model(self.x.copy()), dtype=float)
+        square = np.zeros_like(centre)
+        for direction, step in zip(self._root.T, steps.T, strict=True):
+            both = (np.asarray(model(point), dtype=float) for point in (self.x + step, self.x - step))
+            slope = np.subtract(*both) / 2
+            square += (slope * np.linalg.norm(direction) / np.linalg.norm(step)) ** 2
+        return centre, np.sqrt(square)
+
+    def __str__(self) -> str:
+        rows = [self._header(), *self._rows()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  " + "  ".join(f"{cell:<{w}}" if k in (0, len(row) - 1) else f"{cell:>{w}}" for k, (cell, w) in cells)
+            for row in rows
+            for cells in [list(enumerate(zip(row, widths, strict=True)))]
+        ]
+        said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
+        return "\n".join(line.rstrip() for line in [self._headline(), *lines, *self._below(), *said])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows, more = shortened(self._rows(), "unknowns")
+        said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
+        return block(self._headline(), table(rows, self._header()), more, *map(remark, [*self._below(), *said]))
+
+    def _headline(self) -> str:
+        text = f"{self.kind} {self.fun:.6g}"
+        if self.degrees_of_freedom is not None and self.variance is not None:
+            text += f" of {self.n_data} data with {self.degrees_of_freedom} degrees of freedom; "
+            text += f"standard deviation of a datum {math.sqrt(self.variance):.4g}"
+        elif self.variance is not None:
+            text += f"; standard deviation of a datum {math.sqrt(self.variance):.4g}, given"
+        return text[0].upper() + text[1:]
+
+    def _header(self) -> tuple[str, ...]:
+        level = "" if self.profile_level is None else f"{100 * self.profile_level:g} % profile interval"
+        return ("", "estimate", "std. error", "95 % interval", *([level] if level else []))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        low, high = self.interval(0.95)
+        rows = []
+        for i, (name, value, error) in enumerate(zip(self.names, self.x, self.standard_errors, strict=True)):
+            if math.isfinite(error):
+                row = [name, rounded(value, error), f"{error:#.2g}".rstrip(".")]
+                row.append(f"{rounded(low[i], error)} to {rounded(high[i], error)}")
+            else:
+                why = "not determined" if math.isinf(error) else "no error" if self.free[i] else "on its bound"
+                row = [name, f"{value:.6g}", why, ""]
+            if self.profile is not None:
+                ends = [rounded(end, error) for end in self.profile[i]]
+                row.append(f"{ends[0]} to {ends[1]}" if np.isfinite(error) else "")
+            rows.append(tuple(row))
+        return rows
+
+    def _below(self) -> list[str]:
+        """Strong correlations, and what it has cost."""
+        c = np.triu(np.nan_to_num(self.correlations), 1)
+        pairs = np.argwhere(np.abs(c) >= _STRONG)
+        pairs = pairs[np.argsort(-np.abs(c[tuple(pairs.T)]), kind="stable")]
+        shown = [f"{self.names[i]} and {self.names[j]} {_correlation(c[i, j])}" for i, j in pairs[:_MOST_PAIRS]]
+        shown += [f"{len(pairs) - _MOST_PAIRS} more"] if len(pairs) > _MOST_PAIRS else []
+        lines = [f"Strong correlations: {', '.join(shown)}."] if shown else []
+        if math.isfinite(self.condition_number):
+            lines.append(f"Condition number {self.condition_number:.2g}.")
+        failed = f", {self.n_failed} of them failed" if self.n_failed else ""
+        return [*lines, f"It took {self.n_evaluations} evaluations{failed}."]
+
+
+def reach_of(level: float, degrees_of_freedom: int | None) -> float:
+    """How many standard errors an interval reaches to each side."""
+    upper = (1 + level) / 2
+    return float(ndtri(upper) if degrees_of_freedom is None else stdtrit(degrees_of_freedom, upper))
+
+
+def rounded(number: float, error: float) -> str:
+    """A number with the digits that two digits of its standard error support."""
+    if not (0 < error < math.inf and math.isfinite(number)):
+        return f"{number:.6g}"
+    decimals = 1 - math.floor(math.log10(error))
+    if 0 <= decimals <= 6:
+        return f"{number:.{decimals}f}"
+    digits = 2 + max(0, math.floor(math.log10(abs(number))) - math.floor(math.log10(error))) if number else 1
+    return f"{number:#.{min(digits, 15)}g}".rstrip(".")
+
+
+def _correlation(c: float) -> str:
+    """A correlation, with enough digits to be different from one."""
+    digits = 3 if abs(c) < 0.9995 else min(12, 1 - math.floor(math.log10(max(1 - abs(c), 1e-12))))
+    return f"{c:.{digits}f}"

@@ -1,0 +1,274 @@
+"""`uncertainty`: how sure the unknowns of a fit are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from paoswarm.checks import flag, positive_number, probability
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.calls import Objective, with_arguments
+from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.fits import remarks
+from paoswarm.fits.covariance import Covariance, covariance_of
+from paoswarm.fits.fit_function import FitFunction, Meaning, ResidualEvaluator, SquaredResiduals
+from paoswarm.fits.fit_uncertainty import FitUncertainty, reach_of
+from paoswarm.fits.local_model import Differences, ResidualDifferences, SecondDifferences
+from paoswarm.fits.minimum import Minimum, find_minimum, widths_of
+from paoswarm.fits.profile import Around, profile_ends
+from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, the_one_function
+from paoswarm.keywords import explains_keywords
+from paoswarm.optimize.read_input import Box
+
+_LOWER = 0.01  # of the same: a value this much lower belongs to another minimum
+_LOUD = 0.05  # of the rise at one standard error: with more noise, that rise cannot be checked
+
+
+@explains_keywords(
+    fun="say what it is: residuals=, sum_of_squares= or negative_log_likelihood=",
+    absolute_sigma="give variance=1 if the residuals are divided by their known standard deviations",
+    sigma="divide the residuals by it, and give variance=1 if it is known",
+)
+def uncertainty(
+    result: Any,
+    *,
+    residuals: Objective | None = None,
+    sum_of_squares: Objective | None = None,
+    negative_log_likelihood: Objective | None = None,
+    n_data: int | None = None,
+    variance: float | None = None,
+    args: Any = (),
+    bounds: Any = None,
+    names: Sequence[str] | None = None,
+    refine: bool = True,
+    profile: float | None = None,
+    vectorized: bool = False,
+    workers: Any = 1,
+    timeout: float | None = None,
+    retries: int = 1,
+) -> FitUncertainty:
+    """Standard errors, correlations and intervals of the unknowns of a fit.
+
+    The function is given by what it is, because that decides what its curvature means.
+
+    Parameters
+    ----------
+    result : Result or array (d,)
+        What `minimize` returned, or the minimum itself. It should be a minimum, or close to one: ``polish=True`` helps.
+    residuals : callable
+        ``residuals(x) -> array (m,)``, the deviations of the model from the data. Best if you have it: the covariance
+        is ``s^2 inv(J' J)`` with the Jacobian ``J`` and ``s^2 = sum(residuals**2) / (m - d)``, which is what textbooks
+        and regression programs report (Gauss-Newton). Divide by their standard deviations if these differ.
+    sum_of_squares : callable
+        ``sum_of_squares(x) -> float``, with ``n_data``. The covariance is ``2 s^2 inv(H)`` with the Hessian ``H`` of
+        the sum. ``H`` also contains the second derivatives of the model, so for curved models the errors differ from
+        those of ``residuals``, by one to twenty per cent on NIST's data sets.
+    negative_log_likelihood : callable
+        ``negative_log_likelihood(x) -> float``. The covariance is ``inv(H)``. Constants do not matter, factors do: half
+        a sum of squares is one only if it is divided by the variance of the data.
+    n_data : int, optional
+        Number of squares in ``sum_of_squares``.
+    variance : float, optional
+        Variance of one datum, if it is known. For residuals that are divided by known standard deviations it is 1. By
+        default it is estimated by ``s^2``.
+    args : tuple
+        More arguments of the function, as in `minimize`.
+    bounds : sequence of (low, high), optional
+        The function is not evaluated outside. By default those of the run, if ``result`` is a `Result` of a run whose
+        bounds were numbers.
+    names : sequence of str, optional
+        Names of the unknowns, for the table.
+    refine : bool
+        Whether to take Newton steps if the point is not quite the minimum, so that the errors are taken there.
+        ``shift`` of what is returned says how far that was, in standard errors.
+    profile : float, optional
+        Level of profile intervals, such as 0.95: the values of each unknown at which the function, minimised over all
+        others, has not risen too far. They are right where the function is no parabola, and may be asymmetric. About
+        ``25 d^2 + 40 d`` more evaluations. In narrow, curved valleys they need ``residuals``.
+    vectorized : bool
+        Whether the function takes points as rows, ``(k, d) -> (k,)``; residuals are ``(k, m)``.
+    workers, timeout, retries
+        As in `minimize`. Points are evaluated in a few large batches.
+
+    Returns
+    -------
+    FitUncertainty
+        Print it for a table. ``standard_errors``, ``covariance``, ``correlations``, ``interval()``, ``predict()``;
+        ``warnings`` says in sentences why the errors cannot be trusted, if so.
+
+    Notes
+    -----
+    Second derivatives come from central differences. The steps are half a standard error in every direction of the
+    covariance, whatever the units and however strong the correlations. Halved steps and Richardson's extrapolation make
+    them accurate, and show kinks and noise. For ``d`` unknowns this takes about ``3 d^2 + 10 d`` evaluations, or
+    ``10 d`` with ``residuals``; more if the unknowns are strongly correlated or Newton steps are necessary.
+
+    An unknown that lies on its bound is taken as fixed. Standard errors assume that the function is a parabola within
+    a few standard errors. ``rises`` checks that. For anything else use `sample`.
+
+    Examples
+    --------
+    Fit ``y = b1 (1 - exp(-b2 x))`` to measurements of volume against pressure (NIST's data set Misra1a).
+
+    >>> import numpy as np
+    >>> import paoswarm as ps
+    >>> pressure = [77.6, 114.9, 141.1, 190.8, 239.9, 289, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1, 689.1, 760]
+    >>> volume = [10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.4, 75.47, 81.78]
+    >>> def residuals(b):
+    ...     return volume - b[0] * (1 - np.exp(-b[1] * np.array(pressure)))
+    >>> fit = ps.uncertainty([238.94, 5.5016e-4], residuals=residuals, names=["b1", "b2"])
+    >>> print(fit)  # certified: 238.94 +- 2.7070 and 5.5016e-4 +- 7.2669e-6
+    Sum of squares 0.124551 of 14 data with 12 degrees of freedom; standard deviation of a datum 0.1019
+           estimate  std. error  95 % interval
+      b1      238.9         2.7  233.0 to 244.8
+      b2  0.0005502     7.3e-06  0.0005343 to 0.0005660
+    Strong correlations: b1 and b2 -0.999.
+    Condition number 1.6e+03.
+    It took 34 evaluations.
+    """
+    given = {
+        "residuals": residuals,
+        "sum_of_squares": sum_of_squares,
+        "negative_log_likelihood": negative_log_likelihood,
+    }
+    kind, function = the_one_function(given)
+    x = read_point(result)
+    d = len(x)
+    box = read_box(result, bounds, x)
+    labels = read_names(names, result, d)
+    flag("refine", refine)
+    level = None if profile is None else probability("profile", profile)
+    options = CallOptions(flag("vectorized", vectorized), workers, timeout, retries)
+    variance = None if variance is None else positive_number("variance", variance)
+    n_data = read_data(kind, n_data, variance, d)
+    with _open(kind, with_arguments(function, args), options) as evaluate:
+        fun = FitFunction(evaluate)
+        at = fun(x[None])
+        if np.isnan(at.values[0]):
+            raise fun.explain_failure(f"{kind} has no finite value at the given point")
+        if kind == "sum_of_squares" and at.values[0] < 0:
+            raise ValueError(f"sum_of_squares is {at.values[0]:g} at the given point, but cannot be negative")
+        if at.residuals is not None:
+            n_data = read_data(kind, at.residuals.shape[1], variance, d)
+        is_likelihood = kind == "negative_log_likelihood"
+        df = None if is_likelihood or variance is not None or n_data is None else n_data - d
+        meaning = Meaning(is_likelihood, variance, df)
+        how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
+        minimum = find_minimum(fun, how, meaning, x, at, box, moves=refine)
+        return _describe(fun, meaning, minimum, x, box, labels, refine, kind, n_data, level)
+
+
+def _open(kind: str, function: Objective, options: CallOptions) -> Evaluator:
+    if kind != "residuals":
+        return Evaluator(function, options)
+    return ResidualEvaluator(SquaredResiduals(function, options.vectorized), options._replace(vectorized=False))
+
+
+def _describe(
+    fun: FitFunction,
+    meaning: Meaning,
+    minimum: Minimum,
+    given: Floats,
+    box: Box,
+    names: tuple[str, ...],
+    refine: bool,
+    kind: str,
+    n_data: int | None,
+    level: float | None,
+) -> FitUncertainty:
+    x, value, d = minimum.x, float(minimum.at.values[0]), len(given)
+    unit = meaning.rise(value)
+    warnings, notes = [], []
+    nothing = np.full((d, d), np.nan)
+    found = Covariance(nothing, np.zeros((d, 0)), nothing[0], nothing, np.zeros((d, 0)), np.zeros((d, 0)))
+    newton, step = 0.0, 1.0
+    widths = widths_of(box, x)
+    if minimum.settled is not None:
+        found = covariance_of(minimum.settled, unit)
+        newton, step = minimum.settled.newton, minimum.settled.step
+        warnings += remarks.of_roughness(minimum.settled.found)
+        if unit == 0:
+            notes.append("all residuals are zero, so the variance of the data is unknown.")
+    errors = np.where(~minimum.free & ~minimum.on_bound, np.inf, found.standard_errors)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = (x - given) / errors
+    shift = np.where(x == given, 0.0, shift)
+    rises = _rises(fun, x, value, unit, found.matrix, errors, box)
+    condition, weakest = _condition(found.matrix, errors)
+    warnings += remarks.of_directions(found.flat, found.downhill, names, widths)
+    warnings += [f"{names[i]} has no effect on the function." for i in np.flatnonzero(np.isinf(errors) & ~minimum.free)]
+    more, others = remarks.of_the_point(newton, step, shift, names, may_move=refine)
+    notes += [
+        f"{names[i]} lies on its {'lower' if x[i] - box[0][i] < box[1][i] - x[i] else 'upper'} bound. It is taken as "
+        "fixed: the errors of the others hold if its value is right."
+        for i in np.flatnonzero(minimum.on_bound)
+    ]
+    notes += others + remarks.of_bounds(x, errors, box, names) + remarks.of_noise(minimum.noise, unit)
+    notes += remarks.of_shape(rises, names, has_profile=level is not None) if minimum.noise < _LOUD * unit else []
+    notes += remarks.of_condition(condition, weakest, names, widths)
+    ends = None
+    if level is not None:
+        sure = np.flatnonzero(np.isfinite(errors) & (errors > 0)).tolist()
+        around = Around(x, value, unit, found.root, box)
+        ends, lowest = profile_ends(fun, around, sure, reach_of(level, meaning.degrees_of_freedom))
+        notes += remarks.of_profile(ends, sure, names)
+        if lowest < value - _LOWER * unit:
+            warnings.append(
+                f"the search for profile intervals found a lower value, {lowest:.6g}: there is a better minimum. "
+                "Search again."
+            )
+    return FitUncertainty(
+        x=x,
+        fun=value,
+        names=names,
+        standard_errors=errors,
+        covariance=found.matrix,
+        hessian=found.hessian,
+        free=minimum.free,
+        variance=None if meaning.is_likelihood else unit,
+        n_data=n_data,
+        degrees_of_freedom=meaning.degrees_of_freedom,
+        condition_number=condition,
+        shift=shift,
+        rises=rises,
+        warnings=tuple(warnings + more),
+        notes=tuple(notes),
+        n_evaluations=fun.n_evaluations,
+        n_failed=fun.n_failed,
+        kind="negative log likelihood" if meaning.is_likelihood else "sum of squares",
+        profile=ends,
+        profile_level=level,
+        _root=found.root,
+        _room=np.minimum(x - box[0], box[1] - x),
+    )
+
+
+def _rises(
+    fun: FitFunction, x: Floats, value: float, unit: float, covariance: Floats, errors: Floats, box: Box
+) -> Floats:
+    """How far the function rises one standard error to both sides of each unknown; NaN outside the bounds."""
+    rises = np.full((len(x), 2), np.nan)
+    sure = np.flatnonzero(np.isfinite(errors) & (errors > 0)).tolist()
+    lines = {i: np.where(np.isfinite(covariance[i]), covariance[i], 0.0) / errors[i] for i in sure}
+    places = [(i, side, x + sign * lines[i]) for i in sure for side, sign in enumerate((-1, 1))]
+    places = [place for place in places if ((place[2] >= box[0]) & (place[2] <= box[1])).all()]
+    if places:
+        values = fun(np.array([point for _, _, point in places])).values
+        for (i, side, _), one in zip(places, values.tolist(), strict=True):
+            rises[i, side] = (one - value) / unit
+    return rises
+
+
+def _condition(covariance: Floats, errors: Floats) -> tuple[float, Floats]:
+    """Condition number of the correlations, and the least certain direction of about one standard error."""
+    sure = np.isfinite(errors) & (errors > 0)
+    weakest = np.zeros(len(errors))
+    if not sure.any():
+        return float("nan"), weakest
+    scale = errors[sure]
+    sizes, axes = np.linalg.eigh(covariance[np.ix_(sure, sure)] / scale[:, None] / scale)
+    weakest[sure] = axes[:, -1] * scale
+    return float(sizes[-1] / max(sizes[0], np.finfo(float).tiny)), weakest
