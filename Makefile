@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
+.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -95,6 +95,12 @@ bench-search-tables: $(VENV)/.demo
 		$(BIN)/python benchmarks/search.py $$set --table > docs/how_good/$$set.inc || exit 1; \
 	done
 
+# Compare with other searches where there are integers and constraints. SET is one of bbob-mixint, bbob-constrained,
+# designs, cec2006, exponentials. This takes hours, and continues where it was stopped.
+SET ?= designs
+bench-mixed: $(VENV)-mixed/.bench
+	OPENBLAS_NUM_THREADS=1 $(VENV)-mixed/bin/python benchmarks/mixed_constrained.py $(SET) $(ARGS)
+
 # Compare with other samplers. This takes hours, and continues where it was stopped. ARGS=--table only prints the table.
 bench-samplers: $(VENV)-samplers/.bench
 	$(VENV)-samplers/bin/python benchmarks/samplers.py $(ARGS)
@@ -124,10 +130,15 @@ $(VENV)-searchers/.bench: $(BUILT_FROM)
 	$(VENV)-searchers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[searchers]"
 	touch $@
 
+$(VENV)-mixed/.bench: $(BUILT_FROM)
+	$(PYTHON) -m venv $(VENV)-mixed
+	$(VENV)-mixed/bin/python -m pip install --quiet --disable-pip-version-check -e ".[mixed]"
+	touch $@
+
 $(VENV)-samplers/.bench: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)-samplers
 	$(VENV)-samplers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[samplers]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers $(VENV)-mixed docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so
