@@ -123,6 +123,17 @@ def test_smooth_problems_are_solved_to_many_digits_by_local_searches(workers):
     assert swarm.fun - BEST > result.fun - BEST
 
 
+def test_searches_that_return_to_a_kink_where_one_got_stuck_do_not_end_the_run():
+    centre, weights = np.array([0.3, -0.7, 0.1, 0.9, -0.2]), 10.0 ** np.linspace(0, 2, 5)
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(5, 5)))[0]
+
+    def kinked(x):
+        return weights @ np.abs(turn @ (x - centre))
+
+    result = ps.minimize(kinked, [(-5, 5)] * 5, constraints=lambda x: np.sum(x - centre), maxfev=10_000, rng=1)
+    assert 0 <= result.fun < 1e-8
+
+
 def test_equalities_hold_within_their_tolerance():
     def product(x):
         return -float(np.prod(x))
