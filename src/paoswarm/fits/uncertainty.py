@@ -19,7 +19,7 @@ from paoswarm.fits.fit_uncertainty import FitUncertainty, reach_of
 from paoswarm.fits.local_model import Differences, ResidualDifferences, SecondDifferences
 from paoswarm.fits.minimum import Minimum, find_minimum, widths_of
 from paoswarm.fits.profile import Around, profile_ends
-from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, the_one_function
+from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, read_variables, the_one_function
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.read_input import Box
 
@@ -58,6 +58,8 @@ def uncertainty(
     ----------
     result : Result or array (d,)
         What `minimize` returned, or the minimum itself. It should be a minimum, or close to one: ``polish=True`` helps.
+        If the run had a space, the function gets its variables as in `minimize`. The continuous ones are the unknowns;
+        the others keep their values.
     residuals : callable
         ``residuals(x) -> array (m,)``, the deviations of the model from the data. Best if you have it: the covariance
         is ``s^2 inv(J' J)`` with the Jacobian ``J`` and ``s^2 = sum(residuals**2) / (m - d)``, which is what textbooks
@@ -136,9 +138,12 @@ def uncertainty(
     }
     kind, function = the_one_function(given)
     x = read_point(result)
+    variables = read_variables(result, x)
+    if variables is not None:
+        x, function = variables.x, variables.function(function)
     d = len(x)
-    box = read_box(result, bounds, x)
-    labels = read_names(names, result, d)
+    box = read_box(result, bounds, x, variables)
+    labels = read_names(names, variables, d)
     flag("refine", refine)
     level = None if profile is None else probability("profile", profile)
     options = CallOptions(flag("vectorized", vectorized), workers, timeout, retries)
