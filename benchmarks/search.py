@@ -71,7 +71,7 @@ def numbers(text):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("set", choices=["bbob", *SEEDED, "all"])
-    parser.add_argument("--dims", type=numbers, default=[2, 3, 5, 10], help="of bbob")
+    parser.add_argument("--dims", type=numbers, default=[2, 3, 5, 10, 20], help="of bbob")
     parser.add_argument("--instances", type=numbers, default=[101, 102, 103], help="of bbob")
     parser.add_argument("--functions", type=numbers, default=list(range(1, 25)), help="of bbob")
     parser.add_argument("--budget", type=int, default=10_000, help="of bbob: evaluations for each unknown")

@@ -3,7 +3,7 @@
 import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
+from typing import ClassVar
 
 import nist
 import numpy as np
@@ -348,12 +348,6 @@ def test_the_table_and_the_notebook():
     assert "0.52" in fit._repr_html_()
 
 
-def test_the_names_of_a_run_are_used():
-    run = SimpleNamespace(x=CENTRE, space=SimpleNamespace(labels=lambda: ["mass", "damping", "stiffness"]))
-    assert likelihood(parabola, run).names == ("mass", "damping", "stiffness")
-    assert likelihood(parabola, run, names=["m", "c", "k"]).names == ("m", "c", "k")
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -383,3 +377,50 @@ def test_a_point_that_is_none_is_explained():
         likelihood(parabola, np.zeros((4, 3)))
     with pytest.raises(TypeError, match="a point of shape"):
         likelihood(parabola, "x")
+
+
+class TestSpaces:
+    """The continuous variables of a space are fitted; the others keep the values of the result."""
+
+    space: ClassVar = {
+        "size": (0, 10), "rate": ps.Real(1e-3, 1e3, log=True), "order": ps.Integer(1, 3), "gain": 2.0,
+    }  # fmt: skip
+    time = np.linspace(0.0, 4.0, 30)
+    data = 3 * np.exp(-0.7 * time) + 0.02 * np.sin(40 * time)
+
+    def residuals(self, p):
+        return self.data - p["gain"] / 2 * p["size"] * np.exp(-((p["rate"] * self.time) ** p["order"]))
+
+    def test_the_errors_are_those_of_the_same_fit_without_a_space(self):
+        result = ps.minimize(lambda p: float((self.residuals(p) ** 2).sum()), self.space, maxfev=1500, rng=1)
+        assert result.best["order"] == 1
+        named = ps.uncertainty(result, residuals=self.residuals)
+        plain = ps.uncertainty(
+            result.x[:2],
+            residuals=lambda x: self.data - x[0] * np.exp(-(x[1] * self.time)),
+            bounds=[(0, 10), (1e-3, 1e3)],
+        )
+        assert named.names == ("size", "rate")
+        assert ps.uncertainty(result, residuals=self.residuals, names=["a", "b"]).names == ("a", "b")
+        assert_allclose(named.standard_errors, plain.standard_errors, rtol=1e-9)
+        assert_allclose(named.correlations, plain.correlations, rtol=1e-9)
+        assert named.degrees_of_freedom == plain.degrees_of_freedom == 28
+
+    def test_a_vectorized_function_gets_arrays_by_name(self):
+        result = ps.minimize(lambda p: float((self.residuals(p) ** 2).sum()), self.space, maxfev=1500, rng=1)
+
+        def rows(p):
+            assert p["gain"] == 2.0
+            points = [
+                {**p, "size": size, "rate": rate, "order": 1} for size, rate in zip(p["size"], p["rate"], strict=True)
+            ]
+            return np.array([(self.residuals(point) ** 2).sum() for point in points])
+
+        many = ps.uncertainty(result, sum_of_squares=rows, n_data=30, vectorized=True)
+        one = ps.uncertainty(result, sum_of_squares=lambda p: float((self.residuals(p) ** 2).sum()), n_data=30)
+        assert_allclose(many.standard_errors, one.standard_errors, rtol=1e-6)
+
+    def test_without_a_continuous_variable_there_is_nothing_to_tell(self):
+        result = ps.minimize(lambda p: float(p["n"] ** 2), {"n": ps.Integer(-3, 5)}, rng=1)
+        with pytest.raises(ValueError, match="no variable of the space is continuous"):
+            ps.uncertainty(result, sum_of_squares=lambda p: float(p["n"] ** 2), n_data=9)

@@ -81,6 +81,23 @@ def test_known_minima_are_found_with_few_evaluations(name, calls_outside):
     assert count < 400
 
 
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_flat_direction_along_a_curved_constraint_is_followed_to_its_end(side):
+    """The edge bends to either side of a tangent; along it the value changes a thousandth as much as across it."""
+
+    def height(x):  # above the edge
+        return x[1] - side * (np.sin(3 * x[0]) - 0.5 * x[2] ** 2)
+
+    def fun(x):
+        return height(x) + 1e-3 * ((x[0] - 2) ** 2 + (x[2] - 1) ** 2)
+
+    end, best, count = run(fun, lambda x: -height(x), [(-5, 5)] * 3, [-3, 4, -2])
+    assert end.has_converged
+    assert_allclose(best[0], 0, atol=1e-7)
+    assert_allclose(end.x, [2, side * (np.sin(6) - 0.5), 1], atol=1e-2)
+    assert count < 400
+
+
 def test_a_kink_is_no_minimum_that_is_claimed():
     def kinked(x):
         return abs(x[0] - 0.3) + abs(x[1] + 0.2 + x[0])

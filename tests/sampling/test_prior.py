@@ -354,9 +354,17 @@ def test_a_wrong_start_is_refused_before_any_evaluation(prior, start, message):
     assert not calls
 
 
-@pytest.mark.parametrize("ends", [(1, 1), (2, 1), (0, np.inf), (np.nan, 1)])
-def test_a_circle_needs_two_ends(ends):
-    with pytest.raises(ValueError, match=r"Periodic\(.*finite ends .*the lower one first"):
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ((1, 1), "both ends are equal"),
+        ((2, 1), "the lower end is above the upper one"),
+        ((0, np.inf), "two finite ends, the lower one first"),
+        ((np.nan, 1), "two finite ends, the lower one first"),
+    ],
+)
+def test_a_circle_needs_two_ends(ends, message):
+    with pytest.raises(ValueError, match=rf"Periodic\(.*{message}"):
         Periodic(*ends)
 
 

@@ -123,6 +123,7 @@ def test_the_registry_makes_every_method_and_suggests_a_name():
         ps.AdaptivePAO(),
         ps.DensePAO(),
         ps.ElementPAO(),
+        ps.MixedPAO(),
     ]
     with pytest.raises(ValueError, match=r"'qpzo'; did you mean QPSO\?.* RandomSearch"):
         registry.method_named("qpzo")

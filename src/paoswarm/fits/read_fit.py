@@ -10,6 +10,7 @@ import numpy as np
 from paoswarm.checks import whole_number
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
+from paoswarm.fits.fitted_variables import FittedVariables
 from paoswarm.optimize.read_input import Box, read_bounds
 
 
@@ -39,7 +40,13 @@ def read_point(result: Any) -> Floats:
     return x
 
 
-def read_box(result: Any, bounds: Any, x: Floats) -> Box:
+def read_variables(result: Any, x: Floats) -> FittedVariables | None:
+    """The variables of the run's space; None if it had plain bounds."""
+    space = getattr(result, "space", None)
+    return None if space is None else FittedVariables(space, x)
+
+
+def read_box(result: Any, bounds: Any, x: Floats, variables: FittedVariables | None) -> Box:
     """The bounds that are given, else those of the run, else none."""
     d = len(x)
     if bounds is not None:
@@ -47,7 +54,7 @@ def read_box(result: Any, bounds: Any, x: Floats) -> Box:
         if len(box[0]) != d:
             raise ValueError(f"bounds are for {len(box[0])} unknowns, but the point has {d}")
     else:
-        box = _box_of_run(result, d)
+        box = _box_of_run(result, d) if variables is None else variables.box
     if ((x < box[0]) | (x > box[1])).any():
         i = int(np.flatnonzero((x < box[0]) | (x > box[1]))[0])
         raise ValueError(f"x[{i}] is {x[i]}, outside its bounds ({box[0][i]}, {box[1][i]})")
@@ -55,8 +62,6 @@ def read_box(result: Any, bounds: Any, x: Floats) -> Box:
 
 
 def _box_of_run(result: Any, d: int) -> Box:
-    if getattr(result, "space", None) is not None:  # its swarm has other coordinates than its point
-        return np.full(d, -np.inf), np.full(d, np.inf)
     swarm, wall = getattr(result, "swarm", None), getattr(getattr(result, "method", None), "wall", None)
     if swarm is not None and wall is not None and wall.is_bounded and wall.unroll is None:
         lower, upper = (np.array(end[0], dtype=np.float64) for end in (swarm.lower, swarm.upper))
@@ -65,11 +70,10 @@ def _box_of_run(result: Any, d: int) -> Box:
     return np.full(d, -np.inf), np.full(d, np.inf)
 
 
-def read_names(names: Sequence[str] | None, result: Any, d: int) -> tuple[str, ...]:
+def read_names(names: Sequence[str] | None, variables: FittedVariables | None, d: int) -> tuple[str, ...]:
     """One name for each unknown: those given, else those of the run, else numbers."""
-    space = getattr(result, "space", None)
-    if names is None and space is not None:
-        names = tuple(map(str, space.labels()))
+    if names is None and variables is not None:
+        return variables.names
     if names is None:
         return tuple(f"x[{i}]" for i in range(d))
     labels = (names,) if isinstance(names, str) else tuple(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from paoswarm.fits.fit_uncertainty import FitUncertainty, reach_of
 from paoswarm.fits.local_model import Differences, ResidualDifferences, SecondDifferences
 from paoswarm.fits.minimum import Minimum, find_minimum, widths_of
 from paoswarm.fits.profile import Around, profile_ends
-from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, the_one_function
+from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, read_variables, the_one_function
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.read_input import Box
 
@@ -58,6 +59,8 @@ def uncertainty(
     ----------
     result : Result or array (d,)
         What `minimize` returned, or the minimum itself. It should be a minimum, or close to one: ``polish=True`` helps.
+        If the run had a space, the function gets its variables as in `minimize`. The continuous ones are the unknowns;
+        the others keep their values.
     residuals : callable
         ``residuals(x) -> array (m,)``, the deviations of the model from the data. Best if you have it: the covariance
         is ``s^2 inv(J' J)`` with the Jacobian ``J`` and ``s^2 = sum(residuals**2) / (m - d)``, which is what textbooks
@@ -136,10 +139,14 @@ def uncertainty(
     }
     kind, function = the_one_function(given)
     x = read_point(result)
+    variables = read_variables(result, x)
+    if variables is not None:
+        x, function = variables.x, variables.function(function)
     d = len(x)
-    box = read_box(result, bounds, x)
-    labels = read_names(names, result, d)
+    box = read_box(result, bounds, x, variables)
+    labels = read_names(names, variables, d)
     flag("refine", refine)
+    is_constrained = getattr(result, "constr", None) is not None
     level = None if profile is None else probability("profile", profile)
     options = CallOptions(flag("vectorized", vectorized), workers, timeout, retries)
     variance = None if variance is None else positive_number("variance", variance)
@@ -157,8 +164,13 @@ def uncertainty(
         df = None if is_likelihood or variance is not None or n_data is None else n_data - d
         meaning = Meaning(is_likelihood, variance, df)
         how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
+        refine = refine and not is_constrained
         minimum = find_minimum(fun, how, meaning, x, at, box, moves=refine)
-        return _describe(fun, meaning, minimum, x, box, labels, refine, kind, n_data, level)
+        found = _describe(fun, meaning, minimum, x, box, labels, refine, kind, n_data, level)
+    if not is_constrained:
+        return found
+    warning = "the run had constraints, of which nothing is known here: where one is active, the errors are wrong."
+    return dataclasses.replace(found, warnings=(*found.warnings, warning))
 
 
 def _open(kind: str, function: Objective, options: CallOptions) -> Evaluator:

@@ -7,9 +7,11 @@ evaluations, which takes a swarm thousands. Where they are not, it brings nothin
 - Later ones start from the best point, if the swarm has found a better one; else, of four, three near the best point
   and one at a random point of the bounds. The distance from the best point grows if searches fall back to it, and
   shrinks if they end at worse ones.
-- A search ends early if it approaches the best point, or a minimum that is worse than it.
+- A search ends early if it approaches the best point and one has converged there, or a minimum that is worse than it.
+  A best point at which searches got stuck, on a kink, is no end: to come back to it proves nothing.
 - They may use three quarters of the evaluations; half of them if the swarm has found a better point since. They get a
-  tenth if three searches after that have found none, or if three in a row have not even come to a minimum.
+  tenth if three searches after that have found none, or if three in a row have not even come to a minimum. Those that
+  were given up because their minimum is worse do not count.
 
 Searches from random points that have converged count as independent searches, see `paoswarm.algorithms.agreement`.
 """
@@ -21,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms.agreement import CUT_SHORT, Search
+from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Search
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
@@ -70,6 +72,7 @@ class LocalSearches:
         self._is_near = False  # whether the search under way began near the best point
         self._useless = 0  # searches in a row that brought nothing
         self._stuck = 0  # those that did not come to a minimum either: the functions may have kinks
+        self._is_end = False  # whether a search has converged at the best point
         self._seen = math.inf  # score of the best point after the last search
         self._swarm_leads = False  # whether the swarm has found the best point
 
@@ -99,6 +102,7 @@ class LocalSearches:
         if has_better and math.isfinite(self._seen):
             self._swarm_leads = True
         if has_better:
+            self._is_end = False
             return self.from_best()
         width = self._upper - self._lower
         chance = draw.uniform(len(best.x))
@@ -134,7 +138,7 @@ class LocalSearches:
             self._upper,
             self._free,
             best.value if order.is_feasible(best.score) and start.row is None else math.inf,
-            best.x if order.is_feasible(best.score) and start.row is None else None,
+            best.x if self._is_end and order.is_feasible(best.score) and start.row is None else None,
         )
         return sqp.search(problem, start.x, row)
 
@@ -147,11 +151,14 @@ class LocalSearches:
         self.spent += own.evaluations
         best = self._feasibility.best
         assert best is not None
+        if self._is_better(best.score, before) or start.row is not None:
+            self._is_end = own.ending == CONVERGED
         if self._is_better(best.score, before):
             self._useless, self._stuck, self._swarm_leads = 0, 0, False
         else:
             self._useless += 1
-            self._stuck = self._stuck + 1 if own.ending == CUT_SHORT else 0
+            if own.ending != HOPELESS:  # one that was given up says nothing about where it would have ended
+                self._stuck = self._stuck + 1 if own.ending == CUT_SHORT else 0
             if self._is_near:  # farther if it fell back to the best point, nearer if it ended at a worse one
                 is_back = is_back or not self._is_better(before, own.value)
                 self._far = min(_FARTHEST, self._far * _FARTHER) if is_back else max(_NEAREST, self._far / _NEARER)

@@ -243,35 +243,41 @@ class _Sqp:
         """The next point along a step, shortened as often as necessary; None if none is better."""
         merit = at.f + at.violation(weight)
         length, p = 1.0, step.p
-        for attempt in range(_SHORTENINGS):
+        for _ in range(_SHORTENINGS):
             (there,) = yield from self._look(np.clip(at.u + length * p, 0, 1)[None])
-            if self._accepts(there, merit, length * promised, weight, is_restoring):
+            if self._accepts(there, merit + _ENOUGH * length * promised, weight, is_restoring):
                 return there
-            if attempt == 0 or not math.isfinite(there.f):
-                curved = yield from self._bent(there, slopes)
-                if curved is not None and self._accepts(curved, merit, length * promised, weight, is_restoring):
-                    return curved
+            bent = yield from self._bent(there, slopes, step, merit + _ENOUGH * length * promised, weight, is_restoring)
+            if bent is not None:
+                return bent
             rise = (0.0 if is_restoring else there.f) + there.violation(weight) - merit
             bowl = 2 * (rise - length * promised)
             shorter = -promised * length / bowl if math.isfinite(bowl) and bowl > 0 else 0.5
             length *= min(0.5, max(0.1, shorter))
         return None
 
-    def _bent(self, there: _Point, slopes: _Slopes) -> Generator[Floats, Floats, _Point | None]:
-        """The end of a step brought back to the constraints, until the objective is called there."""
+    def _bent(
+        self, there: _Point, slopes: _Slopes, step: _Step, goal: float, weight: Floats, is_restoring: bool
+    ) -> Generator[Floats, Floats, _Point | None]:
+        """The end of a step brought back to the constraints along which it goes, if its merit then reaches a goal.
+
+        Curved constraints bend away from the step, to either side. Without this, steps along them are cut to a small
+        part of their length if the value changes little along the constraint and much across it.
+        """
+        last = math.inf
         for _ in range(_CORRECTIONS):
-            bent = _corrected(there, slopes)
-            if bent is None:
+            bent, off = _corrected(there, slopes, step)
+            if bent is None or (math.isfinite(there.f) and off > last / 2):  # the slopes are too different here
                 return None
+            last = off
             (there,) = yield from self._look(bent[None])
-            if math.isfinite(there.f):
+            if self._accepts(there, goal, weight, is_restoring):
                 return there
         return None
 
-    def _accepts(self, there: _Point, merit: float, promised: float, weight: Floats, is_restoring: bool) -> bool:
+    def _accepts(self, there: _Point, goal: float, weight: Floats, is_restoring: bool) -> bool:
         self._is_called = math.isfinite(there.f)
-        f = 0.0 if is_restoring else there.f
-        return f + there.violation(weight) <= merit + _ENOUGH * promised
+        return (0.0 if is_restoring else there.f) + there.violation(weight) <= goal
 
 
 def _first_curvature(slopes: _Slopes) -> Floats:
@@ -329,19 +335,22 @@ def _least_distance(B: Floats, slopes: _Slopes, at: _Point, *, with_slack: bool)
     return _Step(p, both, unmet)
 
 
-def _corrected(there: _Point, slopes: _Slopes) -> Floats | None:
-    """A second-order correction: from a point back to the constraints that bend away from the step to it.
+def _corrected(there: _Point, slopes: _Slopes, step: _Step) -> tuple[Floats | None, float]:
+    """Where the constraints are met again that a step follows or has violated, and how far they were off.
 
     A little farther if the objective is not called there, since an approximation from outside would never end.
     """
-    bad = there.h > 0
-    rows = np.concatenate([slopes.J[bad], slopes.E])
-    farther = 1.0 if math.isfinite(there.f) else 1.1
-    off = np.concatenate([farther * there.h[bad], there.e])
+    chosen, farther = there.h > 0, 1.1
+    if math.isfinite(there.f):
+        chosen, farther = chosen | (step.multipliers[: len(there.h)] > 0), 1.0
+    rows = np.concatenate([slopes.J[chosen], slopes.E])
+    off = np.concatenate([farther * there.h[chosen], there.e])
     if not len(off) or not np.isfinite(off).all():
-        return None
+        return None, 0.0
     back = np.linalg.lstsq(rows, -off, rcond=1e-10)[0]
-    return np.clip(there.u + back, 0, 1) if np.isfinite(back).all() and np.abs(back).max() < 1 else None
+    if not np.isfinite(back).all() or np.abs(back).max() >= 1:
+        return None, 0.0
+    return np.clip(there.u + back, 0, 1), float(np.abs(off).max())
 
 
 def _updated(
