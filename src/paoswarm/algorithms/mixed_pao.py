@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paoswarm.algorithms.adaptive_pao import Shrinking
 from paoswarm.algorithms.agreement import Search
-from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.method import check_parallel
 from paoswarm.algorithms.pao import PAO
-from paoswarm.algorithms.restarts import Growing
 from paoswarm.algorithms.searches import Searches, Series
 from paoswarm.algorithms.sharing import Start
 from paoswarm.core import noise
@@ -19,6 +18,7 @@ from paoswarm.core.swarm import Swarm
 
 _FEWEST, _PER_UNKNOWN = 20, 6  # particles; covariance noise needs a few for each coordinate
 _PATIENCE = 60  # generations in which no particle has improved its best
+_LONGEST = 300.0  # evaluations of the first search for each coordinate: later, element-wise swarms gain more
 
 
 class Contracting(PAO):
@@ -30,14 +30,15 @@ class Contracting(PAO):
 
 
 @dataclass(frozen=True)
-class Steady:
-    """Swarms with covariance noise, all of the same size."""
+class Lengthening:
+    """Swarms with covariance noise, all of the same size; each may last twice as long as the one before."""
 
     method: PAO
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
-        return Start(self.method, max(_FEWEST, _PER_UNKNOWN * d), kind="covariance")
+        most = _LONGEST * d * 2.0 ** len(own)
+        return Start(self.method, max(_FEWEST, _PER_UNKNOWN * d), most=most, kind="covariance")
 
 
 _CONTRACTING = Contracting(noise_scale=noise.covariance)
@@ -48,8 +49,9 @@ class MixedPAO(Searches):
     """Swarms that take turns and start again, for spaces with whole numbers and choices.
 
     - `PAO` with covariance noise: the bests that it remembers lie on whole numbers, and their differences carry it
-      from one to the next.
-    - Element-wise swarms (`ElementPAO`): one variable may change alone.
+      from one to the next. This is quick in the beginning. The first search is cut short after 300 evaluations for
+      each coordinate, and each one after it may last twice as long.
+    - Element-wise swarms (`ElementPAO`) that double their size and horizon: one variable may change alone.
 
     It is the default if a variable is an `Integer` or a `Choice`. Dense swarms, which `AdaptivePAO` begins with, lose
     their spread along whole numbers.
@@ -76,4 +78,4 @@ class MixedPAO(Searches):
     @property
     def series(self) -> tuple[Series, ...]:
         """Swarms with covariance noise, then element-wise ones."""
-        return Steady(_CONTRACTING), Growing(ElementPAO(), 1.0)
+        return Lengthening(_CONTRACTING), Shrinking()
