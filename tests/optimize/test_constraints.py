@@ -123,6 +123,7 @@ def test_smooth_problems_are_solved_to_many_digits_by_local_searches(workers):
     assert swarm.fun - BEST > result.fun - BEST
 
 
+@pytest.mark.slow  # ten thousand evaluations
 def test_searches_that_return_to_a_kink_where_one_got_stuck_do_not_end_the_run():
     centre, weights = np.array([0.3, -0.7, 0.1, 0.9, -0.2]), 10.0 ** np.linspace(0, 2, 5)
     turn = np.linalg.qr(np.random.default_rng(3).normal(size=(5, 5)))[0]
