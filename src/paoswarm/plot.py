@@ -55,7 +55,8 @@ def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optim
     positive = True
     for name, result in named.items():
         best = np.atleast_2d(result.history if isinstance(result, ManyResult) else result.history.best) - optimum
-        low, middle, high = np.quantile(best, [0.1, 0.5, 0.9], axis=0)
+        with np.errstate(invalid="ignore"):  # before the first feasible point the best value is infinite
+            low, middle, high = np.quantile(best, [0.1, 0.5, 0.9], axis=0)
         generations = np.arange(len(middle))
         label = name + (f" ({len(best)} runs, median and 10-90 %)" if len(best) > 1 else "")
         (line,) = ax.plot(generations, middle, label=label.strip() or None)
@@ -206,7 +207,7 @@ def searches(result: Result, *, ax: Any = None) -> Any:
     ax.set_ylim(top - 0.5, -0.5)
     ax.set_xlim(0, max(one.ended for one in found))
     ax.set_xlabel("evaluations")
-    ax.set_ylabel("value at the place where searches ended")
+    ax.set_ylabel("value at the end")
     from matplotlib.patches import Patch
 
     keys = [Patch(color=f"C{k}", label=kind) for k, kind in enumerate(kinds)]

@@ -328,3 +328,60 @@ def test_noisy_values_do_not_hide_constraints():
     assert outside(result.x) <= 0
     assert 0 < result.fun_error < 0.1
     assert_allclose(total(result.x), BEST, atol=0.1)
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-10])
+def test_an_equality_is_met_within_its_tolerance_whether_it_is_a_function_or_returned(tol):
+    """The objective is called where only an equality fails; otherwise a thin shell would hide its slope."""
+    circle = ps.Constraint(radius, 1, 1, tol=tol)
+    for fun, constraint in ((total, circle), (both, ps.Returned(1, 1, 1, tol=tol))):
+        result = ps.minimize(fun, BOX, constraints=constraint, maxfev=2000, rng=1)
+        assert result.success
+        assert result.maxcv <= tol
+        assert_allclose(result.fun, BEST, atol=2 * tol + 1e-12)
+    fun = Calls(total)
+    ps.minimize(fun, BOX, constraints=[circle, lambda x: x[0] - x[1]], maxfev=300, rng=1)
+    assert all(x[0] <= x[1] for x in fun.points)
+    assert any(abs(radius(x) - 1) > tol for x in fun.points)
+
+
+def test_a_polished_point_is_not_confirmed_by_that():
+    def rastrigin(x):
+        return float((x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum())
+
+    result = ps.minimize(rastrigin, [(-5, 6)] * 5, maxfev=600, polish=True, rng=1)
+    assert result.fun > 1
+    assert not result.success
+    one_swarm = ps.minimize(rastrigin, [(-5, 6)] * 5, method="PAO", maxfev=600, polish=True, rng=1)
+    assert one_swarm.success  # it claims a local minimum only
+
+
+def test_wrong_forms_are_told_as_they_are():
+    with pytest.raises(TypeError, match=r"the constraint takes \d+ points.*got shape \(\)"):
+        ps.minimize(lambda x: x.sum(1), BOX, constraints=lambda x: float((x**2).sum()), vectorized=True, rng=1)
+    with pytest.raises(TypeError, match=r"returned \(1.0, \[1.0\]\) \(tuple\)"):
+        ps.minimize(lambda x: (1.0, [1.0]), BOX, constraints=ps.Returned(2))
+    space = {"a": (-2, 2), "kind": ps.Choice(["u", "v"])}
+    with pytest.raises(ValueError, match="kind is a Choice; write the constraint as a function"):
+        ps.minimize(lambda p: p["a"], space, constraints=LinearConstraint([[1, 1]], 1, 1))
+
+
+def test_many_runs_say_how_many_are_feasible():
+    many = ps.minimize_many(total, BOX, constraints=lambda x: x[0] ** 2 + 1, runs=2, maxfev=60, rng=1)
+    assert "0 of 2 runs found a feasible point" in str(many)
+
+
+def test_errors_of_a_constrained_fit_come_with_a_warning():
+    result = ps.minimize(lambda x: float(((x - 1) ** 2).sum()), BOX, constraints=outside, maxfev=500, rng=1)
+    fit = ps.uncertainty(result, negative_log_likelihood=lambda x: 20 * float(((x - 1) ** 2).sum()))
+    assert_array_equal(fit.x, result.x)  # not the minimum outside
+    assert any("constraints" in text for text in fit.warnings)
+
+
+def test_a_store_of_another_space_names_the_variable(tmp_path):
+    space = {"a": (-2, 2), "order": ps.Integer(1, 8), "gain": 3.0}
+    file = tmp_path / "run.paoswarm"
+    ps.minimize(lambda p: p["a"] + p["order"], space, maxfev=60, rng=1, store=file)
+    for name, other in {"gain": 4.0, "order": ps.Integer(1, 9)}.items():
+        with pytest.raises(ps.OtherRun, match=f"bounds.{name}"):
+            ps.minimize(lambda p: p["a"] + p["order"], space | {name: other}, maxfev=60, rng=1, store=file)

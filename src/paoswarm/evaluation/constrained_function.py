@@ -1,6 +1,7 @@
 """The user's objective with its constraints as one function, which can be sent to workers like any other.
 
-Constraints that are functions of the point come first. Where one of them fails, the objective is not called.
+Constraints that are functions of the point come first. Where an inequality fails, the objective is not called.
+Equalities can only be approached from outside: nearly no point satisfies them, so the objective is called there, too.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ class ConstrainedFunction:
             return numbers
         if self._fails(numbers):
             return Measured(math.inf, tuple(numbers.tolist()))
-        answer = self.fun(x)
+        given = answer = self.fun(x)
         n = self.constraints.n_returned
         if n:
             try:
-                answer, returned = answer
+                answer, returned = given
                 more = as_numbers(returned).astype(float).reshape(-1)
             except Exception:
                 more = np.empty(0)
             if len(more) != n:
                 reason = f"fun must return (value, numbers) with the {n} numbers of ps.Returned({n}), but returned"
-                return Failed(f"{reason} {describe_answer(answer)}", wrong_form=True)
+                return Failed(f"{reason} {describe_answer(given)}", wrong_form=True)
             if np.isnan(more).any():
                 return self._is_nan(self.constraints.is_returned, more)
             numbers[self.constraints.is_returned] = more
@@ -65,7 +66,7 @@ class ConstrainedFunction:
         m = len(next(iter(x.values())) if isinstance(x, dict) else x)
         numbers = self._numbers(x, m)
         if isinstance(numbers, Failed):
-            return [numbers]
+            return [numbers] * m
         is_known: Any = ~np.isnan(np.where(self.constraints.is_returned, 0.0, numbers)).any(axis=1)
         called = is_known & ~self._fails(numbers)
         values, wrong = np.full(m, math.inf), None
@@ -86,17 +87,17 @@ class ConstrainedFunction:
 
     def _call_rows(self, x: Any, m: int, numbers: Floats, called: Any) -> tuple[Floats, Failed | None]:
         """Values at the rows where the objective is called, and what is wrong with their form."""
-        answer = self.fun(x)
+        given = answer = self.fun(x)
         n, nothing = self.constraints.n_returned, np.full(m, math.nan)
         if n:
             try:
-                answer, returned = answer
+                answer, returned = given
                 more = as_numbers(returned).astype(float).reshape(m, -1)
             except Exception:
                 more = np.empty((m, 0))
             if more.shape != (m, n):
                 reason = f"with vectorized=True fun must return (values, numbers) of shapes ({m},) and ({m}, {n}), "
-                return nothing, Failed(f"{reason}but returned {describe_answer(answer)}", wrong_form=True)
+                return nothing, Failed(f"{reason}but returned {describe_answer(given)}", wrong_form=True)
             numbers[np.ix_(called, self.constraints.is_returned)] = more
         values = as_numbers(answer)
         values = values.reshape(1) if values.ndim == 0 and m == 1 else values
@@ -126,7 +127,7 @@ class ConstrainedFunction:
         return numbers
 
     def _fails(self, numbers: Floats) -> Any:
-        return (self.constraints.violations(numbers) > 0).any(axis=-1)
+        return (self.constraints.violations(numbers) > 0)[..., ~self.constraints.is_equality].any(axis=-1)
 
     def _is_nan(self, which: Any, numbers: Floats) -> Failed:
         label = np.array(self.constraints.labels)[which][int(np.argmax(np.isnan(numbers)))]

@@ -31,8 +31,8 @@ _FORMS = (
 class Constraint:
     """A function of the point that must stay within limits.
 
-    It is called before the objective, and the objective is not called where it fails. So it should be cheap. Limits on
-    what the simulation itself computes are `Returned`.
+    It is called before the objective, and the objective is not called where an inequality fails. So it should be cheap.
+    Limits on what the simulation itself computes are `Returned`.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ class Constraint:
         Limits: ``lb <= fun(x) <= ub``. By default ``fun(x) <= 0``. Equal limits make an equality.
     tol : float or None
         How far beyond a limit a point may be and still be allowed. None: 0, and 1e-4 for an equality, because no
-        search hits it exactly.
+        search hits it exactly. The search uses what is allowed: the value may be a little below the minimum with exact
+        equality. On smooth problems 1e-8 costs nothing.
     name : str
         Its name in messages; empty: its place in the list.
 
@@ -195,6 +196,11 @@ class ConstraintSet:
     def tol(self) -> Floats:
         """How far beyond a limit is allowed, ``(k,)``."""
         return np.concatenate([part.tol for part in self.parts])
+
+    @property
+    def is_equality(self) -> NDArray[np.bool_]:
+        """Which numbers must have a certain value."""
+        return np.asarray(self.lb == self.ub)
 
     @property
     def count(self) -> int:

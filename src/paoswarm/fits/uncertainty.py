@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -145,6 +146,7 @@ def uncertainty(
     box = read_box(result, bounds, x, variables)
     labels = read_names(names, variables, d)
     flag("refine", refine)
+    is_constrained = getattr(result, "constr", None) is not None
     level = None if profile is None else probability("profile", profile)
     options = CallOptions(flag("vectorized", vectorized), workers, timeout, retries)
     variance = None if variance is None else positive_number("variance", variance)
@@ -162,8 +164,13 @@ def uncertainty(
         df = None if is_likelihood or variance is not None or n_data is None else n_data - d
         meaning = Meaning(is_likelihood, variance, df)
         how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
+        refine = refine and not is_constrained
         minimum = find_minimum(fun, how, meaning, x, at, box, moves=refine)
-        return _describe(fun, meaning, minimum, x, box, labels, refine, kind, n_data, level)
+        found = _describe(fun, meaning, minimum, x, box, labels, refine, kind, n_data, level)
+    if not is_constrained:
+        return found
+    warning = "the run had constraints, of which nothing is known here: where one is active, the errors are wrong."
+    return dataclasses.replace(found, warnings=(*found.warnings, warning))
 
 
 def _open(kind: str, function: Objective, options: CallOptions) -> Evaluator:

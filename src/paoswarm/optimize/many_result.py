@@ -59,8 +59,10 @@ class ManyResult(Result):
     def __repr__(self) -> str:
         best = int(order.best(self.fun))
         low, middle, high = self._spread_of_values()
+        feasible = self.get("feasible")
         lines = [
             self._counts(),
+            *([] if feasible is None else [f"{int(np.sum(feasible))} of {len(feasible)} runs found a feasible point"]),
             f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
             f"best run {best}: {self._named_point(best)}",
             *self._endings(),

@@ -162,7 +162,8 @@ def minimize(
         - `Constraint`, the same with limits, a tolerance and a name;
         - `Returned`, for numbers that ``fun`` returns together with its value.
 
-        Functions of the point are called first, and ``fun`` is not called where one of them fails. A feasible point is
+        Functions of the point are called first, without ``args``. ``fun`` is not called where an inequality among them
+        fails. A feasible point is
         better than an infeasible one; of two infeasible ones the one with the smaller total violation is better. The
         result is feasible if any evaluated point was. Points at which ``fun`` is not called count in ``nfev``.
     callback : callable, optional

@@ -71,7 +71,7 @@ def finish(result: Result, evaluate: Evaluator, space: Space, limits: Limits, en
     result["next_step"] = None  # the swarm has not seen the polished point, so its spread says nothing about it
     result.nfev += found.spent
     result.n_failed += found.failed
-    result.success = result.success or found.has_converged
+    result.success = _is_success(result, found.has_converged)
     lost = ""
     if found.end is not None:
         result.status, lost = status_of(found.end)
@@ -102,12 +102,17 @@ def finish_constrained(
     for name in ("x", "fun", "nfev", "n_failed", "feasible", "constr", "constr_violation", "maxcv", "n_infeasible"):
         result[name] = polished[name]
     result.status, result["next_step"] = status, None
-    result.success = bool(result.feasible) and end is None and bool(result.success or has_converged)
+    result.success = bool(result.feasible) and end is None and _is_success(result, has_converged)
     kinds = result.get("failure_kinds")
     said = optimizer.explained(why)
     message = message_of(said, result.n_failed, result.nfev, kinds)
     summary = f"Polished with {optimizer.nfev - spent} evaluations, from {before:.6g} to {result.fun:.6g}."
     result.message = " ".join(filter(None, [message, lost, summary]))
+
+
+def _is_success(result: Result, has_converged: bool) -> bool:
+    """A local minimum is an achievement for one swarm; where several searches must agree, it is none."""
+    return bool(result.success or (has_converged and result.agreement is None))
 
 
 def _summary(found: Polished, before: float) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import LinearConstraint, linprog
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.constraints import ConstraintSet, Linear, read_constraints
 from paoswarm.spaces.space import Space
+from paoswarm.spaces.variables import Choice
 
 _TRIALS = 3  # points at which the functions of constraints are called before the run
 _MOST_ROWS = 300  # linear constraints for which a contradiction is traced to the few that cause it
@@ -22,11 +23,22 @@ def trial_constraints(given: Any, space: Space, vectorized: bool = False) -> Con
     shares = np.random.default_rng(0).uniform(size=(_TRIALS, len(space.lower)))
     shares[0] = 0.5
     rows = space.rows(space.lower + shares * (space.upper - space.lower))
+    _check_choices(given, space)
     trials = [space.given(row[None]) if vectorized else space.given(row) for row in rows]
     constraints = read_constraints(given, trials, vectorized)
     if constraints is not None:
         _check_linear(constraints, space)
     return constraints
+
+
+def _check_choices(given: Any, space: Space) -> None:
+    """Raise if a linear constraint stands beside a choice, which has no number."""
+    several = given if isinstance(given, list | tuple) else [given]
+    chosen = [label for label, one in zip(space.labels(), space.variables, strict=True) if isinstance(one, Choice)]
+    if chosen and any(isinstance(one, LinearConstraint) for one in several):
+        raise ValueError(
+            f"a LinearConstraint needs numbers, but {chosen[0]} is a Choice; write the constraint as a function"
+        )
 
 
 def _check_linear(constraints: ConstraintSet, space: Space) -> None:

@@ -38,6 +38,8 @@ def check_same(path: Path, recorded: Run, now: Run) -> None:
 
 def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
     """Return the name of the first detail that differs, and both values."""
+    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys() == {"items"}:  # a dict of the user
+        was, now = (dict(one["items"]) for one in (was, now))
     if isinstance(was, dict) and isinstance(now, dict) and (not name or was.keys() == now.keys()):
         for key in {**was, **now}:
             if was.get(key) != now.get(key):
