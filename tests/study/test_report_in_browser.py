@@ -99,10 +99,13 @@ def errors(browser):
 
 
 def requests(browser):
-    """Addresses that the page asked for, other than its own file and data that it carries."""
+    """Addresses that the page asked for, other than its own file and data that it carries.
+
+    ``chrome:`` addresses are those of the browser's own first page, which it may still be loading.
+    """
     messages = (json.loads(entry["message"])["message"] for entry in browser.get_log("performance"))
     asked = (m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent")
-    return [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))]
+    return [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:", "chrome:"))]
 
 
 def control(page, name, form="picker"):
