@@ -8,12 +8,10 @@ best value. Peers have the settings that their authors recommend, and are starte
 from __future__ import annotations
 
 import contextlib
-import io
-import warnings
 
 import numpy as np
 from constrained_problem import EQUALITY_TOLERANCE
-from searchers import Done
+from searchers import run_silently
 
 import paoswarm as ps
 
@@ -327,14 +325,4 @@ CAPS = {"pymoo MixedVariableGA": 300, "Optuna TPE": 100}
 
 def run(name, f, seed):
     """Run a search to its end, silently; return what it raised, if it broke."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Done):
-        warnings.simplefilter("ignore")
-        try:
-            with np.errstate(all="ignore"):
-                SEARCHES[name](f, seed)
-        except Exception as error:
-            if name == OURS:
-                raise
-            return f"{type(error).__name__}: {error}"
-        return "ended before its budget"
-    return ""
+    return run_silently(SEARCHES[name], f, seed, may_break=name != OURS)

@@ -145,12 +145,19 @@ SLOW = ("lq-CMA-ES", "NGOpt")  # these take milliseconds for each point
 
 def run(name, f, seed):
     """Run a search to its end, silently; return what it raised, if it broke. Ours may not."""
+    return run_silently(SEARCHES[name], f, seed, may_break=name != OURS)
+
+
+def run_silently(search, f, seed, *, may_break):
+    """Run a search until its objective raises `Done`; return what went wrong."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Done):
         warnings.simplefilter("ignore")
         try:
-            SEARCHES[name](f, seed)
+            with np.errstate(all="ignore"):
+                search(f, seed)
         except Exception as error:
-            if name == OURS:
+            if not may_break:
                 raise
             return f"{type(error).__name__}: {error}"
+        return "ended before its budget"
     return ""

@@ -10,9 +10,11 @@ from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.stream import Stream
 from paoswarm.optimize.convergence import Rule
+from paoswarm.optimize.exchange import status_of
 from paoswarm.optimize.look_around import is_worth_it
-from paoswarm.optimize.loop import AfterGeneration, Ends, drive, look_around, status_of
+from paoswarm.optimize.loop import AfterGeneration, Ends, drive
 from paoswarm.optimize.one_at_a_time import OneAtATime
+from paoswarm.optimize.side_searches import look_around
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.warn_user import warn_user
 

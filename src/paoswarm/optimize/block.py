@@ -9,7 +9,8 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import read_only
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.callback import Notify
-from paoswarm.optimize.loop import Ends, Numbering, drive, drive_together, run
+from paoswarm.optimize.exchange import Numbering
+from paoswarm.optimize.loop import Ends, drive, drive_together, run
 from paoswarm.optimize.many_result import ManyResult, together
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status

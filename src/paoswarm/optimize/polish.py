@@ -16,11 +16,13 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.optimize.exchange import status_of
 from paoswarm.optimize.local_searches import LocalSearches
-from paoswarm.optimize.loop import Ends, drive, search_from, status_of
+from paoswarm.optimize.loop import Ends, drive
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.read_input import Box
 from paoswarm.optimize.result import Result, message_of
+from paoswarm.optimize.side_searches import search_from
 from paoswarm.optimize.stopping import Limits
 from paoswarm.spaces.space import Space
 
