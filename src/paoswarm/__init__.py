@@ -53,7 +53,8 @@ from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
 from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
-from paoswarm.spaces.variables import Choice, Integer, Periodic, Real
+from paoswarm.spaces.choices import Choice
+from paoswarm.spaces.variables import Integer, Periodic, Real
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.store import Store

@@ -8,7 +8,7 @@ import pytest
 import paoswarm as ps
 from paoswarm.core.axes import Axes
 from paoswarm.core.bounds import clip
-from paoswarm.spaces.variables import Fixed
+from paoswarm.spaces.choices import Fixed
 
 VARIABLES = [
     ps.Real(-5, 5),

@@ -9,8 +9,8 @@ from scipy.optimize import LinearConstraint, linprog
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.constraints import ConstraintSet, Linear, read_constraints
+from paoswarm.spaces.choices import Choice
 from paoswarm.spaces.space import Space
-from paoswarm.spaces.variables import Choice
 
 _TRIALS = 3  # points at which the functions of constraints are called before the run
 _MOST_ROWS = 300  # linear constraints for which a contradiction is traced to the few that cause it

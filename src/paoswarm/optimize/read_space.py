@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from paoswarm.optimize.read_input import read_bounds
+from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.space import Space
-from paoswarm.spaces.variables import Fixed, Integer, Real, Variable
+from paoswarm.spaces.variables import Integer, Real, Variable
 
 _FORM = "give a pair (low, high), ps.Real, ps.Integer, ps.Choice, ps.Periodic, or a number or a string to fix it"
 

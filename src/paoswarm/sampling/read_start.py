@@ -10,8 +10,8 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.starts import spread_out
+from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.space import Space
-from paoswarm.spaces.variables import Fixed
 
 _REMEMBERED = 32  # best points of a swarm to start from, spread out
 

@@ -16,7 +16,8 @@ import numpy as np
 from paoswarm.checks import choices, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
-from paoswarm.spaces.variables import Choice, Fixed, Real, Variable
+from paoswarm.spaces.choices import Choice, Fixed
+from paoswarm.spaces.variables import Real, Variable
 
 
 class Space:

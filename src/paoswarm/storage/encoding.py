@@ -25,12 +25,12 @@ from paoswarm.algorithms.registry import METHODS
 from paoswarm.core import attractors, noise
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Swarm
-from paoswarm.spaces import variables
+from paoswarm.spaces import choices, variables
 from paoswarm.storage.fingerprint import checksum
 
 OURS: dict[str, Any] = (
     METHODS
-    | {one.__name__: one for one in (variables.Real, variables.Integer, variables.Choice, variables.Periodic)}
+    | {one.__name__: one for one in (variables.Real, variables.Integer, choices.Choice, variables.Periodic)}
     | {
         name: thing
         for module in (schedules, attractors, noise)

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from paoswarm.checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
+from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.evaluations import table
 from paoswarm.spaces.space import Space
-from paoswarm.spaces.variables import Fixed, Variable
+from paoswarm.spaces.variables import Variable
 from paoswarm.storage import encoding
 from paoswarm.storage.log import Reader, Record, StoreError
 from paoswarm.storage.validate import check_evaluations, check_event, check_size
