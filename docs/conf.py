@@ -26,7 +26,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 default_role = "autolink"
-nitpicky = False
+nitpicky = True  # a cross-reference that leads nowhere is a warning
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -48,6 +48,7 @@ sphinx_gallery_conf = {
 
 html_theme = "furo"
 html_title = "paoswarm"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["paoswarm.css"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

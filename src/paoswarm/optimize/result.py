@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from typing import Any
 
@@ -169,7 +170,7 @@ class Result(OptimizeResult):
             raise ValueError(f"there are several runs: ask one of them, many.run(r).{name}")
 
     def __repr__(self) -> str:
-        lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
+        lines = [_paragraph("message", self.message)] if isinstance(self.get("message"), str) else []
         shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x")
         for name in (*shown, "nit", "nfev", "n_recalled", "n_failed"):
             if name == "x" and "space" in self:
@@ -184,7 +185,7 @@ class Result(OptimizeResult):
             text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
             lines.append("next_step: " + text.replace("\n", "\n" + " " * 11))
         if self.hint:
-            lines.append(f"{'hint':>9}: {self.hint}")
+            lines.append(_paragraph("hint", self.hint))
         return "\n".join(lines)
 
     __str__ = __repr__
@@ -211,6 +212,15 @@ class Result(OptimizeResult):
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
         searches = remark(self._said_of_searches())
         return block(self.get("message", ""), table(rows), table(points), more, searches, hint)
+
+
+def _paragraph(name: str, text: str) -> str:
+    """A sentence or several under a name, in lines that fit a terminal and a page."""
+    first = f"{name:>9}: "
+    rest = " " * len(first)
+    return textwrap.fill(
+        text, 88, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _text(value: Any) -> str:
