@@ -32,11 +32,11 @@ def test_the_other_side_runs(page, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)  # pyswarms writes a log file
     code = foreign_code(page)
     assert not re.search(r"\bpaoswarm\b|\bps\.", code)
-    state = np.random.get_state()
+    state = np.random.get_state()  # noqa: NPY002
     try:
         exec(compile(code, page.name, "exec"), {})
     finally:
-        np.random.set_state(state)
+        np.random.set_state(state)  # noqa: NPY002
     assert capsys.readouterr().out.strip()
 
 
