@@ -152,7 +152,7 @@ class FitUncertainty:
             for cells in [list(enumerate(zip(row, widths, strict=True)))]
         ]
         said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
-        return "\n".join(line.rstrip() for line in [self._headline(), *lines, *self._below(), *said])
+        return "\n".join(line.rstrip() for line in [*self._headlines(), *lines, *self._below(), *said])
 
     __repr__ = __str__
 
@@ -160,16 +160,21 @@ class FitUncertainty:
         """What a notebook shows."""
         rows, more = shortened(self._rows(), "unknowns")
         said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
-        return block(self._headline(), table(rows, self._header()), more, *map(remark, [*self._below(), *said]))
+        return block(
+            " ".join(f"{line}." for line in self._headlines()),
+            table(rows, self._header()),
+            more,
+            *map(remark, [*self._below(), *said]),
+        )
 
-    def _headline(self) -> str:
-        text = f"{self.kind} {self.fun:.6g}"
-        if self.degrees_of_freedom is not None and self.variance is not None:
-            text += f" of {self.n_data} data with {self.degrees_of_freedom} degrees of freedom; "
-            text += f"standard deviation of a datum {math.sqrt(self.variance):.4g}"
-        elif self.variance is not None:
-            text += f"; standard deviation of a datum {math.sqrt(self.variance):.4g}, given"
-        return text[0].upper() + text[1:]
+    def _headlines(self) -> list[str]:
+        value = f"{self.kind[0].upper()}{self.kind[1:]} {self.fun:.6g}"
+        if self.variance is None:
+            return [value]
+        deviation = f"Standard deviation of a datum {math.sqrt(self.variance):.4g}"
+        if self.degrees_of_freedom is None:
+            return [value, f"{deviation}, given"]
+        return [f"{value} of {self.n_data} data with {self.degrees_of_freedom} degrees of freedom", deviation]
 
     def _header(self) -> tuple[str, ...]:
         level = "" if self.profile_level is None else f"{100 * self.profile_level:g} % profile interval"

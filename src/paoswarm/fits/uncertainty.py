@@ -124,7 +124,8 @@ def uncertainty(
     ...     return volume - b[0] * (1 - np.exp(-b[1] * np.array(pressure)))
     >>> fit = ps.uncertainty([238.94, 5.5016e-4], residuals=residuals, names=["b1", "b2"])
     >>> print(fit)  # certified: 238.94 +- 2.7070 and 5.5016e-4 +- 7.2669e-6
-    Sum of squares 0.124551 of 14 data with 12 degrees of freedom; standard deviation of a datum 0.1019
+    Sum of squares 0.124551 of 14 data with 12 degrees of freedom
+    Standard deviation of a datum 0.1019
            estimate  std. error  95 % interval
       b1      238.9         2.7  233.0 to 244.8
       b2  0.0005502     7.3e-06  0.0005343 to 0.0005660
