@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from PIL import Image
+from scipy import stats
 
 import paoswarm as ps
 
@@ -103,6 +104,22 @@ def epidemic_fit(ink: str) -> Figure:
 def epidemic_pairs(ink: str) -> Figure:
     """The posterior in pairs."""
     return posterior().plot().ravel()[0].figure
+
+
+def decay_pairs(ink: str) -> Figure:
+    """The posterior of the page "Posterior and evidence"."""
+    time = np.array([0.5, 1.0, 2.0, 3.0, 5.0, 8.0])
+    seen = np.array([7.9, 6.6, 4.3, 3.2, 1.2, 0.4])
+
+    def log_likelihood(x):
+        return stats.norm(x[:, :1] * np.exp(-x[:, 1:2] * time), x[:, 2:]).logpdf(seen).sum(axis=1)
+
+    prior = {
+        "amplitude": stats.uniform(0, 100),
+        "rate": stats.uniform(0, 10),
+        "noise": stats.lognorm(1, scale=0.3),
+    }
+    return ps.sample(log_likelihood, prior, vectorized=True, rng=1).plot().ravel()[0].figure
 
 
 def searches(ink: str) -> Figure:
@@ -204,6 +221,7 @@ PICTURES: dict[str, Callable[[str], Figure]] = {
     "front": front,
     "epidemic": epidemic_fit,
     "epidemic_pairs": epidemic_pairs,
+    "decay_pairs": decay_pairs,
     "searches": searches,
     "swarm": swarm,
     "noisy": noisy,
