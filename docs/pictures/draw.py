@@ -61,8 +61,8 @@ def draw_fit(ax, drawn) -> None:
         low, high = np.quantile(values, [0.025, 0.975], axis=1)
         ax.fill_between(time, np.maximum(low, 0), high, color=BLUE, alpha=alpha, linewidth=0, label=label)
     ax.plot(np.arange(1, 15), IN_BED, "o", color=ORANGE, markersize=5, label="data")
-    ax.set(xlabel="day", ylabel="boys in bed", xlim=(0, 14.4), ylim=(0, 360), xticks=range(0, 15, 2))
-    ax.legend(frameon=False, loc="upper right", handlelength=1.2, borderaxespad=0.1)
+    ax.set(xlabel="day", ylabel="boys in bed", xlim=(0, 14.4), ylim=(0, 430), xticks=range(0, 15, 2))
+    ax.legend(frameon=False, loc="upper right", handlelength=1.2, borderaxespad=0.0)
 
 
 def draw_swarm(ax, ink: str) -> None:
@@ -82,13 +82,13 @@ def draw_swarm(ax, ink: str) -> None:
         ax.plot(*path[:5, k].T, color=BLUE, linewidth=0.6, alpha=0.25)
     for generation, size, colour in ((0, 14, BLUE), (4, 20, GREEN), (12, 26, ORANGE)):
         ax.scatter(*path[generation].T, s=size, color=colour, zorder=3, linewidths=0, label=f"generation {generation}")
-    ax.set(xlabel="contact, per day", ylabel="recovery, per day", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    ax.set(xlabel="contact, per day", ylabel="recovery, per day", xlim=(low[0], high[0]), ylim=(low[1], 2.35))
     ax.legend(loc="upper right", edgecolor="none", handletextpad=0.1, borderaxespad=0.1)
 
 
 def front(ink: str) -> Figure:
     """What the library is, in one picture."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.4, 3.1), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.5, 3.0), layout="constrained")
     draw_fit(left, posterior())
     draw_swarm(right, ink)
     return figure
