@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs explore-docs pictures demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
+.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -21,6 +21,7 @@ explore-docs: $(VENV)/.dev
 	$(BIN)/python -W ignore docs/explore/screenshots.py
 
 # Draw the pictures of the documentation again.
+.PHONY: pictures
 pictures: $(VENV)/.dev
 	$(BIN)/python -W ignore docs/pictures/draw.py
 
