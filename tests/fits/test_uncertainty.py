@@ -13,7 +13,7 @@ from scipy.optimize import curve_fit
 from scipy.stats import t as student
 
 import paoswarm as ps
-from paoswarm.evaluation.calls import Detailed
+from paoswarm.evaluation.detailed import Detailed
 
 CENTRE = np.array([1.0, -2.0, 3.0])
 BESIDE = np.array([1.0, -1.0, 3.0])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error, repr_of, shortened
-from paoswarm.evaluation.measured import Measured
+from paoswarm.evaluation.detailed import Detailed
 from paoswarm.spaces.space import Named
 
 Objective = Callable[..., Any]
@@ -53,21 +53,6 @@ def to_fingerprint(fun: Objective) -> Any:
     if hasattr(fun, "to_fingerprint"):
         return fun.to_fingerprint()
     return fun
-
-
-class Detailed(float):
-    """A value that carries the numbers it was made from, such as residuals. It can be sent between processes."""
-
-    details: Floats
-
-    def __new__(cls, value: float, details: Floats) -> Detailed:
-        """A number with its details."""
-        made = super().__new__(cls, value)
-        made.details = details
-        return made
-
-    def __getnewargs__(self) -> tuple[float, Floats]:  # type: ignore[override]
-        return float(self), self.details
 
 
 class Failed(NamedTuple):
@@ -173,7 +158,7 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
         answer = fun(x.copy())
     except Exception as error:
         return [_raised(error)] if len(x) == 1 else None
-    if isinstance(answer, list) and len(answer) == len(x) and isinstance(answer[0], Measured | Failed):
+    if isinstance(answer, list) and len(answer) == len(x) and isinstance(answer[0], Detailed | Failed):
         return answer
     values = as_numbers(answer)
     if values.ndim == 0 and len(x) == 1:  # SciPy's multivariate densities return a scalar for a single row
@@ -215,7 +200,7 @@ def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | F
 
 
 def _plain(number: float) -> float:
-    return number if isinstance(number, Detailed | Measured) else float(number)
+    return number if isinstance(number, Detailed) else float(number)
 
 
 class Row(NamedTuple):

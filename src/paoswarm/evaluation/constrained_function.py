@@ -17,12 +17,12 @@ from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error
 from paoswarm.evaluation.calls import CONSTRAINT, Failed, Objective, as_numbers, describe_answer, to_fingerprint
 from paoswarm.evaluation.constraints import ConstraintSet, WrongForm
-from paoswarm.evaluation.measured import Measured
+from paoswarm.evaluation.detailed import Detailed
 
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedFunction:
-    """Answers with a `Measured`, or with why a point failed; a list of these if ``vectorized``."""
+    """Answers with a `Detailed` value, or with why a point failed; a list of these if ``vectorized``."""
 
     fun: Objective
     constraints: ConstraintSet
@@ -36,12 +36,12 @@ class ConstrainedFunction:
         """The objective and the functions of its constraints, as a function that uses them all."""
         return partial(to_fingerprint(self.fun), *(part.fun for part in self.constraints.parts if part.fun is not None))
 
-    def _one(self, x: Any) -> Measured | Failed:
+    def _one(self, x: Any) -> Detailed | Failed:
         numbers = self._numbers(x, None)
         if isinstance(numbers, Failed):
             return numbers
         if self._fails(numbers):
-            return Measured(math.inf, tuple(numbers.tolist()))
+            return Detailed(math.inf, tuple(numbers.tolist()))
         given = answer = self.fun(x)
         n = self.constraints.n_returned
         if n:
@@ -60,9 +60,9 @@ class ConstrainedFunction:
         if value.size != 1 or value.dtype.kind not in "fiub":
             reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}"
             return Failed(reason, wrong_form=True)
-        return Measured(float(value.reshape(())[()]), tuple(numbers.tolist()))
+        return Detailed(float(value.reshape(())[()]), tuple(numbers.tolist()))
 
-    def _rows(self, x: Any) -> list[Measured | Failed]:
+    def _rows(self, x: Any) -> list[Detailed | Failed]:
         m = len(next(iter(x.values())) if isinstance(x, dict) else x)
         numbers = self._numbers(x, m)
         if isinstance(numbers, Failed):
@@ -73,7 +73,7 @@ class ConstrainedFunction:
         if called.any():
             some = {name: column[called] for name, column in x.items()} if isinstance(x, dict) else x[called]
             values[called], wrong = self._call_rows(some, int(called.sum()), numbers, called)
-        answers: list[Measured | Failed] = []
+        answers: list[Detailed | Failed] = []
         for row in range(m):
             if not is_known[row]:
                 answers.append(self._is_nan(~self.constraints.is_returned, numbers[row][~self.constraints.is_returned]))
@@ -82,7 +82,7 @@ class ConstrainedFunction:
             elif called[row] and np.isnan(numbers[row]).any():
                 answers.append(self._is_nan(np.ones(self.constraints.count, dtype=bool), numbers[row]))
             else:
-                answers.append(Measured(float(values[row]), tuple(numbers[row].tolist())))
+                answers.append(Detailed(float(values[row]), tuple(numbers[row].tolist())))
         return answers
 
     def _call_rows(self, x: Any, m: int, numbers: Floats, called: Any) -> tuple[Floats, Failed | None]:

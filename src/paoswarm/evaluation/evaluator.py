@@ -46,7 +46,7 @@ from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.known_points import KnownPoints
-from paoswarm.evaluation.measured import constraints_of, was_called, with_constraints
+from paoswarm.evaluation.detailed import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
 from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.spaces.space import Space

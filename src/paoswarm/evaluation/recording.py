@@ -17,7 +17,7 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
-from paoswarm.evaluation.measured import Measured, with_constraints
+from paoswarm.evaluation.detailed import Detailed, with_constraints
 from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
@@ -213,7 +213,7 @@ class RecordingStream(Stream):
                 )
             self._held.remove(known.number)
             self._journal.count_recalled()
-            value = known.value if known.constr is None else Measured(known.value, known.constr)
+            value = known.value if known.constr is None else Detailed(known.value, known.constr)
             return self._give_out(known.number, value if known.why is None else Failed(known.why))
         for number in self._held:
             super().send(number, self._x[number])
