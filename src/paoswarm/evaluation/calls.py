@@ -123,8 +123,27 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     number = as_numbers(answer)
     if number.size == 1 and number.dtype.kind in "fiub":
         return float(number.reshape(())[()])
-    reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}"
+    return one_number_expected(answer)
+
+
+def one_number_expected(answer: Any) -> Failed:
+    """The failure of a point whose answer is not one real number."""
+    reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}{advice_on(answer)}"
     return Failed(reason, wrong_form=True)
+
+
+def advice_on(answer: Any) -> str:
+    """What to do about an answer of the wrong form; usually empty."""
+    if answer is None:
+        return "; perhaps a return statement is missing"
+    if isinstance(answer, tuple) and len(answer) == 2:
+        return (
+            "; if the second part holds numbers that must stay within limits, give constraints=ps.Returned(n), else "
+            "return the first part alone"
+        )
+    if isinstance(answer, np.ndarray) and answer.ndim == 1 and answer.size > 1 and answer.dtype.kind in "fiu":
+        return "; of residuals, return the sum of squares"
+    return ""
 
 
 def as_numbers(answer: Any) -> NDArray[Any]:
@@ -174,6 +193,8 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
         reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
     elif values.ndim == 0 and values.dtype.kind in "fiub":
         reason += "; is it written for a single point? Then leave out vectorized=True"
+    else:
+        reason += advice_on(answer)
     return [Failed(reason, wrong_form=True)] * len(x)
 
 

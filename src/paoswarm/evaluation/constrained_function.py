@@ -13,9 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.checks import counted
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error
-from paoswarm.evaluation.calls import CONSTRAINT, Failed, Objective, as_numbers, describe_answer, to_fingerprint
+from paoswarm.evaluation.calls import (
+    CONSTRAINT,
+    Failed,
+    Objective,
+    advice_on,
+    as_numbers,
+    describe_answer,
+    one_number_expected,
+    to_fingerprint,
+)
 from paoswarm.evaluation.constraints import ConstraintSet, WrongForm
 from paoswarm.evaluation.detailed import Detailed
 
@@ -51,15 +61,15 @@ class ConstrainedFunction:
             except Exception:
                 more = np.empty(0)
             if len(more) != n:
-                reason = f"fun must return (value, numbers) with the {n} numbers of ps.Returned({n}), but returned"
+                said = counted(n, "number")
+                reason = f"fun must return (value, numbers) with the {said} of ps.Returned({n}), but returned"
                 return Failed(f"{reason} {describe_answer(given)}", wrong_form=True)
             if np.isnan(more).any():
                 return self._is_nan(self.constraints.is_returned, more)
             numbers[self.constraints.is_returned] = more
         value = as_numbers(answer)
         if value.size != 1 or value.dtype.kind not in "fiub":
-            reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}"
-            return Failed(reason, wrong_form=True)
+            return one_number_expected(answer)
         return Detailed(float(value.reshape(())[()]), tuple(numbers.tolist()))
 
     def _rows(self, x: Any) -> list[Detailed | Failed]:
@@ -102,8 +112,9 @@ class ConstrainedFunction:
         values = as_numbers(answer)
         values = values.reshape(1) if values.ndim == 0 and m == 1 else values
         if values.shape != (m,) or values.dtype.kind not in "fiub":
-            reason = f"with vectorized=True fun takes {m} points, one per row, and must return real numbers of shape "
-            return nothing, Failed(f"{reason}({m},), but returned {describe_answer(answer)}", wrong_form=True)
+            reason = f"with vectorized=True fun takes {counted(m, 'point')}, one per row, and must return real numbers "
+            said = f"{reason}of shape ({m},), but returned {describe_answer(answer)}{advice_on(answer)}"
+            return nothing, Failed(said, wrong_form=True)
         return values.astype(float), None
 
     def _numbers(self, x: Any, m: int | None) -> Floats | Failed:

@@ -39,6 +39,7 @@ from paoswarm.evaluation.calls import (
     call_vectorized,
     sort_out,
 )
+from paoswarm.evaluation.detailed import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.engines import EngineDown, InProcessEngine
 from paoswarm.evaluation.executors import open_engine
@@ -46,7 +47,6 @@ from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.evaluation.known_points import KnownPoints
-from paoswarm.evaluation.detailed import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
 from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.spaces.space import Space
@@ -222,7 +222,8 @@ class Evaluator:
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
-        error = ValueError(f"fun gave no finite value at any point of the first swarm; {self.first_failure()}")
+        what = "the constraints could not be evaluated" if self.log.is_of_constraints else "fun gave no finite value"
+        error = ValueError(f"{what} at any point of the first swarm; {self.first_failure()}")
         error.__cause__ = self.log.cause
         return error
 
@@ -239,8 +240,7 @@ class Evaluator:
 
     def first_failure(self) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
-        is_named = self._space is not None and self._space.names is not None
-        return self.log.explain(vectorized=self._vectorized, is_named=is_named)
+        return self.log.explain(vectorized=self._vectorized, names=None if self._space is None else self._space.names)
 
     def warn(self, worth: str = "+inf") -> None:
         """Warn about exceptions that were survived, and about time that was wasted by sending cheap points."""

@@ -15,9 +15,9 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
+from paoswarm.evaluation.detailed import Detailed, with_constraints
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
-from paoswarm.evaluation.detailed import Detailed, with_constraints
 from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
@@ -89,7 +89,8 @@ class RecordingEvaluator(Evaluator):
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value; a recorded run would end in it again."""
         error = super().explain_total_failure()
-        advice = "has recorded these failures: delete it after you have fixed fun"
+        whose = "the constraints" if self.log.is_of_constraints else "fun"
+        advice = f"has recorded these failures: delete it after you have fixed {whose}"
         again = ValueError(f"{error}; {self._journal.path} {advice}")
         again.__cause__ = error.__cause__
         return again

@@ -146,7 +146,7 @@ def uncertainty(
     box = read_box(result, bounds, x, variables)
     labels = read_names(names, variables, d)
     flag("refine", refine)
-    is_constrained = getattr(result, "constr", None) is not None
+    is_constrained = bool(len(getattr(result, "constr", None) or ()))
     level = None if profile is None else probability("profile", profile)
     options = CallOptions(flag("vectorized", vectorized), workers, timeout, retries)
     variance = None if variance is None else positive_number("variance", variance)

@@ -61,6 +61,8 @@ class Feasibility:
     def scores(self, x: Floats, rows: Floats) -> Floats:
         """Scores ``(m,)`` of points ``x`` (m, d) with ``rows`` (m, 1 + k) of values and constraints; NaN if failed."""
         values, numbers = rows[:, 0], rows[:, 1:]
+        # A constraint that is not known has failed. Where the objective was not called, those that it returns are not.
+        values = np.where(np.isfinite(values) & np.isnan(numbers).any(axis=1), np.nan, values)
         violations = self.constraints.violations(numbers)
         if self.scales is None and len(rows):
             self.scales = self._scales_of(violations, numbers)
