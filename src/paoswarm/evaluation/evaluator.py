@@ -46,7 +46,6 @@ from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
-from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.stream import Stream
 from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.spaces.space import Space
@@ -72,8 +71,6 @@ class Evaluator:
         Whether the latest values were all known from an earlier run, with a store.
     n_constraints : int
         How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
-    known : KnownPoints or None
-        Values that are recalled; None if every point is evaluated.
     kept : Evaluations or None
         Where all points and values are kept; None if they are not.
     """
@@ -92,7 +89,6 @@ class Evaluator:
         self.replayed = False
         self.count: Callable[[int], None] | None = None
         self._space = space
-        self.known: KnownPoints | None = None
         self.kept: Evaluations | None = None
         self.log = FailureLog() if space is None else FailureLog(space.text)
         self._on_exit = ExitStack()
@@ -156,25 +152,10 @@ class Evaluator:
         ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
         rows = self.rows(x)
-        if self.known is None:
-            return self._kept(rows, *self._values(rows, deadline, numbers))
-        end: End = None
-
-        def measure(new: Floats) -> Floats:
-            nonlocal end
-            values, end = self._kept(new, *self._values(new, deadline, numbers))
-            return values
-
-        return self.known.of(rows, measure), end
-
-    def _kept(self, rows: Floats, values: Floats, end: End) -> tuple[Floats, End]:
+        values, end = self._values(rows, deadline, numbers)
         if self.kept is not None:
             self.kept.add(rows, values)
         return values, end
-
-    def recall(self, n_all: int) -> None:
-        """From now on, recall the values of points that were evaluated before; there are ``n_all`` in all."""
-        self.known = KnownPoints(n_all)
 
     def rows(self, x: Floats) -> Floats:
         """Points of a swarm as the user's numbers, one for each variable."""

@@ -176,7 +176,7 @@ class RecordingStream(Stream):
     def __init__(self, evaluator: Evaluator, dispatcher: Dispatcher, journal: Journal) -> None:
         super().__init__(evaluator, dispatcher)
         self._journal = journal
-        self._sent = 0
+        self._sent = self._asked = 0  # points; those that were asked for may be known and not sent
         self._recorded = journal.completions()[::-1]  # the next one last
         self._held: list[int] = []  # sent while recorded values are given out; they leave when these are used up
 
@@ -187,20 +187,25 @@ class RecordingStream(Stream):
 
     @property
     def room(self) -> float:
-        """How many more points may be sent: as many as were sent at this moment before, then as workers are idle."""
+        """How many more points may be sent: as many as were asked for at this moment before, then as workers idle."""
         if self._recorded:
-            return self._recorded[-1].asked - self._sent
+            return self._recorded[-1].asked - self._asked
         return super().room - len(self._held)
 
     def send(self, number: int, x: Floats) -> None:
         """Send a point ``(d,)``; raise if another one is recorded under this number."""
         self._sent += 1
+        self._asked += 1
         self._journal.check(number, x)
         if self._recorded:
             self._x[number] = x
             self._held.append(number)
         else:
             super().send(number, x)
+
+    def pass_over(self) -> None:
+        """Note that a point was asked for that is not sent."""
+        self._asked += 1
 
     def receive(self, deadline: float | None) -> Arrived | None:
         """The next value: a recorded one, or the next to arrive."""
@@ -230,4 +235,4 @@ class RecordingStream(Stream):
     def _keep(self, number: int, x: Floats, answer: float | Failed) -> None:
         why = answer.reason if isinstance(answer, Failed) else NAN if math.isnan(answer) else None
         value = math.nan if isinstance(answer, Failed) else float(answer)
-        self._journal.complete(number, self._sent, x, value, why, self._evaluator.constraints_of_one(answer))
+        self._journal.complete(number, self._asked, x, value, why, self._evaluator.constraints_of_one(answer))

@@ -134,6 +134,7 @@ class ManyResult(Result):
             failures=self.failures,
             **{name: self[name][r] for name in _CONSTRAINED if name in self},
             **({"space": self.space} if "space" in self else {}),
+            **({"n_recalled": int(self.n_recalled[r])} if "n_recalled" in self else {}),
         )
 
 

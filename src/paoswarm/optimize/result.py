@@ -56,7 +56,7 @@ class Result(OptimizeResult):
         Generations, evaluated points, and those of them that failed.
     n_recalled : int
         If all variables are discrete: how many points the swarm asked for once more. Their values were recalled, so
-        they are no part of ``nfev``. (Not with ``reevaluate``, ``asynchronous`` and `minimize_many`.)
+        they are no part of ``nfev``. (Not with ``reevaluate``.)
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
