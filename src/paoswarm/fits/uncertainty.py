@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.checks import flag, positive_number, probability
 from paoswarm.core.arrays import Floats
@@ -57,10 +58,11 @@ def uncertainty(
 
     Parameters
     ----------
-    result : Result or array (d,)
+    result : Result, array (d,) or dict
         What `minimize` returned, or the minimum itself. It should be a minimum, or close to one: ``polish=True`` helps.
-        If the run had a space, the function gets its variables as in `minimize`. The continuous ones are the unknowns;
-        the others keep their values.
+        If the run had a space, or the point has names, the function gets its variables as in `minimize`. The continuous
+        ones are the unknowns; the others keep their values. Errors of ``Real(log=True)`` are taken in the logarithm,
+        and their intervals are symmetric there.
     residuals : callable
         ``residuals(x) -> array (m,)``, the deviations of the model from the data. Best if you have it: the covariance
         is ``s^2 inv(J' J)`` with the Jacobian ``J`` and ``s^2 = sum(residuals**2) / (m - d)``, which is what textbooks
@@ -79,9 +81,9 @@ def uncertainty(
         default it is estimated by ``s^2``.
     args : tuple
         More arguments of the function, as in `minimize`.
-    bounds : sequence of (low, high), optional
+    bounds : sequence of (low, high), or variables in a sequence or by name, optional
         The function is not evaluated outside. By default those of the run, if ``result`` is a `Result` of a run whose
-        bounds were numbers.
+        bounds were numbers. Variables, in a sequence or by name, are possible as in `minimize`.
     names : sequence of str, optional
         Names of the unknowns, for the table.
     refine : bool
@@ -138,13 +140,14 @@ def uncertainty(
         "negative_log_likelihood": negative_log_likelihood,
     }
     kind, function = the_one_function(given)
-    x = read_point(result)
-    variables = read_variables(result, x)
-    if variables is not None:
-        x, function = variables.x, variables.function(function)
+    variables = read_variables(result, bounds)
+    x = read_point(result) if variables is None else variables.x
     d = len(x)
     box = read_box(result, bounds, x, variables)
     labels = read_names(names, variables, d)
+    if variables is not None:
+        x, function = variables.coordinates(x), variables.function(function)
+        box = variables.coordinates(box[0]), variables.coordinates(box[1])
     flag("refine", refine)
     is_constrained = bool(len(getattr(result, "constr", None) or ()))
     level = None if profile is None else probability("profile", profile)
@@ -166,7 +169,9 @@ def uncertainty(
         how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
         refine = refine and not is_constrained
         minimum = find_minimum(fun, how, meaning, x, at, box, moves=refine)
-        found = _describe(fun, meaning, minimum, x, box, labels, refine, kind, n_data, level)
+        is_log = np.zeros(d, dtype=bool) if variables is None else variables.is_log
+        found = _describe(fun, meaning, minimum, x, box, labels, is_log, refine, kind, n_data, level)
+    found = found if variables is None else variables.translated(found)
     if not is_constrained:
         return found
     warning = "the run had constraints, of which nothing is known here: where one is active, the errors are wrong."
@@ -186,6 +191,7 @@ def _describe(
     given: Floats,
     box: Box,
     names: tuple[str, ...],
+    is_log: NDArray[np.bool_],
     refine: bool,
     kind: str,
     n_data: int | None,
@@ -193,6 +199,7 @@ def _describe(
 ) -> FitUncertainty:
     x, value, d = minimum.x, float(minimum.at.values[0]), len(given)
     unit = meaning.rise(value)
+    coordinates = [f"ln {name}" if log else name for name, log in zip(names, is_log, strict=True)]
     warnings, notes = [], []
     nothing = np.full((d, d), np.nan)
     found = Covariance(nothing, np.zeros((d, 0)), nothing[0], nothing, np.zeros((d, 0)), np.zeros((d, 0)))
@@ -210,7 +217,7 @@ def _describe(
     shift = np.where(x == given, 0.0, shift)
     rises = _rises(fun, x, value, unit, found.matrix, errors, box)
     condition, weakest = _condition(found.matrix, errors)
-    warnings += remarks.of_directions(found.flat, found.downhill, names, widths)
+    warnings += remarks.of_directions(found.flat, found.downhill, coordinates, widths)
     warnings += [f"{names[i]} has no effect on the function." for i in np.flatnonzero(np.isinf(errors) & ~minimum.free)]
     more, others = remarks.of_the_point(newton, step, shift, names, may_move=refine)
     notes += [
@@ -220,7 +227,7 @@ def _describe(
     ]
     notes += others + remarks.of_bounds(x, errors, box, names) + remarks.of_noise(minimum.noise, unit)
     notes += remarks.of_shape(rises, names, has_profile=level is not None) if minimum.noise < _LOUD * unit else []
-    notes += remarks.of_condition(condition, weakest, names, widths)
+    notes += remarks.of_condition(condition, weakest, coordinates, widths)
     ends = None
     if level is not None:
         sure = np.flatnonzero(np.isfinite(errors) & (errors > 0)).tolist()
