@@ -125,10 +125,10 @@ class FitUncertainty:
                [4.554]])
         """
         reach = reach_of(probability("level", level), self.degrees_of_freedom) * self.standard_errors
-        with np.errstate(over="ignore", invalid="ignore"):
-            factor = np.exp(np.where(self.is_log, reach / self.x, 0.0))
-        return (np.where(self.is_log, self.x / factor, self.x - reach),
-                np.where(self.is_log, self.x * factor, self.x + reach))  # fmt: skip
+        with np.errstate(over="ignore"):
+            factor = np.exp(np.where(self.is_log, reach, 0.0) / np.where(self.is_log, self.x, 1.0))
+        low = np.where(self.is_log, self.x / factor, self.x - reach)
+        return low, np.where(self.is_log, self.x * factor, self.x + reach)
 
     def predict(self, model: Callable[[Floats], ArrayLike]) -> tuple[Floats, Floats]:
         """What a model predicts, and the standard error of that, as far as it comes from the unknowns.
