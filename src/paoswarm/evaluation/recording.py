@@ -14,10 +14,11 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
 from paoswarm.evaluation.detailed import Detailed, with_constraints
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
+from paoswarm.evaluation.evaluator import Evaluator, Numbers
 from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal

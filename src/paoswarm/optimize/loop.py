@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
+from paoswarm.evaluation.evaluator import Evaluator, Numbers
 from paoswarm.evaluation.known_points import KnownPoints, Recalled
 from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.exchange import Answer, NoFiniteValue, Numbering, Request, StopAll, status_of

@@ -15,8 +15,9 @@ from paoswarm.checks import counted
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
+from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.exchange import status_of
 from paoswarm.optimize.local_searches import LocalSearches
 from paoswarm.optimize.loop import Ends, drive
