@@ -3,12 +3,15 @@
 import math
 import pickle
 
+import nist
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 import paoswarm as ps
+from paoswarm.fits.known_directions import known_directions
+from paoswarm.optimize.result import Result
 
 M, S = math.log(0.02), 0.7  # a rate that is known to a factor of two
 SPACE = {"rate": ps.Real(1e-6, 1e3, log=True), "offset": (-5, 5), "order": ps.Integer(1, 4), "gain": 2.0}
@@ -134,3 +137,44 @@ def test_it_can_be_pickled(fit):
 def test_points_by_name_that_do_not_fit_are_refused(point, bounds, says):
     with pytest.raises((ValueError, TypeError), match=says):
         ps.uncertainty(point, negative_log_likelihood=bell, bounds=bounds)
+
+
+def test_points_that_the_run_has_evaluated_save_evaluations_and_change_nothing():
+    data = nist.read("Kirby2")
+    box = [(value - 20 * error, value + 20 * error) for value, error in zip(data.certified, data.errors, strict=True)]
+    run = ps.minimize(lambda b: float(data.squares(b)), box, maxfev=1500, polish=True, rng=2)
+    alone = Result(**{name: field for name, field in run.items() if name != "evaluations"})
+    for how in ({"residuals": data.residuals}, {"sum_of_squares": data.squares, "n_data": len(data.y)}):
+        known, unknown = ps.uncertainty(run, **how), ps.uncertainty(alone, **how)
+        assert known.n_evaluations < 0.6 * unknown.n_evaluations
+        assert_allclose(known.standard_errors, unknown.standard_errors, rtol=1e-4)
+        assert known.warnings == unknown.warnings == ()
+    # another function than that of the run: its points say nothing
+    half = ps.uncertainty(run, residuals=lambda b: data.residuals(b) / 2)
+    assert half.n_evaluations == ps.uncertainty(alone, residuals=lambda b: data.residuals(b) / 2).n_evaluations
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_directions_of_a_parabola_are_exact(d):
+    rng = np.random.default_rng(d)
+    root = np.linalg.qr(rng.standard_normal((d, d)))[0] * np.geomspace(1e-3, 1e3, d)
+    x, z = rng.standard_normal(d), 0.2 * rng.standard_normal((400, d))
+    basis = known_directions(x + z @ root.T, 7 + 3 * (z**2).sum(axis=1), x, 7.0, 3.0)
+    assert_allclose(basis @ basis.T, root @ root.T, rtol=1e-5, atol=1e-8 * np.abs(root @ root.T).max())
+
+
+@pytest.mark.parametrize(
+    "values", [lambda z: -(z[:, 0] ** 2) + z[:, 1] ** 2, lambda z: z[:, 0] ** 2, lambda z: z[:, 0]]
+)
+def test_no_directions_are_known_where_there_is_no_minimum(values):
+    z = 0.2 * np.random.default_rng(1).standard_normal((400, 2))
+    assert known_directions(z, values(z), np.zeros(2), 0.0, 1.0) is None
+    assert known_directions(z[:5], (z[:5] ** 2).sum(axis=1), np.zeros(2), 0.0, 1.0) is None  # too few
+
+
+def test_unknowns_on_their_bounds_in_a_narrow_valley_do_not_loop():
+    data = nist.read("Lanczos3")
+    box = [(value - 20 * error, value + 20 * error) for value, error in zip(data.certified, data.errors, strict=True)]
+    start = data.certified + data.errors * [20.0, 19.39, -15.175, -13.331, 4.886, -6.523]
+    found = ps.uncertainty(start, residuals=data.residuals, bounds=box)
+    assert not found.free[0]

@@ -18,6 +18,7 @@ from paoswarm.fits import remarks
 from paoswarm.fits.covariance import Covariance, covariance_of
 from paoswarm.fits.fit_function import FitFunction, Meaning, ResidualEvaluator, SquaredResiduals
 from paoswarm.fits.fit_uncertainty import FitUncertainty, reach_of
+from paoswarm.fits.known_directions import known_directions, points_of_run
 from paoswarm.fits.local_model import Differences, ResidualDifferences, SecondDifferences
 from paoswarm.fits.minimum import Minimum, find_minimum, widths_of
 from paoswarm.fits.profile import Around, profile_ends
@@ -109,7 +110,9 @@ def uncertainty(
     Second derivatives come from central differences. The steps are half a standard error in every direction of the
     covariance, whatever the units and however strong the correlations. Halved steps and Richardson's extrapolation make
     them accurate, and show kinks and noise. For ``d`` unknowns this takes about ``3 d^2 + 10 d`` evaluations, or
-    ``10 d`` with ``residuals``; more if the unknowns are strongly correlated or Newton steps are necessary.
+    ``10 d`` with ``residuals``; more if the unknowns are strongly correlated or Newton steps are necessary. About half
+    as many are enough for a result of `minimize` whose function was the same: its points near the minimum show where to
+    begin.
 
     An unknown that lies on its bound is taken as fixed. Standard errors assume that the function is a parabola within
     a few standard errors. ``rises`` checks that. For anything else use `sample`.
@@ -168,7 +171,10 @@ def uncertainty(
         meaning = Meaning(is_likelihood, variance, df)
         how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
         refine = refine and not is_constrained
-        minimum = find_minimum(fun, how, meaning, x, at, box, moves=refine)
+        value, known = float(at.values[0]), None
+        if (seen := points_of_run(result, value, variables)) is not None:
+            known = known_directions(*seen, x, value, meaning.rise(value))
+        minimum = find_minimum(fun, how, meaning, x, at, box, moves=refine, known=known)
         is_log = np.zeros(d, dtype=bool) if variables is None else variables.is_log
         found = _describe(fun, meaning, minimum, x, box, labels, is_log, refine, kind, n_data, level)
     found = found if variables is None else variables.translated(found)
