@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 import paoswarm as ps
 from paoswarm.evaluation.known_points import KnownPoints
+from paoswarm.explore.growing_store import GrowingStore
 
 SPACE = {name: ps.Integer(12, 60) for name in "abcd"}
 SMALL = {"a": ps.Integer(12, 14), "b": ps.Choice([12, 13, 16]), "c": 40, "d": 53}
@@ -109,6 +110,11 @@ def test_a_run_that_depended_on_which_worker_was_quickest_is_repeated(tmp_path):
     assert_array_equal(again.history.best, first.history.best)
     assert (again.nfev, again.n_recalled) == (first.nfev, first.n_recalled)
     assert first.n_recalled > 0
+    seen = GrowingStore(store.path)
+    seen.update()
+    sent = seen.asked[seen.asked >= 0]
+    under_way = sent - np.arange(len(sent))
+    assert 1 <= under_way.min() <= under_way.max() <= 2  # two workers, whatever was recalled
 
 
 def test_with_constraints_points_are_recalled_too():

@@ -236,4 +236,5 @@ class RecordingStream(Stream):
     def _keep(self, number: int, x: Floats, answer: float | Failed) -> None:
         why = answer.reason if isinstance(answer, Failed) else NAN if math.isnan(answer) else None
         value = math.nan if isinstance(answer, Failed) else float(answer)
-        self._journal.complete(number, self._asked, x, value, why, self._evaluator.constraints_of_one(answer))
+        constr, recalled = self._evaluator.constraints_of_one(answer), self._asked - self._sent
+        self._journal.complete(number, self._asked, x, value, why, constr, recalled)
