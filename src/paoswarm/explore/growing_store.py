@@ -142,7 +142,7 @@ class GrowingStore:
             for row, reason in record.get("why", {}).items():
                 self.why[len(self.f) + len(f) + int(row)] = str(reason)
             number += first if isinstance(first, list) else range(first, first + m)
-            asked += [record.get("asked", -1)] * m
+            asked += [record.get("asked", -1) - record.get("recalled", 0)] * m  # those that were sent
             belongs += [self._records] * m
             self._records += 1
             time += [float(record["t"])] * m

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,16 @@ from paoswarm.optimize.hints import advice
 from paoswarm.optimize.search_table import SearchTable
 from paoswarm.spaces import evaluations
 from paoswarm.spaces.evaluations import Evaluations
+
+# What a result says about constraints if there are none, so that code for both cases needs no question.
+_WITHOUT_CONSTRAINTS: dict[str, Callable[[], Any]] = {
+    "feasible": lambda: True,
+    "constr": list,
+    "constr_violation": list,
+    "maxcv": float,
+    "n_infeasible": int,
+    "hardest": str,
+}
 
 
 class Result(OptimizeResult):
@@ -46,7 +57,7 @@ class Result(OptimizeResult):
         Generations, evaluated points, and those of them that failed.
     n_recalled : int
         If all variables are discrete: how many points the swarm asked for once more. Their values were recalled, so
-        they are no part of ``nfev``. (Not with ``reevaluate``, ``asynchronous`` and `minimize_many`.)
+        they are no part of ``nfev``. (Not with ``reevaluate``.)
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
@@ -66,13 +77,14 @@ class Result(OptimizeResult):
         it was then. None if the method of the swarm has no closed form of its step: `PAO` and `DensePAO` have one.
         None after polishing: the swarm has not seen the polished point.
     feasible : bool
-        With constraints: whether ``x`` satisfies them, within their tolerances.
+        Whether ``x`` satisfies all constraints, within their tolerances. True if there are none.
     constr, constr_violation : list of arrays
-        With constraints: their numbers at ``x``, and how far these are beyond their limits, in the order given.
+        The numbers of the constraints at ``x``, and how far these are beyond their limits, in the order given. Empty
+        if there are none.
     maxcv : float
-        With constraints: the largest of these violations.
+        The largest of these violations; zero if there are no constraints.
     n_infeasible, hardest : int, str
-        With constraints: how many points were infeasible, and which constraint most of them have violated.
+        How many points were infeasible, and which constraint most of them have violated.
     searches : SearchTable
         For methods that start again, a tuple of every `Search` that has ended: kind, evaluations, best point, value,
         how it ended. It prints as a table. With constraints, local searches from random points are part of it.
@@ -100,9 +112,24 @@ class Result(OptimizeResult):
     progress: Any
     space: Any
     constraints: Any
+    feasible: Any
+    constr: Any
+    constr_violation: Any
+    maxcv: Any
+    n_infeasible: Any
+    hardest: Any
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _WITHOUT_CONSTRAINTS and "constraints" not in self and name not in self:
+            return self._of_all_runs(_WITHOUT_CONSTRAINTS[name]())
+        return super().__getattr__(name)
+
+    def _of_all_runs(self, value: Any) -> Any:
+        """A value that is the same for all runs."""
+        return value
 
     @property
     def hint(self) -> str:

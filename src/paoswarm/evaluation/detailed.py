@@ -1,4 +1,7 @@
-"""The answer of a function with constraints: a value, and what the constraints were there."""
+"""The answer of a function that computes more than its value: a number that carries what else is known of its point.
+
+With constraints these are their numbers. The value is then +inf if the objective was not called there.
+"""
 
 from __future__ import annotations
 
@@ -11,34 +14,34 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 
 
-class Measured(float):
-    """A value that carries the constraints at its point; +inf if the objective was not called there.
+class Detailed(float):
+    """A value that carries more numbers of its point: constraints, or residuals.
 
     It is a float, so that whatever handles values can handle it. It can be sent between processes.
     """
 
-    constr: tuple[float, ...]
+    details: Any
 
-    def __new__(cls, value: float, constr: tuple[float, ...]) -> Measured:
-        """A value with constraints."""
+    def __new__(cls, value: float, details: Any) -> Detailed:
+        """A value with its details."""
         made = super().__new__(cls, value)
-        made.constr = constr
+        made.details = details
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Measured, (float(self), self.constr)
+    def __getnewargs__(self) -> tuple[float, Any]:  # type: ignore[override]
+        return float(self), self.details
 
 
 def constraints_of(answers: Iterable[Any], count: int) -> Floats:
     """The constraints ``(m, count)`` of answers; NaN where an evaluation failed."""
     nothing = (math.nan,) * count
-    rows = [answer.constr if isinstance(answer, Measured) else nothing for answer in answers]
+    rows = [answer.details if isinstance(answer, Detailed) else nothing for answer in answers]
     return np.array(rows, dtype=float).reshape(len(rows), count)
 
 
 def was_called(answer: Any) -> bool:
     """Whether an answer says something about the objective: not if a constraint failed before it was called."""
-    return not (isinstance(answer, Measured) and answer == math.inf)
+    return not (isinstance(answer, Detailed) and answer == math.inf)
 
 
 def with_constraints(values: Floats, constr: Floats | None) -> Floats:
