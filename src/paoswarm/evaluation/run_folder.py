@@ -1,0 +1,54 @@
+"""A folder of its own for every run of a program, removed afterwards."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from paoswarm.storage.watch import is_running
+
+
+@contextmanager
+def run_folder(case: Path | None, keep: Path | None) -> Iterator[Path]:
+    """A new folder with a copy of ``case``. It is removed, unless it lies in a folder to ``keep``."""
+    if keep is None:
+        _remove_left_over(os.getpid())
+        prefix = f"{_own_prefix()}{os.getpid()}-"
+    else:
+        keep.mkdir(parents=True, exist_ok=True)
+        prefix = "run-"
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=keep))
+    try:
+        if case is not None:
+            shutil.copytree(case, folder, dirs_exist_ok=True)
+        yield folder
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def _remove_left_over(process: int) -> None:
+    """Remove folders of processes that were killed, once in every ``process``: those could not do it themselves."""
+    if os.name != "posix":
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{_own_prefix()}*"):
+        number = re.match(r"\d+(?=-)", folder.name.removeprefix(_own_prefix()))
+        try:
+            is_ours = folder.lstat().st_uid == os.getuid()
+        except OSError:  # its process has just removed it
+            continue
+        if is_ours and number is not None and not is_running(int(number[0])):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _own_prefix() -> str:
+    """With the name of the machine: others may share the folder, and have other processes."""
+    return f"paoswarm-{re.sub('[^A-Za-z0-9]', '_', platform.node())}-"
