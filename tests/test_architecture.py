@@ -30,7 +30,7 @@ LAYERS = [
     "sampling",
     "resume",
 ]
-LAYERS += ["problems", "plot", "study", "explore", "cli"]
+LAYERS += ["problems", "plot", "study", "explore", "cli", "__main__"]
 
 
 def layer_of(module):

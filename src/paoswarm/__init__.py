@@ -33,6 +33,7 @@ from paoswarm.core.next_step import NextStep
 from paoswarm.core.order import Repeats
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walled import WalledNormal
+from paoswarm.evaluation.command import Command
 from paoswarm.evaluation.constraints import Constraint, Returned
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.failures import Failure
@@ -54,6 +55,7 @@ from paoswarm.sampling.sample import sample
 from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
 from paoswarm.spaces.choices import Choice
+from paoswarm.spaces.space_file import read_space
 from paoswarm.spaces.variables import Integer, Periodic, Real
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
 from paoswarm.storage.same_run import OtherRun
@@ -82,6 +84,7 @@ __all__ = [
     "Agreement",
     "CentreBias",
     "Choice",
+    "Command",
     "Constraint",
     "DamagedStore",
     "DensePAO",
@@ -139,6 +142,7 @@ __all__ = [
     "presets",
     "problems",
     "publish",
+    "read_space",
     "read_study",
     "resume",
     "sample",

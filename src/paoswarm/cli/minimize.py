@@ -39,9 +39,7 @@ def fill(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--particles", dest="n_particles", type=int, metavar="N", help="size of the first swarm")
     search.add_argument("--constraints", action="append", metavar="FILE.py:NAME", help="what a point must satisfy")
     search.add_argument("--polish", action="store_true", default=None, help="finish with a local search")
-    search.add_argument(
-        "--asynchronous", action="store_true", default=None, help="do not wait for whole generations"
-    )
+    search.add_argument("--asynchronous", action="store_true", default=None, help="do not wait for whole generations")
     parser.set_defaults(errors=(EngineDown,))
 
 

@@ -54,7 +54,7 @@ def add_command(parser: argparse.ArgumentParser) -> None:
         help="what finds the value: the first group (default: the last number of the last line)",
     )
     group.add_argument("--factor", type=float, metavar="NUMBER", help="multiply the value by it: -1 to maximise")
-    group.add_argument("--shell", action="store_true", default=None, help="run the call by the shell; values are quoted")
+    group.add_argument("--shell", action="store_true", default=None, help="let the shell run it; values are quoted")
     group.add_argument("--keep", metavar="FOLDER", help="keep the folders of all calls here")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,6 +70,6 @@ def write_draws(posterior: Posterior, path: str | None) -> None:
     if path.endswith(".csv"):
         np.savetxt(path, posterior.draws, fmt="%.17g", delimiter=",", header=",".join(posterior.names), comments="")
     else:
-        known = {"log_likelihood": posterior.log_likelihood, "log_prior": posterior.log_prior}
-        more = {name: values for name, values in known.items() if values is not None}
-        np.savez(path, names=np.array(posterior.names), draws=posterior.draws, **more)
+        known = {"draws": posterior.draws, "log_likelihood": posterior.log_likelihood, "log_prior": posterior.log_prior}
+        arrays: dict[str, Any] = {name: values for name, values in known.items() if values is not None}
+        np.savez(path, names=np.array(posterior.names), **arrays)

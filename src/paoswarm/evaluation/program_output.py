@@ -16,11 +16,11 @@ class CommandFailed(RuntimeError):
 
 
 def read_value(text: str, pattern: str | None, where: str) -> float:
-    """The last number of the last line that is not empty; with a pattern, what it has found last.
+    r"""The last number of the last line that is not empty; with a pattern, what it has found last.
 
     Examples
     --------
-    >>> read_value("step 3\\ncost: -1.5D-2 \\n\\n", None, "the output")
+    >>> read_value("step 3\ncost: -1.5D-2 \n\n", None, "the output")
     -0.015
     >>> read_value("cost 7 (after 3 steps)", "cost (.*?) ", "the output")
     7.0

@@ -37,7 +37,7 @@ _FORMS = (
 
 
 def read_space(path: str | os.PathLike[str], *, prior: bool = False) -> dict[str, Any]:
-    """Read the variables of a TOML file, to be given to `minimize` as ``bounds`` or to `sample` as ``prior``.
+    r"""Read the variables of a TOML file, to be given to `minimize` as ``bounds`` or to `sample` as ``prior``.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def read_space(path: str | os.PathLike[str], *, prior: bool = False) -> dict[str
     >>> import pathlib, tempfile
     >>> import paoswarm as ps
     >>> file = pathlib.Path(tempfile.mkdtemp(), "space.toml")
-    >>> _ = file.write_text('rate = { log = [1e-6, 1e3] }\\norder = { integer = [1, 8] }\\ngain = 3.0')
+    >>> _ = file.write_text('rate = { log = [1e-6, 1e3] }\norder = { integer = [1, 8] }\ngain = 3.0')
     >>> ps.read_space(file)
     {'rate': Real(1e-06, 1000, log=True), 'order': Integer(1, 8), 'gain': 3.0}
     """
