@@ -8,9 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from paoswarm.cli.study import KEPT
-from paoswarm.study.audit import audit_study, check_runs, final_errors, judge
-from paoswarm.study.config import method_or_adapter
-from paoswarm.study.run_cells import CellFailed
 
 _EXAMPLES = """examples:
   paoswarm audit PAO PSO DE
@@ -27,11 +24,14 @@ def fill(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of all runs (default: 1)")
     parser.add_argument("--out", type=Path, help="folder for the runs, to continue an interrupted audit")
     parser.add_argument("--workers", type=int, default=-1, help="number of processes (default: one per core)")
-    parser.set_defaults(kept=KEPT, errors=(CellFailed,))
+    parser.set_defaults(kept=KEPT)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the audit and print its verdicts."""
+    from paoswarm.study.audit import audit_study, check_runs, final_errors, judge
+    from paoswarm.study.config import method_or_adapter
+
     check_runs(options.runs)
     methods = {name: method_or_adapter(name) for name in options.methods}
     study = audit_study(methods, {"runs": options.runs, "seed": options.seed}, options.dim)

@@ -1,7 +1,7 @@
 """The commands by name, and what happens to their errors and interrupts.
 
 A command is a module with ``fill(parser)``, which adds its arguments, and ``run(options)``, which returns its exit code
-or None for 0. It is imported when it is asked for, so that ``paoswarm --help`` and ``paoswarm info`` are quick.
+or None for 0. It is imported when it is asked for, and imports what is large in ``run``: help is shown at once.
 """
 
 from __future__ import annotations
@@ -38,15 +38,18 @@ paoswarm COMMAND --help shows the options of a command, with examples.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. Errors that a user can fix are one line on stderr."""
     given = [_protected(argument) for argument in (sys.argv[1:] if arguments is None else arguments)]
-    options = _parser(given).parse_args(given)
+    options = argparse.Namespace(kept="")
     try:
+        options = _parser(given).parse_args(given)
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: print(f"paoswarm: {message}", file=sys.stderr)
             code: int | None = options.run(options)
             return code or 0
     except BrokenPipeError:  # the program that reads the output has ended
         return WITHOUT_SUCCESS
-    except (*options.errors, ImportError, OSError, ValueError, TypeError) as error:
+    except (RuntimeError, ImportError, OSError, ValueError, TypeError) as error:
+        if isinstance(error, RuntimeError) and not type(error).__module__.startswith("paoswarm."):
+            raise  # not one of ours, whose text says what to do
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else error
         print(f"paoswarm: {reason}", file=sys.stderr)
         return MISTAKE
@@ -75,7 +78,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name, help=what, description=f"{what[0].upper()}{what[1:]}.", formatter_class=_Formatter
         )
-        command.set_defaults(kept="", errors=())
+        command.set_defaults(kept="")
         if name == wanted:
             module = import_module(f"paoswarm.cli.{name}")
             command.set_defaults(run=module.run)

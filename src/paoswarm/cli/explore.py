@@ -9,8 +9,6 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from paoswarm.explore.launch import read_stores
-
 _EXAMPLES = """examples:
   paoswarm explore                        what mass, damping, stiffness, noise and dt do to a swarm
   paoswarm explore run.paoswarm           a stored run, while it goes on
@@ -32,10 +30,10 @@ def fill(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve the page until it is interrupted."""
-    stores = read_stores(options.store)
-    # Imported late: a mistake in a name shows without a web server.
-    from paoswarm.explore.server import Server
+    from paoswarm.explorer.launch import read_stores
+    from paoswarm.explorer.server import Server
 
+    stores = read_stores(options.store)
     with Server(stores, options.port) as server:
         address = server.address + _fragment(options.link, bool(stores))
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it like Ctrl-C

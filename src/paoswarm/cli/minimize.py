@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from paoswarm.cli.objective import Source
-from paoswarm.cli.options import add_objective, add_running, add_unknowns, given_of, read_unknowns
-from paoswarm.cli.outcome import carry_out, progress_wanted
-from paoswarm.evaluation.engines import EngineDown
-from paoswarm.optimize.minimize import minimize
-from paoswarm.storage.store import Store
+from paoswarm.cli.options import add_objective, add_running, add_unknowns, given_of
 
 _EXAMPLES = """examples:
   paoswarm minimize model.py:cost --bounds -5,5 -5,5
@@ -40,11 +35,16 @@ def fill(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--constraints", action="append", metavar="FILE.py:NAME", help="what a point must satisfy")
     search.add_argument("--polish", action="store_true", default=None, help="finish with a local search")
     search.add_argument("--asynchronous", action="store_true", default=None, help="do not wait for whole generations")
-    parser.set_defaults(errors=(EngineDown,))
 
 
 def run(options: argparse.Namespace) -> int:
     """Run `minimize` and report its result."""
+    from paoswarm.cli.objective import Source
+    from paoswarm.cli.outcome import carry_out, progress_wanted
+    from paoswarm.cli.unknowns import read_unknowns
+    from paoswarm.optimize.minimize import minimize
+    from paoswarm.storage.store import Store
+
     source, unknowns = Source.of(options), read_unknowns(options)
     fun = source.load(unknowns)
     names = ("maxiter", "maxfev", "time_limit", "target", "tol", "timeout", "workers", "n_particles")

@@ -9,7 +9,8 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paoswarm.cli.options import Unknowns, given_of
+from paoswarm.cli.options import given_of
+from paoswarm.cli.unknowns import Unknowns
 from paoswarm.error_text import describe_error
 from paoswarm.evaluation.command import Command
 

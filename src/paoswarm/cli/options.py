@@ -1,20 +1,11 @@
-"""Options that several commands share, and the unknowns that they describe."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import argparse
-import os
-from typing import Any, NamedTuple
+from typing import Any
 
-from paoswarm.spaces.space_file import read_space
-from paoswarm.spaces.variables import Integer, Periodic, Real, Variable
-
-_KINDS: dict[str, Any] = {
-    "log": lambda low, high: Real(low, high, log=True),
-    "integer": Integer,
-    "periodic": Periodic,
-}
-_BOUND = "[NAME=]LOW,HIGH[,log|,integer|,periodic]"
+BOUND = "[NAME=]LOW,HIGH[,log|,integer|,periodic]"
 
 
 def given_of(options: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -62,7 +53,7 @@ def add_unknowns(parser: argparse.ArgumentParser, file: str) -> None:
     """Add the variables."""
     group = parser.add_argument_group("unknowns (one of these)").add_mutually_exclusive_group(required=True)
     group.add_argument("--space", metavar="FILE.toml", help=file)
-    group.add_argument("--bounds", nargs="+", metavar="BOUND", help=_BOUND)
+    group.add_argument("--bounds", nargs="+", metavar="BOUND", help=BOUND)
 
 
 def add_running(parser: argparse.ArgumentParser) -> Any:
@@ -94,44 +85,6 @@ def add_output(parser: argparse.ArgumentParser) -> Any:
     return group
 
 
-class Unknowns(NamedTuple):
-    """The variables as `minimize` or `sample` takes them, and what they are called in a command."""
-
-    given: Any
-    names: list[str]
-    free: list[str]  # those that are not fixed
-
-
-def read_unknowns(options: argparse.Namespace, *, prior: bool = False) -> Unknowns:
-    """The variables of ``--space`` or ``--bounds``."""
-    if options.space is None:
-        entries = [_read_bound(text.strip()) for text in options.bounds]
-        named = {name: variable for name, variable in entries if name}
-        if len(named) < len(entries):
-            if named:
-                raise ValueError("--bounds: give names to all bounds or to none, and each name once")
-            names = [f"x{i}" for i in range(len(entries))]
-            return Unknowns([variable for _, variable in entries], names, names)
-        return Unknowns(named, list(named), list(named))
-    space = read_space(options.space, prior=prior)
-    free = [name for name, one in space.items() if isinstance(one, Variable) or hasattr(one, "ppf")]
-    if not free:
-        raise ValueError(f"{os.fspath(options.space)}: every variable is fixed, so nothing is left to search")
-    return Unknowns(space, list(space), free)
-
-
-def _read_bound(text: str) -> tuple[str, Any]:
-    """Name and variable of an entry of ``--bounds``."""
-    name, _, ends = text.rpartition("=")
-    low, *rest = ends.split(",")
-    kind = rest[1] if len(rest) == 2 else ""
-    try:
-        pair = float(low), float(rest[0])
-        if len(rest) > 2 or (kind and kind not in _KINDS) or (name and not name.isidentifier()):
-            raise ValueError
-    except (ValueError, IndexError):
-        raise ValueError(f"--bounds: {text!r} must be {_BOUND}, for example -5,5 or rate=1e-6,1e3,log") from None
-    try:
-        return name, _KINDS[kind](*pair) if kind else Real(*pair)
-    except ValueError as error:
-        raise ValueError(f"--bounds: {text}: {error}") from None
+def add_draws(parser: argparse.ArgumentParser) -> None:
+    """Add where draws go."""
+    parser.add_argument("--draws", metavar="FILE", help="write draws of equal weight, as .csv or .npz")

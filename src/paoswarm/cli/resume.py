@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paoswarm.cli.objective import Source, command_settings
-from paoswarm.cli.options import add_command, add_output, add_trust, given_of
-from paoswarm.cli.outcome import carry_out, progress_wanted
-from paoswarm.cli.sample import add_draws, check_draws, write_draws
-from paoswarm.evaluation.engines import EngineDown
-from paoswarm.resume import resume
-from paoswarm.sampling.posterior import Posterior
-from paoswarm.storage.store import Store
+from paoswarm.cli.options import add_command, add_draws, add_output, add_trust, given_of
+
+if TYPE_CHECKING:
+    from paoswarm.cli.objective import Source
 
 _EXAMPLES = """examples:
   paoswarm resume run.paoswarm                  a run of paoswarm minimize or paoswarm sample
@@ -45,11 +41,16 @@ def fill(parser: argparse.ArgumentParser) -> None:
     add_command(parser)
     add_output(parser)
     add_draws(parser)
-    parser.set_defaults(errors=(EngineDown,))
 
 
 def run(options: argparse.Namespace) -> int:
     """Continue the run and report its result."""
+    from paoswarm.cli.draws_file import check_draws, write_draws
+    from paoswarm.cli.outcome import carry_out, progress_wanted
+    from paoswarm.resume_run import resume
+    from paoswarm.sampling.posterior import Posterior
+    from paoswarm.storage.store import Store
+
     check_draws(options.draws)
     source = _source(options)
     store = Store(options.store, trust=options.trust, origin=source.origin)
@@ -67,6 +68,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _source(options: argparse.Namespace) -> Source:
     """What the options name, or else the file."""
+    from paoswarm.cli.objective import Source, command_settings
+    from paoswarm.storage.store import Store
+
     command = command_settings(options)
     if options.fun is not None and command is not None:
         raise ValueError("give either --fun or --command")

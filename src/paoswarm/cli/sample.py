@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+from paoswarm.cli.options import add_draws, add_objective, add_running, add_unknowns, given_of
 
-from paoswarm.cli.objective import Source
-from paoswarm.cli.options import add_objective, add_running, add_unknowns, given_of, read_unknowns
-from paoswarm.cli.outcome import carry_out, progress_wanted
-from paoswarm.evaluation.engines import EngineDown
-from paoswarm.sampling.posterior import Posterior
-from paoswarm.sampling.sample import sample
-from paoswarm.storage.store import Store
+if TYPE_CHECKING:
+    from paoswarm.sampling.posterior import Posterior
 
 _EXAMPLES = """examples:
   paoswarm sample model.py:log_likelihood --space space.toml --seed 1
@@ -33,16 +27,17 @@ def fill(parser: argparse.ArgumentParser) -> None:
     limits.add_argument("--n-effective", type=int, metavar="N", help="wanted effective sample size (default: 2000)")
     parser.add_argument("--particles", dest="n_particles", type=int, metavar="N", help="number of first draws")
     add_draws(parser)
-    parser.set_defaults(errors=(EngineDown,))
-
-
-def add_draws(parser: argparse.ArgumentParser) -> None:
-    """Add where draws go."""
-    parser.add_argument("--draws", metavar="FILE", help="write draws of equal weight, as .csv or .npz")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run `sample` and report its result."""
+    from paoswarm.cli.draws_file import check_draws, write_draws
+    from paoswarm.cli.objective import Source
+    from paoswarm.cli.outcome import carry_out, progress_wanted
+    from paoswarm.cli.unknowns import read_unknowns
+    from paoswarm.sampling.sample import sample
+    from paoswarm.storage.store import Store
+
     check_draws(options.draws)
     source, unknowns = Source.of(options), read_unknowns(options, prior=True)
     fun = source.load(unknowns)
@@ -55,21 +50,3 @@ def run(options: argparse.Namespace) -> int:
         return sample(fun, unknowns.given, rng=options.seed, progress=progress, **arguments)
 
     return carry_out(options, call, lambda posterior: write_draws(posterior, options.draws))
-
-
-def check_draws(path: str | None) -> None:
-    """Raise if the name does not say how to write draws."""
-    if path is not None and Path(path).suffix not in (".csv", ".npz"):
-        raise ValueError(f"--draws must end in .csv or .npz, got {path}")
-
-
-def write_draws(posterior: Posterior, path: str | None) -> None:
-    """Write draws of equal weight, with the names of the parameters."""
-    if path is None:
-        return
-    if path.endswith(".csv"):
-        np.savetxt(path, posterior.draws, fmt="%.17g", delimiter=",", header=",".join(posterior.names), comments="")
-    else:
-        known = {"draws": posterior.draws, "log_likelihood": posterior.log_likelihood, "log_prior": posterior.log_prior}
-        arrays: dict[str, Any] = {name: values for name, values in known.items() if values is not None}
-        np.savez(path, names=np.array(posterior.names), **arrays)

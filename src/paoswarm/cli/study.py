@@ -6,13 +6,12 @@ import argparse
 import dataclasses
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from paoswarm.checks import choices
 from paoswarm.cli.options import given_of
-from paoswarm.study import presets
-from paoswarm.study.config import ConfigurationError, read_study
-from paoswarm.study.run_cells import CellFailed
-from paoswarm.study.study import Study
+
+if TYPE_CHECKING:
+    from paoswarm.study.study import Study
 
 QUICK = 15  # runs: a few more than the paper's comparisons need to be significant
 KEPT = "; finished cells are kept, run the same command again to continue"
@@ -36,11 +35,14 @@ def fill(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help=f"at most {QUICK} runs, for a first look")
     parser.add_argument("--peers", action="store_true", help="bbob only: include SciPy's DE and CMA-ES")
     parser.add_argument("--workers", type=int, default=-1, help="number of processes (default: one per core)")
-    parser.set_defaults(kept=KEPT, errors=(CellFailed,))
+    parser.set_defaults(kept=KEPT)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the study and write its report."""
+    from paoswarm.study import presets
+    from paoswarm.study.config import read_study
+
     changed = given_of(options, "problems", "dims", "runs", "seed")
     if options.study == "paper":
         study = presets.paper(**changed)
@@ -49,11 +51,9 @@ def run(options: argparse.Namespace) -> None:
     elif options.study.endswith(".toml"):
         study = dataclasses.replace(read_study(options.study), **changed)
     else:
-        raise ConfigurationError(
-            f"unknown study {options.study!r}; choose paper, bbob, or a file name that ends in .toml"
-        )
+        raise ValueError(f"unknown study {options.study!r}; choose paper, bbob, or a file name that ends in .toml")
     if options.peers and options.study != "bbob":
-        raise ConfigurationError("--peers is an option of the study bbob; in a TOML file, list peers as methods")
+        raise ValueError("--peers is an option of the study bbob; in a TOML file, list peers as methods")
     if options.methods is not None:
         study = _only(study, options.methods)
     if options.quick and options.runs is None:
@@ -76,9 +76,11 @@ def run(options: argparse.Namespace) -> None:
 
 def _only(study: Study, names: list[str]) -> Study:
     """Return the study with these methods only."""
+    from paoswarm.checks import choices
+
     unknown = [name for name in names if name not in study.methods]
     if unknown:
-        raise ConfigurationError(f"--methods: unknown method {unknown[0]!r}; {choices(unknown[0], study.methods)}")
+        raise ValueError(f"--methods: unknown method {unknown[0]!r}; {choices(unknown[0], study.methods)}")
     reference = study.reference if study.reference in names else names[0]
     methods = {name: study.methods[name] for name in names}
     return dataclasses.replace(study, methods=methods, reference=reference, groups=None)

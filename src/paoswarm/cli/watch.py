@@ -6,9 +6,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from paoswarm.checks import positive_number
-from paoswarm.storage.watch import watch
-
 _EXAMPLES = """examples:
   paoswarm watch run.paoswarm          until the run has ended
   paoswarm watch run.paoswarm --once   the present state, for scripts
@@ -25,6 +22,9 @@ def fill(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Show the progress."""
+    from paoswarm.checks import positive_number
+    from paoswarm.storage.watch import watch
+
     shown = 0
 
     def show(text: str) -> None:
