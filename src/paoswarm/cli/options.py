@@ -26,7 +26,7 @@ def add_command(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("an external program, instead of a function")
     group.add_argument("--command", metavar="TEXT", help="its call, with {name} in the place of a value; no shell runs")
     group.add_argument(
-        *("--folder", "-C"),
+        "--folder",
         nargs="?",
         const=True,
         metavar="CASE",

@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -31,6 +32,7 @@ def carry_out(options: argparse.Namespace, call: Callable[[], Any], write: Calla
     options.kept = _advice(options.store)
     began = time.monotonic()
     with _terminated_like_interrupted():
+        warnings.filterwarnings("ignore", "fun raised an exception at .* points, which count as .inf")  # it is below
         result = call()
     seconds = time.monotonic() - began
     if write is not None:
