@@ -72,7 +72,7 @@ class Command:
     >>> simulate = ps.Command("echo cost: {order}")
     >>> simulate({"order": 3})
     3.0
-    >>> ps.minimize(simulate, {"order": ps.Integer(1, 4)}, maxfev=10, rng=1).best
+    >>> ps.minimize(simulate, {"order": ps.Integer(1, 4)}, maxfev=20, rng=1).best
     {'order': 1}
     """
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from paoswarm.evaluation import child
+from paoswarm.evaluation.interrupts import uninterrupted
 from paoswarm.evaluation.program_output import CommandFailed, tail
 
 
@@ -23,8 +24,23 @@ def run_program(words: list[str] | str, folder: Path) -> str:
     # In a child of ours it must end with the child, which is killed with its group. Elsewhere Ctrl-C is for us: a
     # program that is interrupted before we are would look as if it had failed.
     own_session = os.name == "posix" and not child.is_child()
+    process: subprocess.Popen[str] | None = None
     try:
-        process = subprocess.Popen(
+        with uninterrupted(blocked_in_children=False):
+            process = _start(words, folder, own_session)
+        out, err = process.communicate()
+    except BaseException:
+        if process is not None:
+            _kill(process, own_session)
+        raise
+    if process.returncode:
+        raise CommandFailed(": ".join(filter(None, [_ending(process.returncode), tail(err) or tail(out)])))
+    return out
+
+
+def _start(words: list[str] | str, folder: Path, own_session: bool) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
             words,
             cwd=folder,
             shell=isinstance(words, str),
@@ -37,18 +53,16 @@ def run_program(words: list[str] | str, folder: Path) -> str:
         )
     except OSError as error:
         raise type(error)(f"{words[0]} cannot be started: {error.strerror}") from None
-    with process:
-        try:
-            out, err = process.communicate()
-        except BaseException:
-            if own_session:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
-            raise
-    if process.returncode:
-        raise CommandFailed(": ".join(filter(None, [_ending(process.returncode), tail(err) or tail(out)])))
-    return out
+
+
+def _kill(process: subprocess.Popen[str], own_session: bool) -> None:
+    """Kill the program with everything it has started."""
+    if own_session:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    with process:  # waits for its end, and closes the pipes
+        pass
 
 
 def check_program(program: str, folder: Path) -> None:
