@@ -52,7 +52,8 @@ def _start(words: list[str] | str, folder: Path, own_session: bool) -> subproces
             start_new_session=own_session,
         )
     except OSError as error:
-        raise type(error)(f"{words[0]} cannot be started: {error.strerror}") from None
+        program = words if isinstance(words, str) else words[0]
+        raise type(error)(f"{program} cannot be started: {error.strerror}") from None
 
 
 def _kill(process: subprocess.Popen[str], own_session: bool) -> None:
