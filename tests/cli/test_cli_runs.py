@@ -161,6 +161,17 @@ def test_resume_finds_the_program_and_says_so(capsys):
     assert (more["best"], more["fun"]) == (whole["best"], whole["fun"])
 
 
+def test_limits_on_what_a_program_writes_are_constraints(capsys):
+    limits = ["--limit", "mass>=2", "--limit", "heat (.*) units <= 7", "--particles", 20]
+    command = ["--command", "echo mass {n} heat {m} units cost {n} {m}", "--bounds", "n=1,9", "m=1,9,integer"]
+    factor = ["--factor", -1, "--pattern", "cost \\S+ (.*)", "--seed", 1]
+    said = run(capsys, "minimize", *command, *factor, *limits, "--maxfev", 60, "--store", "run.paoswarm", code=1)
+    assert "\nfeasible     yes\n" in said.out
+    assert "\n  m          7\n" in said.out
+    found = result_of(capsys, "resume", "run.paoswarm", "--maxfev", 70, code=1)
+    assert (found["fun"], found["best"]["m"], found["feasible"]) == (-7, 7, True)
+
+
 def test_a_run_of_python_must_be_told_its_function(capsys):
     ps.minimize(lambda x: float((x**2).sum()), [(-5, 5)], maxfev=20, rng=1, store="run.paoswarm")
     assert "give it: --fun FILE.py:FUNCTION or --command" in run(capsys, "resume", "run.paoswarm", code=2).err
@@ -262,6 +273,8 @@ def test_an_interrupt_without_a_store_says_what_to_do(capsys, monkeypatch):
         (["--command", "echo {b}", "--bounds", "a=0,1"], "the command has {b}, but there is no such variable"),
         (["--command", "echo 1", "--bounds", "a=0,1"], "a has no effect: write {a} in the command"),
         (["--command", "./none {a}", "--bounds", "a=0,1"], "there is no program ./none"),
+        (["--command", "echo {a}", "--bounds", "a=0,1", "--limit", "x<2"], "must be REGEX<=NUMBER"),
+        (["model.py:cost", "--bounds", "a=0,1", "--limit", "x<=2"], "--limit is an option of an external program"),
         (["--command", "echo {a}", "--bounds", "a=0,1", "--vectorized"], "--vectorized is for functions"),
     ],
 )

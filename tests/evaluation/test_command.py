@@ -103,15 +103,27 @@ def test_an_earlier_number_is_never_taken_for_the_value():
 def test_a_pattern_finds_the_value():
     text = "cost: 1\ncost: 2.5D1 kg\ntime: 3\n"
     assert read_value(text, r"^cost: (\S+)", "it") == 25.0
-    assert read_value(text, r"\d$", "it") == 3.0
+    assert read_value(text, "cost", "it") == 25.0
+    assert read_value(text, "^time:", "it") == 3.0
     with pytest.raises(CommandFailed, match=r"pattern 'mass' is not in it, which ends with '.*time: 3'"):
         read_value(text, "mass", "it")
-    with pytest.raises(CommandFailed, match="found 'cost' in it, which is not a number"):
+    with pytest.raises(CommandFailed, match="found 'cost' in it, not a number"):
         read_value(text, "(cost)", "it")
+    with pytest.raises(CommandFailed, match=r"found ': \*\*\*' in it, not a number"):  # and not the next line's
+        read_value("cost: ***\ntime: 3", "cost", "it")
 
 
 def test_a_factor_multiplies_the_value():
     assert ps.Command("echo {x}", factor=-0.5)({"x": 3}) == -1.5
+
+
+def test_further_numbers_are_constraints():
+    command = ps.Command("echo stress {x} mass {y} cost 3", also=["stress", "mass"])
+    assert command({"x": 1.5, "y": 2}) == (3.0, [1.5, 2.0])
+    cost = ps.Command("echo cost {x} stress {x}", pattern="cost", also="stress")
+    limit = ps.Returned(1, lb=2.0, ub=np.inf, name="stress")
+    result = ps.minimize(cost, {"x": ps.Integer(1, 4)}, constraints=limit, **ONE_EACH)
+    assert (result.best, result.feasible) == ({"x": 2}, True)
 
 
 # Failures
@@ -222,7 +234,7 @@ def test_templates_are_filled_and_other_braces_stay():
     script(Path(), "cat case.json; cat plain.txt")
     Path("plain.txt").write_text("{rate}")
     command = ps.Command("./simulate", templates=["case.json.in", "plain.txt"], pattern="(.*)", keep="kept")
-    with pytest.raises(CommandFailed, match=r"found '.*' in its output, which is not a number \(in .*kept/run-"):
+    with pytest.raises(CommandFailed, match=r"found '.*' in its output, not a number \(in .*kept/run-"):
         command({"rate": 2.0})
     (folder,) = Path("kept").iterdir()
     assert (folder / "case.json").read_text() == '{"rate": 2.0, "more": {"a": {}, "b": "{other}"}}\n'

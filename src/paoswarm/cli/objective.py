@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -13,6 +15,7 @@ from paoswarm.cli.options import given_of
 from paoswarm.cli.unknowns import Unknowns
 from paoswarm.error_text import describe_error
 from paoswarm.evaluation.command import Command
+from paoswarm.evaluation.constraints import Returned
 
 
 class Source(NamedTuple):
@@ -22,6 +25,7 @@ class Source(NamedTuple):
     function: str | None = None
     command: dict[str, Any] | None = None  # the settings of a `Command`
     constraints: list[str] | None = None
+    limits: list[str] | None = None  # on numbers that the program writes
     method: str | None = None  # if it is an object of the user
 
     @classmethod
@@ -35,13 +39,13 @@ class Source(NamedTuple):
         method = getattr(options, "method", None)
         is_own = method is not None and ":" in method
         constraints = getattr(options, "constraints", None)
-        return cls(here, options.function, command, constraints, method if is_own else None)
+        return cls(here, options.function, command, constraints, options.limit, method if is_own else None)
 
     @classmethod
     def recorded(cls, origin: Any, path: Any) -> Source:
         """The source that a store names."""
         known = {name: origin.get(name) for name in cls._fields} if origin else {}
-        kinds = {"folder": str, "function": str, "command": dict, "constraints": list, "method": str}
+        kinds = {"folder": str, "function": str, "command": dict, "constraints": list, "limits": list, "method": str}
         is_right = all(value is None or isinstance(value, kinds[name]) for name, value in known.items())
         if not known or not is_right or (known["function"] is None) == (known["command"] is None):
             raise ValueError(
@@ -79,6 +83,10 @@ class Source(NamedTuple):
         found: dict[str, Any] = {}
         if self.constraints:
             found["constraints"] = [imported(name, self.folder) for name in self.constraints]
+        if self.limits:
+            patterns, lb, ub = zip(*map(read_limit, self.limits), strict=True)
+            returned = Returned(len(patterns), lb=lb, ub=ub, name=", ".join(patterns))
+            found["constraints"] = [*found.get("constraints", []), returned]
         if self.method is not None:
             made = imported(self.method, self.folder)
             found["method"] = made() if isinstance(made, type) else made
@@ -89,12 +97,32 @@ def command_settings(options: argparse.Namespace) -> dict[str, Any] | None:
     """The settings of the program that the options describe; None if there is none."""
     names = ("folder", "value_from", "pattern", "factor", "shell", "keep")
     settings = given_of(options, *names) | ({"templates": options.template} if options.template else {})
+    settings |= {"also": [read_limit(text)[0] for text in options.limit]} if options.limit else {}
     if options.command is None:
         if settings:
-            used = "template" if "templates" in settings else next(iter(settings)).replace("_", "-")
-            raise ValueError(f"--{used} is an option of an external program: give --command too")
+            used = {"templates": "template", "also": "limit", "value_from": "value-from"}
+            name = next(iter(settings))
+            raise ValueError(f"--{used.get(name, name)} is an option of an external program: give --command too")
         return None
     return Command(options.command, **settings).settings
+
+
+def read_limit(text: str) -> tuple[str, float, float]:
+    """The pattern of ``--limit``, and between which ends its number must lie.
+
+    Examples
+    --------
+    >>> read_limit("stress <= 250")
+    ('stress', -inf, 250.0)
+    """
+    found = re.fullmatch(r"(.*\S)\s*(<=|>=)([^<=>]*)", text.strip())
+    try:
+        if found is None:
+            raise ValueError
+        number = float(found[3])
+    except ValueError:
+        raise ValueError(f'--limit: {text!r} must be REGEX<=NUMBER or REGEX>=NUMBER, as in "stress<=250"') from None
+    return (found[1], -math.inf, number) if found[2] == "<=" else (found[1], number, math.inf)
 
 
 def imported(name: str, folder: str, *, must_call: bool = False) -> Any:

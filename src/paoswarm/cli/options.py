@@ -42,7 +42,13 @@ def add_command(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--pattern",
         metavar="REGEX",
-        help="what finds the value: the first group (default: the last number of the last line)",
+        help="what stands before the value, or has it as its first group (default: the last number of the last line)",
+    )
+    group.add_argument(
+        "--limit",
+        action="append",
+        metavar="REGEX<=NUMBER",
+        help='a constraint: a number that the program writes, as in "stress<=250"; also >=',
     )
     group.add_argument("--factor", type=float, metavar="NUMBER", help="multiply the value by it: -1 to maximise")
     group.add_argument("--shell", action="store_true", default=None, help="let the shell run it; values are quoted")

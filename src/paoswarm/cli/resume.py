@@ -75,7 +75,7 @@ def _source(options: argparse.Namespace) -> Source:
     if options.fun is not None and command is not None:
         raise ValueError("give either --fun or --command")
     if options.fun is not None or command is not None:
-        return Source(str(Path.cwd()), options.fun, command, options.constraints)
+        return Source(str(Path.cwd()), options.fun, command, options.constraints, options.limit)
     source = Source.recorded(Store(options.store).recorded_origin(), options.store)
     source = source if options.constraints is None else source._replace(constraints=options.constraints)
     print(f"paoswarm: {options.store} goes on with {source.text}", file=sys.stderr)

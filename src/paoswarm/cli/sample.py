@@ -39,6 +39,8 @@ def run(options: argparse.Namespace) -> int:
     from paoswarm.storage.store import Store
 
     check_draws(options.draws)
+    if options.limit:
+        raise ValueError("--limit is for minimize; a prior says what is allowed")
     source, unknowns = Source.of(options), read_unknowns(options, prior=True)
     fun = source.load(unknowns)
     arguments = given_of(options, "n_effective", "n_particles", "maxfev", "timeout", "workers", "vectorized")

@@ -20,7 +20,7 @@ from paoswarm.evaluation.program_output import CommandFailed, check_pattern, rea
 from paoswarm.evaluation.run_folder import run_folder
 
 _CHUNK = 1 << 20  # bytes
-_SETTINGS = ("command", "folder", "templates", "value_from", "pattern", "factor", "shell", "keep", "cwd")
+_SETTINGS = ("command", "folder", "templates", "value_from", "pattern", "also", "factor", "shell", "keep", "cwd")
 
 
 class Command:
@@ -45,8 +45,12 @@ class Command:
     value_from : str, optional
         A file that the program writes in its own folder, to read the value from it. By default it is read from stdout.
     pattern : str, optional
-        A regular expression that finds the value: its first group, or all of it, where it matches last. By default the
-        value is the last number of the last line that is not empty.
+        A regular expression that finds the value: its first group, where it matches last; without a group, the number
+        behind it. So ``pattern="cost"`` finds ``cost: 3.5``. By default the value is the last number of the last line
+        that is not empty.
+    also : str or sequence of str
+        Patterns of further numbers. The function then returns the value and a list of these, for constraints: see
+        `Returned`.
     factor : float
         The value is multiplied by it: -1 to maximise, -0.5 to make a log likelihood of a sum of squared errors in units
         of their standard deviation.
@@ -84,6 +88,7 @@ class Command:
         templates: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
         value_from: str | None = None,
         pattern: str | None = None,
+        also: str | Sequence[str] = (),
         factor: float = 1.0,
         shell: bool = False,
         keep: str | os.PathLike[str] | None = None,
@@ -96,6 +101,7 @@ class Command:
         self.folder = folder if isinstance(folder, bool) else os.fspath(folder)
         self.templates = [os.fspath(one) for one in several]
         self.value_from, self.pattern = value_from, pattern
+        self.also = [also] if isinstance(also, str) else list(also)
         self.factor = real_number("factor", factor, -math.inf, may_equal=False)
         self.shell = flag("shell", shell)
         self.keep = None if keep is None else os.fspath(keep)
@@ -109,8 +115,8 @@ class Command:
         case, keep = self._case, self._keep
         if not math.isfinite(self.factor) or self.factor == 0:
             raise ValueError(f"factor must be finite and not 0, got {self.factor!r}")
-        if self.pattern is not None:
-            check_pattern(self.pattern)
+        for pattern in (*([] if self.pattern is None else [self.pattern]), *self.also):
+            check_pattern(pattern)
         if case is not None and not case.is_dir():
             raise ValueError(f"there is no folder {self.folder}")
         if case is not None and keep is not None and keep.resolve().is_relative_to(case.resolve()):
@@ -160,8 +166,8 @@ class Command:
         if not self.shell and not names_in(self._words[0]):
             check_program(self._words[0], self._case if self._case is not None else self._here)
 
-    def __call__(self, point: Any) -> float:
-        """Run the program and return its value; raise a `RuntimeError` if it fails."""
+    def __call__(self, point: Any) -> float | tuple[float, list[float]]:
+        """Run the program and return its value, perhaps with further numbers; raise a `RuntimeError` if it fails."""
         values = _values_by_name(point)
         check_names(self.command, values)
         if not self._is_alone:
@@ -174,7 +180,7 @@ class Command:
             except CommandFailed as error:
                 raise CommandFailed(f"{error} (in {folder})" if self.keep else str(error)) from None
 
-    def _value(self, values: Mapping[str, Any], folder: Path) -> float:
+    def _value(self, values: Mapping[str, Any], folder: Path) -> float | tuple[float, list[float]]:
         words = [filled(word, values) for word in self._words]
         output, where = run_program(words or filled(self.command, values, shlex.quote), folder), "its output"
         if self.value_from is not None:
@@ -183,7 +189,8 @@ class Command:
                 output = (folder / where).read_text(encoding="utf-8", errors="replace")
             except OSError as error:
                 raise CommandFailed(f"it did not write {where}: {error.strerror}") from None
-        return self.factor * read_value(output, self.pattern, where)
+        value = self.factor * read_value(output, self.pattern, where)
+        return (value, [read_value(output, pattern, where) for pattern in self.also]) if self.also else value
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -193,7 +200,7 @@ class Command:
     def fingerprint_parts(self) -> dict[str, Any]:
         """What the values depend on, as far as it can be seen."""
         parts: dict[str, Any] = {"command": (self.command, self.shell)}
-        parts["the reading of its value"] = (self.value_from, self.pattern, self.factor)
+        parts["the reading of its value"] = (self.value_from, self.pattern, self.also, self.factor)
         parts |= {f"template of {name}": text for name, text in self._texts.items()}
         for word in [] if self.shell else split_words(self.command):
             if not os.path.isabs(word) and (self._here / word).is_file():

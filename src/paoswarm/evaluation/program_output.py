@@ -16,13 +16,17 @@ class CommandFailed(RuntimeError):
 
 
 def read_value(text: str, pattern: str | None, where: str) -> float:
-    r"""The last number of the last line that is not empty; with a pattern, what it has found last.
+    r"""The last number of the last line that is not empty; or that of a pattern, where it matches last.
+
+    A pattern finds its first group; without a group, the first number behind it in the same line.
 
     Examples
     --------
     >>> read_value("step 3\ncost: -1.5D-2 \n\n", None, "the output")
     -0.015
-    >>> read_value("cost 7 (after 3 steps)", "cost (.*?) ", "the output")
+    >>> read_value("cost = 7 (after 3 steps)\ndone", "cost", "the output")
+    7.0
+    >>> read_value("it cost 7 EUR", r"(\d+) EUR", "the output")
     7.0
     """
     if pattern is None:
@@ -36,11 +40,16 @@ def read_value(text: str, pattern: str | None, where: str) -> float:
     found = list(re.finditer(pattern, text, flags=re.MULTILINE))
     if not found:
         raise CommandFailed(f"the pattern {pattern!r} is not in {where}, which ends with {tail(text)!r}")
-    part = found[-1][1] if found[-1].re.groups else found[-1][0]
+    if found[-1].re.groups:
+        part = (found[-1][1] or "").strip()
+    else:
+        line = text[found[-1].end() :].partition("\n")[0]
+        after = _NUMBER.search(line)
+        part = after[0] if after is not None else line
     try:
-        return _number((part or "").strip())
+        return _number(part)
     except ValueError:
-        raise CommandFailed(f"the pattern {pattern!r} found {part!r} in {where}, which is not a number") from None
+        raise CommandFailed(f"the pattern {pattern!r} found {tail(part)!r} in {where}, not a number") from None
 
 
 def tail(text: str) -> str:
