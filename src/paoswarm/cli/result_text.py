@@ -17,7 +17,7 @@ from paoswarm.optimize.result import Result
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.storage.encoding import describe
 
-_WIDTH = 100  # characters of a line
+_WIDTH = 80  # characters of a line
 
 
 def summary(result: Any, seconds: float) -> str:
