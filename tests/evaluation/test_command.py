@@ -245,10 +245,17 @@ def test_templates_are_filled_and_other_braces_stay():
 def test_a_folder_is_copied_for_every_run():
     Path("case").mkdir()
     Path("case/mesh").write_text("4\n")
-    script(Path("case"), "echo x >> mesh; grep -c x mesh; cat mesh | head -1", name="inside")
+    Path("case/run.paoswarm").write_text("a store that grows")
+    script(Path("case"), "echo x >> mesh; head -1 mesh", name="inside")
+    command = ps.Command("./inside", folder="case")
+    before = fingerprint(command)
     for _ in range(2):
-        assert ps.Command("./inside", folder="case")({}) == 4.0
+        assert command({}) == 4.0
     assert Path("case/mesh").read_text() == "4\n"
+    Path("case/run.paoswarm").write_text("a store that has grown")
+    assert fingerprint(command).changes(before) == []
+    with pytest.raises(CommandFailed, match="has no number: 'mesh'"):  # the last file: the store is not there
+        ps.Command("ls", folder="case")({})
 
 
 def test_folders_of_killed_processes_are_removed(tmp_path):

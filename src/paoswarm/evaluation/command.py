@@ -17,7 +17,7 @@ from paoswarm.checks import flag, real_number
 from paoswarm.evaluation.placeholders import check_names, filled, names_in
 from paoswarm.evaluation.program import check_program, run_program, split_words
 from paoswarm.evaluation.program_output import CommandFailed, check_pattern, read_value
-from paoswarm.evaluation.run_folder import run_folder
+from paoswarm.evaluation.run_folder import input_files, run_folder
 
 _CHUNK = 1 << 20  # bytes
 _SETTINGS = ("command", "folder", "templates", "value_from", "pattern", "also", "factor", "shell", "keep", "cwd")
@@ -37,8 +37,8 @@ class Command:
         have no names, ``{x0}``, ``{x1}``, ...) It is split into words as by a shell, but no shell runs: a value is
         always part of one word and can do nothing else.
     folder : bool or path
-        Whether every run has a temporary folder of its own; a path is copied to it. Words of the command that name
-        files are made absolute, unless the copy has these files.
+        Whether every run has a temporary folder of its own; a path is copied to it, without stores (``*.paoswarm``).
+        Words of the command that name files are made absolute, unless the copy has these files.
     templates : path or sequence of paths
         Input files with ``{name}`` in the place of values. They are written to the run's own folder, under their own
         name without a ``.in`` at the end. Other braces stay as they are.
@@ -206,8 +206,8 @@ class Command:
             if not os.path.isabs(word) and (self._here / word).is_file():
                 parts[f"file {word}"] = _checksum(self._here / word)
         if self._case is not None:
-            files = sorted(path for path in self._case.rglob("*") if path.is_file())
-            parts[f"folder {self.folder}"] = [(str(path.relative_to(self._case)), _checksum(path)) for path in files]
+            contents = [(str(file), _checksum(self._case / file)) for file in input_files(self._case)]
+            parts[f"folder {self.folder}"] = contents
         return parts
 
 

@@ -9,10 +9,19 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
 from paoswarm.storage.watch import is_running
+
+_NOT_INPUT = ("*.paoswarm", "__pycache__")  # they change while a run goes on
+
+
+def input_files(case: Path) -> list[Path]:
+    """The files that a copy of the folder gets, with paths relative to it."""
+    files = sorted(path.relative_to(case) for path in case.rglob("*") if path.is_file())
+    return [file for file in files if not any(fnmatch(part, kind) for part in file.parts for kind in _NOT_INPUT)]
 
 
 @contextmanager
@@ -27,7 +36,7 @@ def run_folder(case: Path | None, keep: Path | None) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=keep))
     try:
         if case is not None:
-            shutil.copytree(case, folder, dirs_exist_ok=True)
+            shutil.copytree(case, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_NOT_INPUT))
         yield folder
     finally:
         if keep is None:
