@@ -135,6 +135,17 @@ def test_sample_is_the_library_s(capsys):
         np.testing.assert_allclose(kept["draws"].mean(), found["parameters"]["level"]["mean"], atol=0.05)
 
 
+def test_json_on_stdout_is_alone_whatever_functions_print():
+    Path("talks.py").write_text("print('hello')\ndef f(x):\n    print('at', x)\n    return float((x**2).sum())\n")
+    command = ["minimize", "talks.py:f", "--bounds", "-5,5", "--maxfev", 20, "--seed", 1, "--workers", 2, "--json", "-"]
+    process = start(*command)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert json.loads(out)["nfev"] == 20
+    assert "hello\n" in err
+    assert err.count("[") == 20
+
+
 # Stored runs
 
 

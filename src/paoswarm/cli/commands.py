@@ -7,10 +7,12 @@ or None for 0. It is imported when it is asked for, and imports what is large in
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from importlib.metadata import version
 
@@ -43,7 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser(given).parse_args(given)
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: print(f"paoswarm: {message}", file=sys.stderr)
-            code: int | None = options.run(options)
+            with _output_aside() if getattr(options, "json", None) == "-" else nullcontext():
+                code: int | None = options.run(options)
+            if options.answer:
+                print(options.answer)
             return code or 0
     except BrokenPipeError:  # the program that reads the output has ended
         return WITHOUT_SUCCESS
@@ -56,6 +61,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         print(f"\npaoswarm: {interrupt or 'interrupted'}{options.kept}", file=sys.stderr)
         return INTERRUPTED
+
+
+@contextmanager
+def _output_aside() -> Iterator[None]:
+    """Send what functions, modules and workers print to stderr, so that stdout holds the result alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _protected(argument: str) -> str:
@@ -78,7 +97,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name, help=what, description=f"{what[0].upper()}{what[1:]}.", formatter_class=_Formatter
         )
-        command.set_defaults(kept="")
+        command.set_defaults(kept="", answer="")
         if name == wanted:
             module = import_module(f"paoswarm.cli.{name}")
             command.set_defaults(run=module.run)

@@ -40,7 +40,7 @@ def carry_out(options: argparse.Namespace, call: Callable[[], Any], write: Calla
     if options.json is not None:
         text = as_json(result, seconds, options.store)
         if options.json == "-":
-            print(text)
+            options.answer = text
         else:
             Path(options.json).write_text(text + "\n", encoding="utf-8")
     if options.json != "-":
