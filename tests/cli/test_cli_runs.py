@@ -183,6 +183,20 @@ def test_limits_on_what_a_program_writes_are_constraints(capsys):
     assert (found["fun"], found["best"]["m"], found["feasible"]) == (-7, 7, True)
 
 
+def test_a_project_that_has_moved_goes_on(capsys, monkeypatch, tmp_path):
+    Path("here").mkdir()
+    monkeypatch.chdir("here")
+    Path("simulate").write_text("#!/bin/sh\necho $1\n")
+    Path("simulate").chmod(0o755)
+    command = ["--command", "./simulate {a}", "--bounds", "a=1,2", "--seed", 1, "--particles", 5]
+    run(capsys, "minimize", *command, "--maxfev", 20, "--store", "run.paoswarm", code=1)
+    (tmp_path / "here").rename(tmp_path / "there")
+    monkeypatch.chdir(tmp_path / "there")
+    said = run(capsys, "resume", "run.paoswarm", "--maxfev", 30, code=1)
+    assert "20 of 30 evaluations came from the store" in " ".join(said.out.split())
+    assert "has changed" not in said.err
+
+
 def test_a_run_of_python_must_be_told_its_function(capsys):
     ps.minimize(lambda x: float((x**2).sum()), [(-5, 5)], maxfev=20, rng=1, store="run.paoswarm")
     assert "give it: --fun FILE.py:FUNCTION or --command" in run(capsys, "resume", "run.paoswarm", code=2).err
@@ -196,7 +210,10 @@ def test_a_crafted_origin_is_refused(capsys):
         Path("run.paoswarm").unlink(missing_ok=True)
         ps.minimize(lambda x: float((x**2).sum()), [(-5, 5)], maxfev=20, rng=1, store=store)
 
-    for kept in ({"function": 3, "folder": "."}, {"command": "rm"}, {"function": "a:b", "command": {"command": "ls"}}):
+    here = {"folder": "."}
+    both = {"function": "a:b", "command": {"command": "ls"}}
+    lists = {"function": "a:b", "constraints": [1]}
+    for kept in ({"function": 3, **here}, {"command": "rm", **here}, {**both, **here}, {**lists, **here}, lists):
         origin(kept)
         assert "does not say which function" in run(capsys, "resume", "run.paoswarm", code=2).err
     origin({"folder": ".", "command": {"command": "ls", "more": 1}})

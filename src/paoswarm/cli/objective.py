@@ -45,9 +45,7 @@ class Source(NamedTuple):
     def recorded(cls, origin: Any, path: Any) -> Source:
         """The source that a store names."""
         known = {name: origin.get(name) for name in cls._fields} if origin else {}
-        kinds = {"folder": str, "function": str, "command": dict, "constraints": list, "limits": list, "method": str}
-        is_right = all(value is None or isinstance(value, kinds[name]) for name, value in known.items())
-        if not known or not is_right or (known["function"] is None) == (known["command"] is None):
+        if not known or not _is_source(known):
             raise ValueError(
                 f"{path} does not say which function it belongs to, because it was not started by this command; "
                 "give it: --fun FILE.py:FUNCTION or --command"
@@ -63,7 +61,9 @@ class Source(NamedTuple):
     @property
     def text(self) -> str:
         """What is called, as the user writes it."""
-        return self.function or f"--command {self.command and self.command.get('command')!r}"
+        if self.command is not None:
+            return f"--command {self.command.get('command')!r}"
+        return str(self.function) if str(self.function).isprintable() else repr(self.function)
 
     def load(self, unknowns: Unknowns | None = None) -> Any:
         """The function; a program is checked against the unknowns."""
@@ -71,7 +71,7 @@ class Source(NamedTuple):
             return imported(self.function, self.folder, must_call=True)
         assert self.command is not None
         try:
-            command = Command(**{"cwd": self.folder, **self.command})
+            command = Command(**{**self.command, "cwd": self.folder})
         except TypeError as error:  # a store with other settings
             raise ValueError(f"the command cannot be rebuilt: {error}") from None
         if unknowns is not None:
@@ -91,6 +91,18 @@ class Source(NamedTuple):
             made = imported(self.method, self.folder)
             found["method"] = made() if isinstance(made, type) else made
         return found
+
+
+def _is_source(known: dict[str, Any]) -> bool:
+    """Whether everything has the right form: a file may hold anything."""
+    kinds = {"folder": str, "function": str, "command": dict, "constraints": list, "limits": list, "method": str}
+    lists = [known["constraints"] or [], known["limits"] or []]
+    return (
+        all(value is None or isinstance(value, kinds[name]) for name, value in known.items())
+        and all(isinstance(text, str) for some in lists for text in some)
+        and known["folder"] is not None
+        and (known["function"] is None) != (known["command"] is None)
+    )
 
 
 def command_settings(options: argparse.Namespace) -> dict[str, Any] | None:
