@@ -28,9 +28,9 @@ LAYERS = [
     "optimize",
     "fits",
     "sampling",
-    "resume",
+    "resume_run",
 ]
-LAYERS += ["problems", "plot", "study", "explore", "cli"]
+LAYERS += ["problems", "plot", "study", "explorer", "cli", "__main__"]
 
 
 def layer_of(module):

@@ -217,6 +217,11 @@ class Result(OptimizeResult):
 
     __str__ = __repr__
 
+    @property
+    def named_values(self) -> list[tuple[str, str]]:
+        """The best point, name by name, as text."""
+        return self._named_values(self.x)
+
     def _named_values(self, x: Floats) -> list[tuple[str, str]]:
         """A point, name by name."""
         if "space" not in self:

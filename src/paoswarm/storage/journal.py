@@ -79,6 +79,7 @@ class Journal:
     def __init__(self, store: Store, run: Run, fun: Any = None) -> None:
         self._function = None if fun is None else Function(fun)
         self._is_trusted = store.trust or fun is None
+        self._origin = store.origin
         self._n_recalled = 0
         self._log = Log(store.path, fsync=store.fsync == "always")
         try:
@@ -344,6 +345,8 @@ class Journal:
             who: Record = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3)}
             if self._function is not None:
                 who["function"] = self._function.at_first._asdict()
+            if self._origin is not None:
+                who["origin"] = dict(self._origin)
             self._log.append({"open": who})
             self._is_open = True
 

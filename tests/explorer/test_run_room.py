@@ -6,9 +6,9 @@ from numpy.testing import assert_array_equal
 from written_stores import evaluation, header, opened, write
 
 import paoswarm as ps
-from paoswarm.explore import run_views as views
-from paoswarm.explore.answers import Answers
-from paoswarm.explore.run_room import RunRoom
+from paoswarm.explorer import run_views as views
+from paoswarm.explorer.answers import Answers
+from paoswarm.explorer.run_room import RunRoom
 
 MESSAGE = '<script>alert(1)</script> & "quotes" at 4.25'
 

@@ -26,8 +26,8 @@ from urllib.parse import urlsplit
 
 from paoswarm.checks import whole_number
 from paoswarm.error_text import describe_error
-from paoswarm.explore.answers import Answers
-from paoswarm.explore.packing import to_json
+from paoswarm.explorer.answers import Answers
+from paoswarm.explorer.packing import to_json
 
 logger = logging.getLogger("paoswarm")
 
@@ -201,5 +201,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _read_static() -> dict[str, bytes]:
-    folder = files("paoswarm.explore") / "static"
+    folder = files("paoswarm.explorer") / "static"
     return {file.name: file.read_bytes() for file in folder.iterdir() if Path(file.name).suffix in _KINDS}

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.explore.posterior_view import describe, repeat
-from paoswarm.explore.run_room import RunRoom
+from paoswarm.explorer.posterior_view import describe, repeat
+from paoswarm.explorer.run_room import RunRoom
 
 
 def log_likelihood(x):

@@ -16,7 +16,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import text_of
-from paoswarm.resume import resume
+from paoswarm.resume_run import resume
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.storage.store import Store
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.explore.growing_store import GrowingStore
+from paoswarm.explorer.growing_store import GrowingStore
 
 _BINS = 60
 

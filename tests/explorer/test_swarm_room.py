@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
-from paoswarm.explore.packing import to_json, unpack
-from paoswarm.explore.swarm_room import WINDOW, Course, SwarmRoom
-from paoswarm.explore.swarm_settings import MOST_STEPS, PARAMETERS, Settings
+from paoswarm.explorer.packing import to_json, unpack
+from paoswarm.explorer.swarm_room import WINDOW, Course, SwarmRoom
+from paoswarm.explorer.swarm_settings import MOST_STEPS, PARAMETERS, Settings
 
 CHOSEN = [
     {},

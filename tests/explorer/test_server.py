@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import paoswarm as ps
-from paoswarm.explore.server import Server
+from paoswarm.explorer.server import Server
 
 JSON = {"Content-Type": "application/json"}
 

@@ -17,8 +17,8 @@ from paoswarm.algorithms import behaviour
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
-from paoswarm.explore.packing import pack_bytes
-from paoswarm.explore.swarm_settings import Settings
+from paoswarm.explorer.packing import pack_bytes
+from paoswarm.explorer.swarm_settings import Settings
 from paoswarm.optimize.optimizer import Optimizer
 
 WINDOW = 20.0  # units of time of the free response

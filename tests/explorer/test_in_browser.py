@@ -8,7 +8,7 @@ import pytest
 from written_stores import evaluation, header, opened, write
 
 import paoswarm as ps
-from paoswarm.explore.swarm_settings import Settings
+from paoswarm.explorer.swarm_settings import Settings
 
 pytest.importorskip("selenium", reason="needs selenium")
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.explore import run_views as views
-from paoswarm.explore import timing
-from paoswarm.explore.growing_store import GrowingStore
-from paoswarm.explore.posterior_view import PosteriorView
+from paoswarm.explorer import run_views as views
+from paoswarm.explorer import timing
+from paoswarm.explorer.growing_store import GrowingStore
+from paoswarm.explorer.posterior_view import PosteriorView
 
 _MOST_LINES = 40  # runs of minimize_many that have a line of their own
 _MOST_CHARACTERS = 1000

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.explore.run_room import RunRoom
-from paoswarm.explore.swarm_room import SwarmRoom
-from paoswarm.explore.swarm_settings import describe_controls
+from paoswarm.explorer.run_room import RunRoom
+from paoswarm.explorer.swarm_room import SwarmRoom
+from paoswarm.explorer.swarm_settings import describe_controls
 
 Answer = dict[str, Any]
 

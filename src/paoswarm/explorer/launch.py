@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paoswarm.explore.server import Server
+    from paoswarm.explorer.server import Server
 
 
 class Explorer:
@@ -81,7 +81,7 @@ def explore(store: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (
     ...     page.address  # doctest: +ELLIPSIS
     'http://127.0.0.1:.../.../'
     """
-    from paoswarm.explore.server import Server  # not at the top: most programs need no web server
+    from paoswarm.explorer.server import Server  # not at the top: most programs need no web server
 
     return Explorer(Server(read_stores(store), port))
 

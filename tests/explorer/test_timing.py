@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from written_stores import evaluation, header, opened, write
 
-from paoswarm.explore import timing
-from paoswarm.explore.growing_store import GrowingStore
+from paoswarm.explorer import timing
+from paoswarm.explorer.growing_store import GrowingStore
 
 
 def asynchronous(durations, workers):
