@@ -46,6 +46,7 @@ from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
+from paoswarm.optimize.scipy_method import scipy_method
 from paoswarm.optimize.search_table import SearchTable
 from paoswarm.optimize.stopping import Status
 from paoswarm.resume import resume
@@ -143,6 +144,7 @@ __all__ = [
     "resume",
     "sample",
     "schedules",
+    "scipy_method",
     "statistics",
     "transition",
     "uncertainty",
