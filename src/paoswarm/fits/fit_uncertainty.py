@@ -64,6 +64,8 @@ class FitUncertainty:
         Their level.
     n_evaluations, n_failed : int
         Evaluated points, and those of them that failed.
+    parameters : lmfit.Parameters or None
+        The fit for lmfit, with standard errors and correlations, of expressions too. If the run had ``Parameters``.
     """
 
     x: Floats
@@ -86,6 +88,7 @@ class FitUncertainty:
     kind: str
     profile: Floats | None = None
     profile_level: float | None = None
+    parameters: Any = None
     _root: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # the covariance is this times its transpose
     _room: Floats = field(default_factory=lambda: np.zeros(0))  # how far x is from its bounds
 

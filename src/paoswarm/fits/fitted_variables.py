@@ -67,6 +67,12 @@ class FittedVariables:
         lower, upper = np.array(ends, dtype=float).T
         return lower, upper
 
+    def with_fitted(self, x: Floats) -> Floats:
+        """The whole point with other fitted numbers."""
+        row = self.row.copy()
+        row[self.is_fitted] = x
+        return row
+
     def function(self, fun: Objective) -> OfFitted:
         """The user's function as one of the fitted numbers."""
         return OfFitted(fun, self.space, self.row, self.is_fitted)

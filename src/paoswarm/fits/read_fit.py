@@ -12,6 +12,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
 from paoswarm.fits.fitted_variables import FittedVariables
 from paoswarm.optimize.read_input import Box, read_bounds
+from paoswarm.spaces.lmfit_parameters import are_parameters
 
 
 def the_one_function(given: Mapping[str, Any]) -> tuple[str, Objective]:
@@ -28,6 +29,8 @@ def the_one_function(given: Mapping[str, Any]) -> tuple[str, Objective]:
 
 def read_point(result: Any) -> Floats:
     """The point of a result, or the point itself."""
+    if are_parameters(result):
+        raise TypeError("give the result of minimize(fun, params): lmfit.Parameters alone say nothing about a minimum")
     try:
         x = np.array(getattr(result, "x", result), dtype=float)
     except (TypeError, ValueError):

@@ -32,12 +32,17 @@ def trial_constraints(given: Any, space: Space, vectorized: bool = False) -> Con
 
 
 def _check_choices(given: Any, space: Space) -> None:
-    """Raise if a linear constraint stands beside a choice, which has no number."""
+    """Raise if a linear constraint stands beside a choice or an expression, for which it has no column."""
     several = given if isinstance(given, list | tuple) else [given]
     chosen = [label for label, one in zip(space.labels(), space.variables, strict=True) if isinstance(one, Choice)]
     if chosen and any(isinstance(one, LinearConstraint) for one in several):
         raise ValueError(
             f"a LinearConstraint needs numbers, but {chosen[0]} is a Choice; write the constraint as a function"
+        )
+    if space.expressions and any(isinstance(one, LinearConstraint) for one in several):
+        raise ValueError(
+            f"a LinearConstraint has a column for each variable, but {space.expressions[0][0]} is an expression; write "
+            "the constraint as a function"
         )
 
 

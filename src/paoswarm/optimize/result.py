@@ -173,7 +173,8 @@ class Result(OptimizeResult):
         shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x")
         for name in (*shown, "nit", "nfev", "n_recalled", "n_failed"):
             if name == "x" and "space" in self:
-                lines.append(f"{'best':>9}: {self.best}")
+                point = self.best if np.ndim(self.fun) else self.space.plain(self.x)
+                lines.append(f"{'best':>9}: {point}")
             elif self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
@@ -193,9 +194,9 @@ class Result(OptimizeResult):
         """A point, name by name."""
         if "space" not in self:
             return [(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(x))]
-        point = self.space.point(x)
-        values = point.values() if isinstance(point, dict) else point
-        return [(label, _text(value)) for label, value in zip(self.space.labels(), values, strict=True)]
+        point = self.space.plain(x)
+        labelled = point.items() if isinstance(point, dict) else zip(self.space.labels(), point, strict=True)
+        return [(label, _text(value)) for label, value in labelled]
 
     def _said_of_searches(self) -> str:
         """What was done, for methods that start again."""
