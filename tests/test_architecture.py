@@ -28,6 +28,7 @@ LAYERS = [
     "optimize",
     "fits",
     "sampling",
+    "sklearn",
     "resume",
 ]
 LAYERS += ["problems", "plot", "study", "explore", "cli"]
