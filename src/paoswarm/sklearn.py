@@ -60,8 +60,8 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
 
     Notes
     -----
-    A candidate whose fit fails has the score ``error_score``. If that is NaN, it counts as worse than all others. If all
-    fits of a later generation fail, scikit-learn drops them: they are not in ``cv_results_``, and a
+    A candidate whose fit fails has the score ``error_score``. If that is NaN, it counts as worse than all others. If
+    all fits of a later generation fail, scikit-learn drops them: they are not in ``cv_results_``, and a
     ``FitFailedWarning`` says so.
 
     Examples

@@ -13,6 +13,7 @@ from scipy.special import ndtri, stdtrit
 
 from paoswarm.checks import probability
 from paoswarm.core.arrays import Floats
+from paoswarm.extras import need
 from paoswarm.notebook import block, remark, shortened, table
 
 _STRONG = 0.9  # a correlation that the table mentions
@@ -118,6 +119,37 @@ class FitUncertainty:
         """
         reach = reach_of(probability("level", level), self.degrees_of_freedom) * self.standard_errors
         return self.x - reach, self.x + reach
+
+    def to_dataframe(self, level: float = 0.95) -> Any:
+        """Convert to a ``pandas.DataFrame`` with a row for each unknown. Needs pandas.
+
+        Its columns are ``estimate``, ``standard_error``, the ends ``low`` and ``high`` of the intervals at the level,
+        and ``profile_low`` and ``profile_high`` if profile intervals were asked for.
+        """
+        pandas = need("pandas", extra="dataframe", user="to_dataframe")
+        low, high = self.interval(level)
+        columns = {"estimate": self.x, "standard_error": self.standard_errors, "low": low, "high": high}
+        if self.profile is not None:
+            columns |= {"profile_low": self.profile[:, 0], "profile_high": self.profile[:, 1]}
+        return pandas.DataFrame(columns, index=pandas.Index(self.names, name="parameter"))
+
+    def to_xarray(self) -> Any:
+        """Convert to an ``xarray.Dataset`` along ``parameter``; covariance and correlations have ``other``, too.
+
+        Needs xarray.
+        """
+        xarray = need("xarray", extra="xarray", user="to_xarray")
+        square = ("parameter", "other")
+        return xarray.Dataset(
+            {
+                "estimate": ("parameter", self.x),
+                "standard_error": ("parameter", self.standard_errors),
+                "covariance": (square, self.covariance),
+                "correlation": (square, self.correlations),
+            },
+            coords={"parameter": list(self.names), "other": list(self.names)},
+            attrs={"kind": self.kind, "fun": self.fun, "warnings": list(self.warnings), "notes": list(self.notes)},
+        )
 
     def predict(self, model: Callable[[Floats], ArrayLike]) -> tuple[Floats, Floats]:
         """What a model predicts, and the standard error of that, as far as it comes from the unknowns.
