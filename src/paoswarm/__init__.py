@@ -66,6 +66,7 @@ from paoswarm.study.results import Results, Trace
 from paoswarm.study.study import Study
 
 if TYPE_CHECKING:
+    from paoswarm import sklearn
     from paoswarm.study import figures, presets, statistics
     from paoswarm.study.config import read_study
     from paoswarm.study.findings import findings
@@ -145,6 +146,7 @@ __all__ = [
     "sample",
     "schedules",
     "scipy_method",
+    "sklearn",
     "statistics",
     "transition",
     "uncertainty",
@@ -157,6 +159,7 @@ _ON_FIRST_USE = {
     "presets": "paoswarm.study.presets",
     "publish": "paoswarm.study.publish:publish",
     "read_study": "paoswarm.study.config:read_study",
+    "sklearn": "paoswarm.sklearn",
     "statistics": "paoswarm.study.statistics",
 }
 
