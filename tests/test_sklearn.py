@@ -82,17 +82,26 @@ def test_scikit_learns_own_checks_of_classifiers(estimator, check):
 
 
 @pytest.mark.parametrize("more", [{}, {"n": ps.Integer(1, 9)}])
-def test_the_candidates_are_those_of_minimize(more):
+def test_after_the_first_candidates_they_are_those_of_minimize(more):
     space = SPACE | more
     found = search(space)
+    tried = found.cv_results_["params"]
     fixed = {name: value for name, value in Known().get_params().items() if name not in space}
-    result = ps.minimize(lambda p: loss({**fixed, **p}), space, method="AdaptivePAO", maxfev=30, rng=3)
-    assert len(found.cv_results_["params"]) == 30
+    known = [loss({**fixed, **p}) for p in tried[:10]]
+    rng = np.random.SeedSequence(3).spawn(2)[1]
+    settings = {"method": "AdaptivePAO", "maxfev": 20, "rng": rng, "x0": tried[:10], "f0": known}
+    result = ps.minimize(lambda p: loss({**fixed, **p}), space, n_particles=4 + int(3 * np.log(len(space))), **settings)
+    assert len(tried) == 30
     for name in space:
-        mine = [one[name] for one in found.cv_results_["params"]]
-        assert mine == result.to_dataframe()[name].tolist()
+        assert [one[name] for one in tried[10:]] == result.to_dataframe()[name].tolist()
     assert found.best_params_ == result.best
     assert found.best_score_ == pytest.approx(-result.fun, rel=1e-12)
+
+
+def test_the_first_candidates_are_a_latin_hypercube():
+    tried = search(n_initial=12).cv_results_["params"][:12]
+    assert sorted(int((one["a"] + 5) / 10 * 12) for one in tried) == list(range(12))
+    assert sorted(int((np.log10(one["b"]) + 3) / 6 * 12) for one in tried) == list(range(12))
 
 
 def test_types_are_those_of_the_space():
@@ -184,16 +193,16 @@ class FailsLater(Known):
 
     def fit(self, X, y):
         FailsLater.calls += 1
-        if 16 < FailsLater.calls <= 32:
+        if 16 < FailsLater.calls <= 28:
             raise ValueError("no licence")
         return super().fit(X, y)
 
 
 def test_a_generation_that_fails_as_a_whole_does_not_cost_the_others():
     FailsLater.calls = 0
-    with pytest.warns(FitFailedWarning, match="All the 16 fits failed"):
-        found = search(estimator=FailsLater(), n_iter=32, method="RandomSearch", n_particles=8)
-    assert len(found.cv_results_["params"]) == 24
+    with pytest.warns(FitFailedWarning, match="All the 12 fits failed"):
+        found = search(estimator=FailsLater(), n_iter=32, method="RandomSearch", n_initial=8)
+    assert len(found.cv_results_["params"]) == 26
 
 
 def test_of_several_metrics_the_one_of_refit_is_maximised():

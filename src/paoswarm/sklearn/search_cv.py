@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,13 +25,16 @@ from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Integer, Real, Variable
 
 _NOTHING_NEW = 5000  # known candidates in a row after which the search ends
+# Scores are often alike in most of the space: a swarm that starts there would learn nothing from its first generations.
+_INITIAL_SHARE = 3
 
 
 class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
     """Search of hyperparameters by a swarm, with cross-validation.
 
     It takes the place of scikit-learn's ``RandomizedSearchCV``: the same arguments, attributes and ``cv_results_``. The
-    candidates come in generations, and each generation learns from the scores of the ones before.
+    first candidates are spread over the space. The others come in generations, and each generation learns from the
+    scores of the ones before.
 
     Parameters
     ----------
@@ -46,8 +50,8 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
     method : Method, str or None
         None: `AdaptivePAO`, or `PAO` if there is a `Choice`; both make good use of 50 to 250 candidates. Otherwise as
         in `paoswarm.minimize`.
-    n_particles : int or None
-        Candidates of the first generation. None: the method chooses.
+    n_initial : int or None
+        Candidates that are spread over the space before the swarm starts from the best of them. None: a third.
     x0 : dict or list of dicts, optional
         Candidates to try first, such as the best of an earlier search.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
@@ -81,7 +85,7 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         *,
         n_iter: int = 50,
         method: Any = None,
-        n_particles: int | None = None,
+        n_initial: int | None = None,
         x0: Any = None,
         scoring: Any = None,
         n_jobs: int | None = None,
@@ -96,7 +100,7 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.param_distributions = param_distributions
         self.n_iter = n_iter
         self.method = method
-        self.n_particles = n_particles
+        self.n_initial = n_initial
         self.x0 = x0
         self.random_state = random_state
         super().__init__(
@@ -115,48 +119,84 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         n_iter = whole_number("n_iter", self.n_iter, 1)
         if isinstance(self.scoring, list | tuple | set | dict) and not isinstance(self.refit, str):
             raise ValueError(f"there are several metrics: give refit=, the name of the one to maximise; {self.scoring}")
-        optimizer = self._make_optimizer(n_iter)
-        splits = _SameSplits(self._checked_cv_orig)
-        known: dict[tuple[Any, ...], float] = {}
-        n_tried, n_recalled, are_recorded = 0, 0, False
-        while n_tried < n_iter and n_recalled < _NOTHING_NEW and len(known) != optimizer.space.size:
-            points = optimizer.ask(n_tried / n_iter)
-            keys = [_key(optimizer.space, point) for point in points]
-            new = {key: point for key, point in zip(keys, points, strict=True) if key not in known}
-            tried = dict(list(new.items())[: n_iter - n_tried])
-            n_tried, n_recalled = n_tried + len(tried), 0 if tried else n_recalled + len(points)
-            if tried:
-                try:
-                    results = evaluate_candidates(list(tried.values()), cv=splits)
-                    scores = self._scores(results)[-len(tried) :]
-                    are_recorded = True
-                except ValueError as error:  # all fits have failed
-                    if self.error_score == "raise" or not are_recorded:
-                        raise
-                    warnings.warn(str(error), FitFailedWarning, stacklevel=2)
-                    scores = np.full(len(tried), np.nan)
-                known |= dict(zip(tried, scores.tolist(), strict=True))
-            if len(tried) == len(new):
-                optimizer.tell([-known[key] for key in keys])
-
-    def _make_optimizer(self, n_iter: int) -> Optimizer:
         if not isinstance(self.param_distributions, Mapping):
             raise TypeError(f"param_distributions must be a dict, got {self.param_distributions!r}")
         space = read_space({name: _read_entry(name, entry) for name, entry in self.param_distributions.items()})
         method = read_method(self.method or _for_few_candidates(space))
-        x0 = None if self.x0 is None else space.read("x0", self.x0)
-        n_particles = self.n_particles or choose_size(method, len(space.lower), n_iter, None, x0, None)
         is_seed = isinstance(self.random_state, int | np.integer)
         seed = self.random_state if is_seed else check_random_state(self.random_state).randint(2**31 - 1)
-        return Optimizer(space, method=method, n_particles=n_particles, x0=x0, rng=int(seed))
+        first_seed, seed = np.random.SeedSequence(int(seed)).spawn(2)
+        trials = _Trials(self, space, evaluate_candidates, n_iter)
 
-    def _scores(self, results: Mapping[str, Any]) -> Any:
-        """The scores that are maximised."""
+        x0 = None if self.x0 is None else space.read("x0", self.x0)
+        n_given = 0 if x0 is None else len(x0)
+        n_initial = n_iter // _INITIAL_SHARE if self.n_initial is None else whole_number("n_initial", self.n_initial, 1)
+        first = Optimizer(space, n_particles=max(1, n_given, min(n_initial, n_iter)), x0=x0, rng=first_seed).ask()
+        losses = np.array(trials.losses(first))
+        if trials.is_over:
+            return
+        known = [point for point, loss in zip(first, losses, strict=True) if np.isfinite(loss)]
+        n_particles = choose_size(method, len(space.lower), n_iter, None, None, None)
+        start = {"x0": known, "f0": losses[np.isfinite(losses)]} if known else {}
+        optimizer = Optimizer(space, method=method, n_particles=n_particles, rng=seed, **start)
+        while not trials.is_over:
+            losses = np.array(trials.losses(optimizer.ask(trials.share)))
+            if not trials.is_over:
+                optimizer.tell(losses)
+
+    def _maximised(self, results: Mapping[str, Any]) -> Any:
+        """The scores that are maximised, of all candidates."""
         for metric in ("score", self.refit):
             if f"mean_test_{metric}" in results:
                 return results[f"mean_test_{metric}"]
         names = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
         raise TypeError(f"there are several metrics: give refit=, the name of the one to maximise; {names}")
+
+
+class _Trials:
+    """The candidates so far, and how many more there may be."""
+
+    def __init__(
+        self, search: PAOSearchCV, space: Space, evaluate: Callable[..., Mapping[str, Any]], most: int
+    ) -> None:
+        self._search, self._space, self._evaluate, self._most = search, space, evaluate, most
+        self._splits = _SameSplits(search._checked_cv_orig)
+        self._known: dict[tuple[Any, ...], float] = {}
+        self._n_recalled = 0  # in a row
+        self._are_recorded = False
+
+    @property
+    def share(self) -> float:
+        """How far the search is, from zero to one."""
+        return len(self._known) / self._most
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are as many as wanted, or no more can be expected."""
+        n = len(self._known)
+        return n >= self._most or n == self._space.size or self._n_recalled >= _NOTHING_NEW
+
+    def losses(self, points: list[dict[str, Any]]) -> list[float]:
+        """What the swarm minimises: negative scores, NaN where they are not known."""
+        keys = [_key(self._space, point) for point in points]
+        new = {key: point for key, point in zip(keys, points, strict=True) if key not in self._known}
+        tried = dict(list(new.items())[: self._most - len(self._known)])
+        self._n_recalled = 0 if tried else self._n_recalled + len(points)
+        if tried:
+            self._known |= dict(zip(tried, self._scores(list(tried.values())), strict=True))
+        return [-self._known.get(key, math.nan) for key in keys]
+
+    def _scores(self, candidates: list[dict[str, Any]]) -> list[float]:
+        try:
+            results = self._evaluate(candidates, cv=self._splits)
+        except ValueError as error:  # all fits have failed
+            if self._search.error_score == "raise" or not self._are_recorded:
+                raise
+            warnings.warn(str(error), FitFailedWarning, stacklevel=2)
+            return [math.nan] * len(candidates)
+        self._are_recorded = True
+        scores: list[float] = self._search._maximised(results)[-len(candidates) :].tolist()
+        return scores
 
 
 def _for_few_candidates(space: Space) -> Method:
