@@ -245,4 +245,5 @@ def test_spaces_that_cannot_be_searched_are_refused(space, text):
 def test_nothing_is_said_if_nothing_is_wrong():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        search(n_iter=7)
+        for n_iter in (1, 2, 7):
+            assert len(search(n_iter=n_iter).cv_results_["params"]) == n_iter

@@ -130,8 +130,8 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
 
         x0 = None if self.x0 is None else space.read("x0", self.x0)
         n_given = 0 if x0 is None else len(x0)
-        n_initial = n_iter // _INITIAL_SHARE if self.n_initial is None else whole_number("n_initial", self.n_initial, 1)
-        first = Optimizer(space, n_particles=max(1, n_given, min(n_initial, n_iter)), x0=x0, rng=first_seed).ask()
+        n_initial = n_iter // _INITIAL_SHARE if self.n_initial is None else whole_number("n_initial", self.n_initial, 2)
+        first = Optimizer(space, n_particles=max(2, n_given, min(n_initial, n_iter)), x0=x0, rng=first_seed).ask()
         losses = np.array(trials.losses(first))
         if trials.is_over:
             return
