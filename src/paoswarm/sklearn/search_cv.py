@@ -45,8 +45,8 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         ``RandomizedSearchCV`` takes: a list of entries, which is a `Choice`, or ``uniform``, ``loguniform`` and
         ``randint`` of `scipy.stats`, of which the ends count. Numbers, strings and None are fixed.
     n_iter : int
-        Number of candidates. None is tried twice; in a space without continuous variables there are fewer if no more
-        are found.
+        Number of candidates. Each one is tried once. In a space without continuous variables there are fewer if no
+        more are found.
     method : Method, str or None
         None: `AdaptivePAO`, or `PAO` if there is a `Choice`; both make good use of 50 to 250 candidates. Otherwise as
         in `paoswarm.minimize`.
