@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import Bounds
 
 from paoswarm.core.arrays import Floats
@@ -36,7 +35,7 @@ class ScipyMethod:
     def __call__(
         self,
         fun: Objective,
-        x0: ArrayLike,
+        x0: Any,
         args: tuple[Any, ...] = (),
         *,
         bounds: Any = None,
