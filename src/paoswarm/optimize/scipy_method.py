@@ -17,7 +17,6 @@ from paoswarm.evaluation.calls import Objective
 from paoswarm.keywords import refuse_unknown
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.read_space import read_space
-from paoswarm.optimize.result import Result
 from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Integer, Real, Variable
@@ -45,7 +44,7 @@ class ScipyMethod:
         hess: Any = None,
         hessp: Any = None,
         **options: Any,
-    ) -> Result:
+    ) -> Any:  # a Result; the stubs of SciPy want a class that only they have
         """Minimise ``fun`` as `paoswarm.minimize` does; ``options`` take precedence over the settings."""
         if bounds is None:
             raise ValueError(
