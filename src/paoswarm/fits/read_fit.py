@@ -42,8 +42,6 @@ def is_by_name(point: Any) -> bool:
 
 def read_point(result: Any) -> Floats:
     """The point of a result, or the point itself."""
-    if are_parameters(result):
-        raise TypeError("give the result of minimize(fun, params): lmfit.Parameters alone say nothing about a minimum")
     try:
         x = np.array(getattr(result, "x", result), dtype=float)
     except (TypeError, ValueError):
@@ -61,6 +59,8 @@ def read_variables(result: Any, bounds: Any) -> FittedVariables | None:
 
     Of a point by name without bounds all numbers are unknowns.
     """
+    if are_parameters(result):
+        raise TypeError("give the result of minimize(fun, params): lmfit.Parameters alone say nothing about a minimum")
     space = getattr(result, "space", None)
     if is_space(bounds):
         space = read_space(bounds)
