@@ -65,9 +65,12 @@ from paoswarm.study.results import Results, Trace
 from paoswarm.study.study import Study
 
 if TYPE_CHECKING:
+    from paoswarm import optuna
     from paoswarm.study import figures, presets, statistics
+    from paoswarm.study.coco import run_coco
     from paoswarm.study.config import read_study
     from paoswarm.study.findings import findings
+    from paoswarm.study.ioh import run_ioh
     from paoswarm.study.publish import publish
 
 __version__ = "0.1.0"
@@ -135,12 +138,15 @@ __all__ = [
     "minimize",
     "minimize_many",
     "noise",
+    "optuna",
     "plot",
     "presets",
     "problems",
     "publish",
     "read_study",
     "resume",
+    "run_coco",
+    "run_ioh",
     "sample",
     "schedules",
     "statistics",
@@ -152,9 +158,12 @@ __all__ = [
 _ON_FIRST_USE = {
     "figures": "paoswarm.study.figures",
     "findings": "paoswarm.study.findings:findings",
+    "optuna": "paoswarm.optuna",
     "presets": "paoswarm.study.presets",
     "publish": "paoswarm.study.publish:publish",
     "read_study": "paoswarm.study.config:read_study",
+    "run_coco": "paoswarm.study.coco:run_coco",
+    "run_ioh": "paoswarm.study.ioh:run_ioh",
     "statistics": "paoswarm.study.statistics",
 }
 

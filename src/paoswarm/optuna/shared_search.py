@@ -63,8 +63,7 @@ class SharedSearch:
     Parameters
     ----------
     space : TrialSpace
-    method : Method or None
-        None: as in `minimize`.
+    method : Method
     seed : int
     known : list of int
         Numbers of the trials that are part of the first swarm.
@@ -75,7 +74,7 @@ class SharedSearch:
     def __init__(
         self,
         space: TrialSpace,
-        method: Method | None,
+        method: Method,
         seed: int,
         known: list[int | None],
         trials: Mapping[int, FrozenTrial],
@@ -146,7 +145,7 @@ class SharedSearch:
         return seat, self._rows[row] if row is not None else self._swarm.extra(number)
 
 
-def known_trials(space: TrialSpace, method: Method | None, trials: Mapping[int, FrozenTrial]) -> list[int | None]:
+def known_trials(space: TrialSpace, method: Method, trials: Mapping[int, FrozenTrial]) -> list[int | None]:
     """Numbers of the best complete trials with these parameters, as many as a first swarm has particles.
 
     With constraints, all of them or none: the units of their violations come from the first swarm.
@@ -168,7 +167,7 @@ def _is_choosing(trial: FrozenTrial) -> bool:
 class _TrialSwarm(Optimizer):
     """An optimiser that speaks of parameters and trials."""
 
-    def __init__(self, space: TrialSpace, method: Method | None, seed: int) -> None:
+    def __init__(self, space: TrialSpace, method: Method, seed: int) -> None:
         limits = Returned(len(space.constraints)) if space.constraints else None
         super().__init__(space.variables, method=method, constraints=limits, rng=seed)
         self._trial_space = space
