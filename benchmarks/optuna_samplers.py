@@ -143,7 +143,7 @@ def tables():
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", action="store_true", help="print the tables of the runs so far")
-    parser.add_argument("--instances", type=int, default=3, help="how many instances of each function")
+    parser.add_argument("--instances", type=int, default=1, help="how many instances of each function")
     given = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -13,9 +13,9 @@ from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
 from paoswarm.core.random import check_seed
+from paoswarm.optuna.few_trials import default_method
 from paoswarm.optuna.shared_search import ATTRIBUTE, Seats, SharedSearch, known_trials, read_seats
 from paoswarm.optuna.trial_space import TrialSpace, constraint_names
 
@@ -35,8 +35,8 @@ class PAOSampler(BaseSampler):
     seed : int, optional
         With one worker, the same seed gives the same trials.
     method : Method, optional
-        The search. None: `AdaptivePAO`, which was the best with up to 500 trials, with ints and categories, too. With
-        many workers, give it their number: ``paoswarm.AdaptivePAO(parallel=16)``.
+        The search. None: `AdaptivePAO`, or small swarms of `PAO` if a parameter is categorical: they were the best with
+        50 to 500 trials. With many workers, give the method their number: ``paoswarm.AdaptivePAO(parallel=16)``.
     independent_sampler : optuna.samplers.BaseSampler, optional
         The sampler of the first trial, and of parameters that not every trial has. None: ``TPESampler``.
     constraints_func : callable, optional
@@ -80,7 +80,7 @@ class PAOSampler(BaseSampler):
         if method is not None and not isinstance(method, Method):
             raise TypeError(f"method must be a method such as paoswarm.AdaptivePAO(), got {method!r}")
         self._seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
-        self._method = AdaptivePAO() if method is None else method
+        self._method = method
         self._independent = TPESampler(seed=seed) if independent_sampler is None else independent_sampler
         self._constraints_func = constraints_func
         self._spaces: dict[tuple[str, int], IntersectionSearchSpace] = {}  # of each study
@@ -115,22 +115,25 @@ class PAOSampler(BaseSampler):
             trials = {one.number: one for one in study.get_trials(deepcopy=False)}
             sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
             space = TrialSpace(search_space, constraint_names(trials.values()), sign)
+            method = default_method(search_space) if self._method is None else self._method
             seats = read_seats(trials.values(), space.key)
-            search = self._search(study.study_name, space, seats, trials)
+            search = self._search(study.study_name, space, method, seats, trials)
             seat, params = search.sit(trial.number, seats, trials)
             study._storage.set_trial_system_attr(trial._trial_id, ATTRIBUTE, list(seat))
             if not seats:
                 self._searches[study.study_name, space.key, trial.number] = search
         return params
 
-    def _search(self, study: str, space: TrialSpace, seats: Seats, trials: dict[int, FrozenTrial]) -> SharedSearch:
+    def _search(
+        self, study: str, space: TrialSpace, method: Method, seats: Seats, trials: dict[int, FrozenTrial]
+    ) -> SharedSearch:
         """The search in this space after all that the trials say; a new one if there is none."""
         if not seats:
-            return SharedSearch(space, self._method, self._seed, known_trials(space, self._method, trials), trials)
+            return SharedSearch(space, method, self._seed, known_trials(space, method, trials), trials)
         number, first = next(iter(seats[0].items()))
         search = self._searches.get((study, space.key, number))
         if search is None or not search.follow(seats, trials):
-            search = SharedSearch(space, self._method, first.seed, first.told, trials)
+            search = SharedSearch(space, method, first.seed, first.told, trials)
             search.follow(seats, trials)
             self._searches[study, space.key, number] = search
         return search
