@@ -30,7 +30,7 @@ LAYERS = [
     "sampling",
     "resume",
 ]
-LAYERS += ["problems", "plot", "study", "explore", "cli"]
+LAYERS += ["problems", "plot", "study", "explore", "optuna", "cli"]
 
 
 def layer_of(module):
@@ -99,7 +99,7 @@ import numpy as np
 warnings.simplefilter("error")
 before = np.random.get_state()[1].tolist()
 import paoswarm
-heavy = "matplotlib tqdm scipy.stats pyarrow plotly jinja2 cma cocoex pandas jax".split()
+heavy = "matplotlib tqdm scipy.stats pyarrow plotly jinja2 cma cocoex ioh optuna pandas jax".split()
 heavy = [m for m in heavy if m in sys.modules]
 assert not heavy, heavy
 assert np.random.get_state()[1].tolist() == before

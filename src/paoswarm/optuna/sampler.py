@@ -149,9 +149,7 @@ class PAOSampler(BaseSampler):
         """Tell the independent sampler."""
         self._independent.before_trial(study, trial)
 
-    def after_trial(
-        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
-    ) -> None:
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         """Work out the constraints, and tell the independent sampler."""
         if self._constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
             numbers = [float(number) for number in self._constraints_func(trial)]

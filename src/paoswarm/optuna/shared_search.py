@@ -99,10 +99,10 @@ class SharedSearch:
                 return False
         while True:
             after = seats.get(self.generation + 1)
-            told = next(iter(after.values())).told if after else self._evaluated(seats, trials)
-            if told is None:
+            evaluated = next(iter(after.values())).told if after else self._evaluated(seats, trials)
+            if evaluated is None:
                 return True
-            self._tell(told, trials)
+            self._tell(evaluated, trials)
 
     def _evaluated(self, seats: Seats, trials: Mapping[int, FrozenTrial]) -> list[int | None] | None:
         """The trials that have evaluated the rows of this generation; None if it is not complete."""
