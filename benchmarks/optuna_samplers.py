@@ -34,10 +34,11 @@ from paoswarm.problems import bbob
 BUDGETS = (50, 100, 300)
 FUNCTIONS = range(2, 25, 2)
 RESULTS = Path(__file__).parent / "results" / "optuna_samplers.jsonl"
+GROUPED = "TPESampler, group=True"  # the same as TPESampler if there are no conditional parameters
 SAMPLERS = {
     "PAOSampler": lambda seed: PAOSampler(seed=seed),
     "TPESampler": lambda seed: optuna.samplers.TPESampler(seed=seed),
-    "TPESampler, multivariate": lambda seed: optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True),
+    GROUPED: lambda seed: optuna.samplers.TPESampler(seed=seed, group=True),
     "CmaEsSampler": lambda seed: optuna.samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False),
     "RandomSampler": lambda seed: optuna.samplers.RandomSampler(seed=seed),
 }
@@ -95,11 +96,16 @@ def objectives(instances):
             yield "conditional", function, instance, conditional(function, instance)
 
 
+def samplers_of(name):
+    """The samplers that are compared on a set."""
+    return {label: make for label, make in SAMPLERS.items() if label != GROUPED or name == "conditional"}
+
+
 def measure(instances):
     """Append every run that is missing to the file."""
     done = {(row["set"], row["function"], row["instance"], row["sampler"]) for row in read()}
     for name, function, instance, objective in objectives(instances):
-        for label, make in SAMPLERS.items():
+        for label, make in samplers_of(name).items():
             if (name, function, instance, label) in done:
                 continue
             study = optuna.create_study(sampler=make(1000 * instance + function))
@@ -122,20 +128,21 @@ def tables():
     """Print a table for each set, of the problems that all samplers have finished."""
     rows = read()
     for name in dict.fromkeys(row["set"] for row in rows):
+        labels = list(samplers_of(name))
         runs = {(row["sampler"], row["function"], row["instance"]): row for row in rows if row["set"] == name}
         problems = sorted({key[1:] for key in runs})
-        problems = [one for one in problems if all((label, *one) in runs for label in SAMPLERS)]
+        problems = [one for one in problems if all((label, *one) in runs for label in labels)]
         if not problems:
             continue
-        best = np.array([[runs[label, *one]["best"] for one in problems] for label in SAMPLERS])
+        best = np.array([[runs[label, *one]["best"] for one in problems] for label in labels])
         ranks = rankdata(best, axis=0).mean(axis=1)
         ahead = ((best[0] < best).mean(axis=1) + 0.5 * (best[0] == best).mean(axis=1)) * 100
-        seconds = [np.median([runs[label, *one]["seconds"] for one in problems]) for label in SAMPLERS]
+        seconds = [np.median([runs[label, *one]["seconds"] for one in problems]) for label in labels]
         print(f"\n{name}, {len(problems)} problems\n")
         heads = [*(f"rank after {n}" for n in BUDGETS), *(f"ahead after {n}" for n in BUDGETS), "seconds"]
         print("| sampler |", " | ".join(heads), "|")
         print("|---" * (2 + 2 * len(BUDGETS)) + "|")
-        for i, label in enumerate(SAMPLERS):
+        for i, label in enumerate(labels):
             shares = [f"{share:.0f} %" if i else "" for share in ahead[i]]
             print("|", " | ".join([label, *(f"{rank:.1f}" for rank in ranks[i]), *shares, f"{seconds[i]:.1f}"]), "|")
 

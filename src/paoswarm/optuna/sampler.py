@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
+from paoswarm.checks import flag
 from paoswarm.core.random import check_seed
-from paoswarm.optuna.few_trials import default_method
 from paoswarm.optuna.shared_search import ATTRIBUTE, Seats, SharedSearch, known_trials, read_seats
 from paoswarm.optuna.trial_space import TrialSpace, constraint_names
 
@@ -23,9 +24,9 @@ from paoswarm.optuna.trial_space import TrialSpace, constraint_names
 class PAOSampler(BaseSampler):
     """A sampler for Optuna: the parameters of every trial are a point of a swarm.
 
-    Parameters that are suggested in every trial with the same range belong to the swarm, whatever their kind: float,
-    log, int, with steps, categorical. The first trial shows which they are. All others, such as the parameters of one
-    branch of the objective, are chosen by ``independent_sampler``.
+    Numbers that are suggested in every trial with the same range belong to the swarm: float or int, on a log scale or
+    with steps. The first trial shows which they are. All others, categories and the parameters of one branch of the
+    objective, are chosen by ``independent_sampler``.
 
     Any number of threads, processes and machines may work on one storage. Each of them rebuilds the swarm from the
     trials.
@@ -35,10 +36,13 @@ class PAOSampler(BaseSampler):
     seed : int, optional
         With one worker, the same seed gives the same trials.
     method : Method, optional
-        The search. None: `AdaptivePAO`, or small swarms of `PAO` if a parameter is categorical: they were the best with
-        50 to 500 trials. With many workers, give the method their number: ``paoswarm.AdaptivePAO(parallel=16)``.
+        The search. None: `AdaptivePAO`. With many workers, tell it how many: ``paoswarm.AdaptivePAO(parallel=16)``. All
+        workers need the same method.
+    categories_in_swarm : bool
+        Whether categories belong to the swarm as well. With a few hundred trials it is better if ``independent_sampler``
+        chooses them.
     independent_sampler : optuna.samplers.BaseSampler, optional
-        The sampler of the first trial, and of parameters that not every trial has. None: ``TPESampler``.
+        The sampler of everything that does not belong to the swarm. None: ``TPESampler``.
     constraints_func : callable, optional
         ``constraints_func(trial)`` is called after every trial and returns numbers that must not be above zero. Or call
         ``trial.set_constraint`` in the objective (Optuna 5).
@@ -73,6 +77,7 @@ class PAOSampler(BaseSampler):
         *,
         seed: int | None = None,
         method: Method | None = None,
+        categories_in_swarm: bool = False,
         independent_sampler: BaseSampler | None = None,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
     ) -> None:
@@ -80,7 +85,8 @@ class PAOSampler(BaseSampler):
         if method is not None and not isinstance(method, Method):
             raise TypeError(f"method must be a method such as paoswarm.AdaptivePAO(), got {method!r}")
         self._seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
-        self._method = method
+        self._method = AdaptivePAO() if method is None else method
+        self._has_categories = flag("categories_in_swarm", categories_in_swarm)
         self._independent = TPESampler(seed=seed) if independent_sampler is None else independent_sampler
         self._constraints_func = constraints_func
         self._spaces: dict[tuple[str, int], IntersectionSearchSpace] = {}  # of each study
@@ -101,7 +107,11 @@ class PAOSampler(BaseSampler):
         """The parameters of the swarm: those that all complete trials have, with more than one value."""
         with self._lock:
             space = self._spaces.setdefault((study.study_name, study._study_id), IntersectionSearchSpace())
-            return {name: one for name, one in space.calculate(study).items() if not one.single()}
+            common = space.calculate(study)
+        return {name: one for name, one in common.items() if not one.single() and self._belongs(one)}
+
+    def _belongs(self, one: BaseDistribution) -> bool:
+        return self._has_categories or not isinstance(one, CategoricalDistribution)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -115,25 +125,23 @@ class PAOSampler(BaseSampler):
             trials = {one.number: one for one in study.get_trials(deepcopy=False)}
             sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
             space = TrialSpace(search_space, constraint_names(trials.values()), sign)
-            method = default_method(search_space) if self._method is None else self._method
             seats = read_seats(trials.values(), space.key)
-            search = self._search(study.study_name, space, method, seats, trials)
+            search = self._search(study.study_name, space, seats, trials)
             seat, params = search.sit(trial.number, seats, trials)
             study._storage.set_trial_system_attr(trial._trial_id, ATTRIBUTE, list(seat))
             if not seats:
                 self._searches[study.study_name, space.key, trial.number] = search
         return params
 
-    def _search(
-        self, study: str, space: TrialSpace, method: Method, seats: Seats, trials: dict[int, FrozenTrial]
-    ) -> SharedSearch:
+    def _search(self, study: str, space: TrialSpace, seats: Seats, trials: dict[int, FrozenTrial]) -> SharedSearch:
         """The search in this space after all that the trials say; a new one if there is none."""
         if not seats:
-            return SharedSearch(space, method, self._seed, known_trials(space, method, trials), trials)
+            known = known_trials(space, self._method, trials)
+            return SharedSearch(space, self._method, self._seed, known, trials)
         number, first = next(iter(seats[0].items()))
         search = self._searches.get((study, space.key, number))
         if search is None or not search.follow(seats, trials):
-            search = SharedSearch(space, method, first.seed, first.told, trials)
+            search = SharedSearch(space, self._method, first.seed, first.told, trials)
             search.follow(seats, trials)
             self._searches[study, space.key, number] = search
         return search
