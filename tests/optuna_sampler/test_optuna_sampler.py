@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import subprocess
 import sys
 import warnings
 
@@ -327,6 +328,39 @@ def test_whole_numbers_on_a_log_scale_get_their_share():
     found = [space.params(one)["n"] for one in inner.nested(inner.rows(z))]
     share = np.log([1.5 / 0.5, 2.5 / 1.5, 3.5 / 2.5, 4.5 / 3.5]) / np.log(9)
     np.testing.assert_allclose(np.bincount(found)[1:] / 10_000, share, atol=2e-4)
+
+
+def test_workers_with_different_methods_have_different_swarms():
+    study = run(objective, 10)
+    study.sampler = PAOSampler(seed=3, method=ps.DE())
+    study.optimize(objective, n_trials=3)
+    assert len({seat.search for seat in seats(study)}) == 2
+    assert seats(study)[-1].told == sorted(range(10), key=lambda n: study.trials[n].value)
+
+
+WORKER = """
+import sys
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from paoswarm.optuna import PAOSampler
+storage = JournalStorage(JournalFileBackend(sys.argv[1]))
+study = optuna.create_study(study_name="s", storage=storage, sampler=PAOSampler(), load_if_exists=True)
+study.optimize(lambda trial: sum(trial.suggest_float(name, -9, 5) ** 2 for name in "abc"), n_trials=40)
+"""
+
+
+@pytest.mark.slow
+def test_processes_without_a_seed_agree_on_one_swarm(tmp_path):
+    path = str(tmp_path / "study.log")
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, path]) for _ in range(3)]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
+    study = optuna.load_study(study_name="s", storage=JournalStorage(JournalFileBackend(path)))
+    assert len(study.trials) == 120
+    last = [seat.seed for seat in seats(study)][-60:]
+    assert len(set(last)) == 1
+    assert sum(seat.row is None for seat in seats(study)) < 60
+    assert study.best_value < 0.1
 
 
 def test_a_method_with_many_workers_has_larger_generations():

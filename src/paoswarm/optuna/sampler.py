@@ -36,11 +36,11 @@ class PAOSampler(BaseSampler):
     seed : int, optional
         With one worker, the same seed gives the same trials.
     method : Method, optional
-        The search. None: `AdaptivePAO`. With many workers, tell it how many: ``paoswarm.AdaptivePAO(parallel=16)``. All
-        workers need the same method.
+        The search. None: `AdaptivePAO`. With many workers, tell it how many: ``paoswarm.AdaptivePAO(parallel=16)``.
+        Workers with different methods have different swarms.
     categories_in_swarm : bool
-        Whether categories belong to the swarm as well. With a few hundred trials it is better if ``independent_sampler``
-        chooses them.
+        Whether categories belong to the swarm as well. With a few hundred trials it is better if the independent
+        sampler chooses them.
     independent_sampler : optuna.samplers.BaseSampler, optional
         The sampler of everything that does not belong to the swarm. None: ``TPESampler``.
     constraints_func : callable, optional
@@ -124,7 +124,7 @@ class PAOSampler(BaseSampler):
         with self._lock:
             trials = {one.number: one for one in study.get_trials(deepcopy=False)}
             sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-            space = TrialSpace(search_space, constraint_names(trials.values()), sign)
+            space = TrialSpace(search_space, constraint_names(trials.values()), sign, repr(self._method))
             seats = read_seats(trials.values(), space.key)
             search = self._search(study.study_name, space, seats, trials)
             seat, params = search.sit(trial.number, seats, trials)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.spaces.choices import Choice
 from paoswarm.spaces.variables import Integer, Real, Variable
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of functions; it differs between processes
 _CLOSE = 1e-9  # relative difference of numbers that are the same, but for the last digits of another computer
 _CONSTRAINTS = "constraints"  # attributes of trials under which Optuna keeps their constraints
 
@@ -37,19 +39,23 @@ class TrialSpace:
         Names of the constraints.
     sign : float
         1 if the study minimises, -1 if it maximises.
+    method : str
+        A text that tells the method from others.
 
     Attributes
     ----------
     key : str
-        The same for all workers, and another one for other parameters or constraints.
+        The same for all workers, and another one for other parameters, constraints or methods.
     """
 
-    def __init__(self, distributions: Mapping[str, BaseDistribution], constraints: tuple[str, ...], sign: float):
+    def __init__(
+        self, distributions: Mapping[str, BaseDistribution], constraints: tuple[str, ...], sign: float, method: str = ""
+    ) -> None:
         self.distributions = dict(distributions)
         self.constraints = constraints
         self.sign = sign
         parts = [[name, distribution_to_json(one)] for name, one in self.distributions.items()]
-        text = json.dumps([parts, constraints, sign])
+        text = json.dumps([parts, constraints, sign, _ADDRESS.sub("", method)])
         self.key = hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
