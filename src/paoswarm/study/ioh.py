@@ -67,7 +67,11 @@ def run_ioh(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     logger = ioh.logger.Analyzer(
-        root=str(folder), folder_name=label, algorithm_name=label, store_positions=store_positions
+        root=str(folder),
+        folder_name=label,
+        algorithm_name=label,
+        algorithm_info="paoswarm" if method is None else repr(method).replace('"', "'"),  # it is not escaped
+        store_positions=store_positions,
     )
     seeds = spawn(rng, len(several) * runs)
     try:
