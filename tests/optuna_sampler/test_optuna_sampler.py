@@ -288,6 +288,22 @@ def test_earlier_trials_are_part_of_the_first_swarm():
     assert study.trials[first.told[0]].params == best
 
 
+def test_a_failed_trial_that_is_repeated_counts_with_its_value():
+    study = run(objective, 4)
+    failed = study.ask()
+    objective(failed)
+    study.tell(failed, state=TrialState.FAIL)
+    again = optuna.create_trial(
+        value=objective(optuna.trial.FixedTrial(failed.params)),
+        params=failed.params,
+        distributions=failed.distributions,
+        system_attrs=study.trials[-1].system_attrs,  # as RetryFailedTrialCallback does
+    )
+    study.add_trial(again)
+    study.optimize(objective, n_trials=20)
+    assert params(study)[6:] == params(run(objective, 25))[5:]
+
+
 def test_enqueued_trials_keep_their_parameters_and_take_no_place():
     study = optuna.create_study(sampler=PAOSampler(seed=3))
     study.optimize(objective, n_trials=5)
@@ -371,7 +387,7 @@ def test_a_method_with_many_workers_has_larger_generations():
 def test_what_cannot_be_is_said():
     with pytest.raises(TypeError, match=r"method must be a method such as paoswarm.AdaptivePAO\(\), got 'DE'"):
         PAOSampler(method="DE")
-    with pytest.raises(TypeError, match="rng must be an int"):
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got .1."):
         PAOSampler(seed="1")
     with pytest.raises(ValueError, match="the study has 2; use NSGAIISampler"), warnings.catch_warnings():
         optuna.create_study(directions=["minimize"] * 2, sampler=PAOSampler()).ask({"x": FloatDistribution(0, 1)})

@@ -15,8 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import flag
-from paoswarm.core.random import check_seed
+from paoswarm.checks import flag, whole_number
 from paoswarm.optuna.shared_search import ATTRIBUTE, Seats, SharedSearch, known_trials, read_seats
 from paoswarm.optuna.trial_space import TrialSpace, constraint_names
 
@@ -81,10 +80,10 @@ class PAOSampler(BaseSampler):
         independent_sampler: BaseSampler | None = None,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
     ) -> None:
-        check_seed(seed)
         if method is not None and not isinstance(method, Method):
             raise TypeError(f"method must be a method such as paoswarm.AdaptivePAO(), got {method!r}")
-        self._seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        given = np.random.default_rng().integers(2**31) if seed is None else seed
+        self._seed = whole_number("seed", given, 0)
         self._method = AdaptivePAO() if method is None else method
         self._has_categories = flag("categories_in_swarm", categories_in_swarm)
         self._independent = TPESampler(seed=seed) if independent_sampler is None else independent_sampler

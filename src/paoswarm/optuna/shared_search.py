@@ -108,8 +108,9 @@ class SharedSearch:
         """The trials that have evaluated the rows of this generation; None if it is not complete."""
         finished = {n: seat for n, seat in seats.get(self.generation, {}).items() if trials[n].state.is_finished()}
         by_row: dict[int | None, int] = {}
-        for number, seat in finished.items():
-            by_row.setdefault(seat.row, number)
+        # A trial that failed may have been repeated in the same seat.
+        for number in sorted(finished, key=lambda n: (trials[n].state != TrialState.COMPLETE, n)):
+            by_row.setdefault(finished[number].row, number)
         told = [by_row.get(row) for row in range(len(self._rows))]
         n_extra = sum(seat.row is None for seat in finished.values())
         return told if None not in told or n_extra >= len(told) else None
@@ -148,12 +149,13 @@ class SharedSearch:
 def known_trials(space: TrialSpace, method: Method, trials: Mapping[int, FrozenTrial]) -> list[int | None]:
     """Numbers of the best complete trials with these parameters, as many as a first swarm has particles.
 
-    With constraints, all of them or none: the units of their violations come from the first swarm.
+    With constraints, a whole swarm or none: the units of the violations come from it.
     """
     n_particles = _TrialSwarm(space, method, 0).n_particles
     done = [trial for trial in trials.values() if trial.state == TrialState.COMPLETE and space.point(trial) is not None]
     answers = {trial.number: space.answer(trial) for trial in done}
-    numbers = sorted((n for n in answers if np.isfinite(answers[n]).all()), key=lambda n: answers[n][0])
+    numbers = [n for n in answers if np.isfinite(answers[n]).all()]
+    numbers.sort(key=lambda n: (answers[n][1:].clip(0).sum(), answers[n][0]))
     if space.constraints and len(numbers) < n_particles:
         return []
     return [*numbers[:n_particles]]
