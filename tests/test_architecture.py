@@ -28,9 +28,9 @@ LAYERS = [
     "optimize",
     "fits",
     "sampling",
-    "resume",
+    "resume_run",
 ]
-LAYERS += ["problems", "plot", "study", "explore", "optuna", "cli"]
+LAYERS += ["problems", "plot", "study", "explorer", "optuna", "cli", "__main__"]
 
 
 def layer_of(module):

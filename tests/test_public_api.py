@@ -1,5 +1,7 @@
 """The API page and ``paoswarm.__all__`` name the same things, and every one is imported from ``paoswarm`` itself."""
 
+import importlib.util
+import inspect
 import pathlib
 import re
 import subprocess
@@ -76,6 +78,20 @@ def test_nothing_is_documented_twice():
 def test_exported_names_are_unique_and_listed_by_dir():
     assert len(set(paoswarm.__all__)) == len(paoswarm.__all__)
     assert set(paoswarm.__all__) <= set(dir(paoswarm))
+
+
+def test_every_exported_name_is_imported_on_first_use_from_where_it_is_defined():
+    assert list(paoswarm._ON_FIRST_USE) == paoswarm.__all__
+    for name in paoswarm.__all__:
+        found = getattr(paoswarm, name)
+        home = paoswarm._ON_FIRST_USE[name].partition(":")[0]
+        assert getattr(found, "__module__", found.__name__ if inspect.ismodule(found) else home) == home
+
+
+def test_no_exported_function_shares_its_name_with_a_module():
+    """Importing the module would put it in the place of the function."""
+    functions = [name for name in paoswarm.__all__ if not inspect.ismodule(getattr(paoswarm, name))]
+    assert [name for name in functions if importlib.util.find_spec(f"paoswarm.{name}")] == []
 
 
 def test_every_plot_is_documented():

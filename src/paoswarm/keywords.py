@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
 
 # What other libraries call our arguments: SciPy, Optuna, pymoo, pyswarms, pycma, nevergrad, dynesty, emcee. An argument
 # that the function at hand does not have is passed over, so one list serves all functions.
@@ -81,6 +82,28 @@ def explains_keywords(**advice: str) -> Callable[[Callable[P, R]], Callable[P, R
             return function(*args, **kwargs)
 
         return explained
+
+    return decorate
+
+
+def explains_arguments(form: str, **advice: str) -> Callable[[type[C]], type[C]]:
+    """Decorate a class so that errors about its arguments say how it is written; ``form`` shows that."""
+
+    def decorate(kind: type[C]) -> type[C]:
+        make = kind.__init__
+        signature = inspect.signature(make)
+
+        @wraps(make)
+        def explained(self: C, *args: object, **kwargs: object) -> None:
+            try:
+                signature.bind(self, *args, **kwargs)
+            except TypeError as error:
+                said = next((f"; {advice[unknown]}" for unknown in kwargs if unknown in advice), "")
+                raise TypeError(f"write {form}: {error}{said}") from None
+            make(self, *args, **kwargs)
+
+        kind.__init__ = explained  # type: ignore[assignment]
+        return kind
 
     return decorate
 

@@ -387,7 +387,7 @@ def test_a_method_with_many_workers_has_larger_generations():
 def test_what_cannot_be_is_said():
     with pytest.raises(TypeError, match=r"method must be a method such as paoswarm.AdaptivePAO\(\), got 'DE'"):
         PAOSampler(method="DE")
-    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got .1."):
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got"):
         PAOSampler(seed="1")
     with pytest.raises(ValueError, match="the study has 2; use NSGAIISampler"), warnings.catch_warnings():
         optuna.create_study(directions=["minimize"] * 2, sampler=PAOSampler()).ask({"x": FloatDistribution(0, 1)})

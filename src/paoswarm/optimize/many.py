@@ -147,7 +147,8 @@ def minimize_many(
     size = read_size(n_particles, method, d, limits, x0, f0, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "reevaluate": reevaluate}
     how = {"method": method, "n_particles": size, "constraints": given, **start}
-    takes_batches = bool(method.takes_batches) and not differ_in_size(init) and given is None
+    n_points = None if reevaluate else space.size  # if there are only so many, each run recalls those that it knows
+    takes_batches = bool(method.takes_batches) and not differ_in_size(init) and given is None and n_points is None
     template = make_optimizers(space, how, init, seeds, range(1), takes_batches)[0]
     limits = limits.starting_with(template.n_to_start)
     if n_particles is not None or not isinstance(init, str):
@@ -178,7 +179,7 @@ def minimize_many(
         while started < runs:
             numbers = range(started, min(runs, started + (n_together or runs)))
             optimizers = make_optimizers(space, how, init, seeds, numbers, takes_batches)
-            block = Block(optimizers, numbers, runs, blocks, bar)
+            block = Block(optimizers, numbers, runs, blocks, bar, n_points)
             try:
                 block.run(for_swarms, evaluate, notify, is_stored=journal is not None)
             except (KeyboardInterrupt, EngineDown):
@@ -200,6 +201,8 @@ def minimize_many(
             seeds[:started],
             evaluate.failures,
         )
+        if n_points is not None:
+            many["n_recalled"] = np.array([one.n_recalled for block in blocks for one in block.optimizers])
         if polish:
             if journal is not None:
                 journal.go_on_after(runs * int(many.nfev.max()))  # above all numbers of the swarms

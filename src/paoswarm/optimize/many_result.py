@@ -50,11 +50,16 @@ class ManyResult(Result):
     failures : list of Failure
         The first ten failed points of all runs.
     feasible, maxcv, n_infeasible : arrays (runs,)
-        With constraints, as in `Result`; ``constr`` and ``constr_violation`` are lists over runs.
+        As in `Result`; ``constr``, ``constr_violation`` and ``hardest`` are lists over runs.
     """
 
     swarm: Any
     seeds: list[np.random.SeedSequence]
+
+    def _of_all_runs(self, value: Any) -> Any:
+        if isinstance(value, list | str):
+            return [value for _ in self.fun]
+        return np.full(len(self.fun), value)
 
     def __repr__(self) -> str:
         best = int(order.best(self.fun))
@@ -129,6 +134,7 @@ class ManyResult(Result):
             failures=self.failures,
             **{name: self[name][r] for name in _CONSTRAINED if name in self},
             **({"space": self.space} if "space" in self else {}),
+            **({"n_recalled": int(self.n_recalled[r])} if "n_recalled" in self else {}),
         )
 
 

@@ -17,6 +17,7 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
@@ -261,8 +262,7 @@ def minimize(
     ):
         evaluate.count = bar.count if progress else None
         evaluate.kept = Evaluations()
-        if space.size is not None and not reevaluate and not asynchronous:
-            evaluate.recall(space.size)
+        known = None if space.size is None or reevaluate else KnownPoints(space.size)
 
         def after_generation(optimizer: Optimizer) -> Status | None:
             _record(recorder, optimizer)
@@ -273,7 +273,7 @@ def minimize(
         if optimizer.swarm is not None:  # a run that is continued
             _record(recorder, optimizer)
         with naming_the_best(optimizer):
-            ends = _solve(optimizer, evaluate, for_swarm, after_generation)
+            ends = _solve(optimizer, evaluate, for_swarm, after_generation, known)
         status, history = Status(int(ends.status)), recorder.history()
         value = optimizer.best_value
         why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method, optimizer.agreement)
@@ -285,7 +285,7 @@ def minimize(
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
             evaluations=evaluate.kept,
-            **({} if evaluate.known is None else {"n_recalled": optimizer.n_recalled}),
+            **({} if known is None else {"n_recalled": optimizer.n_recalled}),
         )
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
@@ -317,11 +317,15 @@ def _kind_of_optimizer(method: Method, asynchronous: bool) -> type[Optimizer]:
 
 
 def _solve(
-    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, after_generation: Callable[[Optimizer], Status | None]
+    optimizer: Optimizer,
+    evaluate: Evaluator,
+    limits: Limits,
+    after_generation: Callable[[Optimizer], Status | None],
+    known: KnownPoints | None,
 ) -> Ends:
     if isinstance(optimizer, OneAtATime):
-        return solve_asynchronously(optimizer, evaluate, limits, after_generation)
-    return drive(run(optimizer, limits, after_generation), evaluate)
+        return solve_asynchronously(optimizer, evaluate, limits, after_generation, known)
+    return drive(run(optimizer, limits, after_generation), evaluate, known)
 
 
 def _record(recorder: Recorder, optimizer: Optimizer) -> None:

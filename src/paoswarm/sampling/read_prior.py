@@ -82,6 +82,8 @@ def _is_fixed(prior: Any, entry: Any) -> bool:
 
 def _suggestion(prior: Any) -> str:
     """What to write instead of a distribution or a function that stands alone; empty for anything else."""
+    if isinstance(prior, Variable):
+        return f"; for a single parameter write [{prior!r}]"
     if hasattr(prior, "ppf"):
         return "; for a single parameter write [distribution], for example [stats.norm(0, 1)]"
     if hasattr(prior, "logpdf"):
@@ -148,6 +150,8 @@ def _read_law(name: str, entry: Any) -> Any:
         if middle.ndim or not np.isfinite(middle):
             raise ValueError(f"prior {name!r} must be one proper distribution; its median is {middle}")
         return entry
+    if isinstance(entry, set | frozenset | Mapping):
+        raise TypeError(f"prior {name!r} is {entry!r}, which has no order; write a pair (low, high)")
     try:
         low, high = map(float, entry)
     except (TypeError, ValueError):
