@@ -35,6 +35,12 @@ def look_up(path):
     return found
 
 
+def lacks_its_package(path):
+    """Whether it belongs to a module like ``paoswarm.sklearn``, and the package of that name is not installed."""
+    module = path.split(".")[1]
+    return module in ("sklearn",) and importlib.util.find_spec(module) is None
+
+
 def missing_from_page(page, names):
     documented = {path.split(".")[1] for path in documented_paths(page)}
     return sorted(set(names) - documented)
@@ -49,7 +55,7 @@ def not_exported(page, names):
 def needlessly_long(page):
     """Paths on the page to objects that `paoswarm` also exports under a shorter one."""
     short = {id(getattr(paoswarm, name)): f"paoswarm.{name}" for name in paoswarm.__all__}
-    paths = documented_paths(page)
+    paths = [path for path in documented_paths(page) if not lacks_its_package(path)]
     return [path for path in paths if path != short.get(id(look_up(path)), path)]
 
 
@@ -63,6 +69,8 @@ def test_every_documented_name_is_exported():
 
 @pytest.mark.parametrize("path", documented_paths(PAGE))
 def test_a_documented_name_exists(path):
+    if lacks_its_package(path):
+        pytest.skip(f"{path} needs a package that is not installed")
     assert look_up(path) is not None
 
 

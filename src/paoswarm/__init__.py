@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paoswarm import optuna, plot, problems
+    from paoswarm import optuna, plot, problems, sklearn
     from paoswarm.algorithms import schedules
     from paoswarm.algorithms.adaptive_pao import AdaptivePAO
     from paoswarm.algorithms.agreement import Agreement, Search
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from paoswarm.optimize.minimize import minimize
     from paoswarm.optimize.optimizer import Optimizer
     from paoswarm.optimize.result import Result
+    from paoswarm.optimize.scipy_method import scipy_method
     from paoswarm.optimize.search_table import SearchTable
     from paoswarm.optimize.stopping import Status
     from paoswarm.resume_run import resume
@@ -150,6 +151,8 @@ __all__ = [
     "run_ioh",
     "sample",
     "schedules",
+    "scipy_method",
+    "sklearn",
     "statistics",
     "transition",
     "uncertainty",
@@ -232,6 +235,8 @@ _ON_FIRST_USE = {
     "run_ioh": "paoswarm.study.ioh:run_ioh",
     "sample": "paoswarm.sampling.sample:sample",
     "schedules": "paoswarm.algorithms.schedules",
+    "scipy_method": "paoswarm.optimize.scipy_method:scipy_method",
+    "sklearn": "paoswarm.sklearn",
     "statistics": "paoswarm.study.statistics",
     "transition": "paoswarm.core.dynamics:transition",
     "uncertainty": "paoswarm.fits.uncertainty:uncertainty",

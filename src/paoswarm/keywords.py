@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -74,9 +74,7 @@ def explains_keywords(**advice: str) -> Callable[[Callable[P, R]], Callable[P, R
 
         @wraps(function)
         def explained(*args: P.args, **kwargs: P.kwargs) -> R:
-            for unknown in kwargs:
-                if unknown not in known:
-                    raise TypeError(f"{name} has no argument {unknown!r}: {_what_instead(unknown, known, advice)}")
+            refuse_unknown(name, kwargs, known, advice)
             if "bounds" in kwargs and len(args) > known.index("bounds") + (known[0] == "bounds"):
                 raise TypeError(f"{name} got bounds twice: starting points are given by name, as x0=...")
             return function(*args, **kwargs)
@@ -108,7 +106,14 @@ def explains_arguments(form: str, **advice: str) -> Callable[[type[C]], type[C]]
     return decorate
 
 
-def _what_instead(unknown: str, known: list[str], advice: dict[str, str]) -> str:
+def refuse_unknown(name: str, given: Iterable[str], known: list[str], advice: Mapping[str, str]) -> None:
+    """Raise if a keyword is not known to the function called ``name``, and say what to use instead."""
+    for unknown in given:
+        if unknown not in known:
+            raise TypeError(f"{name} has no argument {unknown!r}: {_what_instead(unknown, known, advice)}")
+
+
+def _what_instead(unknown: str, known: list[str], advice: Mapping[str, str]) -> str:
     """What to do about an unknown keyword."""
     for sentences in (advice, _ADVICE):
         if unknown in sentences:

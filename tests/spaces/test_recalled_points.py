@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 import paoswarm as ps
 from paoswarm.evaluation.known_points import KnownPoints
-from paoswarm.explore.growing_store import GrowingStore
+from paoswarm.explorer.growing_store import GrowingStore
 
 SPACE = {name: ps.Integer(12, 60) for name in "abcd"}
 SMALL = {"a": ps.Integer(12, 14), "b": ps.Choice([12, 13, 16]), "c": 40, "d": 53}

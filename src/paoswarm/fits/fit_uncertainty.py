@@ -14,6 +14,7 @@ from scipy.special import ndtri, stdtrit
 from paoswarm.checks import probability
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import shortened as shortened_text
+from paoswarm.extras import need
 from paoswarm.notebook import block, remark, shortened, table
 
 _STRONG = 0.9  # a correlation that the table mentions
@@ -71,6 +72,8 @@ class FitUncertainty:
         Their level.
     n_evaluations, n_failed : int
         Evaluated points, and those of them that failed.
+    parameters : lmfit.Parameters or None
+        The fit for lmfit, with standard errors and correlations, of expressions too. If the run had ``Parameters``.
     """
 
     x: Floats
@@ -95,6 +98,7 @@ class FitUncertainty:
     profile_level: float | None = None
     is_log: Any = False
     held: dict[str, Any] = field(default_factory=dict)
+    parameters: Any = None
     _root: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # the covariance is this times its transpose
     _room: Floats = field(default_factory=lambda: np.zeros(0))  # how far x is from its bounds
     _point: Callable[[Floats], Any] = np.copy  # what the user's functions get for coordinates
@@ -129,6 +133,37 @@ class FitUncertainty:
             factor = np.exp(np.where(self.is_log, reach, 0.0) / np.where(self.is_log, self.x, 1.0))
         low = np.where(self.is_log, self.x / factor, self.x - reach)
         return low, np.where(self.is_log, self.x * factor, self.x + reach)
+
+    def to_dataframe(self, level: float = 0.95) -> Any:
+        """Convert to a ``pandas.DataFrame`` with a row for each unknown. Needs pandas.
+
+        Its columns are ``estimate``, ``standard_error``, the ends ``low`` and ``high`` of the intervals at the level,
+        and ``profile_low`` and ``profile_high`` if profile intervals were asked for.
+        """
+        pandas = need("pandas", extra="dataframe", user="to_dataframe")
+        low, high = self.interval(level)
+        columns = {"estimate": self.x, "standard_error": self.standard_errors, "low": low, "high": high}
+        if self.profile is not None:
+            columns |= {"profile_low": self.profile[:, 0], "profile_high": self.profile[:, 1]}
+        return pandas.DataFrame(columns, index=pandas.Index(self.names, name="parameter"))
+
+    def to_xarray(self) -> Any:
+        """Convert to an ``xarray.Dataset`` along ``parameter``; covariance and correlations have ``other``, too.
+
+        Needs xarray.
+        """
+        xarray = need("xarray", extra="xarray", user="to_xarray")
+        square = ("parameter", "other")
+        return xarray.Dataset(
+            {
+                "estimate": ("parameter", self.x),
+                "standard_error": ("parameter", self.standard_errors),
+                "covariance": (square, self.covariance),
+                "correlation": (square, self.correlations),
+            },
+            coords={"parameter": list(self.names), "other": list(self.names)},
+            attrs={"kind": self.kind, "fun": self.fun, "warnings": list(self.warnings), "notes": list(self.notes)},
+        )
 
     def predict(self, model: Callable[[Floats], ArrayLike]) -> tuple[Floats, Floats]:
         """What a model predicts, and the standard error of that, as far as it comes from the unknowns.

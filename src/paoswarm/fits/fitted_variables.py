@@ -96,6 +96,12 @@ class FittedVariables:
         rows[..., self.is_fitted] = self.numbers(u)
         return self.space.given(rows)
 
+    def with_fitted(self, x: Floats) -> Floats:
+        """The whole point with other fitted numbers."""
+        row = self.row.copy()
+        row[self.is_fitted] = x
+        return row
+
     def function(self, fun: Objective) -> OfFitted:
         """The user's function as one of the coordinates."""
         return OfFitted(fun, self)

@@ -16,6 +16,7 @@ from paoswarm.fits.fitted_variables import FittedVariables
 from paoswarm.optimize.read_input import Box, read_bounds
 from paoswarm.optimize.read_space import check_name, read_space
 from paoswarm.spaces.choices import Fixed
+from paoswarm.spaces.lmfit_parameters import are_parameters
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import WIDEST, Real, Variable
 
@@ -41,6 +42,8 @@ def is_by_name(point: Any) -> bool:
 
 def read_point(result: Any) -> Floats:
     """The point of a result, or the point itself."""
+    if are_parameters(result):
+        raise TypeError("give the result of minimize(fun, params): lmfit.Parameters alone say nothing about a minimum")
     try:
         x = np.array(getattr(result, "x", result), dtype=float)
     except (TypeError, ValueError):

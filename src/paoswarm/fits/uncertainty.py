@@ -25,6 +25,7 @@ from paoswarm.fits.profile import Around, profile_ends
 from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, read_variables, the_one_function
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.read_input import Box
+from paoswarm.spaces.lmfit_parameters import ParametersSpace
 
 _LOWER = 0.01  # of the same: a value this much lower belongs to another minimum
 _LOUD = 0.05  # of the rise at one standard error: with more noise, that rise cannot be checked
@@ -179,6 +180,10 @@ def uncertainty(
         is_log = np.zeros(d, dtype=bool) if variables is None else variables.is_log
         found = _describe(fun, meaning, minimum, x, box, labels, is_log, refine, kind, n_data, level)
     found = found if variables is None else variables.translated(found)
+    if variables is not None and isinstance(variables.space, ParametersSpace):
+        found = dataclasses.replace(
+            found, parameters=variables.space.with_errors(variables.with_fitted(found.x), found.covariance)
+        )
     if not is_constrained:
         return found
     warning = "the run had constraints, of which nothing is known here: where one is active, the errors are wrong."

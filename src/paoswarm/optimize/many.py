@@ -20,6 +20,7 @@ from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.evaluation.residuals import as_objective
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.block import Block, intermediate
@@ -126,6 +127,7 @@ def minimize_many(
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
     fun = with_arguments(fun, args)
     space = read_space(bounds, integrality)
+    fun = as_objective(fun, space, vectorized)
     method = read_input.read_method(method, init, space).for_workers(1)
     d = len(space.lower)
     default = method.default_limits(d)
@@ -142,6 +144,7 @@ def minimize_many(
     rng, seed = (rng, None) if store is None else store.seeded(rng)
     seeds = spawn(rng, runs)
     if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
         x0 = None if x0 is None else space.read("x0", x0)
         init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
     size = read_size(n_particles, method, d, limits, x0, f0, store)

@@ -19,6 +19,7 @@ from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.evaluation.residuals import as_objective
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.callback import read_callback, so_far
@@ -85,7 +86,8 @@ def minimize(
         The unknowns. Either finite bounds, one pair for each. Or variables: `Real` (perhaps logarithmic), `Integer`,
         `Choice`, `Periodic`, pairs, and numbers or strings that are fixed. In a dict they have names: then ``fun``
         gets a dict of values by name (with ``vectorized=True`` of arrays ``(m,)``), and results speak in names. In a
-        sequence ``fun`` gets an array, with the index of the entry for a `Choice`.
+        sequence ``fun`` gets an array, with the index of the entry for a `Choice`. Or ``lmfit.Parameters``: then
+        ``fun`` gets ``Parameters``, and may return residuals, whose sum of squares is minimised.
     integrality : array (d,) of bool, optional
         With plain bounds: which unknowns are whole numbers, as in SciPy.
     method : Method, str or None
@@ -216,6 +218,7 @@ def minimize(
     """
     fun = with_arguments(fun, args)
     space = read_space(bounds, integrality)
+    fun = as_objective(fun, space, vectorized)
     method = read_method(method, init, space)
     d = len(space.lower)
     default = method.default_limits(d)
@@ -233,6 +236,7 @@ def minimize(
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
     if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
         x0 = None if x0 is None else space.read("x0", x0)
         init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
     method = for_workers(method, workers, limits.maxfev, store)

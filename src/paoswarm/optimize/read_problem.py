@@ -34,7 +34,7 @@ def trial_constraints(given: Any, space: Space, vectorized: bool = False) -> Con
 
 
 def _check_choices(given: Any, space: Space) -> None:
-    """Raise if a linear constraint stands beside a choice or a text, which have no number."""
+    """Raise if a linear constraint stands beside a choice, a text or an expression, which have no number."""
     several = given if isinstance(given, list | tuple) else [given]
     if not any(isinstance(one, LinearConstraint) for one in several):
         return
@@ -44,6 +44,11 @@ def _check_choices(given: Any, space: Space) -> None:
             raise ValueError(
                 f"a LinearConstraint needs numbers, but {label} is {kind}; write the constraint as a function"
             )
+    if space.expressions:
+        raise ValueError(
+            f"a LinearConstraint has a column for each variable, but {space.expressions[0][0]} is an expression; write "
+            "the constraint as a function"
+        )
 
 
 def _check_linear(constraints: ConstraintSet, space: Space) -> None:

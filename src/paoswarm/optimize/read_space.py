@@ -11,6 +11,7 @@ import numpy as np
 
 from paoswarm.optimize.read_input import read_bounds
 from paoswarm.spaces.choices import Fixed
+from paoswarm.spaces.lmfit_parameters import ParametersSpace, are_parameters
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Integer, Real, Variable
 
@@ -22,6 +23,9 @@ def read_space(bounds: Any, integrality: Any = None) -> Space:
     """The space from bounds, a dict of variables, or a sequence of variables; see `minimize`."""
     if isinstance(bounds, Space):
         return bounds
+    if are_parameters(bounds):
+        _refuse_integrality(integrality)
+        return ParametersSpace(bounds)
     if isinstance(bounds, Mapping):
         return _named(bounds, integrality)
     if isinstance(bounds, Variable):

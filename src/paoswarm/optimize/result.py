@@ -151,15 +151,35 @@ class Result(OptimizeResult):
         where the objective was not called. Of a stored run, `Store.to_dataframe` also tells when each point was
         evaluated and why it failed.
         """
+        rows, values, numbers = self._evaluated()
+        excess = None if numbers is None else self.constraints.excess(numbers).max(axis=1)
+        return evaluations.table(self.get("space"), rows, values, violations=excess)
+
+    def to_xarray(self) -> Any:
+        """Convert all evaluations of this call to an ``xarray.Dataset``. Needs xarray.
+
+        Along the dimension ``evaluation`` there are a variable for each unknown, ``value`` (NaN if it failed) and
+        ``failed``; with constraints also ``violation``, and ``number`` with the second dimension ``constraint``. The
+        message and the counts are attributes.
+        """
+        rows, values, numbers = self._evaluated()
+        extra: dict[str, Any] = {"value": ("evaluation", values), "failed": ("evaluation", np.isnan(values))}
+        coords: dict[str, Any] = {"evaluation": np.arange(len(values))}
+        if numbers is not None:
+            extra["violation"] = ("evaluation", self.constraints.excess(numbers).max(axis=1))
+            extra["number"] = (("evaluation", "constraint"), numbers)
+            coords["constraint"] = list(self.constraints.labels)
+        attrs = {"message": self.message, "success": int(self.success), "nit": self.nit, "nfev": self.nfev}
+        return evaluations.dataset(self.get("space"), rows, extra, coords, attrs)
+
+    def _evaluated(self) -> tuple[Floats, Floats, Floats | None]:
+        """Points, values, and with constraints their numbers."""
         kept: Evaluations | None = self.get("evaluations")
         if kept is None or not kept.is_complete:
             why = "not kept by minimize_many" if kept is None else "too many to keep in memory"
             raise ValueError(f"the evaluations were {why}: give store=..., then Store(...).to_dataframe() has them")
         rows, values = kept.points
-        if values.ndim == 1:
-            return evaluations.table(self.get("space"), rows, values)
-        excess = self.constraints.excess(values[:, 1:]).max(axis=1)
-        return evaluations.table(self.get("space"), rows, values[:, 0], violations=excess)
+        return (rows, values, None) if values.ndim == 1 else (rows, values[:, 0], values[:, 1:])
 
     @property
     def searches(self) -> SearchTable:
@@ -201,7 +221,8 @@ class Result(OptimizeResult):
         shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x")
         for name in (*shown, "nit", "nfev", "n_recalled", "n_failed"):
             if name == "x" and "space" in self:
-                lines.append(f"{'best':>9}: {self.best}")
+                point = self.best if np.ndim(self.fun) else self.space.plain(self.x)
+                lines.append(f"{'best':>9}: {point}")
             elif self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
@@ -226,9 +247,9 @@ class Result(OptimizeResult):
         """A point, name by name."""
         if "space" not in self:
             return [(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(x))]
-        point = self.space.point(x)
-        values = point.values() if isinstance(point, dict) else point
-        return [(label, _text(value)) for label, value in zip(self.space.labels(), values, strict=True)]
+        point = self.space.plain(x)
+        labelled = point.items() if isinstance(point, dict) else zip(self.space.labels(), point, strict=True)
+        return [(label, _text(value)) for label, value in labelled]
 
     def _said_of_searches(self) -> str:
         """What was done, for methods that start again."""

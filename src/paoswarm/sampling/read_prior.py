@@ -11,6 +11,7 @@ import numpy as np
 
 from paoswarm.sampling.distributions import LogUniform, Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
+from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
 from paoswarm.spaces.named_array import ByName, WithFixed
 from paoswarm.spaces.variables import Periodic, Real, Variable
 
@@ -62,6 +63,8 @@ def read_prior(prior: Any) -> Prior:
 
 def as_given(fun: Any, prior: Any) -> Any:
     """The likelihood as a function of the parameters alone: of names if the prior has them, with fixed values."""
+    if are_parameters(prior):
+        return OfParameters(fun, ParametersSpace(prior))
     if isinstance(prior, Mapping):
         fixed = {str(name): entry for name, entry in prior.items() if _is_fixed(prior, entry)}
         free = [str(name) for name in prior if str(name) not in fixed]
