@@ -31,7 +31,7 @@ LAYERS = [
     "sklearn",
     "resume_run",
 ]
-LAYERS += ["problems", "plot", "study", "explorer", "cli", "__main__"]
+LAYERS += ["problems", "plot", "study", "explorer", "optuna", "cli", "__main__"]
 
 
 def layer_of(module):
@@ -100,7 +100,9 @@ import numpy as np
 warnings.simplefilter("error")
 before = np.random.get_state()[1].tolist()
 import paoswarm
-heavy = "matplotlib tqdm scipy.stats pyarrow plotly jinja2 cma cocoex pandas jax xarray lmfit sklearn".split()
+heavy = "matplotlib scipy.stats pyarrow plotly jinja2 cma cocoex ioh optuna pandas jax xarray lmfit sklearn"
+heavy += " tqdm"
+heavy = heavy.split()
 heavy = [m for m in heavy if m in sys.modules]
 assert not heavy, heavy
 assert np.random.get_state()[1].tolist() == before

@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paoswarm import plot, problems, sklearn
+    from paoswarm import optuna, plot, problems, sklearn
     from paoswarm.algorithms import schedules
     from paoswarm.algorithms.adaptive_pao import AdaptivePAO
     from paoswarm.algorithms.agreement import Agreement, Search
@@ -65,8 +65,10 @@ if TYPE_CHECKING:
     from paoswarm.storage.watch import Progress
     from paoswarm.study import adapters, figures, presets, statistics
     from paoswarm.study.audit import CentreBias, centre_bias
+    from paoswarm.study.coco import run_coco
     from paoswarm.study.config import read_study
     from paoswarm.study.findings import findings
+    from paoswarm.study.ioh import run_ioh
     from paoswarm.study.publish import publish
     from paoswarm.study.results import Results, Trace
     from paoswarm.study.study import Study
@@ -137,6 +139,7 @@ __all__ = [
     "minimize",
     "minimize_many",
     "noise",
+    "optuna",
     "plot",
     "presets",
     "problems",
@@ -144,6 +147,8 @@ __all__ = [
     "read_space",
     "read_study",
     "resume",
+    "run_coco",
+    "run_ioh",
     "sample",
     "schedules",
     "scipy_method",
@@ -218,6 +223,7 @@ _ON_FIRST_USE = {
     "minimize": "paoswarm.optimize.minimize:minimize",
     "minimize_many": "paoswarm.optimize.many:minimize_many",
     "noise": "paoswarm.core.noise",
+    "optuna": "paoswarm.optuna",
     "plot": "paoswarm.plot",
     "presets": "paoswarm.study.presets",
     "problems": "paoswarm.problems",
@@ -225,6 +231,8 @@ _ON_FIRST_USE = {
     "read_space": "paoswarm.spaces.space_file:read_space",
     "read_study": "paoswarm.study.config:read_study",
     "resume": "paoswarm.resume_run:resume",
+    "run_coco": "paoswarm.study.coco:run_coco",
+    "run_ioh": "paoswarm.study.ioh:run_ioh",
     "sample": "paoswarm.sampling.sample:sample",
     "schedules": "paoswarm.algorithms.schedules",
     "scipy_method": "paoswarm.optimize.scipy_method:scipy_method",
