@@ -102,9 +102,9 @@ class Counted:
         self.best = min(self.best, float(best[-1]))
 
 
-def read(*paths):
+def read(path):
     """The runs that are there, by key; of several with one key the last one counts."""
-    lines = [line for path in paths if path.exists() for line in path.read_text().splitlines()]
+    lines = path.read_text().splitlines() if path.exists() else []
     return {row["key"]: row for row in map(json.loads, lines)}
 
 
@@ -163,7 +163,7 @@ if __name__ == "__main__":
         figures = [instance for instance in given.instances if instance not in CHOICES]
         measure(given.set, searches, dims, choices, RESULTS_OF_CHOICES, given.again)
         measure(given.set, searches, dims, figures, RESULTS, given.again)
-    tables = mixed_tables.tables(read(RESULTS, RESULTS_OF_CHOICES))
+    tables = mixed_tables.tables(read(RESULTS))
     if given.set == "tables":
         PAGES.mkdir(exist_ok=True)
         for name, text in tables.items():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from coco_suites import FUNCTIONS
 from mixed_searchers import CAPS, OURS
-from mixed_sets import CHOICES, FIGURES, GROUPS, PER_VARIABLE, SETS, TARGETS, problems
+from mixed_sets import FIGURES, GROUPS, PER_VARIABLE, SETS, TARGETS, problems
 
 UNTOLD = "AdaptivePAO, rounded, NaN"  # ours too: not one of the others
 TITLES = {
@@ -27,15 +27,15 @@ TITLES = {
 
 
 def tables(known):
-    """All tables by the name of their file: one for each set, and a summary of the figures and of the choices."""
+    """All tables by the name of their file: one for each set, and a summary."""
     made = {name: _suite(name, known) if name in FUNCTIONS else _solved(name, known) for name in SETS}
-    return made | {"short": _short(known, FIGURES), "choices": _short(known, CHOICES)}
+    return made | {"short": _short(known)}
 
 
-def complete_runs(known, name, dim, search, instances=FIGURES):
+def complete_runs(known, name, dim, search):
     """The runs of a search by instance, for instances of which all problems were run."""
     runs = {}
-    for instance in instances:
+    for instance in FIGURES:
         rows = [known.get(f"{search}|{label}") for label, _ in problems(name, dim, instance)]
         if all(row is not None for row in rows):
             runs[instance] = rows
@@ -79,7 +79,8 @@ def _scores(name, runs, limit=PER_VARIABLE):
 
 
 def _with_error(mean, error, sign=""):
-    return f"{mean:{sign}.3f}" + (f" ± {error:.3f}" if np.isfinite(error) else "")
+    known = error > 0  # it is NaN with one instance, and 0 where all instances are alike, which says nothing
+    return f"{mean:{sign}.3f}" + (f" ± {error:.3f}" if known else "")
 
 
 def _markdown(columns, lines):
@@ -151,21 +152,21 @@ def _count(times):
     return f"{np.isfinite(times).sum()}/{len(times)}" + (f" ({median:,.0f})" if np.isfinite(median) else "")
 
 
-def _short(known, instances):
+def _short(known):
     """Ours and the best of the others on the instances that both have made, set by set."""
     lines = []
     for name in TITLES:
         others = [s for s in SETS[name]["searches"] if s not in (OURS, UNTOLD, *CAPS)]
         for dim in SETS[name]["dims"]:
-            ours = complete_runs(known, name, dim, OURS, instances)
+            ours = complete_runs(known, name, dim, OURS)
             pairs = []
             for search in others:
-                other = complete_runs(known, name, dim, search, instances)
+                other = complete_runs(known, name, dim, search)
                 both, mean, error = ahead_by(name, ours, other)
                 if both:
-                    pairs.append((mean, error, search, both, other))
-            if pairs:
-                mean, error, search, both, other = min(pairs, key=lambda pair: pair[0])
+                    pairs.append((mean, np.median(solved_at(other)), error, search, both, other))
+            if pairs:  # of equals, the one with the fewest evaluations
+                mean, _, error, search, both, other = min(pairs, key=lambda pair: pair[:2])
                 own, best = (_scores(name, {i: runs[i] for i in both}).mean() for runs in (ours, other))
                 title = TITLES[name] + (f", {dim} variables" if dim else "")
                 ahead = _with_error(mean, error, sign="+")

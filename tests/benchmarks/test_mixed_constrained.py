@@ -173,13 +173,12 @@ def test_instances_of_choices_and_of_figures_are_apart():
 
 
 def test_runs_of_ours_are_of_one_version():
-    runs = mixed_constrained.read(mixed_constrained.RESULTS, mixed_constrained.RESULTS_OF_CHOICES)
+    runs = mixed_constrained.read(mixed_constrained.RESULTS)
     assert len({row["version"] for key, row in runs.items() if key.startswith(f"{OURS}|")}) == 1
 
 
 def test_the_tables_of_the_page_are_those_of_the_runs():
-    paths = mixed_constrained.RESULTS, mixed_constrained.RESULTS_OF_CHOICES
-    made = mixed_tables.tables(mixed_constrained.read(*paths))
+    made = mixed_tables.tables(mixed_constrained.read(mixed_constrained.RESULTS))
     page = (mixed_constrained.PAGES.parent / "mixed_constrained.md").read_text()
     for name, text in made.items():
         assert (mixed_constrained.PAGES / f"{name}.inc").read_text() == text, "run `make bench-mixed-tables`"
