@@ -302,7 +302,7 @@ def test_without_facts_the_lead_stands_alone():
 
 def test_figures_are_pictures_of_every_dimension_and_group(page, results):
     images = [a for tag, a in page.elements if tag == "img"]
-    assert len(images) == len(results.dims) + len(results.groups)
+    assert len(images) == len(results.dims) * len(results.groups) + len(results.groups)
     assert all(a["alt"] for a in images)
     assert all(b64decode(a["src"].partition(",")[2]).lstrip().startswith(b"<?xml") for a in images)
 

@@ -338,9 +338,11 @@ def test_the_reference_alone_is_compared_with_nobody():
     assert s.compare(one_cell([1.0, 2.0]), ("A",)) == []
 
 
-def test_unequal_numbers_of_runs_have_no_pairs():
-    with pytest.raises(ValueError, match=r"on p in 2 dimensions, A has 3 and B has 2"):
-        s.compare(rivals(A=[1.0, 2.0, 3.0], B=[1.0, 2.0]), ("A", "B"))
+def test_of_unequal_numbers_of_runs_the_first_are_pairs():
+    many, few = np.arange(1.0, 31.0), 10 * np.arange(1.0, 9.0)
+    found = only(s.compare(rivals(A=many, B=few), ("A", "B")))
+    assert found == only(s.compare(rivals(A=many[:8], B=few), ("A", "B")))
+    assert found.p == 2 / 2**8
 
 
 @pytest.mark.parametrize("function", [s.compare, s.average_ranks, s.wins])

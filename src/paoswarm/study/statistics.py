@@ -122,7 +122,7 @@ class Comparison(NamedTuple):
 def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list[Comparison]:
     """Compare the reference with every other method of the group, on every task.
 
-    Run r of one method is paired with run r of the other. Errors are compared as logarithms, clipped to `FLOOR` and
+    Run r of one method is paired with run r of the other, as far as both have it. Errors are compared as logarithms, clipped to `FLOOR` and
     `CEILING`: two exact zeros are equal, and so are two failures. Differences below a billionth of a decade are
     rounding and count as zero. Zeros are left out of the test, as Wilcoxon did. If nothing is left, ``p`` is 1.
 
@@ -147,12 +147,8 @@ def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list
 def _difference(results: Results, problem: str, dim: int, method: str) -> Floats:
     """Return by how many decades the reference is ahead in each run."""
     errors, reference = (results.final(problem, dim, name) for name in (method, results.reference))
-    if errors.shape != reference.shape:
-        raise ValueError(
-            f"cannot compare runs in pairs: on {problem} in {dim} dimensions, {results.reference} has "
-            f"{len(reference)} and {method} has {len(errors)}; give every method the same number of runs"
-        )
-    return np.round(_log(errors) - _log(reference), _DECIMALS)
+    pairs = min(len(errors), len(reference))
+    return np.round(_log(errors[:pairs]) - _log(reference[:pairs]), _DECIMALS)
 
 
 def _log(error: Floats) -> Floats:
