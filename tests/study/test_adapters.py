@@ -116,12 +116,14 @@ def test_cma_es_starts_again_with_twice_the_population():
     assert list(dict.fromkeys(sizes))[:3] == [first, 2 * first, 4 * first]
 
 
-@pytest.mark.parametrize(("peer", "module"), [(CMAES(), "cma"), (Freelunch(), "freelunch")])
-def test_a_missing_package_is_named_with_its_extra(peer, module, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("peer", "module", "extra"), [(CMAES(), "cma", "study"), (Freelunch(), "freelunch", "peers")]
+)
+def test_a_missing_package_is_named_with_its_extra(peer, module, extra, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"needs {module}; install it with: pip install 'paoswarm\[peers\]'"):
+    with pytest.raises(ImportError, match=rf"needs {module}; install it with: pip install 'paoswarm\[{extra}\]'"):
         spent(peer)
-    with pytest.raises(CellFailed, match=r"it on sphere .*paoswarm\[peers\]"):
+    with pytest.raises(CellFailed, match=rf"it on sphere .*paoswarm\[{extra}\]"):
         small(problems=["sphere"], methods={"it": peer}).run(tmp_path)
 
 
