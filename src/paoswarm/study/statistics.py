@@ -294,7 +294,8 @@ def known(results: Results, group: Sequence[str]) -> Sequence[str]:
 
 @np.errstate(over="ignore")
 def _mean(error: Floats) -> Floats:
-    return np.mean(error, axis=0)
+    # By rounding, the mean of equal numbers may differ from them, and solved problems would no longer be ties.
+    return np.clip(np.mean(error, axis=0), np.min(error, axis=0), np.max(error, axis=0))
 
 
 @np.errstate(over="ignore")

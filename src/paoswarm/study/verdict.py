@@ -46,13 +46,14 @@ def _who_is_ahead(results: Results, order: Sequence[Standing]) -> str:
     first = [row for row in order if row.rank == order[0].rank]
     names = listed(row.method for row in first)
     share = "share" if len(first) > 1 else "has"
-    text = f"Of {count(len(order), 'method')} on {tasks}, {names} {share} the best average rank ({first[0].rank:.2f})"
+    text = f"Of {count(len(order), 'method')} on {tasks}, {names} {share} the best average rank ({_numbers(first[0])})"
     if len(first) < len(order):
-        text += f", followed by {_ranked(order[len(first)])}"
+        after = order[len(first)]
+        text += f", followed by {after.method} ({_numbers(after)})"
     own = next(row for row in order if row.method == results.reference)
     place = 1 + sum(row.rank < own.rank for row in order)
     if place > len(first) + 1:
-        text += f"; {results.reference} is {_ordinal(place)} ({own.rank:.2f})"
+        text += f"; {results.reference} is {_ordinal(place)} ({_numbers(own)})"
     return f"{text}."
 
 
@@ -93,8 +94,8 @@ def _what_it_loses(results: Results) -> str:
     return f"{text}; {reference} is significantly better than all others on {len(unbeaten)}."
 
 
-def _ranked(row: Standing) -> str:
-    return f"{row.method} ({row.rank:.2f})"
+def _numbers(row: Standing) -> str:
+    return f"{row.rank:.2f}, with {100 * row.solved:.0f}\u00a0% of its runs solved"
 
 
 def _ordinal(place: int) -> str:
