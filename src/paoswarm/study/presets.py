@@ -31,10 +31,13 @@ _FEWER = 12  # runs of methods that take a hundred times as long: the fewest wit
 def paper_methods() -> dict[str, Method | Adapter]:
     """Return PAO and its comparators with the paper's hyperparameters, and with the literature's where those differ.
 
-    The search that is the default of `minimize` and the best-known optimisers of other libraries follow.
+    With them are the default search of `minimize` and the best-known optimisers of other libraries.
     """
     return {
         "PAO": PAO.paper(),
+        "AdaptivePAO": AdaptivePAO(),
+        "SciPy DE": SciPyDE(),
+        "CMA-ES": CMAES(),
         "PSO": PSO.paper(),
         "QPSO": QPSO.paper(),
         "DE": DE.paper(),
@@ -42,9 +45,6 @@ def paper_methods() -> dict[str, Method | Adapter]:
         "PSO (literature)": PSO(),
         "DE (literature)": DE(),
         "SADE (literature)": SADE(),
-        "AdaptivePAO": AdaptivePAO(),
-        "SciPy DE": SciPyDE(),
-        "CMA-ES": CMAES(),
     }
 
 

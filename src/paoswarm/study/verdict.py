@@ -45,15 +45,15 @@ def _who_is_ahead(results: Results, order: Sequence[Standing]) -> str:
     tasks = count(len(list(results.tasks())), "task")
     first = [row for row in order if row.rank == order[0].rank]
     names = listed(row.method for row in first)
-    share = "share" if len(first) > 1 else "has"
-    text = f"Of {count(len(order), 'method')} on {tasks}, {names} {share} the best average rank ({_numbers(first[0])})"
+    leads = "share the first place" if len(first) > 1 else "ranks first"
+    numbers = f"average rank {first[0].rank:.2f}, {_percent(first[0].solved)} of runs solved"
+    text = f"Of {count(len(order), 'method')} on {tasks}, {names} {leads} ({numbers})"
     if len(first) < len(order):
-        after = order[len(first)]
-        text += f", followed by {after.method} ({_numbers(after)})"
+        text += f", {_placed(order[len(first)], len(first) + 1)}"
     own = next(row for row in order if row.method == results.reference)
     place = 1 + sum(row.rank < own.rank for row in order)
     if place > len(first) + 1:
-        text += f"; {results.reference} is {_ordinal(place)} ({_numbers(own)})"
+        text += f", and {_placed(own, place)}"
     return f"{text}."
 
 
@@ -94,8 +94,12 @@ def _what_it_loses(results: Results) -> str:
     return f"{text}; {reference} is significantly better than all others on {len(unbeaten)}."
 
 
-def _numbers(row: Standing) -> str:
-    return f"{row.rank:.2f}, with {100 * row.solved:.0f}\u00a0% of its runs solved"
+def _placed(row: Standing, place: int) -> str:
+    return f"{row.method} {_ordinal(place)} ({row.rank:.2f}, {_percent(row.solved)})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\u00a0%"
 
 
 def _ordinal(place: int) -> str:
