@@ -92,9 +92,9 @@ best.plot(truth=truth)
 plt.show()
 
 # %%
-# Predictions with their uncertainty: the displacement in the time of the record, and after it. Close to the data both
-# models agree. In the forecast the linear one goes wrong, and its band does not say so: a posterior holds only if the
-# model does.
+# Predictions with their uncertainty, in the time of the record and after it. The linear oscillator misses the record
+# already, and its narrow band does not say so: a posterior holds only if the model does. The band of the Duffing
+# oscillator widens after the record, and the truth stays inside.
 ahead = 200
 later = dt * np.arange(1, ahead + 1)
 fig, ax = plt.subplots(figsize=(10, 4), layout="constrained")

@@ -68,10 +68,11 @@ space = {
 
 # %%
 # The run is interrupted after 400 evaluations. The callback stands for your Ctrl-C; a power cut would do no more harm.
-# The result is the best point so far.
+# The result is the best point so far. With ``parallel=1`` the run does not depend on the number of workers, so that it
+# can be continued on a larger machine.
 warnings.filterwarnings("ignore", message="fun was busy")  # these equations are too fast for two processes to gain much
 run = Path(tempfile.mkdtemp()) / "hares.paoswarm"
-options = {"maxfev": 2400, "workers": 2, "rng": 1}
+options = {"method": ps.AdaptivePAO(parallel=1), "maxfev": 2400, "workers": 2, "rng": 1}
 
 
 def ctrl_c(intermediate_result: ps.Result) -> None:
@@ -100,7 +101,7 @@ print(fit)
 # The left figure shows the counts and the calibrated model with twice its standard error. The right one shows what the
 # file remembers: the best misfit so far, on both sides of the interrupt.
 t = np.linspace(0, 20, 201)
-curves, errors = fit.predict(lambda p: populations(p, t).ravel())
+curves, errors = fit.predict(lambda b: populations(dict(zip(space, b, strict=True)), t).ravel())
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(3, 2), layout="constrained")
 pairs = zip(("hares", "lynxes"), (hare, lynx), curves.reshape(2, -1), errors.reshape(2, -1), strict=True)
 for colour, (name, counted, curve, error) in zip(("C0", "C1"), pairs, strict=True):

@@ -228,7 +228,8 @@ class Study:
             if self.runs_of(name) < self.runs:
                 fewer.setdefault(self.runs_of(name), []).append(name)
         but = "".join(f"; {runs} of {', '.join(names)}" for runs, names in fewer.items())
-        solved = {"Precision": f"errors below {self.precision:g} count as {self.precision:g}: the problem is solved"}
+        smallest = f"{self.precision:g}".replace("e-0", "e-")
+        solved = {"Precision": f"errors below {smallest} count as {smallest}: the problem is solved"}
         return {
             "Runs": f"{self.runs} of each method on each problem, with the same seeds for all methods{but}",
             "Budget": f"{each} evaluations per run, in populations of {self.population}",
