@@ -1,14 +1,17 @@
-"""
+r"""
 Which oscillator is it?
 =======================
 
 A component is shaken, and its displacement is recorded with noise. Is it a linear oscillator, one whose spring hardens
-(Duffing), or does its damping grow with the speed as well? For each model, `paoswarm.sample` gives the posterior of its
-parameters and the evidence: how probable the data are under the model, before any fitting. The ratio of two evidences is
-the odds of one model against the other. It punishes parameters that the data do not need.
+(Duffing), or does its damping grow with the speed as well? For each model, `paoswarm.sample` gives the posterior of
+its parameters and the evidence: how probable the data are under the model, before any fitting. The ratio of two
+evidences is the odds of one model against the other. It punishes parameters that the data do not need.
 
-The equation is :math:`\\ddot x + c \\dot x + q \\dot x |\\dot x| + k x + h x^3 = A \\cos \\omega t`. The data are made with
-:math:`q = 0`: the Duffing oscillator is the truth.
+The equation is
+
+.. math:: \ddot x + c \dot x + q \dot x |\dot x| + k x + h x^3 = f(t)
+
+The data are made with :math:`q = 0`: the Duffing oscillator is the truth.
 """
 
 import matplotlib.pyplot as plt
@@ -106,7 +109,8 @@ for model, colour in (("linear", "C1"), ("Duffing", "C0")):
         given = dict(zip(names, p.T, strict=True))
         return simulate(**{name: given[name] for name in names if name != "sigma"}, n=ahead)
 
-    low, high = np.quantile(posteriors[model].predict(displacement, 1000, rng=2, vectorized=True), [0.025, 0.975], axis=0)
+    predicted = posteriors[model].predict(displacement, 1000, rng=2, vectorized=True)
+    low, high = np.quantile(predicted, [0.025, 0.975], axis=0)
     ax.fill_between(later, low, high, color=colour, alpha=0.6, linewidth=0, label=f"{model}, 95 %")
 ax.plot(later, simulate(truth["c"], truth["k"], truth["h"], n=ahead)[0], "k", linewidth=0.8, label="truth")
 ax.plot(time, record, ".", color="0.4", markersize=4, label="record")

@@ -44,7 +44,15 @@ bounds = [(0.2, 5.0), (0.05, 2.0), (1.0, 10.0)]
 # %%
 # Thirty runs of each kind, with 6000 simulations per run. What a run reports is compared with the mean misfit of 2000
 # new epidemics at its best point.
-settings = {"method": "PAO", "runs": 30, "vectorized": True, "n_particles": 60, "maxiter": None, "maxfev": 6000, "rng": 1}
+settings = {
+    "method": "PAO",
+    "runs": 30,
+    "vectorized": True,
+    "n_particles": 60,
+    "maxiter": None,
+    "maxfev": 6000,
+    "rng": 1,
+}
 kinds = {"plain": 0.0, "reevaluate=0.2": 0.2}
 many = {name: ps.minimize_many(misfit, bounds, reevaluate=share, **settings) for name, share in kinds.items()}
 honest = {name: np.array([misfit(np.tile(x, (2000, 1))).mean() for x in runs.x]) for name, runs in many.items()}
@@ -55,7 +63,8 @@ for name, runs in many.items():
 # The plain runs promise a misfit that their rates do not have. The right figure shows epidemics with the rates of the
 # run whose report was the best of those that measured again.
 best = many["reevaluate=0.2"].x[np.argmin(many["reevaluate=0.2"].fun)]
-print(f"infections {best[0]:.2f} and recoveries {best[1]:.2f} per day: each boy infects {best[0] / best[1]:.1f} others at first")
+print(f"infections {best[0]:.2f} and recoveries {best[1]:.2f} per day and ill boy: at first, each one infects")
+print(f"{best[0] / best[1]:.1f} others")
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 for i, (name, runs) in enumerate(many.items()):
     left.plot(runs.fun, honest[name], "o", color=f"C{i}", alpha=0.7, label=name)

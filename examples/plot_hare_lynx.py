@@ -1,4 +1,4 @@
-"""
+r"""
 Hares and lynxes: stop a run, and continue it
 =============================================
 
@@ -6,7 +6,7 @@ The Hudson's Bay Company counted the pelts of hares and lynxes that trappers bro
 years 1900 to 1920 of the well-known record; see Howard, *Modeling basics*, 2009). Lotka and Volterra's equations
 describe how such populations drive each other:
 
-.. math:: \\dot u = (\\alpha - \\beta v) u, \\qquad \\dot v = (-\\gamma + \\delta u) v
+.. math:: \dot u = (\alpha - \beta v) u, \qquad \dot v = (-\gamma + \delta u) v
 
 We calibrate the four rates and the two populations of 1900. Every evaluation solves the equations. A real model of this
 kind may take an hour per evaluation, so the run uses two processes, writes each value to a file, survives an interrupt,

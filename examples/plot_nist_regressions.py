@@ -4,7 +4,7 @@ Ten regressions with certified answers
 
 NIST publishes nonlinear regressions with certified answers, to test software: the parameters and their standard errors,
 correct to eleven digits (Statistical Reference Datasets, public domain). The usual programs start from a guess near the
-answer. Here there is no guess. Every parameter may lie anywhere between -2 and 10 times the size of its certified value.
+answer. Here there is no guess: every parameter may lie between -2 and 10 times the size of its certified value.
 """
 
 import re

@@ -2,7 +2,7 @@
 Design a spring from a catalogue
 ================================
 
-A coil spring must carry 1000 lb and fit into its housing, and shall need as little steel as possible. Wire is sold in 42
+A coil spring must carry 1000 lb and fit into its housing, with as little steel as possible. Wire is sold in 42
 diameters, the number of coils is whole, and only the diameter of the coil is free. This is a classic of mixed design
 (Sandgren, *Nonlinear integer and discrete programming in mechanical design optimization*, 1990). Its best known
 solution has a volume of 2.65856 cubic inches.
@@ -57,7 +57,7 @@ space = {
 result = ps.minimize(volume, space, constraints=rules, maxfev=5000, rng=1)
 best = result.best
 print(result.message)
-print(f"wire {wires[best['wire']]} in, {best['turns']} turns, coil {best['coil']:.6f} in: {result.fun:.5f} cubic inches")
+print(f"wire {wires[best['wire']]} in, {best['turns']} turns, coil {best['coil']:.6f} in: volume {result.fun:.5f}")
 print(f"feasible: {result.feasible}; {result.n_infeasible} of {result.nfev} points broke a rule and cost nothing")
 names = ("stress", "free length", "thin wire", "index", "preload", "travel")
 print("rules at the solution:", ", ".join(f"{n} {g:.1e}" for n, g in zip(names, result.constr[0], strict=True)))
@@ -80,7 +80,8 @@ lightest = np.where(allowed, volume(everything), np.inf).min(axis=-1)
 print(f"lightest of {allowed.size:,} springs: {lightest.min():.5f} cubic inches")
 
 fig, ax = plt.subplots(figsize=(8, 5), layout="constrained")
-shown = ax.pcolormesh(np.arange(27, 42), np.arange(1, 31), np.ma.masked_invalid(lightest).T, norm="log", cmap="viridis_r")
+possible = np.ma.masked_invalid(lightest).T
+shown = ax.pcolormesh(np.arange(27, 42), np.arange(1, 31), possible, norm="log", cmap="viridis_r")
 fig.colorbar(shown, label="volume, cubic inches")
 ax.plot(best["wire"], best["turns"], "o", color="C3", markersize=12, fillstyle="none", markeredgewidth=2, label="found")
 ax.set_xticks(np.arange(27, 42, 2), [f"{wires[i]:g}" for i in range(27, 42, 2)])

@@ -116,9 +116,7 @@ def test_cma_es_starts_again_with_twice_the_population():
     assert list(dict.fromkeys(sizes))[:3] == [first, 2 * first, 4 * first]
 
 
-@pytest.mark.parametrize(
-    ("peer", "module", "extra"), [(CMAES(), "cma", "study"), (Freelunch(), "freelunch", "peers")]
-)
+@pytest.mark.parametrize(("peer", "module", "extra"), [(CMAES(), "cma", "study"), (Freelunch(), "freelunch", "peers")])
 def test_a_missing_package_is_named_with_its_extra(peer, module, extra, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf"needs {module}; install it with: pip install 'paoswarm\[{extra}\]'"):

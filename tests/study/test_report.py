@@ -299,7 +299,9 @@ def test_the_verdict_is_first_and_the_facts_and_hyperparameters_are_last(page, r
 
 
 def test_the_first_picture_is_that_of_the_first_group_in_the_largest_dimension(page, results):
-    (title,) = (a["aria-label"] for tag, a in page.elements[: _index(page, "nav")] if "aria-label" in a and tag == "div")
+    (title,) = (
+        a["aria-label"] for tag, a in page.elements[: _index(page, "nav")] if "aria-label" in a and tag == "div"
+    )
     assert title.startswith(f"Mean error in {max(results.dims)} dimensions")
 
 

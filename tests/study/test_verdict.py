@@ -26,8 +26,8 @@ def same(**levels):
 def test_a_reference_that_is_last_is_said_to_be_last():
     ahead, tests, loses = verdict(study(same(PAO=1e-2, PSO=1e-5, DE=1e-3)))
     assert ahead == (
-        "Of 3 methods on 3 tasks, PSO ranks first (average rank 1.00, 0\u00a0% of runs solved), DE 2nd (2.00, 0\u00a0%), "
-        "and PAO 3rd (3.00, 0\u00a0%)."
+        "Of 3 methods on 3 tasks, PSO ranks first (average rank 1.00, 0\u00a0% of runs solved), DE 2nd "
+        "(2.00, 0\u00a0%), and PAO 3rd (3.00, 0\u00a0%)."
     )
     assert tests == (
         "In paired runs, PSO is significantly better than DE on 3 tasks and worse on 0; PAO is significantly better "
@@ -43,7 +43,8 @@ def test_a_reference_that_is_last_is_said_to_be_last():
 def test_a_reference_that_wins_everything_is_said_to_win():
     ahead, tests, loses = verdict(study(same(PAO=1e-9, PSO=1e-2, DE=1e-3)))
     assert ahead == (
-        "Of 3 methods on 3 tasks, PAO ranks first (average rank 1.00, 100\u00a0% of runs solved), DE 2nd (2.00, 0\u00a0%)."
+        "Of 3 methods on 3 tasks, PAO ranks first (average rank 1.00, 100\u00a0% of runs solved), DE 2nd "
+        "(2.00, 0\u00a0%)."
     )
     assert tests.startswith("In paired runs, PAO is significantly better than DE on 3 tasks and worse on 0 (")
     assert loses == (
@@ -87,9 +88,7 @@ def test_the_widest_losses_are_named_first_with_the_method_that_is_furthest_ahea
 
 
 def test_a_method_alone_is_compared_with_nobody():
-    assert verdict(study({"sphere": {"PAO": 1.0}})) == [
-        "PAO is the only method: there is nothing to compare it with."
-    ]
+    assert verdict(study({"sphere": {"PAO": 1.0}})) == ["PAO is the only method: there is nothing to compare it with."]
 
 
 def test_standings_count_solved_runs_of_every_task():

@@ -37,9 +37,7 @@ class RunIsOver(BaseException):
 class CountedObjective:
     """The objective that an adapter gets: it counts evaluations, records values, and stops the run in time."""
 
-    def __init__(
-        self, problem: Callable[[Floats], Any], budget: int, every: int, target: float | None = None
-    ) -> None:
+    def __init__(self, problem: Callable[[Floats], Any], budget: int, every: int, target: float | None = None) -> None:
         self._problem = problem
         self._budget = budget
         self._every = every

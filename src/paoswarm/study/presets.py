@@ -51,9 +51,9 @@ def paper_methods() -> dict[str, Method | Adapter]:
 def paper(**options: Any) -> Study:
     """Return the comparison of Champneys and Rogers (2023), with the searches that people use today.
 
-    It has nine functions in 2 and 8 dimensions, with 100 runs of 100 generations of 100 particles. `AdaptivePAO`, SciPy's
-    differential evolution and CMA-ES have the same budget and 12 runs. Errors below 1e-8 count as equal. ``options``
-    replace fields of the `Study`.
+    It has nine functions in 2 and 8 dimensions, with 100 runs of 100 generations of 100 particles. `AdaptivePAO`,
+    SciPy's differential evolution and CMA-ES have the same budget and 12 runs. Errors below 1e-8 count as equal.
+    ``options`` replace fields of the `Study`.
     """
     methods = options.get("methods", paper_methods())
     return Study(

@@ -122,9 +122,10 @@ class Comparison(NamedTuple):
 def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list[Comparison]:
     """Compare the reference with every other method of the group, on every task.
 
-    Run r of one method is paired with run r of the other, as far as both have it. Errors are compared as logarithms, clipped to `FLOOR` and
-    `CEILING`: two exact zeros are equal, and so are two failures. Differences below a billionth of a decade are
-    rounding and count as zero. Zeros are left out of the test, as Wilcoxon did. If nothing is left, ``p`` is 1.
+    Run r of one method is paired with run r of the other, as far as both have it. Errors are compared as logarithms,
+    clipped to `FLOOR` and `CEILING`: two exact zeros are equal, and so are two failures. Differences below a billionth
+    of a decade are rounding and count as zero. Zeros are left out of the test, as Wilcoxon did. If nothing is left,
+    ``p`` is 1.
 
     The verdict is "better" or "worse", by the sign of the rank sums, if the corrected p is at most ``level``.
     Otherwise, or if the median has the opposite sign, it is "not significant".

@@ -89,7 +89,9 @@ def _what_it_loses(results: Results) -> str:
     else:
         text = f"At least one method is significantly better than {reference} on {len(worst)} of {len(tasks)} tasks"
         widest = sorted(worst.values(), key=lambda c: c.decades)[:NAMED]
-        named = (f"{title_of(results, (c.problem, c.dim))} ({-c.decades:.1f} decades behind {c.method})" for c in widest)
+        named = (
+            f"{title_of(results, (c.problem, c.dim))} ({-c.decades:.1f} decades behind {c.method})" for c in widest
+        )
         text += f", most clearly on {listed(named)}"
     return f"{text}; {reference} is significantly better than all others on {len(unbeaten)}."
 
