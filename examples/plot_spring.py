@@ -63,8 +63,8 @@ names = ("stress", "free length", "thin wire", "index", "preload", "travel")
 print("rules at the solution:", ", ".join(f"{n} {g:.1e}" for n, g in zip(names, result.constr[0], strict=True)))
 
 # %%
-# The search has found wire and turns, but it has not yet pressed the coil against the two rules that hold it. A second,
-# short run does: the whole numbers are fixed, and one continuous unknown is left.
+# Wire and turns are found. The coil should be as small as the travel allows. A second, short run finds out how small
+# that is: the whole numbers are fixed, and one continuous unknown is left.
 refined = ps.minimize(volume, {**space, "wire": best["wire"], "turns": best["turns"]}, constraints=rules, rng=1)
 print(refined.message)
 print(f"coil {refined.best['coil']:.6f} in: {refined.fun:.5f} cubic inches, published 2.65856")

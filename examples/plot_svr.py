@@ -7,8 +7,8 @@ scikit-learn). Its hyperparameters are three scales, a kernel and a degree. The 
 cross-validation.
 
 Tuning a model is not what this library is best at: there are few trials, the cost is rough, and a kernel is a choice.
-So the comparison with Optuna's samplers comes with it. It was recorded by ``benchmarks/svr.py``: 60 trials, six
-seeds, the same folds for all.
+So a comparison with Optuna's samplers comes with it. It was recorded by ``benchmarks/svr.py``, with 60 trials and the
+same folds and seeds for all.
 """
 
 import csv
@@ -55,7 +55,8 @@ else:
     print(f"error {result.fun:.2f} with {result.best}")
 
 # %%
-# The recorded comparison: the best error so far, as the median of six seeds with the range of the middle four.
+# The recorded comparison: the best error so far. Lines are medians over the seeds, bands reach from the best to the
+# worst seed.
 values = defaultdict(list)
 with (Path(__file__).parent / "data" / "svr.csv").open() as file:
     for row in csv.DictReader(file):
@@ -65,11 +66,11 @@ best = {t: np.stack([np.minimum.accumulate(v) for (name, _), v in values.items()
 fig, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
 trials = np.arange(1, 61)
 for i, (tuner, runs) in enumerate(best.items()):
-    low, middle, high = np.quantile(runs, [0.2, 0.5, 0.8], axis=0)
+    low, middle, high = np.quantile(runs, [0, 0.5, 1], axis=0)
     ax.fill_between(trials, low, high, color=f"C{i}", alpha=0.12, linewidth=0)
     ax.step(trials, middle, f"C{i}", where="post", label=f"{tuner}: {middle[-1]:.2f}")
 ax.set(xlabel="trials", ylabel="best error of cross-validation", xlim=(1, 60), ylim=(53.4, 58))
-ax.legend(title="median after 60 trials")
+ax.legend(title=f"median of {len(runs)} seeds after 60 trials")
 plt.show()
 
 for tuner, runs in best.items():
