@@ -8,6 +8,7 @@ answer. Here there is no guess: every parameter may lie between -2 and 10 times 
 """
 
 import re
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -16,7 +17,7 @@ from scipy.optimize import least_squares
 
 import paoswarm as ps
 
-folder = Path(__file__).parent / "data" / "nist"
+folder = Path(sys.argv[0]).parent / "data" / "nist"
 
 
 def read(name: str) -> dict:

@@ -12,6 +12,7 @@ same folds and seeds for all.
 """
 
 import csv
+import sys
 import warnings
 from collections import defaultdict
 from pathlib import Path
@@ -58,7 +59,7 @@ else:
 # The recorded comparison: the best error so far. Lines are medians over the seeds, bands reach from the best to the
 # worst seed.
 values = defaultdict(list)
-with (Path(__file__).parent / "data" / "svr.csv").open() as file:
+with (Path(sys.argv[0]).parent / "data" / "svr.csv").open() as file:
     for row in csv.DictReader(file):
         values[row["tuner"], row["seed"]].append(float(row["error"]))
 tuners = list(dict.fromkeys(tuner for tuner, _ in values))
