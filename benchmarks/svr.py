@@ -21,7 +21,7 @@ from sklearn.svm import SVR
 
 import paoswarm as ps
 
-TRIALS, SEEDS = 60, 6
+TRIALS, SEEDS = 60, 8
 x, y = load_diabetes(return_X_y=True)
 folds = KFold(5, shuffle=True, random_state=0)
 space = {
