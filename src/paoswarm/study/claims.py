@@ -81,6 +81,7 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
     parts = ("problems", "dims", "groups")
     if any(getattr(study, name) != getattr(whole, name) for name in parts) or study.methods != whole.methods:
         return []
+    assert study.groups is not None
     swarms = {name: study.methods[name] for group in (PAPER, LITERATURE) for name in study.groups[group]}
     if study.precision > 0:  # the paper compares errors far below it
         groups = {name: study.groups[name] for name in (PAPER, LITERATURE)}
