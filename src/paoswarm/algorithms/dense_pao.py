@@ -135,8 +135,8 @@ class DensePAO(Method):
         return None, 10_000 * n_unknowns
 
     def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
-        """150 evaluations for each unknown."""
-        return 150.0 * n_unknowns
+        """300 evaluations for each unknown."""
+        return 300.0 * n_unknowns
 
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with a round cloud around its best point; unchanged if it has learnt already."""

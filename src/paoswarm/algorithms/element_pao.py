@@ -102,8 +102,8 @@ class ElementPAO(Method):
         return None, 10_000 * n_unknowns
 
     def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
-        """Two fifths of the horizon."""
-        return 0.4 * self.horizon * n_unknowns
+        """Four fifths of the horizon."""
+        return 0.8 * self.horizon * n_unknowns
 
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with nothing learnt yet; unchanged if it has learnt already."""

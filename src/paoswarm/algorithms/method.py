@@ -122,8 +122,8 @@ class Method(ABC):
         return 100, None
 
     def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
-        """Evaluations in which the tolerance for violated constraints shrinks to zero: 40 generations."""
-        return 40.0 * n_particles
+        """Evaluations in which the tolerance for violated constraints shrinks to zero: 80 generations."""
+        return 80.0 * n_particles
 
     def outlook(self, state: Swarm) -> tuple[float, float]:
         """The best value that a swarm holds and how far its values are apart, to tell whether it is hopeless."""

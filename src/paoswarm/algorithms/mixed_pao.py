@@ -29,8 +29,8 @@ class Contracting(PAO):
         return np.asarray((spread < tol) | (state.age.min(axis=-1) >= _PATIENCE))
 
     def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
-        """20 generations: two fifths of the first search."""
-        return 20.0 * n_particles
+        """40 generations: four fifths of the first search."""
+        return 40.0 * n_particles
 
 
 @dataclass(frozen=True)

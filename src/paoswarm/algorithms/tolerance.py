@@ -4,7 +4,7 @@ Nearly no point satisfies an equality. If feasible points come first, a swarm ga
 cannot move along the equality any more. So with equalities it begins with a tolerance :math:`\epsilon` of the total
 violation. Its points are compared by (C4), and after :math:`k` evaluations
 
-.. math:: \epsilon_k = \epsilon_0\,\max(0,\ 1 - k / K)^5                                \tag{C5}
+.. math:: \epsilon_k = \epsilon_0\,\max(0,\ 1 - k / K)^{12}                             \tag{C5}
 
 A fifth of the first swarm violates by less than :math:`\epsilon_0`. The method says how many evaluations :math:`K` are
 (`Method.tolerant_for`). It does not depend on the limits of the run, so that a run can be continued with other ones.
@@ -26,7 +26,7 @@ from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.swarm import Proposal, Swarm
 
 _WITHIN = 0.2  # share of the first swarm that is within the first tolerance
-_POWER = 5
+_POWER = 12
 
 Tell = Callable[[Swarm, Proposal, Array, Array | None], Swarm]
 _UNKNOWN = math.nan, math.nan
@@ -112,5 +112,5 @@ def _pairs(points: Floats, objective: Floats, scores: Floats) -> dict[bytes, tup
 
 
 def _column(points: Floats, known: Mapping[bytes, tuple[float, float]], which: int) -> Floats:
-    """The objective (0) or the score (1) of points; NaN where it is unknown."""
+    """The objectives or the scores of points, the first or the second of each pair; NaN where it is unknown."""
     return np.array([known.get(key, _UNKNOWN)[which] for key in _keys(points)])
