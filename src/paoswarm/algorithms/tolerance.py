@@ -1,7 +1,7 @@
 r"""A tolerance for violated constraints that shrinks to zero while a swarm searches.
 
-Nearly no point satisfies an equality. If feasible points come first, a swarm gathers at the first ones that it finds and
-cannot move along the equality any more. So with equalities it begins with a tolerance :math:`\epsilon` of the total
+Nearly no point satisfies an equality. If feasible points come first, a swarm gathers at the first ones that it finds
+and cannot move along the equality any more. So with equalities it begins with a tolerance :math:`\epsilon` of the total
 violation. Its points are compared by (C4), and after :math:`k` evaluations
 
 .. math:: \epsilon_k = \epsilon_0\,\max(0,\ 1 - k / K)^{12}                             \tag{C5}
