@@ -125,7 +125,9 @@ def test_many_runs_with_equalities_are_those_of_minimize():
     how = {"constraints": CURVE, "vectorized": True, "method": ps.DE(), "maxfev": 600}
     many = ps.minimize_many(square, BOX, runs=2, rng=1, **how)
     for r in range(2):
-        assert ps.minimize(square, BOX, rng=many.seeds[r], **how).fun == many.fun[r]
+        alone = ps.minimize(square, BOX, rng=many.seeds[r], **how)
+        assert alone.fun == many.fun[r]
+        assert many.run(r).swarm.tolerance == alone.swarm.tolerance is not None
 
 
 def test_a_run_can_be_continued_while_something_is_tolerated(tmp_path):

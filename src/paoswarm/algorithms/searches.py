@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
-from paoswarm.algorithms import tolerance
 from paoswarm.algorithms.agreement import Agreement, Search
 from paoswarm.algorithms.method import Method, Step, in_rounds
 from paoswarm.algorithms.mover import Mover
@@ -131,7 +130,7 @@ class Searches(Method):
         mover = movers.get(id(method))
         if mover is None or mover.method is not method:
             mover = movers[id(method)] = Mover(method, (swarm.n_particles,))
-        return Part(lane.search, series, mover.ask(tolerance.eased(swarm), draw, progress))
+        return Part(lane.search, series, mover.ask(swarm, draw, progress))
 
     def _following(self, sharing: Sharing, series: int, d: int, uniform: Floats) -> Start:
         start = self._sized(self.series[series].following(sharing.of_series(series), sharing.searches, d, uniform))
