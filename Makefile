@@ -20,6 +20,11 @@ study-docs: study
 explore-docs: $(VENV)/.dev
 	$(BIN)/python -W ignore docs/explore/screenshots.py
 
+# Draw the pictures of the documentation again.
+.PHONY: pictures
+pictures: $(VENV)/.dev
+	$(BIN)/python -W ignore docs/pictures/draw.py
+
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
