@@ -203,6 +203,30 @@ def test_a_value_can_do_nothing_but_be_an_argument(value, shell):
     assert not Path("hit").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo '{k}' 7",
+        'echo "{k}" 7',
+        "echo \\{k} 7",
+        "echo `echo {k}` 7",
+        'echo "$(echo "{k}")" 7',
+        "cat <<END\n{k} 7\nEND",
+        "echo 'a' \"b\" 'it is {k}' 7",
+    ],
+)
+def test_a_text_between_quotes_of_a_shell_command_is_refused_but_a_number_is_not(command):
+    with pytest.raises(TypeError, match="it is quoted already; write it without quotes"):
+        ps.Command(command, shell=True)({"k": "$(touch made)"})
+    assert not Path("made").exists()
+    assert ps.Command(command, shell=True)({"k": -1.5}) == 7.0
+
+
+def test_quotes_that_have_ended_do_not_matter_to_a_shell_command():
+    command = ps.Command("""echo 'it'"'s" \\' {k} | wc -w""", shell=True)
+    assert command({"k": "two words"}) == 4.0
+
+
 def test_a_shell_runs_if_it_is_asked_for():
     assert ps.Command("echo {x} | sed s/1/7/", shell=True)({"x": 1}) == 7.0
     assert ps.Command("y=5; echo ${y} {x} | cut -d ' ' -f 1", shell=True)({"x": 1}) == 5.0
@@ -382,3 +406,30 @@ def test_a_wrong_name_ends_a_run_after_three_calls():
 def test_a_program_that_cannot_start_is_named():
     with pytest.raises(FileNotFoundError, match=r"\./nothing cannot be started: No such file"):
         ps.Command("./nothing")({})
+
+
+def test_the_result_of_an_earlier_run_in_the_copied_folder_is_not_read():
+    (Path.cwd() / "case").mkdir()
+    (Path.cwd() / "case" / "cost.txt").write_text("5")
+    with pytest.raises(CommandFailed, match="did not write cost.txt"):
+        ps.Command("true", folder="case", value_from="cost.txt")({"x": 1})
+    assert (Path.cwd() / "case" / "cost.txt").read_text() == "5"
+    with pytest.raises(ValueError, match="a name in the folder of the run"):
+        ps.Command("true", value_from="../cost.txt")
+
+
+def test_two_templates_cannot_become_the_same_file():
+    for folder in ("a", "b"):
+        (Path.cwd() / folder).mkdir()
+        (Path.cwd() / folder / "case.in").write_text("{x}")
+    with pytest.raises(ValueError, match="two templates would be written to the same file, case"):
+        ps.Command("cat case", templates=["a/case.in", "b/case.in"])
+
+
+def test_names_in_braces_may_have_any_letters():
+    assert ps.Command("echo {λ} {größe_1:.1f}")({"λ": 3.0, "größe_1": 0.25}) == 0.2
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.1234-105", 1.234e-106), ("-.5+120", -5e119), ("cost 10-20", 10.0)])
+def test_fortran_leaves_out_the_letter_of_long_exponents(text, value):
+    assert read_value(text, None, "the output") == value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from paoswarm.checks import flag, real_number
-from paoswarm.evaluation.placeholders import check_names, filled, names_in
+from paoswarm.evaluation.placeholders import check_names, filled, names_in, quoted_for_shell
 from paoswarm.evaluation.program import check_program, run_program, split_words
 from paoswarm.evaluation.program_output import CommandFailed, check_pattern, read_value
 from paoswarm.evaluation.run_folder import input_files, run_folder
@@ -55,7 +54,8 @@ class Command:
         The value is multiplied by it: -1 to maximise, -0.5 to make a log likelihood of a sum of squared errors in units
         of their standard deviation.
     shell : bool
-        Whether the shell runs the command, for pipes and variables. Values are quoted.
+        Whether the shell runs the command, for pipes and variables. Values are quoted. Texts that need it cannot stand
+        between quotes of the command.
     keep : path, optional
         Where to make the folders of all runs, which are then not removed: to see what went wrong.
     cwd : path, optional
@@ -121,7 +121,10 @@ class Command:
             raise ValueError(f"there is no folder {self.folder}")
         if case is not None and keep is not None and keep.resolve().is_relative_to(case.resolve()):
             raise ValueError(f"keep={self.keep!r} lies in the folder that is copied; choose a place outside of it")
-        if self.value_from is not None and Path(self.value_from).is_absolute():
+        inputs = [_input_name(one) for one in self.templates]
+        if twice := [name for name in inputs if inputs.count(name) > 1]:
+            raise ValueError(f"two templates would be written to the same file, {twice[0]}: rename one of them")
+        if self.value_from is not None and (Path(self.value_from).is_absolute() or ".." in Path(self.value_from).parts):
             raise ValueError(f"value_from must be a name in the folder of the run, got {self.value_from!r}")
 
     def __repr__(self) -> str:
@@ -173,6 +176,9 @@ class Command:
         if not self._is_alone:
             return self._value(values, self._here)
         with run_folder(self._case, self._keep) as folder:
+            if self.value_from is not None:
+                with suppress(OSError):  # the copied folder may hold that of an earlier run
+                    (folder / self.value_from).unlink()
             for name, text in self._texts.items():
                 (folder / name).write_text(filled(text, values), encoding="utf-8")
             try:
@@ -182,7 +188,7 @@ class Command:
 
     def _value(self, values: Mapping[str, Any], folder: Path) -> float | tuple[float, list[float]]:
         words = [filled(word, values) for word in self._words]
-        output, where = run_program(words or filled(self.command, values, shlex.quote), folder), "its output"
+        output, where = run_program(words or filled(self.command, values, quoted_for_shell), folder), "its output"
         if self.value_from is not None:
             where = self.value_from
             try:

@@ -6,12 +6,15 @@ Other braces stay as they are: input files of many simulators are full of them.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from paoswarm.checks import choices
 
-_PLACE = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
+_PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
+_CLOSED = re.compile(r"""\\.|'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*\"""", re.DOTALL)  # escapes and quotes that have ended
+_OPEN = re.compile(r"""['"`\\]|<<""")  # what may follow is not an argument of its own
 
 
 def names_in(text: str) -> list[str]:
@@ -32,10 +35,15 @@ def check_names(text: str, known: Collection[str]) -> None:
             raise TypeError(f"the command has {{{name}}}, but there is no such variable; {choices(name, known)}")
 
 
-def filled(text: str, values: Mapping[str, Any], quote: Callable[[str], str] = str) -> str:
+def _as_it_is(value: str, before: str) -> str:
+    return value
+
+
+def filled(text: str, values: Mapping[str, Any], quote: Callable[[str, str], str] = _as_it_is) -> str:
     """The text with values; names that are none of them stay as they are.
 
-    A number is written so that it is read back to the last bit, unless there is a format.
+    A number is written so that it is read back to the last bit, unless there is a format. ``quote`` is called with each
+    value and the text before it.
 
     Examples
     --------
@@ -48,8 +56,24 @@ def filled(text: str, values: Mapping[str, Any], quote: Callable[[str], str] = s
         if name not in values:
             return match[0]
         try:
-            return quote(format(values[name], form or ""))
+            return quote(format(values[name], form or ""), text[: match.start()])
         except (TypeError, ValueError) as error:
             raise TypeError(f"{match[0]} cannot show {values[name]!r}: {error}") from None
 
     return _PLACE.sub(value, text)
+
+
+def quoted_for_shell(value: str, before: str) -> str:
+    """A value in a line of shell. Raise a ValueError if the quotes around it would end those that it needs itself.
+
+    Examples
+    --------
+    >>> quoted_for_shell("a b", "./simulate ")
+    "'a b'"
+    >>> quoted_for_shell("0.5", "awk 'BEGIN { print ")
+    '0.5'
+    """
+    quoted = shlex.quote(value)
+    if quoted != value and _OPEN.search(_CLOSED.sub("", before)):
+        raise ValueError("it is quoted already; write it without quotes around it")
+    return quoted

@@ -6,7 +6,7 @@ import re
 
 from paoswarm.error_text import shortened
 
-_DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"  # Fortran writes 1.0D-3
+_DIGITS = r"(?:\d*\.\d+[-+]\d{3}|(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?)"  # Fortran writes 1.0D-3 and 0.1-103
 _NUMBER = re.compile(rf"(?<![\w.+-])[-+]?(?:{_DIGITS}|inf(?:inity)?|nan)(?!\w|\.\d)", re.IGNORECASE)
 _MOST = 300  # characters of output in a message
 
@@ -68,4 +68,4 @@ def check_pattern(pattern: str) -> None:
 
 
 def _number(text: str) -> float:
-    return float(re.sub("[dD](?=[-+]?[0-9])", "e", text))
+    return float(re.sub(r"[dD](?=[-+]?[0-9])|(?<=[0-9.])(?=[-+][0-9]{3}$)", "e", text))
