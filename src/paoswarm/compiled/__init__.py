@@ -1,0 +1,1 @@
+"""Engines that run whole generations in compiled code, with the objective inside."""

@@ -1,0 +1,34 @@
+"""The reference of compiled engines: NumPy's own step and record, with the random numbers of the counter."""
+
+import numpy as np
+
+from paoswarm.compiled import counter
+from paoswarm.compiled.program import Rules
+from paoswarm.core import swarm as swarms
+
+
+class Numbers:
+    """A source of random numbers that gives the deviates of a run in its generations, one after another."""
+
+    def __init__(self, keys):
+        self._keys, self._generation = keys, 0
+
+    def normal(self, two, n, d, single=False):
+        self._generation += 1
+        return counter.normals(self._keys, self._generation, n, d)
+
+
+def no_rules(**given):
+    return Rules(**({"target": -np.inf, "tol": 0.0, "patience": 10**6, "stagnation": 0, "near": 1e-4, "same": 1e-14} | given))
+
+
+def reference(method, fun, n, lower, upper, keys, generations, maxiter):
+    """Yield the swarms of runs with these keys after every generation, the first swarm included."""
+    x = counter.first_points(keys, n, lower, upper)
+    state = swarms.start(x, fun(x), lower, upper)
+    yield state
+    step, numbers = method.prepare(), Numbers(keys)
+    for t in range(generations):
+        proposal = step(state, numbers, t / maxiter)
+        state = method.tell(state, proposal, fun(proposal.position))
+        yield state
