@@ -10,7 +10,7 @@ The modules inside the package may move from one version to the next.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from paoswarm import plot, problems
+from paoswarm import compiled, plot, problems
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.agreement import Agreement, Search
@@ -129,6 +129,7 @@ __all__ = [
     "adapters",
     "attractors",
     "centre_bias",
+    "compiled",
     "explore",
     "figures",
     "findings",

@@ -70,7 +70,14 @@ class NumbaEngine:
 
         def work(part: slice) -> None:
             numba_runs.begin(
-                self._fun, points, keys[part], half, *self._double_box, p.walls == "periodic", self._rules, _part(state, part)
+                self._fun,
+                points,
+                keys[part],
+                half,
+                *self._double_box,
+                p.walls == "periodic",
+                self._rules,
+                _part(state, part),
             )
 
         self._share(work, len(keys))

@@ -130,9 +130,7 @@ def _pull_each(codes, weights, neighbours, x, value, best, best_value, leader, c
     one, alone = np.empty_like(centre), np.ones(1, dtype=x.dtype)
     centre[:] = 0.0
     for r in range(len(codes)):
-        step.pull_together(
-            codes[r : r + 1], alone, neighbours[r : r + 1], x, value, best, best_value, leader, one
-        )
+        step.pull_together(codes[r : r + 1], alone, neighbours[r : r + 1], x, value, best, best_value, leader, one)
         for p in range(n):
             for j in range(d):
                 centre[p * d + j] += weights[p, r] * one[p * d + j]

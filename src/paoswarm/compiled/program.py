@@ -141,9 +141,7 @@ def read_program(
 def _pull(attractor: Any, n: int) -> Pull:
     if isinstance(attractor, attractors.NeighbourhoodBest) and attractor.topology != "random":
         is_ring = attractor.topology == "ring"
-        return Pull(
-            "neighbourhood_best", attractors.ring(n, attractor.size) if is_ring else attractors.von_neumann(n)
-        )
+        return Pull("neighbourhood_best", attractors.ring(n, attractor.size) if is_ring else attractors.von_neumann(n))
     return Pull(_named(_PULLS, attractor, "attractor"))
 
 

@@ -81,7 +81,9 @@ def minimize_compiled(
     if not space.is_plain:
         raise ValueError(f"compiled engines do not have {space!r}; engine='numpy' has it. {_SUPPORTED}")
     if method is None:
-        raise ValueError("compiled engines move single swarms: give method='PAO'. The default search needs engine='numpy'")
+        raise ValueError(
+            "compiled engines move single swarms: give method='PAO'. The default search needs engine='numpy'"
+        )
     method = read_method(method, init, space)
     d = len(space.lower)
     limits = Limits.read(*limited, method.default_limits(d))
