@@ -1,5 +1,5 @@
 """Engines that run whole generations in compiled code, with the objective inside."""
 
-from paoswarm.compiled.engines import Numba
+from paoswarm.compiled.engines import Jax, Numba
 
-__all__ = ["Numba"]
+__all__ = ["Jax", "Numba"]

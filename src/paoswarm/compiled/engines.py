@@ -15,11 +15,19 @@ from paoswarm.core.arrays import Floats
 from paoswarm.extras import need
 
 PRECISIONS = ("double", "single")
-NAMES = ("numpy", "numba", "jax", "cuda", "auto")
+NAMES = ("numpy", "numba", "jax", "auto")
 
 
 class Engine(Protocol):
-    """Runs a program. It may hold its arrays wherever it likes; `State.to_numpy` brings them back."""
+    """Runs a program. It may hold its arrays wherever it likes, as long as NumPy can read them.
+
+    Attributes
+    ----------
+    longest : int
+        Generations in one call, at most.
+    """
+
+    longest: int
 
     def begin(self, keys: Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
@@ -56,8 +64,7 @@ class Numba:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision must be 'double' or 'single', got {self.precision!r}")
+        _check_precision(self.precision)
         if self.threads is not None:
             object.__setattr__(self, "threads", whole_number("threads", self.threads, 1))
 
@@ -69,9 +76,46 @@ class Numba:
         return NumbaEngine(program, fun, self.precision, self.threads)
 
 
-def read_engine(engine: Any, fun: Any) -> Numba | None:
+@dataclass(frozen=True)
+class Jax:
+    """Swarms on the device that JAX uses, with an objective that JAX can trace.
+
+    Parameters
+    ----------
+    precision : {"single", "double"}
+        Of swarms and objective. Global settings of JAX stay as they are.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> ps.compiled.Jax(precision="double")
+    Jax(precision='double')
+    """
+
+    precision: str = "single"
+
+    def __post_init__(self) -> None:
+        _check_precision(self.precision)
+
+    def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
+        """The engine for a program and an objective."""
+        need("jax", extra="jax", user="engine='jax'")
+        from paoswarm.compiled.jax_engine import JaxEngine
+
+        return JaxEngine(program, fun, self.precision)
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be 'double' or 'single', got {precision!r}")
+
+
+Compiled = Numba | Jax
+
+
+def read_engine(engine: Any, fun: Any) -> Compiled | None:
     """The description of a compiled engine; None for NumPy."""
-    if isinstance(engine, Numba):
+    if isinstance(engine, Compiled):
         return engine
     if not isinstance(engine, str):
         raise TypeError(f"engine must be one of {', '.join(NAMES)}, or ps.compiled.Numba(...), got {engine!r}")
@@ -81,4 +125,4 @@ def read_engine(engine: Any, fun: Any) -> Numba | None:
         numba = sys.modules.get("numba")
         is_jitted = numba is not None and isinstance(fun, numba.core.dispatcher.Dispatcher)
         return Numba() if is_jitted else None
-    return Numba() if engine == "numba" else None
+    return {"numpy": None, "numba": Numba(), "jax": Jax()}[engine]

@@ -37,6 +37,8 @@ class NumbaEngine:
         One per core if not given.
     """
 
+    longest = 10**9  # generations in one call
+
     def __init__(
         self, program: Program, fun: Callable[..., Any], precision: str = "double", threads: int | None = None
     ) -> None:

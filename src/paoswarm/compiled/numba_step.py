@@ -2,7 +2,7 @@
 
 Arrays of points are flat, ``(n * d,)``, because loops over all elements become vector instructions even if ``d`` is
 small. A loop that touches many arrays does not, because the compiler gives up proving that they do not overlap: so
-there are several short loops. Names become numbers, so that one compiled function serves all swarms and is kept on disk.
+there are several short loops. Names become numbers: one compiled function serves all swarms, and is kept on disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a compiled engine runs: a swarm and its limits as numbers and names, and nothing that must be called.
+"""What a compiled engine runs: a swarm and its limits as numbers and names.
 
 A `Program` is made once from a method, a box and limits. An engine reads the names when it compiles, and the numbers
 when it runs. What cannot be written as a program is refused here, with the name of the engine that has it.
@@ -60,6 +60,8 @@ class Program(NamedTuple):
 
     Attributes
     ----------
+    method : PAO
+        The swarm as it was given, for engines that can call its functions.
     n_particles : int
     lower, upper : arrays (d,)
     pulls : tuple of Pull
@@ -72,6 +74,7 @@ class Program(NamedTuple):
     rules : Rules
     """
 
+    method: PAO
     n_particles: int
     lower: Floats
     upper: Floats
@@ -126,6 +129,7 @@ def read_program(
     by_generations = _NO_LIMIT if maxiter is None else n * (maxiter + 1)
     evaluations = min(by_generations, _NO_LIMIT if maxfev is None else maxfev)
     return Program(
+        method=method,
         n_particles=n,
         lower=lower,
         upper=upper,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag, whole_number
 from paoswarm.compiled import counter
-from paoswarm.compiled.engines import Engine, Numba
+from paoswarm.compiled.engines import Compiled, Engine
 from paoswarm.compiled.program import Rules, read_program
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
@@ -63,7 +63,7 @@ def refuse(**given: bool) -> None:
 
 
 def minimize_compiled(
-    engine: Numba,
+    engine: Compiled,
     fun: Callable[..., Any],
     bounds: Any,
     method: Any,
@@ -98,7 +98,7 @@ def minimize_compiled(
 
 
 def run_compiled(
-    engine: Numba,
+    engine: Compiled,
     fun: Callable[..., Any],
     space: Space,
     method: Method,
@@ -141,7 +141,8 @@ def run_compiled(
     places = _best_places(made, state)
     n_failed = np.array(state.n_failed)
     allowed = (space.lower, space.upper) if method.wall.is_bounded else (np.full(d, -np.inf), np.full(d, np.inf))
-    places = _look_around(made, places, status, nfev, n_failed, np.asarray(state.rule), limits, space, allowed)
+    if np.asarray(state.x).dtype == float:  # rounding would look like a better point
+        places = _look_around(made, places, status, nfev, n_failed, np.asarray(state.rule), limits, space, allowed)
     return with_messages(
         ManyResult(
             x=places.x,
@@ -177,7 +178,7 @@ def _advance(
     ended: Status | None = notify(state)
     try:
         while ended is None and done < generations and not state.is_over:
-            count = min(count, generations - done)
+            count = min(count, generations - done, engine.longest)
             began = time.monotonic()
             state, history = engine.advance(state, keys, done + 1, count)
             columns.append(np.asarray(history, dtype=float))

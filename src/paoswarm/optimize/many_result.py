@@ -204,7 +204,9 @@ def with_messages(many: ManyResult, rule: Any, limits: Limits) -> ManyResult:
 
     many.message = [message(r) for r in range(runs)]
     many.success = np.isin(many.status, SUCCESSES)
-    many.progress = np.array([limits.progress(i, e) for i, e in zip(many.nit.tolist(), many.nfev.tolist(), strict=True)])
+    many.progress = np.array(
+        [limits.progress(i, e) for i, e in zip(many.nit.tolist(), many.nfev.tolist(), strict=True)]
+    )
     return many
 
 
