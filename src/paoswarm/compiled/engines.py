@@ -13,9 +13,10 @@ from paoswarm.compiled.program import Program
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
 from paoswarm.extras import need
+from paoswarm.warn_user import warn_user
 
 PRECISIONS = ("double", "single")
-NAMES = ("numpy", "numba", "jax", "auto")
+NAMES = ("numpy", "numba", "jax", "cuda", "auto")
 
 
 class Engine(Protocol):
@@ -105,12 +106,38 @@ class Jax:
         return JaxEngine(program, fun, self.precision)
 
 
+@dataclass(frozen=True)
+class Cuda:
+    """Swarms in CUDA kernels of our own, in single precision, with an objective that JAX can trace.
+
+    The objective is translated into the kernels. If it cannot be, or if the swarm is not of the default kind, the JAX
+    engine takes its place and a warning says why. The returned points are evaluated again in double precision.
+    """
+
+    def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
+        """The engine for a program and an objective."""
+        need("cupy", extra="cuda", user="engine='cuda'")
+        need("jax", extra="cuda", user="engine='cuda'")
+        from paoswarm.compiled.cuda_engine import CudaEngine, usable
+        from paoswarm.compiled.jax_engine import JaxEngine
+        from paoswarm.compiled.translate import CannotTranslate
+
+        why = usable(program)
+        try:
+            if not why:
+                return CudaEngine(program, fun)
+        except CannotTranslate as error:
+            why = f"the objective cannot be translated: {error}"
+        warn_user(f"engine='cuda' is replaced by engine='jax', because {why}")
+        return JaxEngine(program, fun)
+
+
 def _check_precision(precision: str) -> None:
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be 'double' or 'single', got {precision!r}")
 
 
-Compiled = Numba | Jax
+Compiled = Numba | Jax | Cuda
 
 
 def read_engine(engine: Any, fun: Any) -> Compiled | None:
@@ -125,4 +152,4 @@ def read_engine(engine: Any, fun: Any) -> Compiled | None:
         numba = sys.modules.get("numba")
         is_jitted = numba is not None and isinstance(fun, numba.core.dispatcher.Dispatcher)
         return Numba() if is_jitted else None
-    return {"numpy": None, "numba": Numba(), "jax": Jax()}[engine]
+    return {"numpy": None, "numba": Numba(), "jax": Jax(), "cuda": Cuda()}[engine]

@@ -76,7 +76,7 @@ class JaxEngine:
         self._fun = fun
         self._begin = jax.jit(self._begun)
         self._advance = jax.jit(self._advanced, donate_argnums=0)
-        self._evaluate = jax.jit(jax.vmap(fun))
+        self._evaluate = evaluator(fun)
         self._check()
 
     def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
@@ -98,9 +98,7 @@ class JaxEngine:
 
     def evaluate(self, points: Floats) -> Floats:
         """The objective at points ``(m, d)``, in double precision."""
-        with jax.enable_x64(True):
-            values = np.array(self._evaluate(jnp.asarray(points, dtype=np.float64)), dtype=float)
-        return np.where(values == -np.inf, np.nan, values)
+        return self._evaluate(points)
 
     @property
     def _exact(self) -> AbstractContextManager[Any]:
@@ -223,6 +221,18 @@ class JaxEngine:
             upper=jnp.repeat(upper[None], n, axis=0),
         )
         return Runs(swarms.with_leader(swarm), *state[7:])
+
+
+def evaluator(fun: Callable[..., Any]) -> Callable[[Floats], Floats]:
+    """The objective as a function of many points ``(m, d)``, in double precision."""
+    compiled = jax.jit(jax.vmap(fun))
+
+    def evaluate(points: Floats) -> Floats:
+        with jax.enable_x64(True):
+            values = np.array(compiled(jnp.asarray(points, dtype=np.float64)), dtype=float)
+        return np.where(values == -np.inf, np.nan, values)
+
+    return evaluate
 
 
 def _state(runs: Runs) -> State:

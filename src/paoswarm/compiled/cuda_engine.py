@@ -1,0 +1,182 @@
+"""The CUDA engine: swarms of the default kind in kernels of our own, with the objective translated into them.
+
+Small swarms stay in the registers of the device for a whole call; large ones stay in its memory. The kernels are
+compiled when they are used, by CuPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import cupy
+import numpy as np
+
+from paoswarm.compiled import counter
+from paoswarm.compiled.jax_engine import evaluator
+from paoswarm.compiled.program import Program
+from paoswarm.compiled.state import State
+from paoswarm.compiled.translate import translate
+from paoswarm.core.arrays import Floats
+
+_MOST_RESIDENT = 1024, 48  # particles, unknowns: threads of a block, and registers of a thread
+_LARGE_BLOCK = 128  # threads
+_LONGEST = 4096  # generations in one call
+_GRAPH = 16  # generations of a large swarm that are launched together
+_HEADER = "typedef float real;\n#define FUNCTION __device__ __forceinline__\n"
+
+
+class OnDevice:
+    """An array on the device, which NumPy can read; large swarms have their particles on the last axis."""
+
+    def __init__(self, array: Any, is_turned: bool = False) -> None:
+        self.array = array
+        self._is_turned = is_turned
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = cupy.asnumpy(self.array)
+        array = array.swapaxes(-1, -2) if self._is_turned else array
+        return np.asarray(array, dtype=dtype)
+
+
+class CudaEngine:
+    """Runs of a program in CUDA kernels; see `usable` for which programs.
+
+    Parameters
+    ----------
+    program : Program
+    fun : callable
+        ``fun(x) -> scalar`` for a point ``x`` (d,), written with `jax.numpy`, such that `translate` can translate it.
+    """
+
+    longest = _LONGEST
+
+    def __init__(self, program: Program, fun: Callable[..., Any]) -> None:
+        self._program = program
+        n, d = program.n_particles, program.n_dimensions
+        self._is_resident = n <= _MOST_RESIDENT[0] and d <= _MOST_RESIDENT[1]
+        self._threads = -(-n // 32) * 32 if self._is_resident else _LARGE_BLOCK
+        settings = {"D": d, "N": n, "THREADS": self._threads, "HAS_TOL": int(program.rules.tol > 0)}
+        settings["RESIDENT" if self._is_resident else "STREAMING"] = 1
+        lines = "".join(f"#define {name} {value}\n" for name, value in settings.items())
+        kernels = files("paoswarm.compiled").joinpath("kernels.cu").read_text(encoding="utf-8")
+        text = _HEADER + translate(fun, d) + lines + kernels
+        self._module = cupy.RawModule(code=text, options=("--std=c++17", "--use_fast_math"), backend="nvrtc")
+        rules = program.rules
+        self._rules = (
+            *map(np.float32, (rules.target, rules.tol, rules.near, rules.same)),
+            *map(np.int32, (rules.patience, rules.stagnation)),
+            np.int64(program.evaluations),
+        )
+        self._half = np.int32(counter.half_bits(n))
+        self._table = cupy.asarray(program.coefficients[:, 0, :], dtype=cupy.float32)
+        self._box = tuple(cupy.asarray(end, dtype=cupy.float32) for end in (program.lower, program.upper))
+        self._keys: Any = None
+        self._evaluate = evaluator(fun)
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._graph: Any = None
+
+    def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
+        """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
+        runs, n, d = len(keys), self._program.n_particles, self._program.n_dimensions
+        self._keys, self._graph = cupy.asarray(keys), None
+        shape = (runs, n, d) if self._is_resident else (runs, d, n)
+        points = [cupy.empty(shape, dtype=cupy.float32) for _ in range(3)]
+        if given is not None:
+            points[0][:] = cupy.asarray(given if self._is_resident else given.T, dtype=cupy.float32)
+        values = [cupy.empty((runs, n), dtype=cupy.float32) for _ in range(3)]
+        lead = cupy.full(runs, cupy.inf, dtype=cupy.float32)
+        counts = [cupy.zeros(runs, dtype=kind) for kind in "iiqiii"]
+        self._arrays = (*points, *values, lead, *counts)
+        if self._is_resident:
+            self._launch_resident(2 if given is not None else 1, 0)
+        else:
+            self._begin_large(runs, given is not None)
+        return self._state()
+
+    def advance(self, state: State, keys: counter.Words, generation: int, count: int) -> tuple[State, Floats]:
+        """Move on by ``count`` generations, or until runs end. ``state`` must be the last one that this returned."""
+        if self._is_resident:
+            history = self._launch_resident(0, count)
+        else:
+            history = self._advance_large(count)
+        best = cupy.asnumpy(history).astype(float)
+        return self._state(), best
+
+    def evaluate(self, points: Floats) -> Floats:
+        """The objective at points ``(m, d)``, in double precision."""
+        return self._evaluate(points)
+
+    def _launch_resident(self, begins: int, count: int) -> Any:
+        runs = len(self._keys)
+        history = cupy.empty((runs, max(count, 1)), dtype=cupy.float32)
+        numbers = (np.int32(begins), self._half, np.int32(count), *self._rules)
+        arguments = (*self._arrays, history, self._keys, self._table, np.int32(len(self._table)), *self._box, *numbers)
+        self._module.get_function("resident")((runs,), (self._threads,), arguments)
+        return history[:, :count]
+
+    def _begin_large(self, runs: int, is_given: bool) -> None:
+        x, v, best, value, best_value, age, lead, _, _, _, n_failed, status, _ = self._arrays
+        nobody = cupy.full(runs, 2**64 - 1, dtype=cupy.uint64)
+        self._top, self._next = nobody, nobody.copy()
+        self._leader = cupy.zeros((runs, self._program.n_dimensions), dtype=cupy.float32)
+        self._sum, self._most = cupy.zeros(runs, dtype=cupy.float32), cupy.zeros(runs, dtype=cupy.uint32)
+        self._history = cupy.empty((runs, _LONGEST), dtype=cupy.float32)
+        self._column = cupy.zeros(runs, dtype=cupy.int32)
+        self._blocks = -(-self._program.n_particles // self._threads), runs
+        arrays = (x, v, best, value, best_value, age, self._top, self._next, n_failed)
+        begin = self._module.get_function("begin")
+        begin(self._blocks, (self._threads,), (*arrays, self._keys, *self._box, np.int32(is_given), self._half))
+        self._conclude(1)
+
+    def _generation(self) -> None:
+        """The launches of one generation of large swarms."""
+        x, v, best, value, best_value, age, _, _, nit, nfev, n_failed, status, _ = self._arrays
+        arrays = (x, v, best, value, best_value, age, self._top, self._next, self._leader)
+        arguments = (nit, nfev, n_failed, status, self._keys, self._table, np.int32(len(self._table)), *self._box)
+        move = self._module.get_function("move")
+        move(self._blocks, (self._threads,), (*arrays, *arguments, self._rules[-1]))
+        self._conclude(0)
+
+    def _conclude(self, begins: int) -> None:
+        x, _, best, _, best_value, _, lead, stale, nit, nfev, _, status, rule = self._arrays
+        runs = len(self._keys)
+        leads = self._module.get_function("lead")
+        leads((runs,), (128,), (best, self._top, self._next, self._leader, status, np.int32(begins)))
+        if self._program.rules.tol > 0:
+            arguments = (x, best_value, self._leader, status, *self._box, self._sum, self._most)
+            self._module.get_function("spread")(self._blocks, (self._threads,), arguments)
+        counts = (self._top, self._next, lead, stale, nit, nfev, status, rule, self._history, self._column)
+        numbers = (np.int32(_LONGEST), self._sum, self._most, np.int32(runs), np.int32(begins), *self._rules)
+        self._module.get_function("settle")((-(-runs // 128),), (128,), (*counts, *numbers))
+
+    def _advance_large(self, count: int) -> Any:
+        """Launch generations, many at once as a graph: the launches would take longer than small swarms do."""
+        self._column[:] = 0
+        cupy.cuda.get_current_stream().synchronize()
+        with self._stream:
+            if self._graph is None and count >= _GRAPH:
+                self._stream.begin_capture()
+                for _ in range(_GRAPH):
+                    self._generation()
+                self._graph = self._stream.end_capture()
+            for _ in range(count // _GRAPH):
+                self._graph.launch(self._stream)
+            for _ in range(count % _GRAPH):
+                self._generation()
+        self._stream.synchronize()
+        return self._history[:, :count]
+
+    def _state(self) -> State:
+        points = [OnDevice(array, not self._is_resident) for array in self._arrays[:3]]
+        return State(*points, *map(OnDevice, self._arrays[3:]))
+
+
+def usable(program: Program) -> str:
+    """Why a program does not fit the kernels; empty if it does."""
+    if not program.is_usual:
+        return "the swarm is not pulled, shaken and bounded as by default"
+    if program.coefficients.shape[1] > 1:
+        return "particles have hyperparameters of their own"
+    return ""

@@ -1,0 +1,409 @@
+// Swarms of the default kind on a CUDA device: pulled by local and global best, shaken by their distance, clipped.
+//
+// resident: one block per run, one thread per particle. The swarm stays in registers for all generations of a call.
+// move, spread, settle: one thread per particle of a large swarm; the swarm stays in memory, with particles side by
+//   side (runs, D, N), so that neighbouring threads read neighbouring numbers. One launch each per generation.
+//
+// Defined before this text: D (unknowns), N (particles), THREADS (of a block), HAS_TOL, and objective(x).
+// Random numbers: paoswarm/compiled/counter.py, equations (E1) to (E3). Codes: paoswarm/compiled/program.py.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define RUNNING 0
+#define TARGET 1
+#define CONVERGED 2
+#define STAGNATED 3
+#define FAILED (-4)
+#define BY_SPREAD 1
+#define BY_VALUES 2
+#define BY_PATIENCE 3
+#define NOBODY (~0ull)
+#define RESTITUTION 0.1f
+
+struct Rules {
+  float target, tol, near, same;
+  int patience, stagnation;
+  long long budget;
+};
+#define RULES float target, float tol, float near, float same, int patience, int stagnation, long long budget
+#define READ_RULES const Rules rules = {target, tol, near, same, patience, stagnation, budget}
+
+struct Row { float w0, w1, a11, a12, a21, a22, h11, h21, h22; };
+
+__device__ __forceinline__ Row read_row(const float *table, int length, int generation) {
+  const float *at = table + 9 * (min(generation, length) - 1);
+  return Row{at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], at[8]};
+}
+
+__device__ __forceinline__ u32 hashed(u32 word) {
+  word = (word ^ (word >> 16)) * 0x85EBCA6Bu;
+  word = (word ^ (word >> 13)) * 0xC2B2AE35u;
+  return word ^ (word >> 16);
+}
+
+__device__ __forceinline__ void philox(u32 &low, u32 &high, u32 key) {
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const u64 product = (u64)0xD256D193u * low;
+    low = (u32)(product >> 32) ^ key ^ high;
+    high = (u32)product;
+    key += 0x9E3779B9u;
+  }
+}
+
+// Two deviates, times a scale (E2).
+__device__ __forceinline__ void normals(u32 element, u32 k0, u32 key, float scale, float &n1, float &n2) {
+  u32 a = element, b = k0;
+  philox(a, b, key);
+  const float u = fmaf(__uint2float_rn(a >> 1), 4.656612873077393e-10f, 2.3283064365386963e-10f);
+  const float radius = scale * sqrtf(fmaxf(-1.3862943611198906f * __log2f(u), 0.0f));
+  float sine, cosine;
+  __sincosf(__int2float_rn((int)b) * 1.4629180792671596e-9f, &sine, &cosine);  // 2 pi 2^-32; between -pi and pi
+  n1 = radius * cosine;
+  n2 = radius * sine;
+}
+
+// One element by one exact step, equation (12), and the wall.
+__device__ __forceinline__ void step(float &x, float &v, float best, float leader, float low, float high,
+                                     const Row &row, u32 element, u32 k0, u32 key) {
+  float n1, n2;
+  normals(element, k0, key, fabsf(best - leader), n1, n2);
+  const float centre = fmaf(row.w0, best, row.w1 * leader), y = x - centre;
+  const float free = fmaf(row.a11, y, fmaf(row.a12, v, fmaf(row.h11, n1, centre)));
+  const float speed = fmaf(row.a21, y, fmaf(row.a22, v, fmaf(row.h21, n1, row.h22 * n2)));
+  x = fminf(fmaxf(free, low), high);
+  v = (free - x) * speed > 0.0f ? -RESTITUTION * speed : speed;
+}
+
+// Where particle p begins along unknown j: a Latin hypercube (E3).
+__device__ __forceinline__ float first_place(int p, int j, const u32 *key, float low, float high, int half) {
+  const u32 mask = (1u << half) - 1u;
+  u32 a = j, b = key[0], place = p * D + j, unused = key[0];
+  philox(a, b, hashed(key[1] + hashed(0xFFFFFFFFu)));
+  philox(place, unused, hashed(key[1] + hashed(0u)));
+  u32 number = p;
+  do {
+    u32 x = number >> half, y = number & mask;
+#pragma unroll
+    for (u32 c = 0; c < 8; ++c) {
+      const u32 mixed = x ^ (hashed(y + a + c * b) & mask);
+      x = y;
+      y = mixed;
+    }
+    number = (x << half) | y;
+  } while (number >= N);
+  const float share = (__uint2float_rn(number) + __uint2float_rn(place) * 2.3283064365386963e-10f) / (float)N;
+  return fminf(fmaf(high - low, share, low), high);
+}
+
+__device__ __forceinline__ float measured(const float *x) {
+  const float value = objective(x);
+  return value == -INFINITY ? NAN : value;
+}
+
+// Order of values as whole numbers, with the number of the particle behind: of equals the first is the best.
+__device__ __forceinline__ u64 rank_of(float value, u32 particle) {
+  const u32 bits = __float_as_uint(value);
+  return ((u64)(bits ^ (bits >> 31 ? 0xFFFFFFFFu : 0x80000000u)) << 32) | particle;
+}
+
+__device__ __forceinline__ float value_of(u64 rank) {
+  const u32 bits = (u32)(rank >> 32);
+  return __uint_as_float(bits ^ (bits >> 31 ? 0x80000000u : 0xFFFFFFFFu));
+}
+
+// What has ended a run; the first reason that holds counts.
+__device__ __forceinline__ int ended(const Rules &rules, float lowest, float highest, float spread, int stale,
+                                     int &rule) {
+  rule = 0;
+#if HAS_TOL
+  if (stale >= rules.patience) rule = BY_PATIENCE;
+  if (spread < rules.near && highest - lowest <= rules.same * fabsf(lowest)) rule = BY_VALUES;
+  if (spread < rules.tol) rule = BY_SPREAD;
+#endif
+  if (lowest <= rules.target) return TARGET;
+  if (rule) return CONVERGED;
+  return rules.stagnation && stale >= rules.stagnation ? STAGNATED : RUNNING;
+}
+
+// The sum of one number and the largest of another over the threads of a block, known to all of them.
+__device__ void sum_and_most(float &sum, float &most) {
+  __shared__ float sums[32], mosts[32];
+  for (int reach = 16; reach; reach >>= 1) {
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, reach);
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, reach));
+  }
+  const int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+  if (threadIdx.x % 32 == 0) sums[warp] = sum, mosts[warp] = most;
+  __syncthreads();
+  sum = 0.0f;
+  most = -INFINITY;
+  for (int i = 0; i < warps; ++i) sum += sums[i], most = fmaxf(most, mosts[i]);
+  __syncthreads();
+}
+
+#ifdef RESIDENT
+// Begin (if asked), then as many generations as asked. State is (runs, N, D) and (runs, N).
+extern "C" __global__ void __launch_bounds__(THREADS)
+resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *LEAD, int *STALE, int *NIT,
+         long long *NFEV, int *NFAILED, int *STATUS, int *RULE, float *HISTORY, const u32 *KEYS, const float *TABLE,
+         int length, const float *LOWER, const float *UPPER, int begins, int half, int count, RULES) {
+  READ_RULES;
+  __shared__ float leader[D], low[D], high[D];
+  __shared__ u64 challenger[3];
+  __shared__ int failures;
+  const int run = blockIdx.x, p = threadIdx.x;
+  const bool is_one = p < N;
+  const size_t mine = (size_t)run * N + (is_one ? p : 0), base = mine * D;
+  const u32 k0 = KEYS[2 * run], k1 = KEYS[2 * run + 1];
+  for (int j = p; j < D; j += THREADS) low[j] = LOWER[j], high[j] = UPPER[j];
+  if (p < 3) challenger[p] = NOBODY;
+  if (p == 0) failures = 0;
+  __syncthreads();
+  float x[D], v[D], best[D], value, best_value, age;
+  if (begins) {
+#pragma unroll
+    for (int j = 0; j < D; ++j) {
+      x[j] = best[j] = begins == 2 ? X[base + j] : is_one ? first_place(p, j, KEYS + 2 * run, low[j], high[j], half) : low[j];
+      v[j] = 0.0f;
+    }
+    value = measured(x);
+    best_value = isnan(value) ? INFINITY : value;
+    age = 0.0f;
+    if (is_one && isnan(value)) atomicAdd(&failures, 1);
+  } else {
+#pragma unroll
+    for (int j = 0; j < D; ++j) x[j] = X[base + j], v[j] = V[base + j], best[j] = L[base + j];
+    value = F[mine], best_value = FL[mine], age = AGE[mine];
+  }
+  u64 rank = rank_of(best_value, p);
+  if (is_one) atomicMin(&challenger[2], rank);
+  __syncthreads();
+  u64 top = challenger[2];
+  if (p == (u32)top) {
+#pragma unroll
+    for (int j = 0; j < D; ++j) leader[j] = best[j];
+  }
+  __syncthreads();
+  if (p == 0) challenger[2] = NOBODY;
+  int stale = begins ? 0 : STALE[run], nit = begins ? 0 : NIT[run], status = begins ? RUNNING : STATUS[run];
+  int rule = begins ? 0 : RULE[run];
+  long long nfev = begins ? N : NFEV[run];
+  if (begins) {
+    float sum = 0.0f, most = is_one ? best_value : -INFINITY;
+#if HAS_TOL
+    if (is_one) {
+#pragma unroll
+      for (int j = 0; j < D; ++j) { const float a = (x[j] - leader[j]) / (high[j] - low[j]); sum = fmaf(a, a, sum); }
+    }
+    sum_and_most(sum, most);
+#endif
+    status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), 0, rule);
+    if (value_of(top) == INFINITY) status = FAILED;
+  }
+  int t = 0, buffer = 0;
+  for (; t < count && status == RUNNING && nfev < rules.budget; ++t) {
+    const int generation = nit + 1;
+    const Row row = read_row(TABLE, length, generation);
+    const u32 key = hashed(k1 + hashed(generation));
+    const int moved = (int)min((long long)N, rules.budget - nfev);
+    if (p < moved) {
+#pragma unroll
+      for (int j = 0; j < D; ++j) step(x[j], v[j], best[j], leader[j], low[j], high[j], row, p * D + j, k0, key);
+      value = measured(x);
+      if (isnan(value)) atomicAdd(&failures, 1);
+      age += 1.0f;
+      if (value < best_value) {
+        best_value = value;
+        age = 0.0f;
+#pragma unroll
+        for (int j = 0; j < D; ++j) best[j] = x[j];
+        rank = rank_of(value, p);
+        if (rank < top) atomicMin(&challenger[buffer], rank);
+      }
+    }
+    __syncthreads();
+    const u64 winner = challenger[buffer];
+    stale += 1;
+    if (winner < top) {  // the same for all threads
+      if (winner >> 32 < top >> 32) stale = 0;
+      top = winner;
+      if (p == (u32)winner) {
+#pragma unroll
+        for (int j = 0; j < D; ++j) leader[j] = best[j];
+      }
+      __syncthreads();
+    }
+    if (p == 0) challenger[buffer ? buffer - 1 : 2] = NOBODY;  // used again after two more barriers
+    buffer = buffer == 2 ? 0 : buffer + 1;
+    nit += 1;
+    nfev += moved;
+    float sum = 0.0f, most = is_one ? best_value : -INFINITY;
+#if HAS_TOL
+    if (is_one) {
+#pragma unroll
+      for (int j = 0; j < D; ++j) { const float a = (x[j] - leader[j]) / (high[j] - low[j]); sum = fmaf(a, a, sum); }
+    }
+    sum_and_most(sum, most);
+#endif
+    status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), stale, rule);
+    if (p == 0) HISTORY[(size_t)run * count + t] = value_of(top);
+  }
+  for (int rest = t + p; rest < count; rest += THREADS) HISTORY[(size_t)run * count + rest] = value_of(top);
+  if (is_one) {
+#pragma unroll
+    for (int j = 0; j < D; ++j) X[base + j] = x[j], V[base + j] = v[j], L[base + j] = best[j];
+    F[mine] = value, FL[mine] = best_value, AGE[mine] = age;
+  }
+  __syncthreads();
+  if (p == 0) {
+    LEAD[run] = value_of(top), STALE[run] = stale, NIT[run] = nit, NFEV[run] = nfev;
+    NFAILED[run] = (begins ? 0 : NFAILED[run]) + failures, STATUS[run] = status, RULE[run] = rule;
+  }
+}
+#endif
+
+#ifdef STREAMING
+// State is (runs, D, N) and (runs, N); TOP (runs,) is the rank of the leader, G (runs, D) its place.
+__device__ __forceinline__ void offer(u64 rank, u64 *best) {  // the best rank of a block to the best of the run
+  __shared__ u64 ranks[32];
+  for (int reach = 16; reach; reach >>= 1) rank = min(rank, __shfl_xor_sync(0xFFFFFFFFu, rank, reach));
+  if (threadIdx.x % 32 == 0) ranks[threadIdx.x / 32] = rank;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 1; i < (blockDim.x + 31) / 32; ++i) rank = min(rank, ranks[i]);
+    if (rank != NOBODY) atomicMin(best, rank);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+begin(float *X, float *V, float *L, float *F, float *FL, float *AGE, u64 *TOP, u64 *NEXT, int *NFAILED, const u32 *KEYS,
+      const float *LOWER, const float *UPPER, int is_given, int half) {
+  const int run = blockIdx.y, p = blockIdx.x * THREADS + threadIdx.x;
+  u64 rank = NOBODY;
+  if (p < N) {
+    float x[D];
+#pragma unroll
+    for (int j = 0; j < D; ++j) {
+      const size_t at = ((size_t)run * D + j) * N + p;
+      x[j] = is_given ? X[at] : first_place(p, j, KEYS + 2 * run, LOWER[j], UPPER[j], half);
+      X[at] = x[j], L[at] = x[j], V[at] = 0.0f;
+    }
+    const float value = measured(x), best = isnan(value) ? INFINITY : value;
+    const size_t mine = (size_t)run * N + p;
+    F[mine] = value, FL[mine] = best, AGE[mine] = 0.0f;
+    if (isnan(value)) atomicAdd(NFAILED + run, 1);
+    rank = rank_of(best, p);
+  }
+  offer(rank, NEXT + run);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+move(float *X, float *V, float *L, float *F, float *FL, float *AGE, const u64 *TOP, u64 *NEXT, const float *G,
+     const int *NIT, const long long *NFEV, int *NFAILED, const int *STATUS, const u32 *KEYS, const float *TABLE,
+     int length, const float *LOWER, const float *UPPER, long long budget) {
+  __shared__ float leader[D], low[D], high[D];
+  const int run = blockIdx.y, p = blockIdx.x * THREADS + threadIdx.x;
+  if (STATUS[run] != RUNNING || NFEV[run] >= budget) return;
+  for (int j = threadIdx.x; j < D; j += THREADS) leader[j] = G[run * D + j], low[j] = LOWER[j], high[j] = UPPER[j];
+  __syncthreads();
+  const int generation = NIT[run] + 1;
+  const u32 k0 = KEYS[2 * run], key = hashed(KEYS[2 * run + 1] + hashed(generation));
+  const Row row = read_row(TABLE, length, generation);
+  u64 rank = NOBODY;
+  if (p < min((long long)N, budget - NFEV[run])) {
+    const size_t base = (size_t)run * D * N + p, mine = (size_t)run * N + p;
+    float x[D];
+#pragma unroll
+    for (int j = 0; j < D; ++j) {
+      const size_t at = base + (size_t)j * N;
+      x[j] = X[at];
+      float v = V[at];
+      step(x[j], v, L[at], leader[j], low[j], high[j], row, p * D + j, k0, key);
+      X[at] = x[j], V[at] = v;
+    }
+    const float value = measured(x);
+    F[mine] = value;
+    if (isnan(value)) atomicAdd(NFAILED + run, 1);
+    if (value < FL[mine]) {
+      FL[mine] = value, AGE[mine] = 0.0f;
+#pragma unroll
+      for (int j = 0; j < D; ++j) L[base + (size_t)j * N] = x[j];
+      rank = rank_of(value, p);
+      if (rank >= TOP[run]) rank = NOBODY;
+    } else {
+      AGE[mine] += 1.0f;
+    }
+  }
+  offer(rank, NEXT + run);
+}
+
+// The leader after a generation, one block per run.
+extern "C" __global__ void lead(const float *L, u64 *TOP, u64 *NEXT, float *G, const int *STATUS, int begins) {
+  const int run = blockIdx.x;
+  const u64 next = NEXT[run];
+  if (!begins && (STATUS[run] != RUNNING || next >= TOP[run])) return;
+  for (int j = threadIdx.x; j < D; j += blockDim.x) G[run * D + j] = L[((size_t)run * D + j) * N + (u32)next];
+}
+
+#if HAS_TOL
+// The sum of squared distances from the leader, in widths of the bounds, and the highest best value.
+extern "C" __global__ void __launch_bounds__(THREADS)
+spread(const float *X, const float *FL, const float *G, const int *STATUS, const float *LOWER, const float *UPPER,
+       float *SUM, u32 *MOST) {
+  const int run = blockIdx.y, p = blockIdx.x * THREADS + threadIdx.x;
+  if (STATUS[run] != RUNNING) return;
+  float sum = 0.0f, most = -INFINITY;
+  if (p < N) {
+    for (int j = 0; j < D; ++j) {
+      const float apart = (X[((size_t)run * D + j) * N + p] - G[run * D + j]) / (UPPER[j] - LOWER[j]);
+      sum = fmaf(apart, apart, sum);
+    }
+    most = FL[(size_t)run * N + p];
+  }
+  sum_and_most(sum, most);
+  if (threadIdx.x == 0) {
+    atomicAdd(SUM + run, sum);
+    atomicMax(MOST + run, (u32)(rank_of(most, 0) >> 32));
+  }
+}
+#endif
+
+// Counts and ends after a generation, one thread per run.
+extern "C" __global__ void settle(u64 *TOP, u64 *NEXT, float *LEAD, int *STALE, int *NIT, long long *NFEV, int *STATUS,
+                                  int *RULE, float *HISTORY, int *COLUMN, int columns, float *SUM, u32 *MOST,
+                                  int runs, int begins, RULES) {
+  READ_RULES;
+  const int run = blockIdx.x * blockDim.x + threadIdx.x;
+  if (run >= runs) return;
+  const bool goes_on = begins || (STATUS[run] == RUNNING && NFEV[run] < rules.budget);
+  if (goes_on) {
+    const u64 next = NEXT[run], top = TOP[run];
+    const bool is_better = next < top;
+    int stale = begins ? 0 : STALE[run] + 1, rule = 0;
+    if (is_better) {
+      if (next >> 32 < top >> 32) stale = 0;
+      TOP[run] = next;
+      LEAD[run] = value_of(next);
+    }
+    NIT[run] = begins ? 0 : NIT[run] + 1;
+    NFEV[run] = begins ? N : NFEV[run] + min((long long)N, rules.budget - NFEV[run]);
+    STALE[run] = stale;
+    float spread = 0.0f, highest = 0.0f;
+#if HAS_TOL
+    spread = sqrtf(SUM[run] / ((float)N * D));
+    highest = value_of((u64)MOST[run] << 32);
+    SUM[run] = 0.0f, MOST[run] = 0u;
+#endif
+    int status = ended(rules, LEAD[run], highest, spread, stale, rule);
+    if (begins && LEAD[run] == INFINITY) status = FAILED;
+    STATUS[run] = status, RULE[run] = rule;
+  }
+  NEXT[run] = NOBODY;
+  if (!begins) {
+    HISTORY[(size_t)run * columns + COLUMN[run]] = LEAD[run];
+    COLUMN[run] += 1;
+  }
+}
+#endif
