@@ -114,6 +114,6 @@ def test_limits_are_exact_and_runs_are_the_same_in_any_company():
 def test_an_objective_that_cannot_be_translated_falls_back_to_jax_and_says_so():
     import jax.numpy as jnp
 
-    with pytest.warns(UserWarning, match="operation sort"):
+    with pytest.warns(RuntimeWarning, match="operation sort"):
         found = ps.minimize_many(lambda x: jnp.sort(x * x)[-1], [(-1, 2)] * 2, method="PAO", engine="cuda", runs=3, rng=1)
     assert (found.fun < 1e-3).all()

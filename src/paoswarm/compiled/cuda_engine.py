@@ -24,7 +24,11 @@ _MOST_RESIDENT = 1024, 48  # particles, unknowns: threads of a block, and regist
 _LARGE_BLOCK = 128  # threads
 _LONGEST = 4096  # generations in one call
 _GRAPH = 16  # generations of a large swarm that are launched together
-_HEADER = "typedef float real;\n#define FUNCTION __device__ __forceinline__\n"
+_HEADER = """typedef float real;
+#define FUNCTION __device__ __forceinline__
+#define INFINITY __int_as_float(0x7F800000)
+#define NAN __int_as_float(0x7FFFFFFF)
+"""
 
 
 class OnDevice:

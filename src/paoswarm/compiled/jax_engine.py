@@ -43,7 +43,6 @@ class Runs(NamedTuple):
     swarm: Swarm
     stale: Any
     nit: Any
-    nfev: Any
     n_failed: Any
     status: Any
     rule: Any
@@ -74,6 +73,8 @@ class JaxEngine:
         method = program.method
         self._step = Step(method.hyperparameters, method.attractors, method.noise_scale, method.wall)
         self._fun = fun
+        last = min(program.generations, 2**31 - 1)
+        self._last, self._in_last = last, program.n_moved(last) if last < 2**31 - 1 else program.n_particles
         self._begin = jax.jit(self._begun)
         self._advance = jax.jit(self._advanced, donate_argnums=0)
         self._evaluate = evaluator(fun)
@@ -83,8 +84,7 @@ class JaxEngine:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
         with self._exact:
             points = None if given is None else jnp.asarray(given, dtype=self._dtype)
-            state: State = self._begin(jnp.asarray(keys), points)
-            return state
+            return self._counted(self._begin(jnp.asarray(keys), points))
 
     def advance(self, state: State, keys: counter.Words, generation: int, count: int) -> tuple[State, Floats]:
         """Move on by ``count`` generations, the first of which has this number, or until runs end.
@@ -93,8 +93,14 @@ class JaxEngine:
         ``state`` are used up.
         """
         with self._exact:
-            state, history = self._advance(state, jnp.asarray(keys), generation, count)
-            return state, np.asarray(history, dtype=float)[:, :count]
+            state, history = self._advance(state._replace(nfev=None), jnp.asarray(keys), generation, count)
+            return self._counted(state), np.asarray(history, dtype=float)[:, :count]
+
+    def _counted(self, state: State) -> State:
+        """The state with the evaluations of each run, which may be too many for the whole numbers of the device."""
+        n = self._program.n_particles
+        done = np.asarray(state.nit, dtype=np.int64) + 1
+        return state._replace(nfev=np.minimum(n * done, self._program.evaluations))
 
     def evaluate(self, points: Floats) -> Floats:
         """The objective at points ``(m, d)``, in double precision."""
@@ -136,7 +142,7 @@ class JaxEngine:
         swarm = swarms.start(points, values, lower, upper)
         zero = jnp.zeros(len(keys), dtype=jnp.int32)
         failed = jnp.isnan(values).sum(axis=-1, dtype=jnp.int32)
-        runs = Runs(swarm, zero, zero, zero + p.n_particles, failed, zero, zero)
+        runs = Runs(swarm, zero, zero, failed, zero, zero)
         status, rule = self._ended(runs)
         status = jnp.where(swarm.global_value == jnp.inf, FAILED, status)
         return _state(runs._replace(status=status, rule=rule))
@@ -163,18 +169,16 @@ class JaxEngine:
         normal = jax_noise.normals(keys, generation, n, p.n_dimensions, self._dtype)
         proposal = self._step.moved_by(by, swarm, _NoSource(), normal)  # type: ignore[arg-type]
         values = self._measured(proposal.position)
-        left = p.evaluations - generation * n  # the last generation may be cut short
-        evaluated = jnp.broadcast_to(jnp.arange(n) < left, values.shape)
+        n_moved = jnp.where(generation < self._last, n, self._in_last)  # the last generation may be cut short
+        evaluated = jnp.broadcast_to(jnp.arange(n) < n_moved, values.shape)
         active = runs.status == RUNNING
         after = swarms.select(active, swarms.record(swarm, proposal, values, evaluated), swarm)
         is_better = after.global_value < swarm.global_value
-        moved = evaluated.sum(axis=-1, dtype=jnp.int32)
         failed = (jnp.isnan(values) & evaluated).sum(axis=-1, dtype=jnp.int32)
         new = Runs(
             swarm=after,
             stale=jnp.where(is_better, 0, runs.stale + 1),
             nit=runs.nit + active,
-            nfev=runs.nfev + moved * active,
             n_failed=runs.n_failed + failed * active,
             status=runs.status,
             rule=runs.rule,
@@ -220,7 +224,7 @@ class JaxEngine:
             lower=jnp.repeat(lower[None], n, axis=0),
             upper=jnp.repeat(upper[None], n, axis=0),
         )
-        return Runs(swarms.with_leader(swarm), *state[7:])
+        return Runs(swarms.with_leader(swarm), state.stale, state.nit, state.n_failed, state.status, state.rule)
 
 
 def evaluator(fun: Callable[..., Any]) -> Callable[[Floats], Floats]:
@@ -245,5 +249,8 @@ def _state(runs: Runs) -> State:
         swarm.best_value,
         swarm.age,
         swarm.global_value,
-        *runs[1:],
+        runs.stale,
+        runs.nit,
+        None,
+        *runs[3:],
     )
