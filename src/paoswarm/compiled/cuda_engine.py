@@ -105,8 +105,7 @@ class CudaEngine:
             history = self._launch_resident(0, count)
         else:
             history = self._advance_large(count)
-        best = cupy.asnumpy(history).astype(float)
-        return self._state(), best
+        return self._state(), cupy.asnumpy(history)
 
     def evaluate(self, points: Floats) -> Floats:
         """The objective at points ``(m, d)``, in double precision."""

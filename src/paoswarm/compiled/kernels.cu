@@ -18,6 +18,8 @@ typedef unsigned long long u64;
 #define BY_SPREAD 1
 #define BY_VALUES 2
 #define BY_PATIENCE 3
+#define TOGETHER 10  // unknowns of a large swarm that are read at once
+#define STORE(at, number) (*(at) = (number))
 #define NOBODY (~0ull)
 #define RESTITUTION 0.1f
 
@@ -64,15 +66,19 @@ __device__ __forceinline__ void normals(u32 element, u32 k0, u32 key, float scal
   n2 = radius * sine;
 }
 
-// One element by one exact step, equation (12), and the wall.
-__device__ __forceinline__ void step(float &x, float &v, float best, float leader, float low, float high,
-                                     const Row &row, u32 element, u32 k0, u32 key) {
+// What particles share of an unknown; read at once.
+struct __align__(16) Shared { float leader, low, high, unused; };
+
+// One element by one exact step, equation (12), and the wall. The weights of the two attractors add up to one.
+__device__ __forceinline__ void step(float &x, float &v, float best, const Shared at, const Row &row, u32 element,
+                                     u32 k0, u32 key) {
   float n1, n2;
-  normals(element, k0, key, fabsf(best - leader), n1, n2);
-  const float centre = fmaf(row.w0, best, row.w1 * leader), y = x - centre;
+  const float apart = best - at.leader;
+  normals(element, k0, key, fabsf(apart), n1, n2);
+  const float centre = fmaf(row.w0, apart, at.leader), y = x - centre;
   const float free = fmaf(row.a11, y, fmaf(row.a12, v, fmaf(row.h11, n1, centre)));
   const float speed = fmaf(row.a21, y, fmaf(row.a22, v, fmaf(row.h21, n1, row.h22 * n2)));
-  x = fminf(fmaxf(free, low), high);
+  x = fminf(fmaxf(free, at.low), at.high);
   v = (free - x) * speed > 0.0f ? -RESTITUTION * speed : speed;
 }
 
@@ -150,14 +156,14 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
          long long *NFEV, int *NFAILED, int *STATUS, int *RULE, float *HISTORY, const u32 *KEYS, const float *TABLE,
          int length, const float *LOWER, const float *UPPER, int begins, int half, int count, RULES) {
   READ_RULES;
-  __shared__ float leader[D], low[D], high[D];
+  __shared__ Shared shared[D];
   __shared__ u64 challenger[3];
   __shared__ int failures;
   const int run = blockIdx.x, p = threadIdx.x;
   const bool is_one = p < N;
   const size_t mine = (size_t)run * N + (is_one ? p : 0), base = mine * D;
   const u32 k0 = KEYS[2 * run], k1 = KEYS[2 * run + 1];
-  for (int j = p; j < D; j += THREADS) low[j] = LOWER[j], high[j] = UPPER[j];
+  for (int j = p; j < D; j += THREADS) shared[j].low = LOWER[j], shared[j].high = UPPER[j];
   if (p < 3) challenger[p] = NOBODY;
   if (p == 0) failures = 0;
   __syncthreads();
@@ -165,7 +171,7 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
   if (begins) {
 #pragma unroll
     for (int j = 0; j < D; ++j) {
-      x[j] = best[j] = begins == 2 ? X[base + j] : is_one ? first_place(p, j, KEYS + 2 * run, low[j], high[j], half) : low[j];
+      x[j] = best[j] = begins == 2 ? X[base + j] : is_one ? first_place(p, j, KEYS + 2 * run, LOWER[j], UPPER[j], half) : 0.0f;
       v[j] = 0.0f;
     }
     value = measured(x);
@@ -183,7 +189,7 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
   u64 top = challenger[2];
   if (p == (u32)top) {
 #pragma unroll
-    for (int j = 0; j < D; ++j) leader[j] = best[j];
+    for (int j = 0; j < D; ++j) shared[j].leader = best[j];
   }
   __syncthreads();
   if (p == 0) challenger[2] = NOBODY;
@@ -195,7 +201,7 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
 #if HAS_TOL
     if (is_one) {
 #pragma unroll
-      for (int j = 0; j < D; ++j) { const float a = (x[j] - leader[j]) / (high[j] - low[j]); sum = fmaf(a, a, sum); }
+      for (int j = 0; j < D; ++j) { const float a = (x[j] - shared[j].leader) / (shared[j].high - shared[j].low); sum = fmaf(a, a, sum); }
     }
     sum_and_most(sum, most);
 #endif
@@ -203,14 +209,15 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
     if (value_of(top) == INFINITY) status = FAILED;
   }
   int t = 0, buffer = 0;
+  Row row = read_row(TABLE, length, nit + 1);
   for (; t < count && status == RUNNING && nfev < rules.budget; ++t) {
     const int generation = nit + 1;
-    const Row row = read_row(TABLE, length, generation);
+    if (length > 1) row = read_row(TABLE, length, generation);
     const u32 key = hashed(k1 + hashed(generation));
     const int moved = (int)min((long long)N, rules.budget - nfev);
     if (p < moved) {
 #pragma unroll
-      for (int j = 0; j < D; ++j) step(x[j], v[j], best[j], leader[j], low[j], high[j], row, p * D + j, k0, key);
+      for (int j = 0; j < D; ++j) step(x[j], v[j], best[j], shared[j], row, p * D + j, k0, key);
       value = measured(x);
       if (isnan(value)) atomicAdd(&failures, 1);
       age += 1.0f;
@@ -231,7 +238,7 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
       top = winner;
       if (p == (u32)winner) {
 #pragma unroll
-        for (int j = 0; j < D; ++j) leader[j] = best[j];
+        for (int j = 0; j < D; ++j) shared[j].leader = best[j];
       }
       __syncthreads();
     }
@@ -243,7 +250,7 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
 #if HAS_TOL
     if (is_one) {
 #pragma unroll
-      for (int j = 0; j < D; ++j) { const float a = (x[j] - leader[j]) / (high[j] - low[j]); sum = fmaf(a, a, sum); }
+      for (int j = 0; j < D; ++j) { const float a = (x[j] - shared[j].leader) / (shared[j].high - shared[j].low); sum = fmaf(a, a, sum); }
     }
     sum_and_most(sum, most);
 #endif
@@ -299,14 +306,27 @@ begin(float *X, float *V, float *L, float *F, float *FL, float *AGE, u64 *TOP, u
   offer(rank, NEXT + run);
 }
 
+// Read some unknowns of a particle, from number ``begin`` on.
+__device__ __forceinline__ void read(float *x, float *v, float *best, const float *X, const float *V, const float *L,
+                                     int begin) {
+#pragma unroll
+  for (int i = 0; i < TOGETHER; ++i) {
+    const size_t at = (size_t)(begin + i) * N;
+    if (begin + i < D) x[begin + i] = X[at], v[i] = V[at], best[i] = L[at];
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
-move(float *X, float *V, float *L, float *F, float *FL, float *AGE, const u64 *TOP, u64 *NEXT, const float *G,
-     const int *NIT, const long long *NFEV, int *NFAILED, const int *STATUS, const u32 *KEYS, const float *TABLE,
-     int length, const float *LOWER, const float *UPPER, long long budget) {
-  __shared__ float leader[D], low[D], high[D];
+move(float *__restrict__ X, float *__restrict__ V, float *__restrict__ L, float *__restrict__ F,
+     float *__restrict__ FL, float *__restrict__ AGE, const u64 *__restrict__ TOP, u64 *__restrict__ NEXT,
+     const float *__restrict__ G, const int *__restrict__ NIT, const long long *__restrict__ NFEV,
+     int *__restrict__ NFAILED, const int *__restrict__ STATUS, const u32 *__restrict__ KEYS,
+     const float *__restrict__ TABLE, int length, const float *__restrict__ LOWER, const float *__restrict__ UPPER,
+     long long budget) {
+  __shared__ Shared shared[D];
   const int run = blockIdx.y, p = blockIdx.x * THREADS + threadIdx.x;
   if (STATUS[run] != RUNNING || NFEV[run] >= budget) return;
-  for (int j = threadIdx.x; j < D; j += THREADS) leader[j] = G[run * D + j], low[j] = LOWER[j], high[j] = UPPER[j];
+  for (int j = threadIdx.x; j < D; j += THREADS) shared[j] = {G[run * D + j], LOWER[j], UPPER[j], 0.0f};
   __syncthreads();
   const int generation = NIT[run] + 1;
   const u32 k0 = KEYS[2 * run], key = hashed(KEYS[2 * run + 1] + hashed(generation));
@@ -315,13 +335,21 @@ move(float *X, float *V, float *L, float *F, float *FL, float *AGE, const u64 *T
   if (p < min((long long)N, budget - NFEV[run])) {
     const size_t base = (size_t)run * D * N + p, mine = (size_t)run * N + p;
     float x[D];
+    float v[2][TOGETHER], best[2][TOGETHER];
+    read(x, v[0], best[0], X + base, V + base, L + base, 0);
 #pragma unroll
-    for (int j = 0; j < D; ++j) {
-      const size_t at = base + (size_t)j * N;
-      x[j] = X[at];
-      float v = V[at];
-      step(x[j], v, L[at], leader[j], low[j], high[j], row, p * D + j, k0, key);
-      X[at] = x[j], V[at] = v;
+    for (int begin = 0; begin < D; begin += TOGETHER) {  // the next numbers are on their way while these are used
+      const int now = begin / TOGETHER % 2;
+      read(x, v[1 - now], best[1 - now], X + base, V + base, L + base, begin + TOGETHER);
+#pragma unroll
+      for (int i = 0; i < TOGETHER; ++i) {
+        const int j = begin + i;
+        if (j < D) {
+          step(x[j], v[now][i], best[now][i], shared[j], row, p * D + j, k0, key);
+          STORE(X + base + (size_t)j * N, x[j]);
+          STORE(V + base + (size_t)j * N, v[now][i]);
+        }
+      }
     }
     const float value = measured(x);
     F[mine] = value;
