@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
+.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -19,6 +19,11 @@ study-docs: study
 # Take the pictures of the page "Explore" again. This needs chromium and chromedriver.
 explore-docs: $(VENV)/.dev
 	$(BIN)/python -W ignore docs/explore/screenshots.py
+
+# Draw the pictures of the documentation again.
+.PHONY: pictures
+pictures: $(VENV)/.dev
+	$(BIN)/python -W ignore docs/pictures/draw.py
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -100,6 +105,10 @@ bench-search-tables: $(VENV)/.demo
 SET ?= designs
 bench-mixed: $(VENV)-mixed/.bench
 	OPENBLAS_NUM_THREADS=1 $(VENV)-mixed/bin/python benchmarks/mixed_constrained.py $(SET) $(ARGS)
+
+# Compare with Optuna's own samplers: half an hour. This continues where it was stopped.
+bench-optuna: $(VENV)-mixed/.bench
+	OPENBLAS_NUM_THREADS=1 $(VENV)-mixed/bin/python benchmarks/optuna_samplers.py $(ARGS)
 
 # Compare with other samplers. This takes hours, and continues where it was stopped. ARGS=--table only prints the table.
 bench-samplers: $(VENV)-samplers/.bench

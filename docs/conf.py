@@ -2,6 +2,8 @@
 
 import os
 
+from docutils import nodes
+
 import paoswarm
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -26,7 +28,8 @@ myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 default_role = "autolink"
-nitpicky = False
+nitpicky = True  # a link that leads nowhere is a warning ...
+nitpick_ignore_regex = [("py:obj", ".*")]  # ... but single backticks also mark names without a page
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -48,6 +51,21 @@ sphinx_gallery_conf = {
 
 html_theme = "furo"
 html_title = "paoswarm"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["paoswarm.css"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+
+
+def strip_code(app, doctree) -> None:
+    """Drop the empty line that ends a doctest: it is for Python, not for readers."""
+    for block in doctree.findall(nodes.literal_block):
+        text = block.astext().rstrip()
+        if block.rawsource == block.astext():  # otherwise the block holds markup
+            block.rawsource = text
+            block[:] = [nodes.Text(text)]
+
+
+def setup(app) -> None:
+    """Called by Sphinx."""
+    app.connect("doctree-read", strip_code)

@@ -28,9 +28,10 @@ LAYERS = [
     "optimize",
     "fits",
     "sampling",
-    "resume",
+    "sklearn",
+    "resume_run",
 ]
-LAYERS += ["problems", "plot", "study", "explore", "cli"]
+LAYERS += ["problems", "plot", "study", "explorer", "optuna", "cli", "__main__"]
 
 
 def layer_of(module):
@@ -99,7 +100,9 @@ import numpy as np
 warnings.simplefilter("error")
 before = np.random.get_state()[1].tolist()
 import paoswarm
-heavy = "matplotlib tqdm scipy.stats pyarrow plotly jinja2 cma cocoex pandas jax".split()
+heavy = "matplotlib scipy.stats pyarrow plotly jinja2 cma cocoex ioh optuna pandas jax xarray lmfit sklearn"
+heavy += " tqdm"
+heavy = heavy.split()
 heavy = [m for m in heavy if m in sys.modules]
 assert not heavy, heavy
 assert np.random.get_state()[1].tolist() == before

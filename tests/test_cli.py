@@ -11,6 +11,7 @@ import pytest
 
 import paoswarm as ps
 from paoswarm import cli
+from paoswarm.cli.study import QUICK
 from paoswarm.study import presets
 
 TOML = """
@@ -142,7 +143,7 @@ def test_the_paper_s_study_has_a_name(monkeypatch):
     cli.main(["study", "paper", "--methods", "PSO", "PAO"])
     whole, quick, fewer = seen
     assert (whole[0], whole[1]) == (presets.paper(), Path("study-paper"))
-    assert (quick[0], quick[1]) == (presets.paper(runs=cli.QUICK), Path("study-paper-quick"))
+    assert (quick[0], quick[1]) == (presets.paper(runs=QUICK), Path("study-paper-quick"))
     assert (fewer[0].reference, list(fewer[0].methods)) == ("PAO", ["PSO", "PAO"])
 
 

@@ -93,6 +93,17 @@ def has_nan(values: NDArray[np.float64]) -> bool:
     return values.size > 0 and math.isnan(values.item(values.argmin()))
 
 
+def counted(count: int, what: str) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "point"), counted(2, "point")
+    ('1 point', '2 points')
+    """
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def choices(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message about an unknown name: the closest known name, and all of them.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
 
 # What other libraries call our arguments: SciPy, Optuna, pymoo, pyswarms, pycma, nevergrad, dynesty, emcee. An argument
 # that the function at hand does not have is passed over, so one list serves all functions.
@@ -73,9 +74,7 @@ def explains_keywords(**advice: str) -> Callable[[Callable[P, R]], Callable[P, R
 
         @wraps(function)
         def explained(*args: P.args, **kwargs: P.kwargs) -> R:
-            for unknown in kwargs:
-                if unknown not in known:
-                    raise TypeError(f"{name} has no argument {unknown!r}: {_what_instead(unknown, known, advice)}")
+            refuse_unknown(name, kwargs, known, advice)
             if "bounds" in kwargs and len(args) > known.index("bounds") + (known[0] == "bounds"):
                 raise TypeError(f"{name} got bounds twice: starting points are given by name, as x0=...")
             return function(*args, **kwargs)
@@ -85,7 +84,36 @@ def explains_keywords(**advice: str) -> Callable[[Callable[P, R]], Callable[P, R
     return decorate
 
 
-def _what_instead(unknown: str, known: list[str], advice: dict[str, str]) -> str:
+def explains_arguments(form: str, **advice: str) -> Callable[[type[C]], type[C]]:
+    """Decorate a class so that errors about its arguments say how it is written; ``form`` shows that."""
+
+    def decorate(kind: type[C]) -> type[C]:
+        make = kind.__init__
+        signature = inspect.signature(make)
+
+        @wraps(make)
+        def explained(self: C, *args: object, **kwargs: object) -> None:
+            try:
+                signature.bind(self, *args, **kwargs)
+            except TypeError as error:
+                said = next((f"; {advice[unknown]}" for unknown in kwargs if unknown in advice), "")
+                raise TypeError(f"write {form}: {error}{said}") from None
+            make(self, *args, **kwargs)
+
+        kind.__init__ = explained  # type: ignore[assignment]
+        return kind
+
+    return decorate
+
+
+def refuse_unknown(name: str, given: Iterable[str], known: list[str], advice: Mapping[str, str]) -> None:
+    """Raise if a keyword is not known to the function called ``name``, and say what to use instead."""
+    for unknown in given:
+        if unknown not in known:
+            raise TypeError(f"{name} has no argument {unknown!r}: {_what_instead(unknown, known, advice)}")
+
+
+def _what_instead(unknown: str, known: list[str], advice: Mapping[str, str]) -> str:
     """What to do about an unknown keyword."""
     for sentences in (advice, _ADVICE):
         if unknown in sentences:

@@ -386,3 +386,9 @@ def test_a_store_of_another_space_names_the_variable(tmp_path):
     for name, other in {"gain": 4.0, "order": ps.Integer(1, 9)}.items():
         with pytest.raises(ps.OtherRun, match=f"bounds.{name}"):
             ps.minimize(lambda p: p["a"] + p["order"], space | {name: other}, maxfev=60, rng=1, store=file)
+    renamed = {"b": (-2, 2), "order": ps.Integer(1, 8), "gain": 3.0}
+    with pytest.raises(ps.OtherRun, match=r"bounds = {a, order, gain}, but this one has bounds = {b, order, gain}"):
+        ps.minimize(lambda p: p["b"] + p["order"], renamed, maxfev=60, rng=1, store=file)
+    limit = ps.Constraint(lambda p: p["a"], name="limit")
+    with pytest.raises(ps.OtherRun, match=r"constraints = None, but this one has constraints = \[limit\]"):
+        ps.minimize(lambda p: p["a"] + p["order"], space, maxfev=60, rng=1, store=file, constraints=limit)

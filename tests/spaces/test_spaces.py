@@ -216,20 +216,35 @@ def test_failures_are_told_by_name():
     [
         ({}, "empty"),
         ({"a b": (0, 1)}, "'a b' is not an identifier"),
-        ({"for": (0, 1)}, "'for' is not an identifier"),
-        ({1: (0, 1)}, "1 is not an identifier"),
+        ({"lambda": (0, 1)}, "'lambda' is a keyword of Python; write 'lambda_'"),
+        ({1: (0, 1)}, "must be a string, got 1"),
+        ({"rate": None}, "'rate' is None; give a pair"),
+        ({"rate": {0, 1}}, "'rate' is {0, 1}; a set has no order"),
+        ({"rate": (0, None)}, r"'rate' is \(0, None\); both ends must be finite"),
+        ({"rate": {"low": 0, "high": 1}}, "'rate' is .*give a pair"),
+        ({"rate": (i for i in (0, 1))}, "'rate' is .*give a pair"),
+        ([None, (0, 1)], r"bounds\[0\] is None; give a pair"),
+        ([(0, 1), (0, None)], r"bounds\[1\] is \(0, None\); both ends"),
+        ([("a", "b"), (0, 1)], r"bounds\[0\].*write|ps.Choice\(\['a', 'b'\]\)"),
+        (ps.Real(0, 1), r"one variable, Real\(0, 1\); write \[Real\(0, 1\)\]"),
         ({"rate": (3, 1)}, "'rate'.*reversed"),
         ({"rate": (1, 1)}, "'rate'.*both ends are equal"),
-        ({"kernel": ["rbf", "matern"]}, r"'kernel'.*write ps.Choice\(\['rbf', 'matern'\]\)"),
-        ({"rate": (1, 2, 3)}, "'rate' is .*give a pair"),
+        ({"kernel": ["rbf", "matern"]}, r"'kernel'.*one of several entries ps.Choice\(\['rbf', 'matern'\]\)"),
+        ({"rate": (1, 2, 3)}, "'rate' is .*write a pair"),
         ({"rate": np.inf}, "'rate' is fixed at inf"),
         ({"rate": 3.0}, "every variable is fixed"),
         ([ps.Integer(1, 2), (2, 1)], r"bounds\[1\].*reversed"),
     ],
 )
-def test_bad_spaces_are_refused_in_a_sentence_that_names_the_variable(space, words):
+@pytest.mark.parametrize("drive", [ps.minimize, ps.minimize_many, lambda fun, space: ps.Optimizer(space)])
+def test_bad_spaces_are_refused_in_a_sentence_that_names_the_variable(space, words, drive):
     with pytest.raises((ValueError, TypeError), match=words):
-        ps.minimize(by_name, space)
+        drive(by_name, space)
+
+
+def test_whole_numbers_by_integrality_are_refused_by_their_place():
+    with pytest.raises(ValueError, match=r"bounds\[1\] with integrality: .*no whole number"):
+        ps.minimize(by_number, [(0, 1), (0.2, 0.8)], integrality=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -304,8 +319,8 @@ def test_all_evaluations_are_a_table_with_names_and_types(tmp_path):
     assert best == result.best
     with pytest.raises(ValueError, match="column 'value'"):
         ps.minimize(lambda p: p["value"], {"value": (0, 1)}, maxiter=1, rng=1).to_dataframe()
-    with pytest.raises(ValueError, match="minimize_many"):
-        ps.minimize_many(by_name, SPACE, runs=2, maxiter=1, rng=1).to_dataframe()
+    many = ps.minimize_many(by_name, SPACE, runs=2, maxiter=1, rng=1)
+    assert many.to_dataframe().loc[1, list(SPACE)].to_dict() == many.run(1).best
 
 
 def test_plots_and_the_progress_of_a_store_speak_in_names(tmp_path):

@@ -131,7 +131,14 @@ def test_a_round_coordinate_has_no_wall_and_the_others_keep_theirs():
         (lambda: ps.Choice([1, 1.0]), "given twice"),
         (lambda: ps.Choice([[1], [2]]), "cannot be hashed"),
         (lambda: ps.Choice("rbf"), "list of entries"),
+        (lambda: ps.Choice({"a", "b"}), "a set has no order"),
+        (lambda: ps.Choice("a", "b"), "write ps.Choice.*one list of entries"),
+        (lambda: ps.Real(0, 1, name=5), "'name'; names are the keys"),
+        (lambda: ps.Real(0, 1, prior="log-uniform"), "'prior'; for a logarithmic range give log=True"),
+        (lambda: ps.Real((0, 1)), r"write ps.Real\(low, high\): missing.*'high'"),
+        (lambda: ps.Integer(5), r"write ps.Integer\(low, high\): missing.*'high'"),
         (lambda: ps.Periodic(1, 1), "both ends are equal"),
+        (lambda: ps.Periodic(-1e200, 1e200), "too wide"),
     ],
 )
 def test_bad_variables_are_refused_in_a_sentence(make, words):

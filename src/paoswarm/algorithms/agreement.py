@@ -15,6 +15,9 @@ determine. Places are several times safer evidence than values, so it takes twic
 points were as good as its end has been on a plateau and does not count for it. Searches that were given up as hopeless
 have not arrived anywhere: they are no places.
 
+If no search has found a feasible point, the same is asked of their violations. That no point is feasible cannot be
+checked, so it takes twice as many searches that have ended at the least violation as (A12) says.
+
 Another place that is as easy to reach as the best one would have been missed by all ``n`` searches with probability
 
 .. math:: p = \frac{B(h + 1, 2n - h + 1)}{B(h + 1, n - h + 1)}                          \tag{A13}
@@ -101,6 +104,8 @@ class Agreement(NamedTuple):
         Searches that came down to the best value, wherever that was.
     n_worse : int
         Places at which searches have converged at a worse value.
+    is_feasible : bool
+        Whether a search has ended at a feasible point. If none has, values are violations.
     """
 
     n_searches: int = 0
@@ -109,21 +114,23 @@ class Agreement(NamedTuple):
     n_once: int = 0
     n_equal: int = 0
     n_worse: int = 0
+    is_feasible: bool = True
 
     @property
     def is_unanimous(self) -> bool:
         """Whether every search that has ended is at the same place."""
-        return 0 < self.n_here == self.n_searches
+        return self.is_feasible and 0 < self.n_here == self.n_searches
 
     @property
     def is_unique(self) -> bool:
         """Whether the point is taken as found, not only the value."""
-        return self.n_searches > 0 and self.n_here >= 2 + math.sqrt(self.n_places)
+        return self.is_feasible and self.n_searches > 0 and self.n_here >= 2 + math.sqrt(self.n_places)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the minimum is taken as found."""
-        return self.is_unique or self.n_equal >= 4 + 2 * math.sqrt(1 + self.n_worse)
+        """Whether the minimum is taken as found, or the least violation if no point seems to be feasible."""
+        needed = 4 + 2 * math.sqrt(1 + self.n_worse)
+        return self.is_unique or self.n_equal >= (needed if self.is_feasible else 2 * needed)
 
     @property
     def missed(self) -> float:
@@ -137,6 +144,10 @@ class Agreement(NamedTuple):
     def __str__(self) -> str:
         if self.n_searches == 0:
             return "Not confirmed: the first search has not ended. More evaluations may improve it."
+        if not self.is_feasible:
+            least = f"{self.n_equal} of {self.n_searches} independent searches ended at this violation"
+            why = "the constraints may contradict each other" if self.n_equal > 1 else "more evaluations may find less"
+            return f"{least}: {why}."
         here = f"{self.n_here} of {self.n_searches} independent searches ended at this point"
         equal = f"{self.n_equal} of {self.n_searches} independent searches ended at this value"
         if not self.is_settled:
@@ -156,6 +167,8 @@ def is_same_place(apart: Floats, axes: Axes | None = None) -> bool:
 def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> Agreement:
     """How these searches agree; those that were cut short do not count."""
     places = places_of(searches, lower, upper, axes)
+    is_feasible = bool(places)
+    places = places or places_of(searches, lower, upper, axes, feasible=False)
     if not places:
         return Agreement()
     same = _same_value(places)
@@ -169,12 +182,18 @@ def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Ax
         n_once=sum(len(place) == 1 for place in places),
         n_equal=sum(one.value < one.first_value for place in equal for one in place),
         n_worse=sum(place[0].value - best > same for place in reached),
+        is_feasible=is_feasible,
     )
 
 
-def places_of(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> list[list[Search]]:
-    """The places at which searches have ended, the best first, each with its searches; without those cut short."""
-    ended = [one for one in searches if one.ending != CUT_SHORT and order.is_feasible(one.value)]
+def places_of(
+    searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None, *, feasible: bool = True
+) -> list[list[Search]]:
+    """The places at which searches have ended, the best first, each with its searches; without those cut short.
+
+    Only those that are ``feasible`` count, or only those that are not.
+    """
+    ended = [one for one in searches if one.ending != CUT_SHORT and bool(order.is_feasible(one.value)) is feasible]
     places: list[list[Search]] = []
     for one in sorted(ended, key=lambda one: one.value):
         for place in places:

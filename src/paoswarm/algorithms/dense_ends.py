@@ -44,7 +44,8 @@ class Course(NamedTuple):
     def with_range(self, values: Floats, recent: int) -> Course:
         """The course with the quartiles of another generation."""
         low, high = np.quantile(values, [0.25, 0.75], method="nearest")
-        apart = float(high - low)
+        with np.errstate(invalid="ignore"):  # both are +inf if a whole generation has failed
+            apart = float(high - low)
         return self._replace(ranges=(*self.ranges, apart if math.isfinite(apart) else 0.0)[-recent:])
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error, repr_of, shortened
-from paoswarm.evaluation.measured import Measured
+from paoswarm.evaluation.detailed import Detailed
 from paoswarm.spaces.space import Named
 
 Objective = Callable[..., Any]
@@ -53,21 +53,6 @@ def to_fingerprint(fun: Objective) -> Any:
     if hasattr(fun, "to_fingerprint"):
         return fun.to_fingerprint()
     return fun
-
-
-class Detailed(float):
-    """A value that carries the numbers it was made from, such as residuals. It can be sent between processes."""
-
-    details: Floats
-
-    def __new__(cls, value: float, details: Floats) -> Detailed:
-        """A number with its details."""
-        made = super().__new__(cls, value)
-        made.details = details
-        return made
-
-    def __getnewargs__(self) -> tuple[float, Floats]:  # type: ignore[override]
-        return float(self), self.details
 
 
 class Failed(NamedTuple):
@@ -138,8 +123,27 @@ def _call_one(fun: Objective, row: Floats) -> float | Failed:
     number = as_numbers(answer)
     if number.size == 1 and number.dtype.kind in "fiub":
         return float(number.reshape(())[()])
-    reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}"
+    return one_number_expected(answer)
+
+
+def one_number_expected(answer: Any) -> Failed:
+    """The failure of a point whose answer is not one real number."""
+    reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}{advice_on(answer)}"
     return Failed(reason, wrong_form=True)
+
+
+def advice_on(answer: Any) -> str:
+    """What to do about an answer of the wrong form; usually empty."""
+    if answer is None:
+        return "; perhaps a return statement is missing"
+    if isinstance(answer, tuple) and len(answer) == 2:
+        return (
+            "; if the second part holds numbers that must stay within limits, give constraints=ps.Returned(n), else "
+            "return the first part alone"
+        )
+    if isinstance(answer, np.ndarray) and answer.ndim == 1 and answer.size > 1 and answer.dtype.kind in "fiu":
+        return "; of residuals, return the sum of squares"
+    return ""
 
 
 def as_numbers(answer: Any) -> NDArray[Any]:
@@ -173,7 +177,7 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
         answer = fun(x.copy())
     except Exception as error:
         return [_raised(error)] if len(x) == 1 else None
-    if isinstance(answer, list) and len(answer) == len(x) and isinstance(answer[0], Measured | Failed):
+    if isinstance(answer, list) and len(answer) == len(x) and isinstance(answer[0], Detailed | Failed):
         return answer
     values = as_numbers(answer)
     if values.ndim == 0 and len(x) == 1:  # SciPy's multivariate densities return a scalar for a single row
@@ -189,6 +193,8 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
         reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
     elif values.ndim == 0 and values.dtype.kind in "fiub":
         reason += "; is it written for a single point? Then leave out vectorized=True"
+    else:
+        reason += advice_on(answer)
     return [Failed(reason, wrong_form=True)] * len(x)
 
 
@@ -215,7 +221,7 @@ def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | F
 
 
 def _plain(number: float) -> float:
-    return number if isinstance(number, Detailed | Measured) else float(number)
+    return number if isinstance(number, Detailed) else float(number)
 
 
 class Row(NamedTuple):

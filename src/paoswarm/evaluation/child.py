@@ -42,12 +42,18 @@ _READY = "ready"
 # In the answer for one point. A message that claims to be longer was not sent by `_serve`: the function has written to
 # the connection, and the rest of it would never come.
 _MOST_BYTES = 10_000
+_serving = False  # whether this process is a child
 _BOOTSTRAP = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
 from paoswarm.evaluation.child import main
 main()
 """
+
+
+def is_child() -> bool:
+    """Whether this process is a child, which its parent kills with its process group."""
+    return _serving
 
 
 class Answered(NamedTuple):
@@ -322,6 +328,8 @@ def _serve(
     idle: float | None = None,
 ) -> None:
     """Answer requests until the parent is gone, or until there was none for ``idle`` seconds."""
+    global _serving
+    _serving = True
     with suppress(OSError, AttributeError):  # already the leader of a group, or Windows
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means

@@ -13,16 +13,26 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.checks import counted
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error
-from paoswarm.evaluation.calls import CONSTRAINT, Failed, Objective, as_numbers, describe_answer, to_fingerprint
+from paoswarm.evaluation.calls import (
+    CONSTRAINT,
+    Failed,
+    Objective,
+    advice_on,
+    as_numbers,
+    describe_answer,
+    one_number_expected,
+    to_fingerprint,
+)
 from paoswarm.evaluation.constraints import ConstraintSet, WrongForm
-from paoswarm.evaluation.measured import Measured
+from paoswarm.evaluation.detailed import Detailed
 
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedFunction:
-    """Answers with a `Measured`, or with why a point failed; a list of these if ``vectorized``."""
+    """Answers with a `Detailed` value, or with why a point failed; a list of these if ``vectorized``."""
 
     fun: Objective
     constraints: ConstraintSet
@@ -36,12 +46,12 @@ class ConstrainedFunction:
         """The objective and the functions of its constraints, as a function that uses them all."""
         return partial(to_fingerprint(self.fun), *(part.fun for part in self.constraints.parts if part.fun is not None))
 
-    def _one(self, x: Any) -> Measured | Failed:
+    def _one(self, x: Any) -> Detailed | Failed:
         numbers = self._numbers(x, None)
         if isinstance(numbers, Failed):
             return numbers
         if self._fails(numbers):
-            return Measured(math.inf, tuple(numbers.tolist()))
+            return Detailed(math.inf, tuple(numbers.tolist()))
         given = answer = self.fun(x)
         n = self.constraints.n_returned
         if n:
@@ -51,18 +61,18 @@ class ConstrainedFunction:
             except Exception:
                 more = np.empty(0)
             if len(more) != n:
-                reason = f"fun must return (value, numbers) with the {n} numbers of ps.Returned({n}), but returned"
+                said = counted(n, "number")
+                reason = f"fun must return (value, numbers) with the {said} of ps.Returned({n}), but returned"
                 return Failed(f"{reason} {describe_answer(given)}", wrong_form=True)
             if np.isnan(more).any():
                 return self._is_nan(self.constraints.is_returned, more)
             numbers[self.constraints.is_returned] = more
         value = as_numbers(answer)
         if value.size != 1 or value.dtype.kind not in "fiub":
-            reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}"
-            return Failed(reason, wrong_form=True)
-        return Measured(float(value.reshape(())[()]), tuple(numbers.tolist()))
+            return one_number_expected(answer)
+        return Detailed(float(value.reshape(())[()]), tuple(numbers.tolist()))
 
-    def _rows(self, x: Any) -> list[Measured | Failed]:
+    def _rows(self, x: Any) -> list[Detailed | Failed]:
         m = len(next(iter(x.values())) if isinstance(x, dict) else x)
         numbers = self._numbers(x, m)
         if isinstance(numbers, Failed):
@@ -73,7 +83,7 @@ class ConstrainedFunction:
         if called.any():
             some = {name: column[called] for name, column in x.items()} if isinstance(x, dict) else x[called]
             values[called], wrong = self._call_rows(some, int(called.sum()), numbers, called)
-        answers: list[Measured | Failed] = []
+        answers: list[Detailed | Failed] = []
         for row in range(m):
             if not is_known[row]:
                 answers.append(self._is_nan(~self.constraints.is_returned, numbers[row][~self.constraints.is_returned]))
@@ -82,7 +92,7 @@ class ConstrainedFunction:
             elif called[row] and np.isnan(numbers[row]).any():
                 answers.append(self._is_nan(np.ones(self.constraints.count, dtype=bool), numbers[row]))
             else:
-                answers.append(Measured(float(values[row]), tuple(numbers[row].tolist())))
+                answers.append(Detailed(float(values[row]), tuple(numbers[row].tolist())))
         return answers
 
     def _call_rows(self, x: Any, m: int, numbers: Floats, called: Any) -> tuple[Floats, Failed | None]:
@@ -102,8 +112,9 @@ class ConstrainedFunction:
         values = as_numbers(answer)
         values = values.reshape(1) if values.ndim == 0 and m == 1 else values
         if values.shape != (m,) or values.dtype.kind not in "fiub":
-            reason = f"with vectorized=True fun takes {m} points, one per row, and must return real numbers of shape "
-            return nothing, Failed(f"{reason}({m},), but returned {describe_answer(answer)}", wrong_form=True)
+            reason = f"with vectorized=True fun takes {counted(m, 'point')}, one per row, and must return real numbers "
+            said = f"{reason}of shape ({m},), but returned {describe_answer(answer)}{advice_on(answer)}"
+            return nothing, Failed(said, wrong_form=True)
         return values.astype(float), None
 
     def _numbers(self, x: Any, m: int | None) -> Floats | Failed:

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import LinearConstraint, NonlinearConstraint
 
-from paoswarm.checks import whole_number
+from paoswarm.checks import counted, whole_number
 from paoswarm.core.arrays import Floats
 from paoswarm.error_text import describe_error
+from paoswarm.evaluation.calls import describe_answer
+from paoswarm.evaluation.failures import what_it_receives
 
 _EQUAL = 1e-4  # how far an equality may be off unless the user says: what the CEC competitions allow
 _FORMS = (
@@ -141,11 +143,15 @@ class Part(NamedTuple):
         Raises a `WrongForm` if they are no real numbers, or of another number than expected.
         """
         assert self.fun is not None
-        answer = np.asarray(self.fun(x.copy() if isinstance(x, np.ndarray) else x))  # it may overwrite its argument
+        given = self.fun(x.copy() if isinstance(x, np.ndarray) else x)  # it may overwrite its argument
+        try:
+            answer = np.asarray(given)
+        except ValueError:  # of different lengths
+            answer = np.asarray(None)
         if answer.dtype.kind == "b" and self.may_be_truth:
             answer = np.where(answer, 0.0, 1.0)
         if answer.dtype.kind not in "fiub":
-            raise WrongForm(f"{self.label} must return real numbers, got {answer.dtype}")
+            raise WrongForm(f"{self.label} must return real numbers, but returned {describe_answer(given)}")
         rows = answer.astype(float)
         if count is None:
             rows = rows.reshape(-1)
@@ -155,13 +161,13 @@ class Part(NamedTuple):
             rows = rows.reshape(1, 1)
         elif rows.ndim != 2 or len(rows) != count:
             raise WrongForm(
-                f"with vectorized=True {self.label} takes {count} points, one per row, and must return an array of "
-                f"shape ({count},) or ({count}, k), got shape {answer.shape}"
+                f"with vectorized=True {self.label} takes {counted(count, 'point')}, one per row, and must return an "
+                f"array of shape ({count},) or ({count}, k), but returned {describe_answer(given)}"
             )
         if self.is_sized and rows.shape[-1] != len(self.lb):
             raise WrongForm(
-                f"{self.label} must return {len(self.lb)} numbers for a point, as many as it has limits, got "
-                f"{rows.shape[-1]}"
+                f"{self.label} must return {counted(len(self.lb), 'number')} for a point, as many as it has limits, "
+                f"got {rows.shape[-1]}"
             )
         return rows
 
@@ -225,6 +231,18 @@ class ConstraintSet:
     def n_returned(self) -> int:
         """How many numbers the objective returns."""
         return int(self.is_returned.sum())
+
+    def at(self, x: Any) -> Floats:
+        """The numbers ``(k,)`` at a point, if all are functions of it; NaN for those whose function raises."""
+        found = []
+        for part in self.parts:
+            try:
+                found.append(part.numbers(x, None))
+            except WrongForm as error:
+                raise TypeError(str(error)) from None
+            except Exception:
+                found.append(np.full(len(part.lb), math.nan))
+        return np.concatenate(found)
 
     def split(self, numbers: Floats) -> list[Floats]:
         """A vector ``(k,)`` constraint by constraint, in the user's order."""
@@ -336,7 +354,17 @@ def _sized(part: Part, trials: Sequence[Any], vectorized: bool) -> Part:
     assert problem is not None
     raise ValueError(
         f"{part.label} raised an exception at {len(trials)} points of the bounds; the first: {describe_error(problem)}"
+        f"{_advice(problem, trials[0], vectorized)}"
     ) from problem
+
+
+def _advice(problem: Exception, x: Any, vectorized: bool) -> str:
+    """What may be wrong with a constraint that raises everywhere."""
+    if isinstance(problem, TypeError) and "required positional argument" in str(problem):
+        return "; args are passed to fun alone: bind them to the constraint, lambda x: g(x, a) or functools.partial"
+    if isinstance(x, Mapping) and isinstance(problem, LookupError | AttributeError | TypeError):
+        return f"; {what_it_receives(list(x), vectorized)}"
+    return "; with vectorized=True it receives an array (m, d), one point per row" if vectorized else ""
 
 
 def without_functions(constraints: ConstraintSet) -> list[dict[str, Any]]:

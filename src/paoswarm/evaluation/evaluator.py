@@ -13,19 +13,18 @@ The policy, for every way of calling:
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.caller import Caller, End
 from paoswarm.evaluation.calls import (
     DIED,
     MINUS_INF,
@@ -34,28 +33,17 @@ from paoswarm.evaluation.calls import (
     Answers,
     Failed,
     Objective,
-    Row,
-    call_rows,
-    call_vectorized,
     sort_out,
 )
+from paoswarm.evaluation.detailed import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.engines import EngineDown, InProcessEngine
-from paoswarm.evaluation.executors import open_engine
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
-from paoswarm.evaluation.known_points import KnownPoints
-from paoswarm.evaluation.measured import constraints_of, was_called, with_constraints
 from paoswarm.evaluation.stream import Stream
 from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.spaces.space import Space
-from paoswarm.warn_user import warn_user
 
-_TASK = 0.05  # seconds of work in one task: cheap points are sent together
-_WASTED = 5.0  # seconds lost by sending points that this process would have evaluated sooner, worth a warning
-
-End = KeyboardInterrupt | EngineDown | None  # what ended evaluation early
 Numbers = NDArray[np.int64] | None
 
 
@@ -72,8 +60,6 @@ class Evaluator:
         Whether the latest values were all known from an earlier run, with a store.
     n_constraints : int
         How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
-    known : KnownPoints or None
-        Values that are recalled; None if every point is evaluated.
     kept : Evaluations or None
         Where all points and values are kept; None if they are not.
     """
@@ -92,29 +78,16 @@ class Evaluator:
         self.replayed = False
         self.count: Callable[[int], None] | None = None
         self._space = space
-        self.known: KnownPoints | None = None
         self.kept: Evaluations | None = None
         self.log = FailureLog() if space is None else FailureLog(space.text)
         self._on_exit = ExitStack()
         fun = fun if space is None else space.function(fun)
-        self._fun = fun
-        self._vectorized = flag("vectorized", options.vectorized)
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
         self._first_answers = FirstAnswers()
         self._minus_inf_fails = minus_inf_fails
         self.n_constraints = n_constraints
-        self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
-        self._seconds, self._n_sent = 0.0, 0  # work of all workers, and the points it was for
-        self._worked = self._waited = 0.0  # work, and time by the clock, after the first batch has started the workers
-        policy = options.retry_policy
-        self._one_by_one = policy.limit is not None
-        engine = open_engine(options.workers, fun, options.vectorized, policy)
-        self._dispatcher = None if engine is None else Dispatcher(engine, policy.retries)
-        if engine is None and callable(options.workers):
-            self._map = options.workers
-            if policy.limit is not None:
-                raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
+        self._caller = Caller(fun, options)
 
     @property
     def failures(self) -> list[Failure]:
@@ -129,7 +102,7 @@ class Evaluator:
     @property
     def is_parallel(self) -> bool:
         """Whether points are sent elsewhere, so that large batches pay."""
-        return self._dispatcher is not None or self._map is not None
+        return self._caller.is_parallel
 
     def __enter__(self) -> Evaluator:
         self._on_exit.enter_context(interrupted_once())
@@ -139,8 +112,7 @@ class Evaluator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._on_exit:
-            if self._dispatcher is not None:
-                self._dispatcher.close()
+            self._caller.close()
 
     def __call__(self, x: Floats, numbers: Numbers = None) -> Floats:
         """Values at the rows of ``x``, or rows of values and constraints; NaN where a point failed."""
@@ -156,25 +128,10 @@ class Evaluator:
         ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
         rows = self.rows(x)
-        if self.known is None:
-            return self._kept(rows, *self._values(rows, deadline, numbers))
-        end: End = None
-
-        def measure(new: Floats) -> Floats:
-            nonlocal end
-            values, end = self._kept(new, *self._values(new, deadline, numbers))
-            return values
-
-        return self.known.of(rows, measure), end
-
-    def _kept(self, rows: Floats, values: Floats, end: End) -> tuple[Floats, End]:
+        values, end = self._values(rows, deadline, numbers)
         if self.kept is not None:
             self.kept.add(rows, values)
         return values, end
-
-    def recall(self, n_all: int) -> None:
-        """From now on, recall the values of points that were evaluated before; there are ``n_all`` in all."""
-        self.known = KnownPoints(n_all)
 
     def rows(self, x: Floats) -> Floats:
         """Points of a swarm as the user's numbers, one for each variable."""
@@ -186,11 +143,7 @@ class Evaluator:
 
     def stream(self) -> Stream:
         """Points one at a time instead of batches."""
-        if self._map is not None:
-            raise ValueError("asynchronous=True needs processes or an executor as workers, not a map-like")
-        if self._dispatcher is None:
-            self._dispatcher = Dispatcher(InProcessEngine(self._fun, self._vectorized), 0)
-        return self._make_stream(self._dispatcher)
+        return self._make_stream(self._caller.dispatcher())
 
     def _make_stream(self, dispatcher: Dispatcher) -> Stream:
         return Stream(self, dispatcher)
@@ -222,7 +175,8 @@ class Evaluator:
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
-        error = ValueError(f"fun gave no finite value at any point of the first swarm; {self.first_failure()}")
+        what = "the constraints could not be evaluated" if self.log.is_of_constraints else "fun gave no finite value"
+        error = ValueError(f"{what} at any point of the first swarm; {self.first_failure()}")
         error.__cause__ = self.log.cause
         return error
 
@@ -239,18 +193,16 @@ class Evaluator:
 
     def first_failure(self) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
-        is_named = self._space is not None and self._space.names is not None
-        return self.log.explain(vectorized=self._vectorized, is_named=is_named)
+        return self.log.explain(
+            vectorized=self._caller.vectorized, names=None if self._space is None else self._space.names
+        )
 
     def warn(self, worth: str = "+inf") -> None:
         """Warn about exceptions that were survived, and about time that was wasted by sending cheap points."""
         self.log.warn(worth)
         has_lost_workers = self.kinds[TIMED_OUT] or self.kinds[DIED]  # new ones take time to start
-        if not has_lost_workers and self._waited - self._worked > _WASTED:
-            warn_user(
-                f"fun was busy for {self._worked:.2g} s at {self._n_sent} points, but sending and waiting took "
-                f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True"
-            )
+        if not has_lost_workers:
+            self._caller.warn()
 
     def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
         answers, end = self._answers(x, deadline)
@@ -300,7 +252,7 @@ class Evaluator:
         elsewhere that are suspicious. A function written for (d, m) is recognised by a number of points other than one
         and d.
         """
-        if not self._vectorized and self._map is None:
+        if self._caller.tells_each:
             return left
         goes_alone = (self.is_parallel and self.is_suspicious) or (is_first and (begin == 0 or left == d))
         return 1 if goes_alone else left
@@ -327,29 +279,13 @@ class Evaluator:
     def _check_first_form(self, x: Floats, answer: float | Failed) -> None:
         """Raise if the very first answer has the wrong form."""
         self._check_form(x, answer)
-        self._checked = self._checked or (not self._vectorized and was_called(answer))
+        self._checked = self._checked or (not self._caller.vectorized and was_called(answer))
 
     def _call(
         self, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None
     ) -> tuple[Answers, End]:
-        """Call the function at as many rows as time allows, in whatever way the options say."""
-        if self.count is not None:
-            finished = self._counting(self.count, finished)
-        if self._dispatcher is not None:
-            return self._answers_of_workers(self._dispatcher, x, deadline, finished)
-        if self._map is not None:
-            answers: Any = []
-            for answer in self._map(Row(self._fun, self._vectorized).evaluate, list(x.copy())):
-                answers.append(answer)
-                if finished is not None and len(answers) <= len(x):
-                    finished(len(answers) - 1, [answer])
-            if len(answers) != len(x):
-                raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one each")
-            return answers, None
-        if not self._vectorized:
-            answers, interrupted = call_rows(self._fun, x, deadline, finished)
-            return answers, KeyboardInterrupt() if interrupted else None
-        return call_vectorized(self._fun, x, finished), None
+        """Call the function at as many rows as time allows, and count them."""
+        return self._caller(x, deadline, finished if self.count is None else self._counting(self.count, finished))
 
     @staticmethod
     def _counting(
@@ -362,63 +298,10 @@ class Evaluator:
 
         return counted
 
-    def _answers_of_workers(
-        self,
-        workers: Dispatcher,
-        x: Floats,
-        deadline: float | None,
-        finished: Callable[[int, Answers], None] | None,
-    ) -> tuple[Answers, End]:
-        size = self._task_size(len(x), workers.slots)
-        for first in range(0, len(x), size):
-            workers.send(first, x[first : first + size])
-        answers: list[Any] = [None] * len(x)
-        end: End = None
-        is_warm, began, before = self._n_sent > 0, time.monotonic(), self._seconds
-
-        def collect(timeout: float | None) -> None:
-            for first, some, seconds in workers.receive(timeout):
-                self._seconds += seconds
-                self._n_sent += len(some)
-                answers[first : first + len(some)] = some
-                if finished is not None:
-                    finished(first, some)
-
-        try:
-            while workers.is_busy:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    left = None  # wait for what is being evaluated
-                    if answers[0] is not None:
-                        workers.withdraw()
-                        if not workers.is_busy:
-                            break
-                collect(left)
-        except (KeyboardInterrupt, EngineDown) as error:
-            end = error
-            with suppress(KeyboardInterrupt, EngineDown):  # what has arrived meanwhile
-                collect(0.0)
-            workers.give_up()
-        if is_warm:
-            self._waited += time.monotonic() - began
-            self._worked += self._seconds - before
-        known = [answer is not None for answer in answers]
-        return (answers if all(known) else answers[: known.index(False)]), end
-
-    def _task_size(self, m: int, slots: int | None) -> int:
-        """Points of one task: enough to be worth sending, but so that every worker has some."""
-        if self._one_by_one:
-            return 1
-        share = math.ceil(m / (slots or m))
-        if self._vectorized or not self._n_sent:
-            return share if self._vectorized else 1
-        each = self._seconds / self._n_sent
-        return max(1, min(share, int(_TASK / max(each, 1e-9))))
-
     def _trust(self, x: Floats, answers: Answers) -> None:
         """Note if answers had the right form; in one call, one point, or as many as unknowns, prove nothing."""
         is_right = any(was_called(one) and not (isinstance(one, Failed) and one.wrong_form) for one in answers)
-        proves = not self._vectorized or len(x) not in (1, x.shape[1])
+        proves = not self._caller.vectorized or len(x) not in (1, x.shape[1])
         self._checked = self._checked or (is_right and proves)
 
     def _check_form(self, x: Floats, answer: float | Failed) -> None:

@@ -16,17 +16,18 @@ _TWIN_SECONDS = 0.05  # after an interrupt, before which a run does not return: 
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def uninterrupted(*, blocked_in_children: bool = True) -> Iterator[None]:
     """Delay Ctrl-C until the block is done, so that every process that was started is also recorded.
 
     Blocking the signal is not enough: it then goes to another thread of this process (NumPy has some), and Python
-    raises in the main thread all the same. But blocking is inherited by the processes that are started here.
+    raises in the main thread all the same. But blocking is inherited by the processes that are started here; our own
+    are prepared for it, programs of others are not.
     """
     came: list[int] = []
     handler = _handler_of_this_thread()
     if handler is not None:
         signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    can_block = hasattr(signal, "pthread_sigmask")
+    can_block = blocked_in_children and hasattr(signal, "pthread_sigmask")
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_block else set()
     try:
         yield

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +12,17 @@ from paoswarm.core.arrays import Floats
 _NOTHING_NEW = 5000  # known points in a row after which a run has seen all that its method finds
 
 
+class Recalled(NamedTuple):
+    """Rows that a run asks for, and which of them are new."""
+
+    keys: list[bytes]
+    new: list[int]  # numbers of the rows to evaluate, each point once
+
+
 class KnownPoints:
-    """The values of all rows so far. Those that failed are not kept: they are evaluated again.
+    """The values of all rows of a run so far. Those that failed are not kept: they are evaluated again.
+
+    Every run has its own, also of many runs with the same function: it must not depend on its company.
 
     Parameters
     ----------
@@ -43,23 +51,25 @@ class KnownPoints:
         """Whether the run cannot be expected to find new rows."""
         return self.is_complete or self._in_a_row >= _NOTHING_NEW
 
-    def of(self, rows: Floats, measure: Callable[[Floats], Floats]) -> Floats:
-        """Values of rows ``(m, d)``; ``measure`` is called with those that are new, once for each.
-
-        It may return fewer values, if time is up. Then the values of the first rows are returned, up to the gap.
-        """
+    def recall(self, rows: Floats) -> Recalled:
+        """Which of the rows ``(m, d)`` are new."""
         keys = [row.tobytes() for row in rows + 0.0]  # -0.0 is 0.0
         new: dict[bytes, int] = {}
         for i, key in enumerate(keys):
             if key not in self._values:
                 new.setdefault(key, i)
-        found: dict[bytes, Any] = {}
-        if new:
-            values = measure(rows[list(new.values())])
-            found = dict(zip(new, values.tolist(), strict=False))
-            self._values |= {key: value for key, value in found.items() if not math.isnan(np.ravel(value)[0])}
+        return Recalled(keys, list(new.values()))
+
+    def values(self, asked: Recalled, measured: Floats) -> Floats:
+        """Values of all rows, given those of the new ones.
+
+        There may be fewer of these, if time is up. Then the values of the first rows are returned, up to the gap.
+        """
+        keys, new = asked
+        found = dict(zip((keys[i] for i in new), measured.tolist(), strict=False))
+        self._values |= {key: value for key, value in found.items() if not math.isnan(np.ravel(value)[0])}
         here = [self._values.get(key, found.get(key)) for key in keys]
         done = here.index(None) if None in here else len(here)
-        self.n_recalled = done - sum(i < done for i in new.values())
+        self.n_recalled = done - sum(i < done for i in new)
         self._in_a_row = 0 if new else self._in_a_row + done
         return np.array(here[:done], dtype=float)

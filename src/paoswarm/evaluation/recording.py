@@ -14,10 +14,11 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
+from paoswarm.evaluation.detailed import Detailed, with_constraints
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.evaluator import End, Evaluator, Numbers
-from paoswarm.evaluation.measured import Measured, with_constraints
+from paoswarm.evaluation.evaluator import Evaluator, Numbers
 from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
@@ -89,7 +90,8 @@ class RecordingEvaluator(Evaluator):
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value; a recorded run would end in it again."""
         error = super().explain_total_failure()
-        advice = "has recorded these failures: delete it after you have fixed fun"
+        whose = "the constraints" if self.log.is_of_constraints else "fun"
+        advice = f"has recorded these failures: delete it after you have fixed {whose}"
         again = ValueError(f"{error}; {self._journal.path} {advice}")
         again.__cause__ = error.__cause__
         return again
@@ -175,7 +177,7 @@ class RecordingStream(Stream):
     def __init__(self, evaluator: Evaluator, dispatcher: Dispatcher, journal: Journal) -> None:
         super().__init__(evaluator, dispatcher)
         self._journal = journal
-        self._sent = 0
+        self._sent = self._asked = 0  # points; those that were asked for may be known and not sent
         self._recorded = journal.completions()[::-1]  # the next one last
         self._held: list[int] = []  # sent while recorded values are given out; they leave when these are used up
 
@@ -186,20 +188,25 @@ class RecordingStream(Stream):
 
     @property
     def room(self) -> float:
-        """How many more points may be sent: as many as were sent at this moment before, then as workers are idle."""
+        """How many more points may be sent: as many as were asked for at this moment before, then as workers idle."""
         if self._recorded:
-            return self._recorded[-1].asked - self._sent
+            return self._recorded[-1].asked - self._asked
         return super().room - len(self._held)
 
     def send(self, number: int, x: Floats) -> None:
         """Send a point ``(d,)``; raise if another one is recorded under this number."""
         self._sent += 1
+        self._asked += 1
         self._journal.check(number, x)
         if self._recorded:
             self._x[number] = x
             self._held.append(number)
         else:
             super().send(number, x)
+
+    def pass_over(self) -> None:
+        """Note that a point was asked for that is not sent."""
+        self._asked += 1
 
     def receive(self, deadline: float | None) -> Arrived | None:
         """The next value: a recorded one, or the next to arrive."""
@@ -213,7 +220,7 @@ class RecordingStream(Stream):
                 )
             self._held.remove(known.number)
             self._journal.count_recalled()
-            value = known.value if known.constr is None else Measured(known.value, known.constr)
+            value = known.value if known.constr is None else Detailed(known.value, known.constr)
             return self._give_out(known.number, value if known.why is None else Failed(known.why))
         for number in self._held:
             super().send(number, self._x[number])
@@ -229,4 +236,5 @@ class RecordingStream(Stream):
     def _keep(self, number: int, x: Floats, answer: float | Failed) -> None:
         why = answer.reason if isinstance(answer, Failed) else NAN if math.isnan(answer) else None
         value = math.nan if isinstance(answer, Failed) else float(answer)
-        self._journal.complete(number, self._sent, x, value, why, self._evaluator.constraints_of_one(answer))
+        constr, recalled = self._evaluator.constraints_of_one(answer), self._asked - self._sent
+        self._journal.complete(number, self._asked, x, value, why, constr, recalled)

@@ -22,6 +22,7 @@ class Arrived(NamedTuple):
 
     number: int
     value: Any  # NaN where it failed; a row of value and constraints if there are any
+    is_recalled: bool = False  # it was known, and has cost no evaluation
 
 
 class Stream:
@@ -69,6 +70,9 @@ class Stream:
         """Send a point ``(d,)``; numbers count from zero in the order of sending."""
         self._x[number] = x
         self._dispatcher.send(number, x[None])
+
+    def pass_over(self) -> None:
+        """Note that a point was asked for that is not sent, because its value is known."""
 
     def receive(self, deadline: float | None) -> Arrived | None:
         """The next value to arrive; None if it is late, or if there is room for another point."""

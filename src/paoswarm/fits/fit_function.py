@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluation.calls import Answers, Detailed, Objective
+from paoswarm.evaluation.calls import Answers, Objective
+from paoswarm.evaluation.detailed import Detailed
 from paoswarm.evaluation.evaluator import Evaluator, Numbers
 
 

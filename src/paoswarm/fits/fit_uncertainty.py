@@ -13,6 +13,8 @@ from scipy.special import ndtri, stdtrit
 
 from paoswarm.checks import probability
 from paoswarm.core.arrays import Floats
+from paoswarm.error_text import shortened as shortened_text
+from paoswarm.extras import need
 from paoswarm.notebook import block, remark, shortened, table
 
 _STRONG = 0.9  # a correlation that the table mentions
@@ -28,6 +30,12 @@ class FitUncertainty:
     ----------
     x : array (d,)
         The minimum at which the errors are taken. It differs from the given point if that was not quite the minimum.
+        Only the continuous unknowns are part of it.
+    held : dict
+        Values of whole numbers, choices and fixed variables of a space, by name. They are not fitted: the errors hold
+        if these are right.
+    is_log : array of bool (d,)
+        Which unknowns are logarithmic. Their intervals are symmetric in the logarithm.
     fun : float
         The value there.
     names : tuple of str
@@ -64,6 +72,8 @@ class FitUncertainty:
         Their level.
     n_evaluations, n_failed : int
         Evaluated points, and those of them that failed.
+    parameters : lmfit.Parameters or None
+        The fit for lmfit, with standard errors and correlations, of expressions too. If the run had ``Parameters``.
     """
 
     x: Floats
@@ -86,8 +96,12 @@ class FitUncertainty:
     kind: str
     profile: Floats | None = None
     profile_level: float | None = None
+    is_log: Any = False
+    held: dict[str, Any] = field(default_factory=dict)
+    parameters: Any = None
     _root: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # the covariance is this times its transpose
     _room: Floats = field(default_factory=lambda: np.zeros(0))  # how far x is from its bounds
+    _point: Callable[[Floats], Any] = np.copy  # what the user's functions get for coordinates
 
     @property
     def correlations(self) -> Floats:
@@ -102,6 +116,7 @@ class FitUncertainty:
         """Ends of the intervals ``x -+ q * standard_errors``.
 
         ``q`` is a quantile of Student's distribution if the variance was estimated, else of the normal distribution.
+        The interval of a logarithmic unknown is ``x`` divided and multiplied by ``exp(q * standard_error / x)``.
 
         Examples
         --------
@@ -114,7 +129,41 @@ class FitUncertainty:
                [4.554]])
         """
         reach = reach_of(probability("level", level), self.degrees_of_freedom) * self.standard_errors
-        return self.x - reach, self.x + reach
+        with np.errstate(over="ignore"):
+            factor = np.exp(np.where(self.is_log, reach, 0.0) / np.where(self.is_log, self.x, 1.0))
+        low = np.where(self.is_log, self.x / factor, self.x - reach)
+        return low, np.where(self.is_log, self.x * factor, self.x + reach)
+
+    def to_dataframe(self, level: float = 0.95) -> Any:
+        """Convert to a ``pandas.DataFrame`` with a row for each unknown. Needs pandas.
+
+        Its columns are ``estimate``, ``standard_error``, the ends ``low`` and ``high`` of the intervals at the level,
+        and ``profile_low`` and ``profile_high`` if profile intervals were asked for.
+        """
+        pandas = need("pandas", extra="dataframe", user="to_dataframe")
+        low, high = self.interval(level)
+        columns = {"estimate": self.x, "standard_error": self.standard_errors, "low": low, "high": high}
+        if self.profile is not None:
+            columns |= {"profile_low": self.profile[:, 0], "profile_high": self.profile[:, 1]}
+        return pandas.DataFrame(columns, index=pandas.Index(self.names, name="parameter"))
+
+    def to_xarray(self) -> Any:
+        """Convert to an ``xarray.Dataset`` along ``parameter``; covariance and correlations have ``other``, too.
+
+        Needs xarray.
+        """
+        xarray = need("xarray", extra="xarray", user="to_xarray")
+        square = ("parameter", "other")
+        return xarray.Dataset(
+            {
+                "estimate": ("parameter", self.x),
+                "standard_error": ("parameter", self.standard_errors),
+                "covariance": (square, self.covariance),
+                "correlation": (square, self.correlations),
+            },
+            coords={"parameter": list(self.names), "other": list(self.names)},
+            attrs={"kind": self.kind, "fun": self.fun, "warnings": list(self.warnings), "notes": list(self.notes)},
+        )
 
     def predict(self, model: Callable[[Floats], ArrayLike]) -> tuple[Floats, Floats]:
         """What a model predicts, and the standard error of that, as far as it comes from the unknowns.
@@ -122,7 +171,8 @@ class FitUncertainty:
         Parameters
         ----------
         model : callable
-            ``model(x) -> array`` of any shape, for one point ``x``. It is called ``2 d + 1`` times.
+            ``model(x) -> array`` of any shape, for one point as the fitted function gets it: an array, or a dict of
+            all values by name. It is called ``2 d + 1`` times.
 
         Returns
         -------
@@ -135,10 +185,11 @@ class FitUncertainty:
         with np.errstate(divide="ignore", invalid="ignore"):
             reach = np.where(self._root == 0, np.inf, self._room[:, None] / np.abs(self._root)).min(axis=0)
         steps = np.minimum(_PREDICTION_STEP, reach) * self._root
-        centre = np.asarray(model(self.x.copy()), dtype=float)
+        at = np.where(self.is_log, np.log(np.where(self.is_log, self.x, 1.0)), self.x)
+        centre = np.asarray(model(self._point(at)), dtype=float)
         square = np.zeros_like(centre)
         for direction, step in zip(self._root.T, steps.T, strict=True):
-            both = (np.asarray(model(point), dtype=float) for point in (self.x + step, self.x - step))
+            both = (np.asarray(model(self._point(u)), dtype=float) for u in (at + step, at - step))
             slope = np.subtract(*both) / 2
             square += (slope * np.linalg.norm(direction) / np.linalg.norm(step)) ** 2
         return centre, np.sqrt(square)
@@ -152,7 +203,7 @@ class FitUncertainty:
             for cells in [list(enumerate(zip(row, widths, strict=True)))]
         ]
         said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
-        return "\n".join(line.rstrip() for line in [self._headline(), *lines, *self._below(), *said])
+        return "\n".join(line.rstrip() for line in [*self._headlines(), *lines, *self._below(), *said])
 
     __repr__ = __str__
 
@@ -160,16 +211,21 @@ class FitUncertainty:
         """What a notebook shows."""
         rows, more = shortened(self._rows(), "unknowns")
         said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
-        return block(self._headline(), table(rows, self._header()), more, *map(remark, [*self._below(), *said]))
+        return block(
+            " ".join(f"{line}." for line in self._headlines()),
+            table(rows, self._header()),
+            more,
+            *map(remark, [*self._below(), *said]),
+        )
 
-    def _headline(self) -> str:
-        text = f"{self.kind} {self.fun:.6g}"
-        if self.degrees_of_freedom is not None and self.variance is not None:
-            text += f" of {self.n_data} data with {self.degrees_of_freedom} degrees of freedom; "
-            text += f"standard deviation of a datum {math.sqrt(self.variance):.4g}"
-        elif self.variance is not None:
-            text += f"; standard deviation of a datum {math.sqrt(self.variance):.4g}, given"
-        return text[0].upper() + text[1:]
+    def _headlines(self) -> list[str]:
+        value = f"{self.kind[0].upper()}{self.kind[1:]} {self.fun:.6g}"
+        if self.variance is None:
+            return [value]
+        deviation = f"Standard deviation of a datum {math.sqrt(self.variance):.4g}"
+        if self.degrees_of_freedom is None:
+            return [value, f"{deviation}, given"]
+        return [f"{value} of {self.n_data} data with {self.degrees_of_freedom} degrees of freedom", deviation]
 
     def _header(self) -> tuple[str, ...]:
         level = "" if self.profile_level is None else f"{100 * self.profile_level:g} % profile interval"
@@ -177,19 +233,22 @@ class FitUncertainty:
 
     def _rows(self) -> list[tuple[str, ...]]:
         low, high = self.interval(0.95)
-        rows = []
+        is_log = np.broadcast_to(self.is_log, self.x.shape)
+        rows: list[tuple[str, ...]] = []
         for i, (name, value, error) in enumerate(zip(self.names, self.x, self.standard_errors, strict=True)):
             if math.isfinite(error):
                 row = [name, rounded(value, error), f"{error:#.2g}".rstrip(".")]
-                row.append(f"{rounded(low[i], error)} to {rounded(high[i], error)}")
+                row.append(_range(low[i], high[i], value, error, is_log=bool(is_log[i])))
             else:
                 why = "not determined" if math.isinf(error) else "no error" if self.free[i] else "on its bound"
                 row = [name, f"{value:.6g}", why, ""]
             if self.profile is not None:
-                ends = [rounded(end, error) for end in self.profile[i]]
-                row.append(f"{ends[0]} to {ends[1]}" if np.isfinite(error) else "")
+                below, above = self.profile[i]
+                ends = _range(below, above, value, error, is_log=bool(is_log[i]))
+                row.append(ends if np.isfinite(error) else "")
             rows.append(tuple(row))
-        return rows
+        blank = ("",) * (len(self._header()) - 3)
+        return rows + [(name, _shown(value), "held", *blank) for name, value in self.held.items()]
 
     def _below(self) -> list[str]:
         """Strong correlations, and what it has cost."""
@@ -220,6 +279,16 @@ def rounded(number: float, error: float) -> str:
         return f"{number:.{decimals}f}"
     digits = 2 + max(0, math.floor(math.log10(abs(number))) - math.floor(math.log10(error))) if number else 1
     return f"{number:#.{min(digits, 15)}g}".rstrip(".")
+
+
+def _range(low: float, high: float, value: float, error: float, *, is_log: bool) -> str:
+    """An interval with digits that the error supports; of a logarithm it is a share of each end."""
+    errors = (error * low / value, error * high / value) if is_log else (error, error)
+    return f"{rounded(low, errors[0])} to {rounded(high, errors[1])}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else shortened_text(str(value), 30)
 
 
 def _correlation(c: float) -> str:

@@ -11,7 +11,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.fits.fit_function import FitFunction, Meaning, Measured
 from paoswarm.fits.local_model import Differences
 from paoswarm.fits.settle import Problem, Settled, settle
-from paoswarm.fits.step_lengths import axis_scales
+from paoswarm.fits.step_lengths import axis_scales, is_noisy
 from paoswarm.optimize.read_input import Box
 
 _ON = 1e-9  # widths of the bounds: an unknown this close to a bound lies on it
@@ -40,12 +40,27 @@ def widths_of(box: Box, x: Floats) -> Floats:
 
 
 def find_minimum(
-    fun: FitFunction, how: Differences, meaning: Meaning, x: Floats, at: Measured, box: Box, *, moves: bool
+    fun: FitFunction,
+    how: Differences,
+    meaning: Meaning,
+    x: Floats,
+    at: Measured,
+    box: Box,
+    *,
+    moves: bool,
+    known: Floats | None = None,
 ) -> Minimum:
-    """Settle, and start again without an unknown whenever it turns out to lie on its bound."""
+    """Settle, and start again without an unknown whenever it turns out to lie on its bound.
+
+    ``known`` are directions of about one standard error, if there are any.
+    """
     widths = widths_of(box, x)
     on_bound = _room(x, box, widths) <= _ON * widths
     noise = 0.0
+    if known is not None and not on_bound.any():
+        found = _from_known(fun, how, meaning, x, at, box, widths, known, moves=moves)
+        if found is not None:
+            return found
     while not on_bound.all():
         room = _room(x, box, widths)
         scales, least, noise, at = axis_scales(fun, x, at, meaning.rise(float(at.values[0])), room, widths, ~on_bound)
@@ -57,17 +72,41 @@ def find_minimum(
         if not free.any():
             return Minimum(x, at, free, on_bound, None, noise)
         problem = Problem(fun, how, meaning, box, np.minimum(_LONGER * scales, _AROUND * widths), least)
-        settled = settle(problem, x, at, scales, free, moves=moves)
+        settled = settle(problem, x, at, np.diag(np.where(free, scales, 0.0))[:, free], moves=moves)
         if not isinstance(settled, Settled):
             x, at = settled
             on_bound = on_bound | (_room(x, box, widths) <= 0)
             continue
         x, at = settled.x, settled.at
-        pressed = _pressed(settled, _room(x, box, widths), widths)
+        pressed = _pressed(settled, _room(x, box, widths), widths) & ~on_bound
         if not pressed.any():
             return Minimum(x, at, free, on_bound, settled, noise)
         on_bound = on_bound | pressed
     return Minimum(x, at, ~on_bound, on_bound, None, noise)
+
+
+def _from_known(
+    fun: FitFunction,
+    how: Differences,
+    meaning: Meaning,
+    x: Floats,
+    at: Measured,
+    box: Box,
+    widths: Floats,
+    basis: Floats,
+    *,
+    moves: bool,
+) -> Minimum | None:
+    """Settle with directions that are known; None if there is noise, or an unknown comes near its bound."""
+    rise, room, scales = meaning.rise(float(at.values[0])), _room(x, box, widths), np.linalg.norm(basis, axis=1)
+    if (room < scales).any() or is_noisy(fun, x, at, rise, room, widths):
+        return None
+    problem = Problem(fun, how, meaning, box, np.minimum(_LONGER * scales, _AROUND * widths), 0.0)
+    settled = settle(problem, x, at, basis, moves=moves)
+    if not isinstance(settled, Settled) or _pressed(settled, _room(settled.x, box, widths), widths).any():
+        return None
+    free = np.ones(len(x), dtype=bool)
+    return Minimum(settled.x, settled.at, free, ~free, settled)
 
 
 def _room(x: Floats, box: Box, widths: Floats) -> Floats:

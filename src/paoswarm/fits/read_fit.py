@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
 from paoswarm.checks import whole_number
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
 from paoswarm.fits.fitted_variables import FittedVariables
 from paoswarm.optimize.read_input import Box, read_bounds
+from paoswarm.optimize.read_space import check_name, read_space
+from paoswarm.spaces.choices import Fixed
+from paoswarm.spaces.lmfit_parameters import are_parameters
+from paoswarm.spaces.space import Space
+from paoswarm.spaces.variables import WIDEST, Real, Variable
+
+_FARTHEST = WIDEST / 4
 
 
 def the_one_function(given: Mapping[str, Any]) -> tuple[str, Objective]:
@@ -24,6 +33,11 @@ def the_one_function(given: Mapping[str, Any]) -> tuple[str, Objective]:
     if not callable(fun):
         raise TypeError(f"{name} must be callable, got {fun!r}")
     return name, fun
+
+
+def is_by_name(point: Any) -> bool:
+    """Whether a point is given by names; a result is a dict, too."""
+    return isinstance(point, Mapping) and not isinstance(point, OptimizeResult)
 
 
 def read_point(result: Any) -> Floats:
@@ -40,16 +54,51 @@ def read_point(result: Any) -> Floats:
     return x
 
 
-def read_variables(result: Any, x: Floats) -> FittedVariables | None:
-    """The variables of the run's space; None if it had plain bounds."""
+def read_variables(result: Any, bounds: Any) -> FittedVariables | None:
+    """The variables of a fit: those that ``bounds`` describes, of the run, or a point by name; None for plain numbers.
+
+    Of a point by name without bounds all numbers are unknowns.
+    """
+    if are_parameters(result):
+        raise TypeError("give the result of minimize(fun, params): lmfit.Parameters alone say nothing about a minimum")
     space = getattr(result, "space", None)
-    return None if space is None else FittedVariables(space, x)
+    if is_space(bounds):
+        space = read_space(bounds)
+        given = result if is_by_name(result) else getattr(result, "best", getattr(result, "x", result))
+        return FittedVariables(space, space.read("the point", given)[0])
+    if not is_by_name(result):
+        return None if space is None else FittedVariables(space, read_point(result))
+    if bounds is not None:
+        raise TypeError("the point is given by name, so bounds must be a dict with the same names")
+    for name in result:
+        check_name(name)
+    variables = [_unbounded(repr(name), value) for name, value in result.items()]
+    if all(isinstance(one, Fixed) for one in variables):
+        raise ValueError(f"the point has no number whose error could be told, got {dict(result)!r}")
+    space = Space(variables, list(result))
+    return FittedVariables(space, space.read("the point", result)[0], has_bounds=False)
+
+
+def is_space(bounds: Any) -> bool:
+    """Whether bounds describe variables."""
+    if isinstance(bounds, Mapping):
+        return True
+    return isinstance(bounds, Sequence) and any(isinstance(one, Variable) for one in bounds)
+
+
+def _unbounded(what: str, value: Any) -> Variable:
+    """A number that may have any value; anything else is held."""
+    if isinstance(value, bool | np.bool_ | str) or not isinstance(value, numbers.Real):
+        return Fixed(value)
+    if not abs(float(value)) < _FARTHEST:
+        raise ValueError(f"{what} is {value!r}; the point must be finite")
+    return Real(-_FARTHEST, _FARTHEST)
 
 
 def read_box(result: Any, bounds: Any, x: Floats, variables: FittedVariables | None) -> Box:
-    """The bounds that are given, else those of the run, else none."""
+    """The bounds that are given, else those of the run, else none; in the user's numbers."""
     d = len(x)
-    if bounds is not None:
+    if bounds is not None and not is_space(bounds):
         box = read_bounds(bounds)
         if len(box[0]) != d:
             raise ValueError(f"bounds are for {len(box[0])} unknowns, but the point has {d}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.fits.fit_function import FitFunction, Meaning, Measured
@@ -60,15 +59,13 @@ class Settled(NamedTuple):
 
 
 def settle(
-    problem: Problem, x: Floats, at: Measured, scales: Floats, free: NDArray[np.bool_], *, moves: bool
+    problem: Problem, x: Floats, at: Measured, basis: Floats, *, moves: bool
 ) -> Settled | tuple[Floats, Measured]:
     """Alternate between a better basis and Newton steps, until neither changes anything; then extrapolate.
 
+    The columns of ``basis`` are the directions to begin with, of about one standard error each.
     If a Newton step ends on a bound, return that point and what was measured there: the unknown is not free any more.
     """
-    axes = np.flatnonzero(free)
-    basis = np.zeros((len(x), len(axes)))
-    basis[axes, np.arange(len(axes))] = scales[axes]
     place, h = _Place(x, at, basis, problem.rise(at)), STEP
     for left in reversed(range(_MOST_PASSES)):
         first = _even_out(problem, place, h, moves=moves)

@@ -49,7 +49,7 @@ def axis_scales(
     axes = np.flatnonzero(free)
     h = np.minimum(_FIRST * widths, room)[axes]
     found, longest = np.full(len(axes), np.nan), room[axes]  # `longest` shrinks where points fail
-    noise, repeated = _noise(fun, x, at, np.where(room > _HARDLY * widths, _HARDLY * widths, 0.0))
+    noise, repeated = _noise(fun, x, at, room, widths)
     bend = _bend(fun, x, at, axes, h)
     least = _EXACT * float(np.nanmedian(np.abs(bend))) if np.isfinite(bend).any() else 0.0
     if noise > _QUIET * max(rise, least):
@@ -84,12 +84,18 @@ def axis_scales(
     return AxisScales(scales, least, noise, at)
 
 
-def _noise(fun: FitFunction, x: Floats, at: Measured, hardly: Floats) -> tuple[float, Measured]:
+def is_noisy(fun: FitFunction, x: Floats, at: Measured, rise: float, room: Floats, widths: Floats) -> bool:
+    """Whether the values are so noisy that it matters."""
+    return _noise(fun, x, at, room, widths)[0] > _QUIET * rise
+
+
+def _noise(fun: FitFunction, x: Floats, at: Measured, room: Floats, widths: Floats) -> tuple[float, Measured]:
     """Standard deviation of values at points that are hardly different, and the mean of what was measured there.
 
     Slopes do not matter, because the points are pairs with ``x`` in the middle. That one is not part of the mean: it
     was chosen for its low value.
     """
+    hardly = np.where(room > _HARDLY * widths, _HARDLY * widths, 0.0)
     signs = np.array([np.ones(len(x)), np.where(np.arange(len(x)) % 2, 1, -1)])
     probes = fun(np.concatenate([x + hardly * signs, x - hardly * signs]))
     if np.isnan(probes.values).any():

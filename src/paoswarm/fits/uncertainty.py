@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.checks import flag, positive_number, probability
 from paoswarm.core.arrays import Floats
@@ -17,12 +18,14 @@ from paoswarm.fits import remarks
 from paoswarm.fits.covariance import Covariance, covariance_of
 from paoswarm.fits.fit_function import FitFunction, Meaning, ResidualEvaluator, SquaredResiduals
 from paoswarm.fits.fit_uncertainty import FitUncertainty, reach_of
+from paoswarm.fits.known_directions import known_directions, points_of_run
 from paoswarm.fits.local_model import Differences, ResidualDifferences, SecondDifferences
 from paoswarm.fits.minimum import Minimum, find_minimum, widths_of
 from paoswarm.fits.profile import Around, profile_ends
 from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, read_variables, the_one_function
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.read_input import Box
+from paoswarm.spaces.lmfit_parameters import ParametersSpace
 
 _LOWER = 0.01  # of the same: a value this much lower belongs to another minimum
 _LOUD = 0.05  # of the rise at one standard error: with more noise, that rise cannot be checked
@@ -57,10 +60,11 @@ def uncertainty(
 
     Parameters
     ----------
-    result : Result or array (d,)
+    result : Result, array (d,) or dict
         What `minimize` returned, or the minimum itself. It should be a minimum, or close to one: ``polish=True`` helps.
-        If the run had a space, the function gets its variables as in `minimize`. The continuous ones are the unknowns;
-        the others keep their values.
+        If the run had a space, or the point has names, the function gets its variables as in `minimize`. The continuous
+        ones are the unknowns; the others keep their values. Errors of ``Real(log=True)`` are taken in the logarithm,
+        and their intervals are symmetric there.
     residuals : callable
         ``residuals(x) -> array (m,)``, the deviations of the model from the data. Best if you have it: the covariance
         is ``s^2 inv(J' J)`` with the Jacobian ``J`` and ``s^2 = sum(residuals**2) / (m - d)``, which is what textbooks
@@ -79,9 +83,9 @@ def uncertainty(
         default it is estimated by ``s^2``.
     args : tuple
         More arguments of the function, as in `minimize`.
-    bounds : sequence of (low, high), optional
+    bounds : sequence of (low, high), or variables in a sequence or by name, optional
         The function is not evaluated outside. By default those of the run, if ``result`` is a `Result` of a run whose
-        bounds were numbers.
+        bounds were numbers. Variables, in a sequence or by name, are possible as in `minimize`.
     names : sequence of str, optional
         Names of the unknowns, for the table.
     refine : bool
@@ -107,7 +111,9 @@ def uncertainty(
     Second derivatives come from central differences. The steps are half a standard error in every direction of the
     covariance, whatever the units and however strong the correlations. Halved steps and Richardson's extrapolation make
     them accurate, and show kinks and noise. For ``d`` unknowns this takes about ``3 d^2 + 10 d`` evaluations, or
-    ``10 d`` with ``residuals``; more if the unknowns are strongly correlated or Newton steps are necessary.
+    ``10 d`` with ``residuals``; more if the unknowns are strongly correlated or Newton steps are necessary. About half
+    as many are enough for a result of `minimize` whose function was the same: its points near the minimum show where to
+    begin.
 
     An unknown that lies on its bound is taken as fixed. Standard errors assume that the function is a parabola within
     a few standard errors. ``rises`` checks that. For anything else use `sample`.
@@ -124,7 +130,8 @@ def uncertainty(
     ...     return volume - b[0] * (1 - np.exp(-b[1] * np.array(pressure)))
     >>> fit = ps.uncertainty([238.94, 5.5016e-4], residuals=residuals, names=["b1", "b2"])
     >>> print(fit)  # certified: 238.94 +- 2.7070 and 5.5016e-4 +- 7.2669e-6
-    Sum of squares 0.124551 of 14 data with 12 degrees of freedom; standard deviation of a datum 0.1019
+    Sum of squares 0.124551 of 14 data with 12 degrees of freedom
+    Standard deviation of a datum 0.1019
            estimate  std. error  95 % interval
       b1      238.9         2.7  233.0 to 244.8
       b2  0.0005502     7.3e-06  0.0005343 to 0.0005660
@@ -138,15 +145,16 @@ def uncertainty(
         "negative_log_likelihood": negative_log_likelihood,
     }
     kind, function = the_one_function(given)
-    x = read_point(result)
-    variables = read_variables(result, x)
-    if variables is not None:
-        x, function = variables.x, variables.function(function)
+    variables = read_variables(result, bounds)
+    x = read_point(result) if variables is None else variables.x
     d = len(x)
     box = read_box(result, bounds, x, variables)
     labels = read_names(names, variables, d)
+    if variables is not None:
+        x, function = variables.coordinates(x), variables.function(function)
+        box = variables.coordinates(box[0]), variables.coordinates(box[1])
     flag("refine", refine)
-    is_constrained = getattr(result, "constr", None) is not None
+    is_constrained = bool(len(getattr(result, "constr", None) or ()))
     level = None if profile is None else probability("profile", profile)
     options = CallOptions(flag("vectorized", vectorized), workers, timeout, retries)
     variance = None if variance is None else positive_number("variance", variance)
@@ -165,8 +173,17 @@ def uncertainty(
         meaning = Meaning(is_likelihood, variance, df)
         how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
         refine = refine and not is_constrained
-        minimum = find_minimum(fun, how, meaning, x, at, box, moves=refine)
-        found = _describe(fun, meaning, minimum, x, box, labels, refine, kind, n_data, level)
+        value, known = float(at.values[0]), None
+        if (seen := points_of_run(result, value, variables)) is not None:
+            known = known_directions(*seen, x, value, meaning.rise(value))
+        minimum = find_minimum(fun, how, meaning, x, at, box, moves=refine, known=known)
+        is_log = np.zeros(d, dtype=bool) if variables is None else variables.is_log
+        found = _describe(fun, meaning, minimum, x, box, labels, is_log, refine, kind, n_data, level)
+    found = found if variables is None else variables.translated(found)
+    if variables is not None and isinstance(variables.space, ParametersSpace):
+        found = dataclasses.replace(
+            found, parameters=variables.space.with_errors(variables.with_fitted(found.x), found.covariance)
+        )
     if not is_constrained:
         return found
     warning = "the run had constraints, of which nothing is known here: where one is active, the errors are wrong."
@@ -186,6 +203,7 @@ def _describe(
     given: Floats,
     box: Box,
     names: tuple[str, ...],
+    is_log: NDArray[np.bool_],
     refine: bool,
     kind: str,
     n_data: int | None,
@@ -193,6 +211,7 @@ def _describe(
 ) -> FitUncertainty:
     x, value, d = minimum.x, float(minimum.at.values[0]), len(given)
     unit = meaning.rise(value)
+    coordinates = [f"ln {name}" if log else name for name, log in zip(names, is_log, strict=True)]
     warnings, notes = [], []
     nothing = np.full((d, d), np.nan)
     found = Covariance(nothing, np.zeros((d, 0)), nothing[0], nothing, np.zeros((d, 0)), np.zeros((d, 0)))
@@ -210,7 +229,7 @@ def _describe(
     shift = np.where(x == given, 0.0, shift)
     rises = _rises(fun, x, value, unit, found.matrix, errors, box)
     condition, weakest = _condition(found.matrix, errors)
-    warnings += remarks.of_directions(found.flat, found.downhill, names, widths)
+    warnings += remarks.of_directions(found.flat, found.downhill, coordinates, widths)
     warnings += [f"{names[i]} has no effect on the function." for i in np.flatnonzero(np.isinf(errors) & ~minimum.free)]
     more, others = remarks.of_the_point(newton, step, shift, names, may_move=refine)
     notes += [
@@ -220,7 +239,7 @@ def _describe(
     ]
     notes += others + remarks.of_bounds(x, errors, box, names) + remarks.of_noise(minimum.noise, unit)
     notes += remarks.of_shape(rises, names, has_profile=level is not None) if minimum.noise < _LOUD * unit else []
-    notes += remarks.of_condition(condition, weakest, names, widths)
+    notes += remarks.of_condition(condition, weakest, coordinates, widths)
     ends = None
     if level is not None:
         sure = np.flatnonzero(np.isfinite(errors) & (errors > 0)).tolist()

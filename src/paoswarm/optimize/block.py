@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import read_only
 from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.optimize.callback import Notify
 from paoswarm.optimize.exchange import Numbering
 from paoswarm.optimize.loop import Ends, drive, drive_together, run
@@ -31,10 +32,18 @@ class Block:
     earlier : list of Block
         Blocks that are done, for the progress bar.
     bar : ProgressBar
+    n_points : int or None
+        How many points the space has, if each run recalls those that it has evaluated.
     """
 
     def __init__(
-        self, optimizers: list[Optimizer], numbers: range, n_runs: int, earlier: list[Block], bar: ProgressBar
+        self,
+        optimizers: list[Optimizer],
+        numbers: range,
+        n_runs: int,
+        earlier: list[Block],
+        bar: ProgressBar,
+        n_points: int | None = None,
     ) -> None:
         self.optimizers = optimizers
         self.ends: list[Ends] = []
@@ -42,6 +51,7 @@ class Block:
         self.nit, self.nfev = ([np.zeros(one.batch, dtype=np.int64) for one in optimizers] for _ in range(2))
         parts = [np.array(numbers)] if optimizers[0].batch else [np.array(r) for r in numbers]
         self._numberings = [Numbering(n_runs, part) for part in parts]
+        self._known = None if n_points is None else [KnownPoints(n_points) for _ in optimizers]
         self._bar = bar
         self._best_before = min((block.lowest for block in earlier), default=np.inf)
         self._failed_before = sum(block.n_failed for block in earlier)
@@ -88,7 +98,10 @@ class Block:
             numbering = self._numberings[i] if is_stored else None
             one = run(optimizer, limits, after_generation, may_fail=not is_alone, numbering=numbering)
             runs.append(one)
-        self.ends = [drive(runs[0], evaluate)] if is_alone else drive_together(runs, evaluate, after_round)
+        if is_alone:
+            self.ends = [drive(runs[0], evaluate, None if self._known is None else self._known[0])]
+        else:
+            self.ends = drive_together(runs, evaluate, after_round, self._known)
         if all((ends.status == Status.FAILED).all() for ends in self.ends):
             raise evaluate.explain_total_failure()
 

@@ -45,6 +45,13 @@ def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State],
             wish = callback(intermediate_result=result) if wants_result else callback(result.best)
         except StopIteration:
             return Status.CALLBACK
+        except AttributeError as error:
+            if not wants_result:
+                error.add_note(
+                    "The callback got the best point alone, because its parameter is not called intermediate_result. "
+                    "Rename it to get the whole result: def callback(intermediate_result): ..."
+                )
+            raise
         return Status.CALLBACK if wish is True or (isinstance(wish, np.bool_) and bool(wish)) else None
 
     return call
@@ -53,6 +60,7 @@ def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State],
 def so_far(optimizer: Optimizer) -> Result:
     """What a callback gets to see of a run."""
     assert optimizer.swarm is not None
+    best = optimizer.incumbent
     return Result(
         x=optimizer.best.x.copy(),
         fun=optimizer.best_value,
@@ -61,4 +69,5 @@ def so_far(optimizer: Optimizer) -> Result:
         n_failed=int(optimizer.n_failed),
         swarm=read_only(optimizer.swarm),
         **optimizer.shown,
+        **({} if optimizer.feasibility is None else optimizer.feasibility.fields(best.x, float(best.value))),
     )

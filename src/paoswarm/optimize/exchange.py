@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import End, Numbers
+from paoswarm.evaluation.evaluator import Numbers
 from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.stopping import Status
 from paoswarm.storage.log import logger

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm.checks import counted
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.constraints import ConstraintSet
@@ -61,6 +62,8 @@ class Feasibility:
     def scores(self, x: Floats, rows: Floats) -> Floats:
         """Scores ``(m,)`` of points ``x`` (m, d) with ``rows`` (m, 1 + k) of values and constraints; NaN if failed."""
         values, numbers = rows[:, 0], rows[:, 1:]
+        # A constraint that is not known has failed. Where the objective was not called, those that it returns are not.
+        values = np.where(np.isfinite(values) & np.isnan(numbers).any(axis=1), np.nan, values)
         violations = self.constraints.violations(numbers)
         if self.scales is None and len(rows):
             self.scales = self._scales_of(violations, numbers)
@@ -158,7 +161,10 @@ class Feasibility:
         violations = self.constraints.violations(self.at(x))
         assert self.scales is not None
         worst = int(np.argmax(violations / self.scales))
-        return (
-            f"No feasible point was found: at the best one, {self.constraints.labels[worst]} is violated by "
-            f"{violations[worst]:.3g}."
-        )
+        label, others = self.constraints.labels[worst], int((violations > 0).sum()) - 1
+        said = f"No feasible point was found: at the best one, {label} is violated by {violations[worst]:.3g}"
+        said += f", and so {'is' if others == 1 else 'are'} {counted(others, 'other')}" if others else ""
+        if self.hardest != label:
+            share = self.n_violations.max() / max(1, self.n_points)
+            said += f"; most points, {100 * share:.0f} %, violate {self.hardest}"
+        return f"{said}."

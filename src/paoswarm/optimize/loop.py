@@ -13,8 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.evaluation.evaluator import Evaluator, Numbers
+from paoswarm.evaluation.known_points import KnownPoints, Recalled
 from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.exchange import Answer, NoFiniteValue, Numbering, Request, StopAll, status_of
 from paoswarm.optimize.look_around import is_worth_it
@@ -167,8 +170,8 @@ def _generation(
     return _Outcome(moved=True, end=end, is_cut=is_cut, replayed=replayed, rule=rule)
 
 
-def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Returned:
-    """Take one run, or one batch of runs, to its end."""
+def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator, known: KnownPoints | None = None) -> Returned:
+    """Take one run, or one batch of runs, to its end. Points that are ``known`` are not evaluated."""
     resume: Callable[[Any], Request] = run.send
     sent: Any = None
     while True:
@@ -185,27 +188,53 @@ def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator) -> Ret
             continue
         try:
             if is_divisible:
-                values, end = evaluate.until(deadline, x, numbers)
-                resume, sent = run.send, Answer(values, end, evaluate.replayed, *_recalled(evaluate))
+                new = _New.of(x, numbers, evaluate, known)
+                values, end = evaluate.until(deadline, new.x, new.numbers) if len(new.x) else (np.empty(0), None)
+                resume, sent = run.send, new.answer(Answer(values, end, evaluate.replayed))
             else:
                 resume, sent = run.send, Answer(evaluate(x, numbers), None, evaluate.replayed)
         except (KeyboardInterrupt, EngineDown) as error:
             resume, sent = run.throw, error
 
 
-def _recalled(evaluate: Evaluator) -> tuple[int, Rule]:
-    """How many points were recalled, and whether the run is over because there are no new ones."""
-    known = evaluate.known
-    if known is None:
-        return 0, Rule.NONE
-    rule = Rule.COMPLETE if known.is_complete else Rule.NOTHING_NEW if known.is_exhausted else Rule.NONE
-    return known.n_recalled, rule
+class _New(NamedTuple):
+    """The points of a request that must be evaluated, and how the others are known."""
+
+    x: Floats
+    numbers: Numbers
+    known: KnownPoints | None
+    recalled: Recalled | None
+
+    @classmethod
+    def of(cls, x: Floats, numbers: Numbers, evaluate: Evaluator, known: KnownPoints | None) -> _New:
+        """The new points; they have the first numbers, so that those of a run have no gaps."""
+        if known is None:
+            return cls(x, numbers, None, None)
+        recalled = known.recall(evaluate.rows(x))
+        return cls(x[recalled.new], None if numbers is None else numbers[: len(recalled.new)], known, recalled)
+
+    def answer(self, measured: Answer) -> Answer:
+        """The answer for all points, from that for the new ones."""
+        if self.known is None or self.recalled is None:
+            return measured
+        values = self.known.values(self.recalled, measured.values)
+        return measured._replace(values=values, recalled=self.known.n_recalled, rule=rule_of(self.known))
+
+
+def rule_of(known: KnownPoints | None) -> Rule:
+    """The rule that ends a run because there are no new points."""
+    if known is None or not known.is_exhausted:
+        return Rule.NONE
+    return Rule.COMPLETE if known.is_complete else Rule.NOTHING_NEW
 
 
 def drive_together(
-    runs: Sequence[Run], evaluate: Evaluator, after_round: Callable[[], Status | None] = lambda: None
+    runs: Sequence[Run],
+    evaluate: Evaluator,
+    after_round: Callable[[], Status | None] = lambda: None,
+    known: Sequence[KnownPoints] | None = None,
 ) -> list[Ends]:
-    """Take several runs to their ends, evaluating their points together.
+    """Take several runs to their ends, evaluating their points together. Each may have points that are ``known``.
 
     ``after_round`` is called when each run has had its values, and may end them all.
     """
@@ -228,7 +257,7 @@ def drive_together(
             if any(sent is not None for _, sent in steps) and after_round() is not None:
                 raise StopAll
             waiting = [(number, asked.pop(number)) for number in sorted(asked)]
-            steps = _answers(waiting, evaluate) if waiting else []
+            steps = _answers(waiting, evaluate, known) if waiting else []
     except (KeyboardInterrupt, EngineDown, StopAll) as error:
         for number, one in enumerate(runs):
             if number not in ends:
@@ -236,13 +265,22 @@ def drive_together(
     return [ends[number] for number in range(len(runs))]
 
 
-def _answers(waiting: list[tuple[int, Request]], evaluate: Evaluator) -> list[tuple[int, Answer]]:
+def _answers(
+    waiting: list[tuple[int, Request]], evaluate: Evaluator, known: Sequence[KnownPoints] | None
+) -> list[tuple[int, Answer]]:
     """The values of the points of several runs, evaluated together."""
-    requests = [request for _, request in waiting]
-    numbers = [request.numbers for request in requests if request.numbers is not None]
-    values = evaluate(np.concatenate([request.x for request in requests]), np.concatenate(numbers) if numbers else None)
-    parts = np.split(values, np.cumsum([len(request.x) for request in requests])[:-1])
-    return [(number, Answer(part, None, evaluate.replayed)) for (number, _), part in zip(waiting, parts, strict=True)]
+    parts = [
+        (number, _New.of(request.x, request.numbers, evaluate, None if known is None else known[number]))
+        for number, request in waiting
+    ]
+    points = np.concatenate([new.x for _, new in parts])
+    numbers = [new.numbers for _, new in parts if new.numbers is not None]
+    values = evaluate(points, np.concatenate(numbers) if numbers else None) if len(points) else np.empty(0)
+    found = np.split(values, np.cumsum([len(new.x) for _, new in parts])[:-1])
+    return [
+        (number, new.answer(Answer(measured, None, evaluate.replayed)))
+        for (number, new), measured in zip(parts, found, strict=True)
+    ]
 
 
 @contextmanager

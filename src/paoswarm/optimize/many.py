@@ -21,6 +21,7 @@ from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.evaluation.residuals import as_objective
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.block import Block, intermediate
@@ -146,6 +147,7 @@ def minimize_many(
         )
     fun = with_arguments(fun, args)
     space = read_space(bounds, integrality)
+    fun = as_objective(fun, space, vectorized)
     method = read_input.read_method(method, init, space).for_workers(1)
     d = len(space.lower)
     default = method.default_limits(d)
@@ -162,12 +164,14 @@ def minimize_many(
     rng, seed = (rng, None) if store is None else store.seeded(rng)
     seeds = spawn(rng, runs)
     if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
         x0 = None if x0 is None else space.read("x0", x0)
         init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
     size = read_size(n_particles, method, d, limits, x0, f0, store)
     start: dict[str, Any] = {"x0": x0, "f0": f0, "reevaluate": reevaluate}
     how = {"method": method, "n_particles": size, "constraints": given, **start}
-    takes_batches = bool(method.takes_batches) and not differ_in_size(init) and given is None
+    n_points = None if reevaluate else space.size  # if there are only so many, each run recalls those that it knows
+    takes_batches = bool(method.takes_batches) and not differ_in_size(init) and given is None and n_points is None
     template = make_optimizers(space, how, init, seeds, range(1), takes_batches)[0]
     limits = limits.starting_with(template.n_to_start)
     if n_particles is not None or not isinstance(init, str):
@@ -198,7 +202,7 @@ def minimize_many(
         while started < runs:
             numbers = range(started, min(runs, started + (n_together or runs)))
             optimizers = make_optimizers(space, how, init, seeds, numbers, takes_batches)
-            block = Block(optimizers, numbers, runs, blocks, bar)
+            block = Block(optimizers, numbers, runs, blocks, bar, n_points)
             try:
                 block.run(for_swarms, evaluate, notify, is_stored=journal is not None)
             except (KeyboardInterrupt, EngineDown):
@@ -220,6 +224,8 @@ def minimize_many(
             seeds[:started],
             evaluate.failures,
         )
+        if n_points is not None:
+            many["n_recalled"] = np.array([one.n_recalled for block in blocks for one in block.optimizers])
         if polish:
             if journal is not None:
                 journal.go_on_after(runs * int(many.nfev.max()))  # above all numbers of the swarms

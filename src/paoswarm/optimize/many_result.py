@@ -11,6 +11,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.failures import Failure
+from paoswarm.extras import need
 from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import History
@@ -19,6 +20,7 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result, message_of, standard_error
 from paoswarm.optimize.stopping import SUCCESSES, Limits, Status
 from paoswarm.optimize.why_ended import explain
+from paoswarm.spaces.evaluations import columns_of, dataset
 
 _MANY_GENERATIONS = 100_000  # above this many, histories end with the longest run
 
@@ -28,6 +30,9 @@ _CONSTRAINED = (
     *("feasible", "constr", "constr_violation", "maxcv", "n_infeasible", "hardest", "constraint_scales"),
     "local_searches",
 )
+
+
+_FACTS = ("fun", "success", "nit", "nfev", "n_failed", "feasible", "maxcv")  # columns of tables
 
 
 class ManyResult(Result):
@@ -50,11 +55,16 @@ class ManyResult(Result):
     failures : list of Failure
         The first ten failed points of all runs.
     feasible, maxcv, n_infeasible : arrays (runs,)
-        With constraints, as in `Result`; ``constr`` and ``constr_violation`` are lists over runs.
+        As in `Result`; ``constr``, ``constr_violation`` and ``hardest`` are lists over runs.
     """
 
     swarm: Any
     seeds: list[np.random.SeedSequence]
+
+    def _of_all_runs(self, value: Any) -> Any:
+        if isinstance(value, list | str):
+            return [value for _ in self.fun]
+        return np.full(len(self.fun), value)
 
     def __repr__(self) -> str:
         best = int(order.best(self.fun))
@@ -70,6 +80,27 @@ class ManyResult(Result):
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def to_dataframe(self) -> Any:
+        """Convert to a ``pandas.DataFrame`` with a row for each run. Needs pandas.
+
+        It has a column for each variable of the best point, ``fun``, ``success``, ``nit``, ``nfev``, ``n_failed``, and
+        with constraints ``feasible`` and ``maxcv``.
+        """
+        pandas = need("pandas", extra="dataframe", user="to_dataframe")
+        facts = {name: self[name] for name in _FACTS if name in self}
+        index = pandas.RangeIndex(len(self.fun), name="run")
+        return pandas.DataFrame({**columns_of(self.get("space"), self.x, facts), **facts}, index=index)
+
+    def to_xarray(self) -> Any:
+        """Convert to an ``xarray.Dataset``: the same along ``run``, and ``history`` along ``run`` and ``generation``.
+
+        Needs xarray.
+        """
+        facts: dict[str, Any] = {name: ("run", np.asarray(self[name])) for name in _FACTS if name in self}
+        facts["history"] = (("run", "generation"), self.history)
+        coords = {"run": np.arange(len(self.fun)), "generation": np.arange(self.history.shape[1])}
+        return dataset(self.get("space"), self.x, facts, coords, {})
 
     def _named_point(self, r: int) -> str:
         return self.space.text(self.x[r]) if "space" in self else f"x = {self.x[r]}"
@@ -129,6 +160,7 @@ class ManyResult(Result):
             failures=self.failures,
             **{name: self[name][r] for name in _CONSTRAINED if name in self},
             **({"space": self.space} if "space" in self else {}),
+            **({"n_recalled": int(self.n_recalled[r])} if "n_recalled" in self else {}),
         )
 
 

@@ -18,7 +18,9 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.evaluation.residuals import as_objective
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.callback import read_callback, so_far
@@ -87,7 +89,8 @@ def minimize(
         The unknowns. Either finite bounds, one pair for each. Or variables: `Real` (perhaps logarithmic), `Integer`,
         `Choice`, `Periodic`, pairs, and numbers or strings that are fixed. In a dict they have names: then ``fun``
         gets a dict of values by name (with ``vectorized=True`` of arrays ``(m,)``), and results speak in names. In a
-        sequence ``fun`` gets an array, with the index of the entry for a `Choice`.
+        sequence ``fun`` gets an array, with the index of the entry for a `Choice`. Or ``lmfit.Parameters``: then
+        ``fun`` gets ``Parameters``, and may return residuals, whose sum of squares is minimised.
     integrality : array (d,) of bool, optional
         With plain bounds: which unknowns are whole numbers, as in SciPy.
     method : Method, str or None
@@ -233,6 +236,7 @@ def minimize(
         ).run(0)
     fun = with_arguments(fun, args)
     space = read_space(bounds, integrality)
+    fun = as_objective(fun, space, vectorized)
     method = read_method(method, init, space)
     d = len(space.lower)
     default = method.default_limits(d)
@@ -250,6 +254,7 @@ def minimize(
     check_seed(rng)  # a list would make a batch of an Optimizer
     store, rng, seed = _open_store(store, rng)
     if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
         x0 = None if x0 is None else space.read("x0", x0)
         init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
     method = for_workers(method, workers, limits.maxfev, store)
@@ -279,8 +284,7 @@ def minimize(
     ):
         evaluate.count = bar.count if progress else None
         evaluate.kept = Evaluations()
-        if space.size is not None and not reevaluate and not asynchronous:
-            evaluate.recall(space.size)
+        known = None if space.size is None or reevaluate else KnownPoints(space.size)
 
         def after_generation(optimizer: Optimizer) -> Status | None:
             _record(recorder, optimizer)
@@ -291,7 +295,7 @@ def minimize(
         if optimizer.swarm is not None:  # a run that is continued
             _record(recorder, optimizer)
         with naming_the_best(optimizer):
-            ends = _solve(optimizer, evaluate, for_swarm, after_generation)
+            ends = _solve(optimizer, evaluate, for_swarm, after_generation, known)
         status, history = Status(int(ends.status)), recorder.history()
         value = optimizer.best_value
         why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method, optimizer.agreement)
@@ -303,7 +307,7 @@ def minimize(
             failures=evaluate.failures,
             failure_kinds=evaluate.kinds,
             evaluations=evaluate.kept,
-            **({} if evaluate.known is None else {"n_recalled": optimizer.n_recalled}),
+            **({} if known is None else {"n_recalled": optimizer.n_recalled}),
         )
         result.message += f" {ends.why}" if ends.why else ""
         if polish and _is_over(result.status, journal):
@@ -335,11 +339,15 @@ def _kind_of_optimizer(method: Method, asynchronous: bool) -> type[Optimizer]:
 
 
 def _solve(
-    optimizer: Optimizer, evaluate: Evaluator, limits: Limits, after_generation: Callable[[Optimizer], Status | None]
+    optimizer: Optimizer,
+    evaluate: Evaluator,
+    limits: Limits,
+    after_generation: Callable[[Optimizer], Status | None],
+    known: KnownPoints | None,
 ) -> Ends:
     if isinstance(optimizer, OneAtATime):
-        return solve_asynchronously(optimizer, evaluate, limits, after_generation)
-    return drive(run(optimizer, limits, after_generation), evaluate)
+        return solve_asynchronously(optimizer, evaluate, limits, after_generation, known)
+    return drive(run(optimizer, limits, after_generation), evaluate, known)
 
 
 def _record(recorder: Recorder, optimizer: Optimizer) -> None:

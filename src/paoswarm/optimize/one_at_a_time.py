@@ -36,9 +36,9 @@ class OneAtATime(Optimizer, ABC):
 
     n_asked = 0  # points that were asked for
 
-    @abstractmethod
-    def budget(self, limits: Limits) -> int | None:
-        """The most points that may be asked for; None if unknown."""
+    def may_ask(self, limits: Limits) -> bool:
+        """Whether one more point may be asked for; those that turn out to be known cost nothing."""
+        return limits.maxfev is None or self.n_asked - self.n_recalled < limits.maxfev
 
     @property
     @abstractmethod
@@ -55,10 +55,10 @@ class OneAtATime(Optimizer, ABC):
         """The next point; None if there is none before something is told."""
 
     @abstractmethod
-    def tell_one(self, number: int, value: Any) -> bool:
+    def tell_one(self, number: int, value: Any, is_recalled: bool = False) -> bool:
         """The value at the point of a job, NaN where it failed; returns whether that completes a generation.
 
-        With constraints it is a row of value and constraints.
+        With constraints it is a row of value and constraints. A value that ``is_recalled`` was known before.
         """
 
     @abstractmethod
@@ -73,8 +73,9 @@ class OneAtATime(Optimizer, ABC):
         """What one point is compared by; with constraints the answer is a row."""
         return answer if self.feasibility is None else float(self.scored(x[None], answer[None])[0])
 
-    def _count_one(self, value: float) -> None:
-        self.nfev += 1
+    def _count_one(self, value: float, is_recalled: bool) -> None:
+        self.nfev += not is_recalled
+        self.n_recalled += is_recalled
         self.n_failed = self.n_failed + bool(np.isnan(value))
 
 
@@ -107,14 +108,19 @@ class ParticleByParticle(OneAtATime):
         self._out: dict[int, _Asked] = {}
         self._n_moves = self._n_again = 0  # asked for so far
 
-    def budget(self, limits: Limits) -> int | None:
-        """The most points that may be asked for; None if unknown."""
-        return limits.evaluations(self._n_first, self._size)
+    def may_ask(self, limits: Limits) -> bool:
+        """Whether one more point may be asked for."""
+        most = None if limits.maxiter is None else self._n_first + limits.maxiter * self._size
+        return (most is None or self.n_asked < most) and super().may_ask(limits)
+
+    @property
+    def _n_told(self) -> int:
+        return self.nfev + self.n_recalled
 
     @property
     def generations(self) -> float:
         """Moves for each particle so far, on average."""
-        return max(0, self.nfev - self._n_first) / self._size
+        return max(0, self._n_told - self._n_first) / self._size
 
     @property
     def is_complete(self) -> bool:
@@ -130,7 +136,7 @@ class ParticleByParticle(OneAtATime):
         if self._to_start:
             i = self._to_start.popleft()
             return self._give(_Asked(i, None), swarm.position[i])
-        if not self._free or self.nfev < _KNOWN * self._n_first or swarm.global_value == np.inf:
+        if not self._free or self._n_told < _KNOWN * self._n_first or swarm.global_value == np.inf:
             return None
         if self._n_moves * self.n_again > self._n_again * self._n:
             i = self._to_measure_again()
@@ -147,7 +153,7 @@ class ParticleByParticle(OneAtATime):
         move = Proposal(*(_rows(part, i, self._n) for part in whole))
         return self._give(_Asked(i, move), whole.position[i])
 
-    def tell_one(self, number: int, value: Any) -> bool:
+    def tell_one(self, number: int, value: Any, is_recalled: bool = False) -> bool:
         """The value at the point of a job, NaN where it failed; returns whether that completes a generation."""
         i, move, again = self._out.pop(number)
         swarm = self.swarm
@@ -171,20 +177,20 @@ class ParticleByParticle(OneAtATime):
             self._free.append(i)
         x = swarm.position[i] if move is None else move.position[i]
         self.swarm = after
-        self._count_one(value)
+        self._count_one(value, is_recalled)
         self._improve(x[None], np.array([np.nan if again is not None else value]))
         self.nit = int(self.generations)
-        self._is_complete = self.nfev >= self._boundary
+        self._is_complete = self._n_told >= self._boundary
         if self._is_complete:
             assert self._best_before is not None
-            self._count_stale(self._best_before, generations=int(self.nfev > self._n_first))
+            self._count_stale(self._best_before, generations=int(self._n_told > self._n_first))
             self._best_before = self.incumbent
             self._boundary += self._size
         return self._is_complete
 
     def cut_short(self) -> None:
         """End the generation that has begun with the values that have arrived."""
-        self.nit += int(self.nfev > self._n_first)  # the first swarm is not a generation
+        self.nit += int(self._n_told > self._n_first)  # the first swarm is not a generation
         self._is_complete = True
 
     def _start(self) -> None:
@@ -219,10 +225,6 @@ class GenerationByGeneration(OneAtATime):
     _n_given = 0  # points of this generation that were asked for
     _number = 0  # of its first point
 
-    def budget(self, limits: Limits) -> int | None:
-        """The most points that may be asked for; None if unknown."""
-        return limits.maxfev
-
     @property
     def generations(self) -> float:
         """Generations so far."""
@@ -246,14 +248,14 @@ class GenerationByGeneration(OneAtATime):
         self._n_given += 1
         return self._job(self._pending[self._n_given - 1])
 
-    def tell_one(self, number: int, value: Any) -> bool:
+    def tell_one(self, number: int, value: Any, is_recalled: bool = False) -> bool:
         """The value at the point of a job, NaN where it failed; returns whether that completes a generation."""
         assert self._values is not None
         row = number - self._number
         assert self._pending is not None
         value = self._scored_one(self._pending[row], value)
         self._values[row], self._has_arrived[row] = value, True
-        self._count_one(value)
+        self._count_one(value, is_recalled)
         is_complete = bool(self._has_arrived.all())
         if is_complete:
             self.cut_short()

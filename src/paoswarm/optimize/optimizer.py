@@ -306,11 +306,10 @@ class Optimizer:
         assert self._pending is not None
         constraints = self.feasibility.constraints
         if constr is None and not constraints.n_returned:
-            points = [self.space.given(row) for row in self.space.rows(self._pending)]
-            parts = constraints.parts
-            return np.stack([np.concatenate([part.numbers(x, None) for part in parts]) for x in points])
+            return np.stack([constraints.at(self.space.given(row)) for row in self.space.rows(self._pending)])
         shape = (m, constraints.count)
-        numbers = np.empty(0) if constr is None else np.array(unmasked(constr), dtype=float).reshape(m, -1)
+        numbers = np.empty(0) if constr is None else np.array(unmasked(constr), dtype=float)
+        numbers = numbers[:, None] if numbers.shape == (m,) else numbers
         if numbers.shape != shape:
             raise ValueError(f"tell needs constr of shape {shape}, a row for each point, got {np.shape(constr)}")
         return numbers

@@ -11,11 +11,13 @@ import numpy as np
 from scipy.optimize import Bounds
 from scipy.optimize import minimize as scipy_minimize
 
+from paoswarm.checks import counted
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
+from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import End, Evaluator
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.exchange import status_of
 from paoswarm.optimize.local_searches import LocalSearches
 from paoswarm.optimize.loop import Ends, drive
@@ -52,9 +54,10 @@ def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
     """The limits of the swarm if it leaves something for polishing: a part of the evaluations and of the time."""
     if limits.maxfev is not None:
         aside = min(_ASIDE * (n_unknowns + 1), max(0, limits.maxfev - n_to_start) // 4)
-        limits = limits._replace(maxfev=limits.maxfev - aside)
+        limits = limits._replace(maxfev=limits.maxfev - aside, aside=aside)
     if limits.time_limit is not None:
-        limits = limits._replace(time_limit=(1 - _ASIDE_TIME) * limits.time_limit).restarted()
+        seconds = _ASIDE_TIME * limits.time_limit
+        limits = limits._replace(time_limit=limits.time_limit - seconds, time_aside=seconds).restarted()
     return limits
 
 
@@ -79,7 +82,7 @@ def finish(result: Result, evaluate: Evaluator, space: Space, limits: Limits, en
         result.status, lost = status_of(found.end)
         result.success, why = False, limits.message(result.status)
     message = message_of(why, result.n_failed, result.nfev, result.get("failure_kinds"))
-    result.message = " ".join(filter(None, [message, lost, _summary(found, before)]))
+    result.message = " ".join(filter(None, [message, lost, summary(found.spent, before, found.fun)]))
 
 
 def finish_constrained(
@@ -90,7 +93,7 @@ def finish_constrained(
     assert feasibility is not None
     deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
     local = LocalSearches(feasibility, optimizer.lower, optimizer.upper, optimizer.space.axes)
-    before, spent = float(result.fun), optimizer.nfev
+    before, spent, was_feasible = float(result.fun), optimizer.nfev, bool(result.feasible)
     end: End = None
     has_converged = False
     try:
@@ -108,8 +111,9 @@ def finish_constrained(
     kinds = result.get("failure_kinds")
     said = optimizer.explained(why)
     message = message_of(said, result.n_failed, result.nfev, kinds)
-    summary = f"Polished with {optimizer.nfev - spent} evaluations, from {before:.6g} to {result.fun:.6g}."
-    result.message = " ".join(filter(None, [message, lost, summary]))
+    before = before if was_feasible else math.nan
+    said = summary(optimizer.nfev - spent, before, float(result.fun) if result.feasible else math.nan)
+    result.message = " ".join(filter(None, [message, lost, said]))
 
 
 def _is_success(result: Result, has_converged: bool) -> bool:
@@ -117,8 +121,17 @@ def _is_success(result: Result, has_converged: bool) -> bool:
     return bool(result.success or (has_converged and result.agreement is None))
 
 
-def _summary(found: Polished, before: float) -> str:
-    return f"Polished with {found.spent} evaluations, from {before:.6g} to {found.fun:.6g}."
+def summary(spent: int, before: float, after: float) -> str:
+    """What polishing has changed; NaN stands for the value of an infeasible point."""
+    done = f"Polished with {counted(spent, 'evaluation')}"
+    if math.isnan(after):
+        return f"{done}, which found no feasible point."
+    if math.isnan(before):
+        return f"{done}, from an infeasible point to {after:.6g}."
+    if after == before:
+        return f"{done}, which found no better point."
+    was, now = f"{before:.6g}", f"{after:.6g}"
+    return f"{done}, from {was} to {now}." if was != now else f"{done}, which lowered {was} by {before - after:.2g}."
 
 
 def polish(

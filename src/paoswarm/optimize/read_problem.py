@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numbers
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import LinearConstraint, linprog
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.constraints import ConstraintSet, Linear, read_constraints
-from paoswarm.spaces.choices import Choice
+from paoswarm.spaces.choices import Choice, Fixed
 from paoswarm.spaces.space import Space
+from paoswarm.spaces.variables import Integer, Periodic, Real, Variable
 
 _TRIALS = 3  # points at which the functions of constraints are called before the run
 _MOST_ROWS = 300  # linear constraints for which a contradiction is traced to the few that cause it
@@ -32,12 +34,20 @@ def trial_constraints(given: Any, space: Space, vectorized: bool = False) -> Con
 
 
 def _check_choices(given: Any, space: Space) -> None:
-    """Raise if a linear constraint stands beside a choice, which has no number."""
+    """Raise if a linear constraint stands beside a choice, a text or an expression, which have no number."""
     several = given if isinstance(given, list | tuple) else [given]
-    chosen = [label for label, one in zip(space.labels(), space.variables, strict=True) if isinstance(one, Choice)]
-    if chosen and any(isinstance(one, LinearConstraint) for one in several):
+    if not any(isinstance(one, LinearConstraint) for one in several):
+        return
+    for label, one in zip(space.labels(), space.variables, strict=True):
+        if isinstance(one, Choice) or (isinstance(one, Fixed) and not isinstance(one.fixed, numbers.Real)):
+            kind = f"fixed at {one.fixed!r}" if isinstance(one, Fixed) else "a Choice"
+            raise ValueError(
+                f"a LinearConstraint needs numbers, but {label} is {kind}; write the constraint as a function"
+            )
+    if space.expressions:
         raise ValueError(
-            f"a LinearConstraint needs numbers, but {chosen[0]} is a Choice; write the constraint as a function"
+            f"a LinearConstraint has a column for each variable, but {space.expressions[0][0]} is an expression; write "
+            "the constraint as a function"
         )
 
 
@@ -57,9 +67,9 @@ def _check_linear(constraints: ConstraintSet, space: Space) -> None:
         low.append(part.lb - part.tol)
         high.append(part.ub + part.tol)
         labels += [part.label if len(part.lb) == 1 else f"row {i} of {part.label}" for i in range(len(part.lb))]
-    ends = [(getattr(one, "low", None), getattr(one, "high", None)) for one in space.variables]
-    if not labels or any(low is None for low, _ in ends):  # of choices and fixed variables nothing is said
+    if not labels:
         return
+    ends = [_Ends.of(one) for one in space.variables]
     rows, lb, ub = np.concatenate(matrix), np.concatenate(low), np.concatenate(high)
     every = np.arange(len(rows))
     if _has_point(rows, lb, ub, ends, every):
@@ -72,11 +82,25 @@ def _check_linear(constraints: ConstraintSet, space: Space) -> None:
                 needed = others
     names = ", ".join(labels[row] for row in needed)
     if len(needed) == 1:
-        raise ValueError(f"{names} holds nowhere in the bounds")
+        raise ValueError(f"{names} holds nowhere in the bounds: no point is feasible")
     raise ValueError(f"these linear constraints contradict each other in the bounds: {names}")
 
 
-def _has_point(rows: Floats, lb: Floats, ub: Floats, ends: list[tuple[Any, Any]], which: Any) -> bool:
+class _Ends(NamedTuple):
+    low: float
+    high: float
+    is_whole: bool
+
+    @classmethod
+    def of(cls, one: Variable) -> _Ends:
+        """Where a variable may lie."""
+        if isinstance(one, Fixed):
+            return cls(float(one.fixed), float(one.fixed), False)
+        assert isinstance(one, Real | Periodic | Integer)
+        return cls(one.low, one.high, one.is_whole)
+
+
+def _has_point(rows: Floats, lb: Floats, ub: Floats, ends: list[_Ends], which: Any) -> bool:
     above, below = which[np.isfinite(ub[which])], which[np.isfinite(lb[which])]
     if len(above) + len(below) == 0:
         return True
@@ -84,6 +108,7 @@ def _has_point(rows: Floats, lb: Floats, ub: Floats, ends: list[tuple[Any, Any]]
         np.zeros(rows.shape[1]),
         A_ub=np.concatenate([rows[above], -rows[below]]),
         b_ub=np.concatenate([ub[above], -lb[below]]),
-        bounds=ends,
+        bounds=[(low, high) for low, high, _ in ends],
+        integrality=[1 if is_whole else 0 for _, _, is_whole in ends],
     )
     return int(found.status) != 2  # infeasible

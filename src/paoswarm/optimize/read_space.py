@@ -11,45 +11,60 @@ import numpy as np
 
 from paoswarm.optimize.read_input import read_bounds
 from paoswarm.spaces.choices import Fixed
+from paoswarm.spaces.lmfit_parameters import ParametersSpace, are_parameters
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Integer, Real, Variable
 
 _FORM = "give a pair (low, high), ps.Real, ps.Integer, ps.Choice, ps.Periodic, or a number or a string to fix it"
+_UNORDERED = "a set has no order: for a range write a pair (low, high), for one of several entries ps.Choice([...])"
 
 
 def read_space(bounds: Any, integrality: Any = None) -> Space:
     """The space from bounds, a dict of variables, or a sequence of variables; see `minimize`."""
     if isinstance(bounds, Space):
         return bounds
+    if are_parameters(bounds):
+        _refuse_integrality(integrality)
+        return ParametersSpace(bounds)
     if isinstance(bounds, Mapping):
         return _named(bounds, integrality)
+    if isinstance(bounds, Variable):
+        raise TypeError(f"bounds is one variable, {bounds!r}; write [{bounds!r}], or a dict with its name")
     bounds = list(bounds) if isinstance(bounds, Iterator) else bounds
     if isinstance(bounds, Sequence) and not isinstance(bounds, str) and _is_mixed(bounds):
         _refuse_integrality(integrality)
         return Space([read_variable(f"bounds[{i}]", entry) for i, entry in enumerate(bounds)])
     lower, upper = read_bounds(bounds)
     whole = _read_integrality(integrality, len(lower))
-    pairs = zip(lower.tolist(), upper.tolist(), whole, strict=True)
-    try:
-        return Space([Integer(low, high) if is_whole else Real(low, high) for low, high, is_whole in pairs])
-    except ValueError as error:
-        raise ValueError(f"integrality: {error}") from None
+    variables: list[Variable] = []
+    for i, (low, high, is_whole) in enumerate(zip(lower.tolist(), upper.tolist(), whole, strict=True)):
+        try:
+            variables.append(Integer(low, high) if is_whole else Real(low, high))
+        except ValueError as error:
+            raise ValueError(f"bounds[{i}] with integrality: {error}") from None
+    return Space(variables)
 
 
 def read_variable(what: str, entry: Any) -> Variable:
     """One variable; ``what`` names it in errors."""
     if isinstance(entry, Variable):
         return entry
-    if entry is None or isinstance(entry, str | numbers.Real | np.bool_):
+    if isinstance(entry, str | numbers.Real | np.bool_):
         if isinstance(entry, numbers.Real) and not np.isfinite(float(entry)):
             raise ValueError(f"{what} is fixed at {entry!r}, which is not finite")
         return Fixed(entry)
-    try:
-        low, high = entry
-    except (TypeError, ValueError):
-        raise TypeError(f"{what} is {entry!r}; {_FORM}") from None
-    if not all(isinstance(end, numbers.Real) and not isinstance(end, bool) for end in (low, high)):
-        raise TypeError(f"{what} is {entry!r}; for one of several entries write ps.Choice({list(entry)!r})")
+    if isinstance(entry, set | frozenset):
+        raise TypeError(f"{what} is {entry!r}; {_UNORDERED}")
+    if not isinstance(entry, Sequence | np.ndarray) or len(entry) < 2:
+        raise TypeError(f"{what} is {entry!r}; {_FORM}")
+    if len(entry) == 2 and any(end is None for end in entry):
+        raise TypeError(f"{what} is {entry!r}; both ends must be finite numbers")
+    if len(entry) > 2 or not all(isinstance(end, numbers.Real) and not isinstance(end, bool) for end in entry):
+        raise TypeError(
+            f"{what} is {entry!r}; for a range write a pair (low, high), for one of several entries "
+            f"ps.Choice({list(entry)!r})"
+        )
+    low, high = entry
     try:
         return Real(float(low), float(high))
     except ValueError as error:
@@ -61,20 +76,34 @@ def _named(space: Mapping[Any, Any], integrality: Any) -> Space:
     if not space:
         raise ValueError("the space is empty: give at least one variable")
     for name in space:
-        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(
-                f"the name {name!r} is not an identifier: use letters, digits and underscores, as in Python"
-            )
+        check_name(name)
     variables = [read_variable(repr(name), entry) for name, entry in space.items()]
     return Space(variables, list(space))
 
 
+def check_name(name: Any) -> None:
+    """Raise if a variable cannot have this name."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a variable must be a string, got {name!r}; without names, give a list")
+    if keyword.iskeyword(name):
+        raise ValueError(f"the name {name!r} is a keyword of Python; write {name + '_'!r}")
+    if not name.isidentifier():
+        raise ValueError(f"the name {name!r} is not an identifier: use letters, digits and underscores, as in Python")
+
+
 def _is_mixed(bounds: Sequence[Any]) -> bool:
-    """Whether a sequence holds variables, or fixed numbers beside pairs."""
-    if any(isinstance(entry, Variable) for entry in bounds):
+    """Whether a sequence holds variables, fixed numbers beside pairs, or entries that are no bounds."""
+    if any(isinstance(entry, Variable | set | frozenset | Mapping) or _has_words(entry) for entry in bounds):
         return True
     is_fixed = [isinstance(entry, numbers.Real) for entry in bounds]
     return any(is_fixed) and not all(is_fixed)
+
+
+def _has_words(entry: Any) -> bool:
+    """Whether an entry is or holds something that is no number, such as the ends (0, None)."""
+    if isinstance(entry, list | tuple):
+        return any(one is None or isinstance(one, str) for one in entry)
+    return entry is None or isinstance(entry, str)
 
 
 def _read_integrality(given: Any, d: int) -> list[bool]:

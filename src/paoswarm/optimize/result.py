@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,16 @@ from paoswarm.optimize.hints import advice
 from paoswarm.optimize.search_table import SearchTable
 from paoswarm.spaces import evaluations
 from paoswarm.spaces.evaluations import Evaluations
+
+# What a result says about constraints if there are none, so that code for both cases needs no question.
+_WITHOUT_CONSTRAINTS: dict[str, Callable[[], Any]] = {
+    "feasible": lambda: True,
+    "constr": list,
+    "constr_violation": list,
+    "maxcv": float,
+    "n_infeasible": int,
+    "hardest": str,
+}
 
 
 class Result(OptimizeResult):
@@ -45,7 +57,7 @@ class Result(OptimizeResult):
         Generations, evaluated points, and those of them that failed.
     n_recalled : int
         If all variables are discrete: how many points the swarm asked for once more. Their values were recalled, so
-        they are no part of ``nfev``. (Not with ``reevaluate``, ``asynchronous`` and `minimize_many`.)
+        they are no part of ``nfev``. (Not with ``reevaluate``.)
     failures : list of Failure
         The first ten failed points, ``(x, reason)``.
     failure_kinds : Counter
@@ -65,13 +77,14 @@ class Result(OptimizeResult):
         it was then. None if the method of the swarm has no closed form of its step: `PAO` and `DensePAO` have one.
         None after polishing: the swarm has not seen the polished point.
     feasible : bool
-        With constraints: whether ``x`` satisfies them, within their tolerances.
+        Whether ``x`` satisfies all constraints, within their tolerances. True if there are none.
     constr, constr_violation : list of arrays
-        With constraints: their numbers at ``x``, and how far these are beyond their limits, in the order given.
+        The numbers of the constraints at ``x``, and how far these are beyond their limits, in the order given. Empty
+        if there are none.
     maxcv : float
-        With constraints: the largest of these violations.
+        The largest of these violations; zero if there are no constraints.
     n_infeasible, hardest : int, str
-        With constraints: how many points were infeasible, and which constraint most of them have violated.
+        How many points were infeasible, and which constraint most of them have violated.
     searches : SearchTable
         For methods that start again, a tuple of every `Search` that has ended: kind, evaluations, best point, value,
         how it ended. It prints as a table. With constraints, local searches from random points are part of it.
@@ -99,9 +112,24 @@ class Result(OptimizeResult):
     progress: Any
     space: Any
     constraints: Any
+    feasible: Any
+    constr: Any
+    constr_violation: Any
+    maxcv: Any
+    n_infeasible: Any
+    hardest: Any
 
     def __init__(self, **fields: Any) -> None:
         self.update(fields)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _WITHOUT_CONSTRAINTS and "constraints" not in self and name not in self:
+            return self._of_all_runs(_WITHOUT_CONSTRAINTS[name]())
+        return super().__getattr__(name)
+
+    def _of_all_runs(self, value: Any) -> Any:
+        """A value that is the same for all runs."""
+        return value
 
     @property
     def hint(self) -> str:
@@ -123,15 +151,35 @@ class Result(OptimizeResult):
         where the objective was not called. Of a stored run, `Store.to_dataframe` also tells when each point was
         evaluated and why it failed.
         """
+        rows, values, numbers = self._evaluated()
+        excess = None if numbers is None else self.constraints.excess(numbers).max(axis=1)
+        return evaluations.table(self.get("space"), rows, values, violations=excess)
+
+    def to_xarray(self) -> Any:
+        """Convert all evaluations of this call to an ``xarray.Dataset``. Needs xarray.
+
+        Along the dimension ``evaluation`` there are a variable for each unknown, ``value`` (NaN if it failed) and
+        ``failed``; with constraints also ``violation``, and ``number`` with the second dimension ``constraint``. The
+        message and the counts are attributes.
+        """
+        rows, values, numbers = self._evaluated()
+        extra: dict[str, Any] = {"value": ("evaluation", values), "failed": ("evaluation", np.isnan(values))}
+        coords: dict[str, Any] = {"evaluation": np.arange(len(values))}
+        if numbers is not None:
+            extra["violation"] = ("evaluation", self.constraints.excess(numbers).max(axis=1))
+            extra["number"] = (("evaluation", "constraint"), numbers)
+            coords["constraint"] = list(self.constraints.labels)
+        attrs = {"message": self.message, "success": int(self.success), "nit": self.nit, "nfev": self.nfev}
+        return evaluations.dataset(self.get("space"), rows, extra, coords, attrs)
+
+    def _evaluated(self) -> tuple[Floats, Floats, Floats | None]:
+        """Points, values, and with constraints their numbers."""
         kept: Evaluations | None = self.get("evaluations")
         if kept is None or not kept.is_complete:
             why = "not kept by minimize_many" if kept is None else "too many to keep in memory"
             raise ValueError(f"the evaluations were {why}: give store=..., then Store(...).to_dataframe() has them")
         rows, values = kept.points
-        if values.ndim == 1:
-            return evaluations.table(self.get("space"), rows, values)
-        excess = self.constraints.excess(values[:, 1:]).max(axis=1)
-        return evaluations.table(self.get("space"), rows, values[:, 0], violations=excess)
+        return (rows, values, None) if values.ndim == 1 else (rows, values[:, 0], values[:, 1:])
 
     @property
     def searches(self) -> SearchTable:
@@ -169,11 +217,12 @@ class Result(OptimizeResult):
             raise ValueError(f"there are several runs: ask one of them, many.run(r).{name}")
 
     def __repr__(self) -> str:
-        lines = [f"{'message':>9}: {self.message}"] if isinstance(self.get("message"), str) else []
+        lines = [_paragraph("message", self.message)] if isinstance(self.get("message"), str) else []
         shown = ("success", "status", "fun", "fun_error", "feasible", "maxcv", "x")
         for name in (*shown, "nit", "nfev", "n_recalled", "n_failed"):
             if name == "x" and "space" in self:
-                lines.append(f"{'best':>9}: {self.best}")
+                point = self.best if np.ndim(self.fun) else self.space.plain(self.x)
+                lines.append(f"{'best':>9}: {point}")
             elif self.get(name) is not None:
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
@@ -184,18 +233,23 @@ class Result(OptimizeResult):
             text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
             lines.append("next_step: " + text.replace("\n", "\n" + " " * 11))
         if self.hint:
-            lines.append(f"{'hint':>9}: {self.hint}")
+            lines.append(_paragraph("hint", self.hint))
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    @property
+    def named_values(self) -> list[tuple[str, str]]:
+        """The best point, name by name, as text."""
+        return self._named_values(self.x)
 
     def _named_values(self, x: Floats) -> list[tuple[str, str]]:
         """A point, name by name."""
         if "space" not in self:
             return [(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(x))]
-        point = self.space.point(x)
-        values = point.values() if isinstance(point, dict) else point
-        return [(label, _text(value)) for label, value in zip(self.space.labels(), values, strict=True)]
+        point = self.space.plain(x)
+        labelled = point.items() if isinstance(point, dict) else zip(self.space.labels(), point, strict=True)
+        return [(label, _text(value)) for label, value in labelled]
 
     def _said_of_searches(self) -> str:
         """What was done, for methods that start again."""
@@ -211,6 +265,15 @@ class Result(OptimizeResult):
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
         searches = remark(self._said_of_searches())
         return block(self.get("message", ""), table(rows), table(points), more, searches, hint)
+
+
+def _paragraph(name: str, text: str) -> str:
+    """A sentence or several under a name, in lines that fit a terminal and a page."""
+    first = f"{name:>9}: "
+    rest = " " * len(first)
+    return textwrap.fill(
+        text, 88, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _text(value: Any) -> str:

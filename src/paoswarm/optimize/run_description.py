@@ -17,6 +17,8 @@ from paoswarm.optimize.stopping import Limits
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.store import Run
 
+_OF_THE_CALL = ("deadline", "aside", "time_aside")  # they follow from the others
+
 
 def describe_run(
     optimizer: Optimizer,
@@ -43,7 +45,7 @@ def describe_run(
     if runs is not None:
         problem["runs"] = runs
         expected = None if expected is None else runs * expected
-    kept = {name: encode(value) for name, value in limits._asdict().items() if name != "deadline"}
+    kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
     kept |= {"polish": bool(polish), "expected": expected}
     return Run("minimize" if runs is None else "minimize_many", problem, kept, options.described)
 

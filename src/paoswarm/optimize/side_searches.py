@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Search
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluation.evaluator import End
+from paoswarm.evaluation.caller import End
 from paoswarm.optimize.exchange import Answer, Numbering, Request, status_of
 from paoswarm.optimize.incumbent import best_of
 from paoswarm.optimize.local_searches import SERIES, LocalSearches, Start

@@ -69,6 +69,9 @@ class Limits(NamedTuple):
     stagnation: int | None
     time_limit: float | None
     deadline: float | None = None  # of time.monotonic
+    # What was taken off the user's limits for polishing: evaluations, and seconds.
+    aside: int = 0
+    time_aside: float = 0.0
 
     @classmethod
     def read(
@@ -97,12 +100,17 @@ class Limits(NamedTuple):
 
     def message(self, status: Status) -> str:
         """Why a run ended, with the limit that decided."""
+        part, part_of_time = "", ""
+        if self.aside and self.maxfev is not None:
+            part = f", of which {self.aside} {'is' if self.aside == 1 else 'are'} for polishing"
+        if self.time_aside:
+            part_of_time = f", of which {self.time_aside:.3g} s are for polishing"
         sentences = {
             Status.TARGET: f"Reached target={self.target}.",
             Status.STAGNATED: f"Stopped at stagnation={self.stagnation} generations without a better point.",
-            Status.MAXFEV: f"Stopped at maxfev={self.maxfev}.",
+            Status.MAXFEV: f"Stopped at maxfev={(self.maxfev or 0) + self.aside}{part}.",
             Status.MAXITER: f"Stopped at maxiter={self.maxiter}.",
-            Status.TIME: f"Stopped at time_limit={self.time_limit} s.",
+            Status.TIME: f"Stopped at time_limit={(self.time_limit or 0) + self.time_aside:.10g} s{part_of_time}.",
         }
         return sentences.get(status, status.message)
 

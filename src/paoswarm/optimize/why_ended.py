@@ -28,7 +28,7 @@ def explain(
     if agreement is None or status in _AS_WISHED or rule in (Rule.COMPLETE, Rule.NOTHING_NEW):
         return _reason(status, rule, limits, best, value, n_unknowns, method)
     if status is Status.CONVERGED:
-        return f"Converged: {agreement}"
+        return f"{'Converged' if agreement.is_feasible else 'Stopped'}: {agreement}"
     if status in _OUT_OF_BUDGET and agreement.n_searches:  # the last generations are those of one search among many
         return f"{limits.message(status)} {agreement}"
     return f"{_reason(status, rule, limits, best, value, n_unknowns, method)} {agreement}"
@@ -42,7 +42,7 @@ def _reason(
     if status is Status.STALLED and len(best):
         return f"{status.message[:-1]}: a point near it has {value:.6g} instead of {best[-1]:.6g}."
     why = limits.message(status)
-    if status in _OUT_OF_BUDGET and len(best) > 1:
+    if status in _OUT_OF_BUDGET and len(best) > 1 and math.isfinite(best[-1]):
         return f"{why[:-1]}; {_progress(best)}."
     return why
 

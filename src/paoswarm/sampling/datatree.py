@@ -1,4 +1,4 @@
-"""Convert a posterior to ArviZ's ``DataTree``."""
+"""Convert a posterior to ArviZ's ``DataTree``, or to a dataset of xarray."""
 
 from __future__ import annotations
 
@@ -51,6 +51,18 @@ def datatree(
         coords = {"mode": np.arange(len(modes)), "parameter": posterior.names}
         tree["modes"] = DataTree(Dataset({"position": (("mode", "parameter"), modes)}, coords))
     return tree
+
+
+def dataset(posterior: Posterior, weighted: bool) -> Any:
+    """Make the dataset of all weighted draws, or of those of equal weight; see `Posterior.to_xarray`."""
+    xarray = need("xarray", extra="xarray", user="to_xarray")
+    if taken := {"draw", *(["weight"] if weighted else [])}.intersection(posterior.names):
+        raise ValueError(f"the dataset needs the name {min(taken)!r}; give the parameter another name")
+    draws = posterior.weighted.draws if weighted else posterior.draws
+    data = {name: ("draw", column.copy()) for name, column in zip(posterior.names, draws.T, strict=True)}
+    if weighted:
+        data["weight"] = ("draw", posterior.weighted.weights)
+    return xarray.Dataset(data, coords={"draw": np.arange(len(draws))}, attrs=_facts(posterior))
 
 
 def values_at(function: Callable[[Floats], ArrayLike], x: Floats, vectorized: bool) -> NDArray[Any]:

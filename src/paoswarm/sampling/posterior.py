@@ -16,7 +16,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
 from paoswarm.extras import need
 from paoswarm.notebook import block, remark, shortened, table
-from paoswarm.sampling.datatree import datatree, values_at
+from paoswarm.sampling.datatree import dataset, datatree, values_at
 from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
 
@@ -200,6 +200,17 @@ class Posterior:
         if "weight" in self.names:
             raise ValueError("the weights need the column 'weight'; give the parameter 'weight' another name")
         return pandas.DataFrame(self.weighted.draws, columns=self.names).assign(weight=self.weighted.weights)
+
+    def to_xarray(self, *, weighted: bool = False) -> Any:
+        """Convert the draws to an ``xarray.Dataset`` along ``draw``, with the evidence as attributes. Needs xarray.
+
+        Parameters
+        ----------
+        weighted : bool
+            As in `to_dataframe`: by default `draws`, which have equal weight; if True all weighted draws, with their
+            weights as ``weight``.
+        """
+        return dataset(self, flag("weighted", weighted))
 
     def to_datatree(
         self,

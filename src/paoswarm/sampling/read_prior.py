@@ -11,6 +11,7 @@ import numpy as np
 
 from paoswarm.sampling.distributions import LogUniform, Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
+from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
 from paoswarm.spaces.named_array import ByName, WithFixed
 from paoswarm.spaces.variables import Periodic, Real, Variable
 
@@ -62,6 +63,8 @@ def read_prior(prior: Any) -> Prior:
 
 def as_given(fun: Any, prior: Any) -> Any:
     """The likelihood as a function of the parameters alone: of names if the prior has them, with fixed values."""
+    if are_parameters(prior):
+        return OfParameters(fun, ParametersSpace(prior))
     if isinstance(prior, Mapping):
         fixed = {str(name): entry for name, entry in prior.items() if _is_fixed(prior, entry)}
         free = [str(name) for name in prior if str(name) not in fixed]
@@ -82,6 +85,8 @@ def _is_fixed(prior: Any, entry: Any) -> bool:
 
 def _suggestion(prior: Any) -> str:
     """What to write instead of a distribution or a function that stands alone; empty for anything else."""
+    if isinstance(prior, Variable):
+        return f"; for a single parameter write [{prior!r}]"
     if hasattr(prior, "ppf"):
         return "; for a single parameter write [distribution], for example [stats.norm(0, 1)]"
     if hasattr(prior, "logpdf"):
@@ -148,6 +153,8 @@ def _read_law(name: str, entry: Any) -> Any:
         if middle.ndim or not np.isfinite(middle):
             raise ValueError(f"prior {name!r} must be one proper distribution; its median is {middle}")
         return entry
+    if isinstance(entry, set | frozenset | Mapping):
+        raise TypeError(f"prior {name!r} is {entry!r}, which has no order; write a pair (low, high)")
     try:
         low, high = map(float, entry)
     except (TypeError, ValueError):

@@ -39,6 +39,7 @@ from paoswarm.sampling.read_start import is_search, known_points
 from paoswarm.sampling.target import Interrupted, Target
 from paoswarm.sampling.tempered import pass_cost, pass_problem, tempered
 from paoswarm.sampling.verdict import DOUBTFUL, Remark
+from paoswarm.spaces.lmfit_parameters import ParametersSpace, are_parameters
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Run, Store
@@ -91,7 +92,8 @@ def sample(
         - ``(names, transform, log_density)``, where the log density ``(m, d) -> (m,)`` of the parameters is only
           reported.
 
-        The number of parameters may stand for their names.
+        The number of parameters may stand for their names. With ``lmfit.Parameters``, those that vary are uniform
+        between their bounds, and ``log_likelihood`` gets ``Parameters``.
     n_effective : int
         Wanted effective sample size, at least 100. With fewer the error of the evidence would not be known.
     n_particles : int, optional
@@ -146,8 +148,9 @@ def sample(
     >>> print(f"{posterior.mean()[0]:.1f} +- {posterior.std()[0]:.2f}")
     1.3 +- 0.25
     """
-    law = read_prior(prior)
     fun = as_given(log_likelihood, prior) if callable(log_likelihood) else log_likelihood
+    prior = ParametersSpace(prior).description if are_parameters(prior) else prior
+    law = read_prior(prior)
     wanted = whole_number("n_effective", n_effective, 1)
     if wanted < _LEAST:
         raise ValueError(

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.spaces.variables import Variable
+from paoswarm.keywords import explains_arguments
+from paoswarm.spaces.variables import NAMED, Variable
 
 
+@explains_arguments("ps.Choice([first, second, ...]), with one list of entries", name=NAMED)
 @dataclass(frozen=True)
 class Choice(Variable):
     """One of several entries without order: names, functions, any objects.
@@ -40,6 +42,10 @@ class Choice(Variable):
     def __init__(self, entries: Sequence[Any]) -> None:
         if isinstance(entries, str | bytes) or not hasattr(entries, "__iter__"):
             raise TypeError(f"Choice takes a list of entries, got {entries!r}")
+        if isinstance(entries, set | frozenset):
+            raise TypeError(
+                f"Choice takes a list, because a set has no order and runs could not be repeated: {entries!r}"
+            )
         found = tuple(entries)
         object.__setattr__(self, "entries", found)
         if len(found) < 2:

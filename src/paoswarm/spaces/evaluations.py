@@ -1,11 +1,12 @@
-"""All evaluations of a run, as a table."""
+"""All evaluations of a run, as a table or as a dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.extras import need
@@ -54,13 +55,6 @@ def table(
 ) -> Any:
     """A ``pandas.DataFrame`` with a column for each variable, ``value``, ``failed``, and what else is known."""
     pandas = need("pandas", extra="dataframe", user="to_dataframe")
-    if space is None:
-        columns: dict[str, Any] = {f"x{i}": rows[:, i] for i in range(rows.shape[1])}
-    else:
-        names = space.names or [f"x{i}" for i in range(len(space.variables))]
-        columns = {
-            name: one.values(rows[:, i]) for i, (name, one) in enumerate(zip(names, space.variables, strict=True))
-        }
     extra: dict[str, Any] = {"value": values, "failed": np.isnan(values)}
     if violations is not None:
         extra["violation"] = violations
@@ -68,6 +62,38 @@ def table(
         extra["reason"] = [reasons.get(i, "") for i in range(len(values))]
     if times is not None:
         extra["time"] = pandas.to_datetime(np.asarray(times), unit="s", utc=True)
-    if clash := [name for name in extra if name in columns]:
+    return pandas.DataFrame({**columns_of(space, rows, extra), **extra}, index=range(len(values)))
+
+
+def dataset(
+    space: Space | None,
+    rows: Floats,
+    extra: Mapping[str, tuple[Any, ...]],
+    coords: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+) -> Any:
+    """An ``xarray.Dataset`` of rows along the first of ``coords``, and what else is known about them."""
+    xarray = need("xarray", extra="xarray", user="to_xarray")
+    along, m = next(iter(coords)), len(rows)
+    columns = columns_of(space, rows, [*extra, *coords])
+    plain = {name: (along, _without_objects(np.broadcast_to(column, (m,)))) for name, column in columns.items()}
+    return xarray.Dataset({**plain, **extra}, coords=coords, attrs=attrs)
+
+
+def columns_of(space: Space | None, rows: Floats, taken: Iterable[str]) -> dict[str, Any]:
+    """A column for each variable in its own type; those that are fixed have one value."""
+    if space is None:
+        columns: dict[str, Any] = {f"x{i}": rows[:, i] for i in range(rows.shape[1])}
+    else:
+        names = space.names or [f"x{i}" for i in range(len(space.variables))]
+        columns = {
+            name: one.values(rows[:, i]) for i, (name, one) in enumerate(zip(names, space.variables, strict=True))
+        }
+    if clash := [name for name in taken if name in columns]:
         raise ValueError(f"the table needs the column {clash[0]!r}; give that variable another name")
-    return pandas.DataFrame({**columns, **extra}, index=range(len(values)))
+    return columns
+
+
+def _without_objects(column: NDArray[Any]) -> NDArray[Any]:
+    """Strings as an array of strings, which files can keep."""
+    return column.astype(str) if all(isinstance(one, str) for one in column.tolist()) else column

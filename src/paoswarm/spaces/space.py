@@ -37,7 +37,14 @@ class Space:
         Which of these are round, whole or choices.
     is_identity : bool
         Whether rows and coordinates are the same.
+    allows_residuals : bool
+        Whether functions may return residuals, whose sum of squares counts.
+    expressions : tuple of (str, str)
+        Names and expressions of what follows from the variables, for the user's functions.
     """
+
+    allows_residuals = False
+    expressions: tuple[tuple[str, str], ...] = ()
 
     def __init__(self, variables: Sequence[Variable], names: Sequence[str] | None = None) -> None:
         self.variables = tuple(variables)
@@ -60,6 +67,11 @@ class Space:
 
     def _kinds(self) -> tuple[list[bool], list[bool]]:
         return [one.is_round for one in self.variables], [one.is_whole for one in self.variables]
+
+    @property
+    def guess(self) -> Floats | None:
+        """A row ``(1, d)`` to begin with, if the user's variables bring one."""
+        return None
 
     @property
     def is_plain(self) -> bool:
@@ -115,6 +127,10 @@ class Space:
         values = [one.value(number) for one, number in zip(self.variables, row.tolist(), strict=True)]
         return values if self.names is None else dict(zip(self.names, values, strict=True))
 
+    def plain(self, row: Floats) -> Any:
+        """The same for people to read."""
+        return self.point(row)
+
     def given(self, rows: Floats) -> Any:
         """Rows ``(d,)`` or ``(m, d)`` as the user's function gets them: by name, or unchanged."""
         if self.names is None:
@@ -133,7 +149,7 @@ class Space:
 
     def text(self, row: Floats) -> str:
         """One row as text for messages."""
-        return f"x = {row}" if self.names is None else ", ".join(f"{k} = {v!r}" for k, v in self.point(row).items())
+        return f"x = {row}" if self.names is None else ", ".join(f"{k} = {v!r}" for k, v in self.plain(row).items())
 
     def function(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """The user's function as one of rows."""

@@ -20,9 +20,12 @@ from numpy.typing import NDArray
 
 from paoswarm.checks import flag
 from paoswarm.core.arrays import Floats
+from paoswarm.keywords import explains_arguments
 
 WIDEST = 1e150  # squared distances must not overflow
 _LARGEST_WHOLE = 2**50  # a half must not be lost beside it
+NAMED = "names are the keys of a space, as in {'rate': ps.Real(0, 1)}"
+_STEPPED = "for multiples of a step, write ps.Integer and multiply inside the function"
 
 
 class Variable(ABC):
@@ -70,6 +73,7 @@ class Variable(ABC):
         """The number; raise a ValueError if the variable cannot take it."""
 
 
+@explains_arguments("ps.Real(low, high)", name=NAMED, prior="for a logarithmic range give log=True", step=_STEPPED)
 @dataclass(frozen=True)
 class Real(Variable):
     """A number between two ends; with ``log=True`` the search sees its logarithm.
@@ -141,6 +145,7 @@ class Real(Variable):
         return number
 
 
+@explains_arguments("ps.Periodic(low, high)", name=NAMED)
 @dataclass(frozen=True)
 class Periodic(Variable):
     """A number on a circle, for an angle, a phase or a time of day: both ends are the same point.
@@ -167,6 +172,8 @@ class Periodic(Variable):
 
     def __post_init__(self) -> None:
         low, high = read_ends(self, self.low, self.high)
+        if high - low > WIDEST:
+            raise ValueError(f"{self!r} is too wide, because squared distances would overflow; choose another unit")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
@@ -195,6 +202,7 @@ class Periodic(Variable):
         return number
 
 
+@explains_arguments("ps.Integer(low, high)", name=NAMED, step=_STEPPED)
 @dataclass(frozen=True)
 class Integer(Variable):
     """A whole number from ``low`` to ``high``, both included.

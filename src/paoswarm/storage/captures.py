@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from paoswarm.storage.content import Hasher, wrapped
+from paoswarm.storage.content import Hasher, is_program, wrapped
 from paoswarm.storage.fingerprint import bytecode, cell_contents, code_with_nested, in_library
 
 CODE = "code of "
@@ -100,6 +100,11 @@ class _Walk:
             self._begin_object(fun)
 
     def _begin_object(self, thing: Any) -> None:
+        if is_program(thing):
+            for name, value in thing.fingerprint_parts().items():
+                self._add(name, value)
+            self._unsure.append(f"{type(thing).__name__} starts a program, whose other files may change unseen")
+            return
         attributes = getattr(thing, "__dict__", None)
         if inspect.isclass(thing) or not isinstance(attributes, dict) or in_library(type(thing)):
             self._add(f"the {type(thing).__name__}", thing)

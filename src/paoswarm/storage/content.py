@@ -126,6 +126,9 @@ class Hasher:
             return _hash("state", kind.__qualname__.encode())
         if (inner := wrapped(value)) is not None:
             return self._all("wrapped", (inner,))
+        if is_program(value):
+            self.unsure.append(f"{kind.__name__} starts a program, whose other files may change unseen")
+            return self._pairs(kind.__name__, value.fingerprint_parts().items())
         self._found(kind)
         if in_library(kind):  # attributes of other people's objects may hold caches and addresses
             return _hash(kind.__qualname__, self._reduced(value))
@@ -182,6 +185,11 @@ def _is_plain(values: Collection[Any], depth: int = 0) -> bool:
     return kinds.isdisjoint((list, tuple)) or all(
         _is_plain(part, depth + 1) for part in values if isinstance(part, list | tuple)
     )
+
+
+def is_program(thing: Any) -> bool:
+    """Whether it is a function of ours that starts a program, and knows what its values depend on."""
+    return in_library(type(thing)) and hasattr(type(thing), "fingerprint_parts")
 
 
 def wrapped(thing: Any) -> Any:

@@ -8,7 +8,8 @@ Records after the header (see `paoswarm.storage.log`):
 
 - ``i, t, x, f, why`` for evaluated points: their numbers in the order of asking, the time in seconds since 1970, the
   points, the values (null if failed), and the reasons of failures by row. An asynchronous run also has ``asked``, the
-  number of points it had asked for by then, because its course depends on the order in which values arrive.
+  number of points it had asked for by then, because its course depends on the order in which values arrive. If some of
+  these were known and not evaluated, ``recalled`` says how many.
   With constraints there is also ``c``, their numbers for each point; a value is infinite where a constraint failed
   before the objective was called.
 - ``open`` when a process starts to write, ``limits`` when they have changed, ``end`` when a call has ended. The first
@@ -78,6 +79,7 @@ class Journal:
     def __init__(self, store: Store, run: Run, fun: Any = None) -> None:
         self._function = None if fun is None else Function(fun)
         self._is_trusted = store.trust or fun is None
+        self._origin = store.origin
         self._n_recalled = 0
         self._log = Log(store.path, fsync=store.fsync == "always")
         try:
@@ -310,10 +312,18 @@ class Journal:
             self._raise_other_run(number, x, f"was at x = {contents.x[number]}")
 
     def complete(
-        self, number: int, asked: int, x: Floats, value: float, why: str | None, constr: Floats | None = None
+        self,
+        number: int,
+        asked: int,
+        x: Floats,
+        value: float,
+        why: str | None,
+        constr: Floats | None = None,
+        recalled: int = 0,
     ) -> None:
         """Record an evaluation of an asynchronous run; it is safe once this returns."""
         more: Record = {"asked": asked} if constr is None else {"asked": asked, "c": _encode_numbers(constr)}
+        more |= {"recalled": recalled} if recalled else {}
         self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, more)
 
     def end(self, status: str, message: str, *, final: bool) -> None:
@@ -335,6 +345,8 @@ class Journal:
             who: Record = {"pid": os.getpid(), "host": platform.node(), "t": round(time.time(), 3)}
             if self._function is not None:
                 who["function"] = self._function.at_first._asdict()
+            if self._origin is not None:
+                who["origin"] = dict(self._origin)
             self._log.append({"open": who})
             self._is_open = True
 

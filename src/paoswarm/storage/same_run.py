@@ -38,8 +38,10 @@ def check_same(path: Path, recorded: Run, now: Run) -> None:
 
 def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
     """Return the name of the first detail that differs, and both values."""
-    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys() == {"items"}:  # a dict of the user
-        was, now = (dict(one["items"]) for one in (was, now))
+    if _is_of_the_user(was) and _is_of_the_user(now):
+        if [key for key, _ in was["items"]] != [key for key, _ in now["items"]]:
+            return name.lstrip("."), was, now
+        was, now = dict(was["items"]), dict(now["items"])
     if isinstance(was, dict) and isinstance(now, dict) and (not name or was.keys() == now.keys()):
         for key in {**was, **now}:
             if was.get(key) != now.get(key):
@@ -48,6 +50,16 @@ def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
     return name.lstrip("."), was, now
 
 
+def _is_of_the_user(value: Any) -> bool:
+    """Whether a value is a dict of the user, such as a space."""
+    return isinstance(value, dict) and value.keys() == {"items"}
+
+
 def _short(value: Any) -> str:
-    text = json.dumps(value)
+    if _is_of_the_user(value):
+        text = f"{{{', '.join(str(key) for key, _ in value['items'])}}}"
+    elif isinstance(value, list) and value and all(_is_of_the_user(one) for one in value):  # constraints
+        text = f"[{', '.join(str(dict(one['items']).get('label')) for one in value)}]"
+    else:
+        text = "None" if value is None else json.dumps(value)
     return text if len(text) <= 200 else text[:197] + "..."

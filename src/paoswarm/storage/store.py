@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from array import array
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -50,6 +51,9 @@ class Store:
         Whether to use the recorded values without asking if the function is still the same. Otherwise it is compared
         with the one that was recorded, and one or two points are evaluated again if need be: see "Has the function
         changed?" in the documentation of stores.
+    origin : dict, optional
+        Where the function comes from, as JSON. It is kept in the file for ``paoswarm resume``; the command line fills
+        it in.
 
     Examples
     --------
@@ -65,6 +69,7 @@ class Store:
     path: str | os.PathLike[str]
     fsync: Literal["always", "never"] = "always"
     trust: bool = False
+    origin: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike):
@@ -137,6 +142,14 @@ class Store:
         except ValueError as error:
             raise reader.damaged(str(error)) from error
         return with_latest_limits(Run(**header["run"]), events)
+
+    def recorded_origin(self) -> dict[str, Any] | None:
+        """Return the ``origin`` that was recorded last; None if there is none. Nothing in it is checked."""
+        reader = Reader(self.path)
+        _header(reader)
+        openings = [record.get("open") for record in reader.records(with_evaluations=False)]
+        origins = [who["origin"] for who in openings if isinstance(who, dict) and isinstance(who.get("origin"), dict)]
+        return origins[-1] if origins else None
 
     def recorded(self, name: str) -> Any:
         """Return an argument of the recorded run as JSON; None if there is no run, or no such argument."""

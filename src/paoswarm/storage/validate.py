@@ -64,6 +64,8 @@ def check_evaluations(record: dict[str, Any]) -> None:
             raise ValueError("the numbers of constraints are no lists of equal length")
     if "asked" in record and not (is_count(record["asked"]) and record["asked"] > max(numbers)):
         raise ValueError("an evaluation is recorded before the run asked for it")
+    if "recalled" in record and not (is_count(record["recalled"]) and record["recalled"] < record.get("asked", 0)):
+        raise ValueError("more points were recalled than the run asked for")
     why = record.get("why", {})
     if not isinstance(why, dict) or not all(row.isdecimal() and len(row) < 10 and int(row) < len(f) for row in why):
         raise ValueError("a reason belongs to no point")

@@ -1,0 +1,13 @@
+"""Pages and modules whose package is not installed are not collected."""
+
+from importlib.util import find_spec
+
+# Modules that need a package when they are imported, and pages whose code does.
+NEEDED = {"optuna": ["src/paoswarm/optuna", "docs/optuna.md"], "ioh": ["docs/researchers.md"]}
+MISSING = [package for package in NEEDED if find_spec(package) is None]
+collect_ignore = [path for package in MISSING for path in NEEDED[package]]
+
+
+def pytest_report_header():
+    """Say what is left out, and why."""
+    return [f"not collected, because {package} is not installed: {', '.join(NEEDED[package])}" for package in MISSING]

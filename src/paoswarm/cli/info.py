@@ -1,0 +1,96 @@
+"""``paoswarm info``: versions, extras, and what can evaluate points here. Nothing large is imported."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from typing import Any
+
+_FOR_DEVELOPERS = {"bench", "searchers", "mixed", "samplers", "docs", "dev"}
+_EXECUTORS = {"dask": "distributed", "ray": "ray", "loky": "loky", "mpi4py": "mpi4py"}  # the package of each
+
+
+def fill(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = "examples:\n  paoswarm info          for people, and for reports of bugs\n  paoswarm info --json\n"
+    parser.add_argument("--json", action="store_true", help="write it as JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what is there."""
+    found = gathered()
+    if options.json:
+        print(json.dumps(found, indent=2))
+        return
+    core = "compiled" if found["compiled"] else "NumPy only: slower for cheap functions, with the same bits"
+    rows = [
+        *found["versions"].items(),
+        ("platform", found["platform"]),
+        ("inner loops", core),
+        ("cores", str(found["cores"])),
+        ("workers", ", ".join(found["workers"])),
+    ]
+    width = max(len(label) for label, _ in rows)
+    print("\n".join(f"{label:<{width}}  {text}" for label, text in rows))
+    print("extras")
+    for extra, packages in found["extras"].items():
+        missing = [name for name, one in packages.items() if one is None]
+        there = ", ".join(f"{name} {one}" for name, one in packages.items() if one is not None)
+        said = f"missing: {', '.join(missing)} (pip install 'paoswarm[{extra}]')" if missing else there
+        print(f"  {extra:<{width - 2}}  {said}")
+
+
+def gathered() -> dict[str, Any]:
+    """Everything as JSON."""
+    return {
+        "versions": {
+            "paoswarm": version("paoswarm"),
+            "Python": platform.python_version(),
+            "NumPy": version("numpy"),
+            "SciPy": version("scipy"),
+        },
+        "platform": platform.platform(),
+        "compiled": find_spec("paoswarm.core._fused") is not None,
+        "cores": _cores(),
+        "workers": [
+            f"processes ({multiprocessing.get_start_method()})",
+            "threads",
+            *(name for name, package in _EXECUTORS.items() if find_spec(package) is not None),
+        ],
+        "extras": _extras(),
+    }
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _extras() -> dict[str, dict[str, str | None]]:
+    """The packages of each extra with their versions; None if not installed."""
+    found: dict[str, dict[str, str | None]] = {}
+    for requirement in requires("paoswarm") or []:
+        name = re.match(r"[\w.-]+", requirement)
+        extra = re.search(r"extra == [\"']([\w-]+)[\"']", requirement)
+        if name is None or extra is None or extra[1] in _FOR_DEVELOPERS:
+            continue
+        packages = found.setdefault(extra[1], {})
+        if name[0] == "paoswarm":  # the extras that it includes
+            for part in re.findall(r"[\w-]+", requirement.partition("[")[2].partition("]")[0]):
+                packages |= found.get(part, {})
+        else:
+            packages[name[0]] = _version(name[0])
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

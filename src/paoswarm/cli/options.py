@@ -1,0 +1,96 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+BOUND = "[NAME=]LOW,HIGH[,log|,integer|,periodic]"
+
+
+def given_of(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return those of the named options that were given."""
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def add_objective(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the function, or the program that takes its place."""
+    group = parser.add_argument_group(what)
+    group.add_argument("function", nargs="?", help="FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION")
+    group.add_argument("--vectorized", action="store_true", default=None, help="the function takes many points at once")
+    add_command(parser)
+
+
+def add_command(parser: argparse.ArgumentParser) -> None:
+    """Add the options of an external program."""
+    group = parser.add_argument_group("an external program, instead of a function")
+    group.add_argument("--command", metavar="TEXT", help="its call, with {name} in the place of a value; no shell runs")
+    group.add_argument(
+        "--folder",
+        nargs="?",
+        const=True,
+        metavar="CASE",
+        help="run each call in a temporary folder of its own, a copy of CASE if given",
+    )
+    group.add_argument(
+        "--template",
+        action="append",
+        metavar="FILE",
+        help="input file with {name} in the place of values, written to that folder without its .in",
+    )
+    group.add_argument("--value-from", metavar="FILE", help="read the value from this file, not from the output")
+    group.add_argument(
+        "--pattern",
+        metavar="REGEX",
+        help="what stands before the value, or has it as its first group (default: the last number of the last line)",
+    )
+    group.add_argument(
+        "--limit",
+        action="append",
+        metavar="REGEX<=NUMBER",
+        help='a constraint: a number that the program writes, as in "stress<=250"; also >=',
+    )
+    group.add_argument("--factor", type=float, metavar="NUMBER", help="multiply the value by it: -1 to maximise")
+    group.add_argument("--shell", action="store_true", default=None, help="let the shell run it; values are quoted")
+    group.add_argument("--keep", metavar="FOLDER", help="keep the folders of all calls here")
+
+
+def add_unknowns(parser: argparse.ArgumentParser, file: str) -> None:
+    """Add the variables."""
+    group = parser.add_argument_group("unknowns (one of these)").add_mutually_exclusive_group(required=True)
+    group.add_argument("--space", metavar="FILE.toml", help=file)
+    group.add_argument("--bounds", nargs="+", metavar="BOUND", help=BOUND)
+
+
+def add_running(parser: argparse.ArgumentParser) -> Any:
+    """Add how the function is called, and where evaluations are kept; return the group of limits."""
+    limits = parser.add_argument_group("limits")
+    limits.add_argument("--maxfev", type=float, metavar="N", help="most evaluations")
+    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="kill an evaluation after this time")
+    group = parser.add_argument_group("running")
+    group.add_argument("--workers", type=int, metavar="N", help="number of processes; -1: one per core")
+    group.add_argument("--store", metavar="FILE", help="keep every evaluation here; a run that was stopped can go on")
+    group.add_argument("--seed", type=int, metavar="N", help="seed of the random numbers")
+    add_trust(group)
+    add_output(parser)
+    return limits
+
+
+def add_trust(group: Any) -> None:
+    """Add the option that skips comparisons with a stored run."""
+    group.add_argument(
+        "--trust", action="store_true", help="use the values in the store even if the function has changed"
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> Any:
+    """Add where results go; return the group."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", metavar="FILE", help="write the result as JSON; - for stdout, without the summary")
+    group.add_argument("--quiet", action="store_true", help="no progress bar")
+    return group
+
+
+def add_draws(parser: argparse.ArgumentParser) -> None:
+    """Add where draws go."""
+    parser.add_argument("--draws", metavar="FILE", help="write draws of equal weight, as .csv or .npz")

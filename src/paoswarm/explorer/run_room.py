@@ -1,0 +1,195 @@
+"""The run room: a stored run from several sides, while it goes on."""
+
+from __future__ import annotations
+
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+from paoswarm.explorer import run_views as views
+from paoswarm.explorer import timing
+from paoswarm.explorer.growing_store import GrowingStore
+from paoswarm.explorer.posterior_view import PosteriorView
+
+_MOST_LINES = 40  # runs of minimize_many that have a line of their own
+_MOST_CHARACTERS = 1000
+
+
+class RunRoom:
+    """Answers about one stored run.
+
+    Parameters
+    ----------
+    path : Path
+        The file; raises if it is missing or no store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._store = GrowingStore(path)
+        self._lock = threading.Lock()
+        self._posterior = PosteriorView(path)
+
+    def show(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of the run, and what the page does not have yet.
+
+        The page says what it has: ``epoch``, ``since`` (rows) and ``share`` (the best share of evaluations that it
+        shows). Rows come thinned out: every ``stride``-th. The page thins out those that it has.
+        """
+        share = _between(given.get("share"), 0.0, 1.0, 1.0)
+        with self._lock:
+            store = self._store
+            store.update()
+            loss = _loss(store)
+            total, d = store.x.shape if len(loss) else (0, 0)
+            is_same = given.get("epoch") == store.epoch
+            since = int(_between(given.get("since"), 0, total, 0)) if is_same else 0
+            stride = views.stride_for(total, d)
+            limit = views.threshold(loss, share)
+            answer: dict[str, Any] = {
+                "epoch": store.epoch,
+                "total": total,
+                "stride": stride,
+                "state": self._state(),
+                "threshold": store.sign * limit,
+            }
+            if total == 0:
+                return answer
+            lower, upper = store.bounds()
+            if share != given.get("had_share") or since < total:
+                good = store.x[loss <= limit] if math.isfinite(limit) else store.x
+                window = self._window(good, share)
+                answer["range"] = np.stack([good.min(axis=0), good.max(axis=0)])
+                answer["window"] = np.stack(window)
+                answer["profiles"] = store.sign * views.profiles(store.x, loss, *window)
+            if since == total:
+                return answer
+            elapsed = np.cumsum(timing.gaps(store))
+            rows = np.arange(-(-since // stride) * stride, total, stride)
+            answer |= {
+                "names": store.names(),
+                "lower": lower,
+                "upper": upper,
+                "sign": store.sign,
+                "rows": self._rows(rows, elapsed),
+                "top": self._rows(views.top_rows(loss), elapsed),
+                "lines": self._lines(loss, elapsed),
+                "quantiles": store.sign * views.quantiles(loss),
+                "failures": self._failures(),
+                "timing": timing.describe(store),
+                "sessions": [session._asdict() for session in timing.sessions(store)][-50:],
+            }
+            return answer
+
+    def pair(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the best value in each cell of the plane of two unknowns, where the best ``share`` lies."""
+        with self._lock:
+            store = self._store
+            d = store.x.shape[1]
+            if d < 2:
+                raise ValueError("a pair needs two unknowns")
+            chosen = [int(_between(given.get(name), 0, d - 1, j)) for j, name in enumerate(("across", "up"))]
+            loss, share = _loss(store), _between(given.get("share"), 0.0, 1.0, 1.0)
+            good = store.x[loss <= views.threshold(loss, share)]
+            lower, upper = (side[chosen] for side in self._window(good, share))
+            best = views.pair_map(store.x[:, chosen], loss, lower, upper)
+            return {"across": chosen[0], "up": chosen[1], "lower": lower, "upper": upper, "best": store.sign * best}
+
+    def posterior(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the posterior of a stored `sample`, as far as it is computed."""
+        with self._lock:
+            if self._store.run["function"] != "sample":
+                raise ValueError(f"{self.path} holds no run of sample, so it has no posterior")
+            total, ended = len(self._store.f), self._store.progress.ended is not None
+        return self._posterior.show(total, ended=ended)
+
+    def _window(self, good: Floats, share: float) -> tuple[Floats, Floats]:
+        """The box in which unknowns are drawn: the bounds, or where the best share lies."""
+        lower, upper = self._store.bounds()
+        return (lower, upper) if share == 1 else views.window(good, lower, upper)
+
+    def _rows(self, rows: views.Rows, elapsed: Floats) -> dict[str, Any]:
+        store = self._store
+        return {
+            "row": rows,
+            "number": store.number[rows],
+            "elapsed": elapsed[rows],
+            "f": store.f[rows],
+            "x": store.x[rows],
+        }
+
+    def _lines(self, loss: Floats, elapsed: Floats) -> list[dict[str, Any]]:
+        """The best value so far, for each run of `minimize_many`."""
+        store = self._store
+        runs = store.run["problem"].get("runs")
+        runs = runs if isinstance(runs, int) and runs > 0 else 1
+        lines = []
+        for run in range(min(runs, _MOST_LINES)):
+            own = np.flatnonzero(store.number % runs == run)
+            better = views.thinned(own[views.improvements(loss[own])])
+            line = {"row": better, "elapsed": elapsed[better], "value": store.f[better]}
+            lines.append({**line, "last": int(own[-1]) if len(own) else 0})
+        return lines
+
+    def _failures(self) -> dict[str, Any]:
+        store = self._store
+        latest, kinds = views.failures(np.isnan(store.f), store.why)
+        return {
+            "count": int(np.isnan(store.f).sum()),
+            "kinds": kinds,
+            "row": latest,
+            "number": store.number[latest],
+            "time": store.time[latest],
+            "x": store.x[latest],
+            "why": [views.message_of(store.why, row) for row in latest.tolist()],
+        }
+
+    def _state(self) -> dict[str, Any]:
+        """How far the run is: numbers and a word."""
+        store, progress = self._store, self._store.progress
+        run, ended = store.run, self._store.progress.ended
+        method = run["problem"].get("method")
+        word = "running"
+        if not store.header:
+            word = "empty"
+        elif ended is not None:
+            word = "ended"
+        elif progress.is_alive is False:
+            word = "stopped"
+        return {
+            "word": word,
+            "file": self.path.name,
+            "function": run["function"],
+            "method": str(method.get("paoswarm", ""))[:80] if isinstance(method, dict) else "",
+            "evaluations": progress.evaluations,
+            "expected": progress.expected,
+            "failed": progress.failed,
+            "best": progress.best,
+            "where": progress.where,
+            "rate": progress.rate,
+            "remaining": progress.remaining if word == "running" else math.nan,
+            "message": (ended or "")[:_MOST_CHARACTERS],
+            "trouble": store.trouble,
+            "limits": _texts(run["limits"]),
+            "how": _texts(run["how"]),
+            "versions": _texts(store.header.get("versions", {})),
+        }
+
+
+def _loss(store: GrowingStore) -> Floats:
+    """Values that are better when lower; infinite where the evaluation failed."""
+    return np.where(np.isnan(store.f), np.inf, store.sign * store.f)
+
+
+def _between(given: Any, low: float, high: float, default: float) -> float:
+    is_number = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+    return min(max(given, low), high) if is_number else default
+
+
+def _texts(entries: dict[str, Any]) -> dict[str, str]:
+    """Entries of the description as short texts; those that are not set are left out."""
+    return {str(name)[:80]: str(entry)[:200] for name, entry in entries.items() if entry not in (None, False)}

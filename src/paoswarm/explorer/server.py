@@ -1,0 +1,205 @@
+"""The web server of the explorer: this machine only, a token in every address, and a fixed table of files.
+
+- It listens on 127.0.0.1. Requests whose Host is not this machine are refused, so that no foreign name can be made to
+  point here; so are requests that another page has made.
+- Every address starts with a random token. Without it nothing is answered but how to get it.
+- Files come from a table made at the start. The page never names a file.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import secrets
+import socket
+import socketserver
+from collections.abc import Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from paoswarm.checks import whole_number
+from paoswarm.error_text import describe_error
+from paoswarm.explorer.answers import Answers
+from paoswarm.explorer.packing import to_json
+
+logger = logging.getLogger("paoswarm")
+
+_KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_OWN_NAMES = ("127.0.0.1", "localhost")
+_LONGEST = 100_000  # bytes of a request
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self' http://127.0.0.1:* http://localhost:*",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # the address holds the token
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_NO_TOKEN = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>paoswarm explore</title><h1>This address has no token</h1>
+<p>Open the address that <code>paoswarm explore</code> has printed.
+To see what a link shows: <code>paoswarm explore --link "LINK"</code>.</p></html>
+"""
+
+
+class Server(ThreadingHTTPServer):
+    """The server; it answers in threads that end with the process.
+
+    Parameters
+    ----------
+    stores : sequence of path
+        The files of stored runs.
+    port : int
+        0 for any free one.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = os.name == "posix"  # elsewhere it would share the port with another program
+
+    def __init__(self, stores: Sequence[Path] = (), port: int = 0) -> None:
+        whole_number("port", port, 0, 65535)
+        self.answers = Answers(stores)
+        self.token = secrets.token_urlsafe(24)
+        self.static = _read_static()
+        self._connections: set[Any] = set()
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except OSError as error:
+            raise OSError(
+                f"cannot listen on port {port}: {(error.strerror or str(error)).lower()}; choose another --port, or "
+                "leave it out for any free one"
+            ) from error
+
+    def server_bind(self) -> None:
+        """Bind without looking up the name of this machine, which may take seconds without a network."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", int(self.server_address[1])
+
+    @property
+    def address(self) -> str:
+        """The address of the page, with the token."""
+        return f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, and remember it while it is open."""
+        self._connections.add(request)
+        try:
+            super().finish_request(request, client_address)
+        finally:
+            self._connections.discard(request)
+
+    def server_close(self) -> None:
+        """Free the port and end open connections: a browser keeps them for the next question."""
+        super().server_close()
+        for connection in list(self._connections):
+            with suppress(OSError):  # it has just ended
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that hangs up is no error."""
+        logger.debug("explore: connection ended", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "paoswarm", ""
+    disable_nagle_algorithm = True  # otherwise every answer waits 40 ms
+    wbufsize = -1
+    timeout = 120
+
+    def do_GET(self) -> None:
+        """A file of the page."""
+        rest = self._admit()
+        if rest is None:
+            return
+        name = rest or "index.html"
+        if name not in self.server.static:
+            self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+            return
+        kind = _KINDS[Path(name).suffix]
+        self._send(HTTPStatus.OK, kind, self.server.static[name])
+
+    do_HEAD = do_GET
+
+    def do_POST(self) -> None:
+        """An answer of one of the rooms."""
+        rest = self._admit()
+        if rest is None:
+            return
+        what = rest.removeprefix("api/")
+        if what == rest or what not in self.server.answers:
+            self._refuse(HTTPStatus.NOT_FOUND, "there is no such question")
+            return
+        if self.headers.get_content_type() != "application/json":  # a form of another page cannot send this
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send JSON")
+            return
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > _LONGEST:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too long")
+            return
+        try:
+            given = json.loads(self.rfile.read(int(length)))
+            if not isinstance(given, dict):
+                raise ValueError("send a JSON object")
+            body, status = to_json(self.server.answers.answer(what, given)), HTTPStatus.OK
+        except (ValueError, TypeError, OSError, RecursionError) as error:
+            body, status = to_json({"error": str(error)}), HTTPStatus.UNPROCESSABLE_ENTITY
+        except Exception as error:
+            logger.exception("explore: %s failed", what)
+            body, status = to_json({"error": describe_error(error)}), HTTPStatus.INTERNAL_SERVER_ERROR
+        self._send(status, "application/json", body)
+
+    def _admit(self) -> str | None:
+        """Return what was asked for, after the token; None if the request was refused."""
+        host = self.headers.get("Host", "")
+        name = host.rpartition(":")[0] if ":" in host else host
+        if name not in _OWN_NAMES:
+            self._refuse(HTTPStatus.FORBIDDEN, "this server answers this machine only")
+            return None
+        origin = self.headers.get("Origin")
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        is_own = origin in (None, f"http://{host}") and (site in ("same-origin", "none") or self.command == "GET")
+        if not is_own:
+            self._refuse(HTTPStatus.FORBIDDEN, "this server answers its own page only")
+            return None
+        _, _, path = urlsplit(self.path).path.partition("/")
+        token, slash, rest = path.partition("/")
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            self._send(HTTPStatus.FORBIDDEN, "text/html", _NO_TOKEN.encode(), close=True)
+            return None
+        if not slash:
+            self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+            return None
+        return rest
+
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        self._send(status, "text/plain", f"{why}\n".encode(), close=True)
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes, *, close: bool = False) -> None:
+        self.close_connection = self.close_connection or close  # what a refused request still holds is not read
+        self.send_response(status)
+        charset = "; charset=utf-8" if kind.startswith("text/") else ""
+        for name, value in {**_HEADERS, "Content-Type": kind + charset, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is printed."""
+
+
+def _read_static() -> dict[str, bytes]:
+    folder = files("paoswarm.explorer") / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if Path(file.name).suffix in _KINDS}

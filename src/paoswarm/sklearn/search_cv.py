@@ -1,0 +1,250 @@
+"""`PAOSearchCV`: hyperparameters of scikit-learn's estimators, beside its own ``RandomizedSearchCV``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import check_random_state
+
+from paoswarm.algorithms.adaptive_pao import AdaptivePAO
+from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.pao import PAO
+from paoswarm.checks import whole_number
+from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.read_input import read_method
+from paoswarm.optimize.read_space import read_space
+from paoswarm.optimize.swarm_size import choose_size
+from paoswarm.spaces.choices import Choice, Fixed
+from paoswarm.spaces.space import Space
+from paoswarm.spaces.variables import Integer, Real, Variable
+
+_NOTHING_NEW = 5000  # known candidates in a row after which the search ends
+# Scores are often alike in most of the space: a swarm that starts there would learn nothing from its first generations.
+_INITIAL_SHARE = 3
+
+
+class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
+    """Search of hyperparameters by a swarm, with cross-validation.
+
+    It takes the place of scikit-learn's ``RandomizedSearchCV``: the same arguments, attributes and ``cv_results_``. The
+    first candidates are spread over the space. The others come in generations, and each generation learns from the
+    scores of the ones before.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        The estimator whose hyperparameters are searched.
+    param_distributions : dict
+        By name of the hyperparameter: a variable (`Real`, `Integer`, `Choice`, `Periodic`), or what
+        ``RandomizedSearchCV`` takes: a list of entries, which is a `Choice`, or ``uniform``, ``loguniform`` and
+        ``randint`` of `scipy.stats`, of which the ends count. Numbers, strings and None are fixed.
+    n_iter : int
+        Number of candidates. Each one is tried once. In a space without continuous variables there are fewer if no
+        more are found.
+    method : Method, str or None
+        None: `AdaptivePAO`, or `PAO` if there is a `Choice`; both make good use of 50 to 250 candidates. Otherwise as
+        in `paoswarm.minimize`.
+    n_initial : int or None
+        Candidates that are spread over the space before the swarm starts from the best of them. None: a third.
+    x0 : dict or list of dicts, optional
+        Candidates to try first, such as the best of an earlier search.
+    scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
+        As in ``RandomizedSearchCV``. With several metrics, ``refit`` names the one that is maximised. The candidates do
+        not depend on ``n_jobs``. Splits are drawn once, so that all candidates see the same ones.
+    random_state : int, RandomState instance or None
+        Seed of the search.
+
+    Notes
+    -----
+    A candidate whose fit fails has the score ``error_score``. If that is NaN, it counts as worse than all others. If
+    all fits of a later generation fail, scikit-learn drops them: they are not in ``cv_results_``, and a
+    ``FitFailedWarning`` says so.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> import paoswarm as ps
+    >>> from paoswarm.sklearn import PAOSearchCV
+    >>> space = {"C": ps.Real(1e-3, 1e3, log=True), "kernel": ["rbf", "sigmoid"]}
+    >>> search = PAOSearchCV(SVC(), space, n_iter=20, cv=3, random_state=1).fit(*load_iris(return_X_y=True))
+    >>> print(f"{search.best_params_['kernel']} {search.best_score_:.2f}")
+    rbf 0.97
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Mapping[str, Any],
+        *,
+        n_iter: int = 50,
+        method: Any = None,
+        n_initial: int | None = None,
+        x0: Any = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        random_state: Any = None,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+    ) -> None:
+        self.param_distributions = param_distributions
+        self.n_iter = n_iter
+        self.method = method
+        self.n_initial = n_initial
+        self.x0 = x0
+        self.random_state = random_state
+        super().__init__(
+            estimator=estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+
+    def _run_search(self, evaluate_candidates: Callable[..., Mapping[str, Any]]) -> None:
+        n_iter = whole_number("n_iter", self.n_iter, 1)
+        if isinstance(self.scoring, list | tuple | set | dict) and not isinstance(self.refit, str):
+            raise ValueError(f"there are several metrics: give refit=, the name of the one to maximise; {self.scoring}")
+        if not isinstance(self.param_distributions, Mapping):
+            raise TypeError(f"param_distributions must be a dict, got {self.param_distributions!r}")
+        space = read_space({name: _read_entry(name, entry) for name, entry in self.param_distributions.items()})
+        method = read_method(self.method or _for_few_candidates(space))
+        is_seed = isinstance(self.random_state, int | np.integer)
+        seed = self.random_state if is_seed else check_random_state(self.random_state).randint(2**31 - 1)
+        first_seed, seed = np.random.SeedSequence(int(seed)).spawn(2)
+        trials = _Trials(self, space, evaluate_candidates, n_iter)
+
+        x0 = None if self.x0 is None else space.read("x0", self.x0)
+        n_given = 0 if x0 is None else len(x0)
+        n_initial = n_iter // _INITIAL_SHARE if self.n_initial is None else whole_number("n_initial", self.n_initial, 2)
+        first = Optimizer(space, n_particles=max(2, n_given, min(n_initial, n_iter)), x0=x0, rng=first_seed).ask()
+        losses = np.array(trials.losses(first))
+        if trials.is_over:
+            return
+        known = [point for point, loss in zip(first, losses, strict=True) if np.isfinite(loss)]
+        n_particles = choose_size(method, len(space.lower), n_iter, None, None, None)
+        start = {"x0": known, "f0": losses[np.isfinite(losses)]} if known else {}
+        optimizer = Optimizer(space, method=method, n_particles=n_particles, rng=seed, **start)
+        while not trials.is_over:
+            losses = np.array(trials.losses(optimizer.ask(trials.share)))
+            if not trials.is_over:
+                optimizer.tell(losses)
+
+    def _maximised(self, results: Mapping[str, Any]) -> Any:
+        """The scores that are maximised, of all candidates."""
+        for metric in ("score", self.refit):
+            if f"mean_test_{metric}" in results:
+                return results[f"mean_test_{metric}"]
+        names = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
+        raise TypeError(f"there are several metrics: give refit=, the name of the one to maximise; {names}")
+
+
+class _Trials:
+    """The candidates so far, and how many more there may be."""
+
+    def __init__(
+        self, search: PAOSearchCV, space: Space, evaluate: Callable[..., Mapping[str, Any]], most: int
+    ) -> None:
+        self._search, self._space, self._evaluate, self._most = search, space, evaluate, most
+        self._splits = _SameSplits(search._checked_cv_orig)
+        self._known: dict[tuple[Any, ...], float] = {}
+        self._n_recalled = 0  # in a row
+        self._are_recorded = False
+
+    @property
+    def share(self) -> float:
+        """How far the search is, from zero to one."""
+        return len(self._known) / self._most
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are as many as wanted, or no more can be expected."""
+        n = len(self._known)
+        return n >= self._most or n == self._space.size or self._n_recalled >= _NOTHING_NEW
+
+    def losses(self, points: list[dict[str, Any]]) -> list[float]:
+        """What the swarm minimises: negative scores, NaN where they are not known."""
+        keys = [_key(self._space, point) for point in points]
+        new = {key: point for key, point in zip(keys, points, strict=True) if key not in self._known}
+        tried = dict(list(new.items())[: self._most - len(self._known)])
+        self._n_recalled = 0 if tried else self._n_recalled + len(points)
+        if tried:
+            self._known |= dict(zip(tried, self._scores(list(tried.values())), strict=True))
+        return [-self._known.get(key, math.nan) for key in keys]
+
+    def _scores(self, candidates: list[dict[str, Any]]) -> list[float]:
+        try:
+            results = self._evaluate(candidates, cv=self._splits)
+        except ValueError as error:  # all fits have failed
+            if self._search.error_score == "raise" or not self._are_recorded:
+                raise
+            warnings.warn(str(error), FitFailedWarning, stacklevel=2)
+            return [math.nan] * len(candidates)
+        self._are_recorded = True
+        scores: list[float] = self._search._maximised(results)[-len(candidates) :].tolist()
+        return scores
+
+
+def _for_few_candidates(space: Space) -> Method:
+    """`MixedPAO`, the default of `minimize`, would need half of them for its first swarm.
+
+    Along choices, the cloud of `AdaptivePAO` contracts before it has seen them all.
+    """
+    return PAO() if any(isinstance(one, Choice) for one in space.variables) else AdaptivePAO()
+
+
+class _SameSplits:
+    """The splits of a cross-validator, drawn once: scores on other splits could not be compared."""
+
+    def __init__(self, cv: Any) -> None:
+        self._cv = cv
+        self._splits: list[Any] = []
+
+    def split(self, x: Any, y: Any = None, **more: Any) -> list[Any]:
+        """Pairs of indices."""
+        self._splits = self._splits or list(self._cv.split(x, y, **more))
+        return self._splits
+
+
+def _key(space: Space, point: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells a candidate from others."""
+    return tuple(
+        value for value, one in zip(point.values(), space.variables, strict=True) if not isinstance(one, Fixed)
+    )
+
+
+def _read_entry(name: str, entry: Any) -> Any:
+    """A variable of ours from what scikit-learn's searches take."""
+    if isinstance(entry, Variable):
+        return entry
+    if isinstance(entry, list | np.ndarray):
+        entries = list(entry) if isinstance(entry, list) else entry.tolist()
+        return Choice(entries) if len(entries) != 1 else Fixed(entries[0])
+    family = getattr(getattr(entry, "dist", None), "name", None)
+    if family in ("uniform", "loguniform", "reciprocal"):
+        low, high = map(float, entry.support())
+        return Real(low, high, log=family != "uniform")
+    if family == "randint":
+        return Integer(*map(int, entry.support()))
+    if hasattr(entry, "rvs"):
+        raise TypeError(
+            f"{name!r}: of distributions only uniform, loguniform and randint have ends that say where to search; "
+            "write ps.Real(low, high) or ps.Integer(low, high)"
+        )
+    if isinstance(entry, tuple):
+        raise TypeError(f"{name!r} is {entry!r}: write ps.Real(low, high) for a range, or a list for entries")
+    return Fixed(entry)
