@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement clean
+.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement bench-mixed-tables clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -14,7 +14,8 @@ study: $(VENV)/.study
 # Copy the tables and figures of the study that the documentation shows.
 study-docs: study
 	mkdir -p docs/study
-	cp study/tables/centre-bias.csv study/tables/the-papers-claims.csv study/figures/convergence-2d-1.png study/figures/convergence-8d-1.png docs/study/
+	cp study/tables/centre-bias.csv study/tables/the-papers-claims.csv docs/study/
+	cp study/figures/convergence-8d-1.png study/figures/convergence-2d-2.png study/figures/convergence-8d-2.png docs/study/
 
 # Take the pictures of the page "Explore" again. This needs chromium and chromedriver.
 explore-docs: $(VENV)/.dev
@@ -109,6 +110,9 @@ bench-mixed: $(VENV)-mixed/.bench
 # Compare with Optuna's own samplers: half an hour. This continues where it was stopped.
 bench-optuna: $(VENV)-mixed/.bench
 	OPENBLAS_NUM_THREADS=1 $(VENV)-mixed/bin/python benchmarks/optuna_samplers.py $(ARGS)
+# Write the tables of docs/mixed_constrained.md from the runs that are there.
+bench-mixed-tables: $(VENV)/.demo
+	$(BIN)/python benchmarks/mixed_constrained.py tables
 
 # Compare with other samplers. This takes hours, and continues where it was stopped. ARGS=--table only prints the table.
 bench-samplers: $(VENV)-samplers/.bench

@@ -1,8 +1,9 @@
 """How good is the search with integers and constraints? Ours and its peers, with the same budgets and targets.
 
-    python benchmarks/mixed_constrained.py bbob-mixint --dims 5,10           # measures; what is done is not run again
-    python benchmarks/mixed_constrained.py bbob-constrained --dims 2,5 --table     # prints the tables
-    python benchmarks/mixed_constrained.py designs                          # also: cec2006, exponentials
+    python benchmarks/mixed_constrained.py bbob-mixint --dims 5,10 --instances 4-6     # measures, prints the table
+    python benchmarks/mixed_constrained.py designs --searches "paoswarm;SciPy DE"     # also: cec2006, exponentials
+    python benchmarks/mixed_constrained.py cec2006 --searches paoswarm --again     # again, after a change of the search
+    python benchmarks/mixed_constrained.py tables                 # writes the tables of docs/mixed_constrained.md
 
 *An evaluation* is a point: its objective and all its constraints together. A search that asks only for the constraints
 of a point has used one evaluation as well, and finite differences count like any other point.
@@ -12,7 +13,10 @@ even by rounding, and no equality is off by more than 1e-4. *Area* is the area u
 logarithm of evaluations per variable from 1 to 1000. *Solved* is a gap of at most 0.1 percent of the best known value.
 
 Choices were made on instances 1 to 3; tables are for others. In the sets of single problems an instance is a seed.
-Every run is a line of JSON in ``benchmarks/results/mixed_constrained.jsonl``.
+Every run is a line of JSON in ``benchmarks/results/mixed_constrained.jsonl``, those of instances 1 to 3 in
+``mixed_constrained_choices.jsonl``. It says which version of a search it was; ours is the checksum of the code that
+searches. What is there is not run again. `mixed_sets.py` says what the sets are, `mixed_searchers.py` who takes part,
+`mixed_tables.py` how it is judged.
 """
 
 from __future__ import annotations
@@ -22,53 +26,18 @@ import json
 import time
 from pathlib import Path
 
+import mixed_tables
 import numpy as np
-from cec2006 import CEC2006
-from coco_suites import FUNCTIONS, coco
+from coco_suites import FUNCTIONS
 from constrained_problem import feasible
-from designs import DESIGNS
-from exponentials import exponentials
-from mixed_searchers import CAPS, SEARCHES, run
+from mixed_searchers import run, version_of
+from mixed_sets import CHOICES, FIGURES, SETS, SOLVED, TARGETS, budget, problems
 from search import numbers
 from searchers import Done
 
-TARGETS = 10.0 ** (1 - 0.5 * np.arange(15))
-PER_VARIABLE = 1000  # evaluations, in the suites
-IN_ALL = 20_000  # evaluations, for single problems
-GROUPS = {
-    "bbob-mixint": {
-        "separable": range(1, 6),
-        "moderate": range(6, 10),
-        "ill-conditioned": range(10, 15),
-        "multimodal": range(15, 20),
-        "weak structure": range(20, 25),
-    },
-    "bbob-constrained": {
-        "sphere, slope": [*range(1, 7), *range(13, 19)],
-        "ill-conditioned": [*range(7, 13), *range(19, 43)],
-        "Rastrigin": range(43, 55),
-    },
-}
-WITH_CONSTRAINTS = [name for name in SEARCHES if name not in ("CMA-ES with margin", "CatCMA with margin", "pycma")]
-WITH_INTEGERS = [name for name in SEARCHES if name not in ("pycma fmin_con2", "SLSQP, restarted", "pymoo ISRES")]
-SETS = {
-    "bbob-mixint": {"dims": [5, 10, 20], "searches": WITH_INTEGERS},
-    "bbob-constrained": {
-        "dims": [2, 5, 10],
-        "searches": [name for name in WITH_CONSTRAINTS if name not in ("pymoo MixedVariableGA", "Optuna TPE")],
-    },
-    "designs": {"dims": [0], "searches": [name for name in WITH_CONSTRAINTS if name != "Optuna TPE"]},
-    "cec2006": {
-        "dims": [0],
-        "searches": [name for name in WITH_CONSTRAINTS if name not in ("pymoo MixedVariableGA", "Optuna TPE")],
-    },
-    "exponentials": {
-        "dims": [4, 6, 8],
-        "searches": [name for name in SEARCHES if "margin" not in name and "con2" not in name and "GA" not in name],
-    },
-}
-SINGLE = {"designs": DESIGNS, "cec2006": CEC2006}
 RESULTS = Path(__file__).parent / "results" / "mixed_constrained.jsonl"
+RESULTS_OF_CHOICES = RESULTS.with_stem("mixed_constrained_choices")
+PAGES = Path(__file__).parents[1] / "docs" / "mixed_constrained"
 
 
 class Counted:
@@ -133,127 +102,71 @@ class Counted:
         self.best = min(self.best, float(best[-1]))
 
 
-def problems(name, dims, instances):
-    """Yield ``(label, problem, budget per problem, gap that counts as solved, seed)`` of a set."""
-    for instance in instances:
-        for dim in dims:
-            if name in FUNCTIONS:
-                for function in FUNCTIONS[name]:
-                    label = f"{name}|{function}|{dim}|{instance}"
-                    yield label, lambda f=function, d=dim, i=instance: coco(name, f, d, i), PER_VARIABLE * dim, None
-            elif name == "exponentials":
-                problem = exponentials(dim // 2, instance)
-                yield f"{name}|{dim // 2}|{dim}|{instance}", lambda p=problem: p, PER_VARIABLE * dim, 1e-3
-            else:
-                for title, problem in SINGLE[name].items():
-                    yield f"{name}|{title}|{problem.dim}|{instance}", lambda p=problem: p, IN_ALL, 1e-3
-
-
-def read():
-    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+def read(path):
+    """The runs that are there, by key; of several with one key the last one counts."""
+    lines = path.read_text().splitlines() if path.exists() else []
     return {row["key"]: row for row in map(json.loads, lines)}
 
 
-def measure(name, searches, dims, instances):
-    """Run what is missing, one instance of all problems and searches after the other."""
-    known = read()
-    RESULTS.parent.mkdir(exist_ok=True)
+def measure(name, searches, dims, instances, path, again=False):
+    """Run what is missing, one instance of all problems and searches after the other.
+
+    With ``again``, runs of other versions of a search are missing too, and the new ones take their place.
+    """
+    known = read(path)
+    path.parent.mkdir(exist_ok=True)
     for instance in instances:
         for dim in dims:
             for search in searches:
-                for number, (label, make, budget, share) in enumerate(problems(name, [dim], [instance])):
+                for number, (label, make) in enumerate(problems(name, dim, instance)):
                     key = f"{search}|{label}"
-                    if key in known:
+                    if key in known and not (again and known[key].get("version") != version_of(search)):
                         continue
-                    problem = make()
-                    budget = min(budget, CAPS.get(search, PER_VARIABLE) * problem.dim) if name not in SINGLE else budget
-                    gap = None if share is None else share * abs(problem.best_value)
-                    counted = Counted(problem, budget, gap, seed=instance)
-                    began = time.process_time()
-                    error = run(search, counted, seed=1000 * instance + number)
-                    spent = time.process_time() - began - counted.seconds
-                    row = {"key": key, "hits": counted.hits, "evaluations": counted.evaluations}
-                    row |= {"solved": counted.solved, "feasible": counted.first_feasible}
-                    row |= {"best": counted.best if np.isfinite(counted.best) else None}
-                    row |= {"microseconds": round(1e6 * spent / max(1, counted.evaluations), 1)}
-                    if error:  # what it had reached by then counts
-                        row["error"] = error
-                    with RESULTS.open("a") as file:
+                    row = {"key": key, **_one_run(name, search, make(), instance, 1000 * instance + number)}
+                    with path.open("a") as file:
                         file.write(json.dumps(row) + "\n")
                 print(f"{name}, instance {instance}, {dim} variables, {search}", flush=True)
+    if again:
+        path.write_text("".join(json.dumps(row) + "\n" for row in read(path).values()))
 
 
-def hits_of(rows):
-    """Evaluations per variable at which each target was reached, ``(runs, targets)``; inf where it was not."""
-    hits = np.full((len(rows), len(TARGETS)), np.inf)
-    for line, row in zip(hits, rows, strict=True):
-        line[: len(row["hits"])] = np.array(row["hits"]) / int(row["key"].split("|")[3])
-    return hits
-
-
-def suite_table(name, searches, dims, instances):
-    """Print the scores of a suite."""
-    known = read()
-    columns = {"all": lambda label: True}
-    columns |= {f"{dim} variables": lambda label, d=dim: int(label.split("|")[2]) == d for dim in dims}
-    columns |= {
-        group: lambda label, numbers=numbers: int(label.split("|")[1]) in numbers
-        for group, numbers in GROUPS[name].items()
+def _one_run(name, search, problem, instance, seed):
+    gap = SOLVED * abs(problem.best_value) if name not in FUNCTIONS else None
+    counted = Counted(problem, budget(name, problem.dim, search), gap, seed=instance)
+    began = time.process_time()
+    error = run(search, counted, seed=seed)
+    spent = time.process_time() - began - counted.seconds
+    row = {
+        "version": version_of(search),
+        "hits": counted.hits,
+        "evaluations": counted.evaluations,
+        "solved": counted.solved,
+        "feasible": counted.first_feasible,
+        "best": counted.best if np.isfinite(counted.best) else None,
+        "microseconds": round(1e6 * spent / max(1, counted.evaluations), 1),
     }
-    labels = [label for label, *_ in problems(name, dims, instances)]
-    print("| | " + " | ".join(columns) + " | at 100 | at 300 | area | feasible | own μs |")
-    print("|---|" + "---|" * (len(columns) + 5))
-    for search in searches:
-        rows = [known[f"{search}|{label}"] for label in labels if f"{search}|{label}" in known]
-        if len(rows) < len(labels):
-            if rows:
-                print(f"<!-- {search}: {len(rows)} of {len(labels)} runs -->")
-            continue
-        hits, cap = hits_of(rows), CAPS.get(search, PER_VARIABLE)
-        cells = []
-        for chosen in columns.values():
-            keep = np.array([chosen(label) for label in labels])
-            cells.append(f"{np.isfinite(hits[keep]).mean():.3f}" if cap == PER_VARIABLE else "-")
-        cells += [f"{(hits <= limit).mean():.3f}" if limit <= cap else "-" for limit in (100, 300)]
-        area = np.maximum(1 - np.log10(np.maximum(hits, 1)) / np.log10(PER_VARIABLE), 0)
-        cells.append(f"{area.mean():.3f}" if cap == PER_VARIABLE else "-")
-        cells.append(f"{np.mean([row['feasible'] is not None for row in rows]):.2f}")
-        cells.append(f"{np.mean([row['microseconds'] for row in rows]):.0f}")
-        print(f"| {search} | " + " | ".join(cells) + " |")
-
-
-def solved_table(name, searches, dims, instances):
-    """Print in how many runs each problem of a set was solved, and the median number of evaluations that it took."""
-    known = read()
-    labels = [label for label, *_ in problems(name, dims, instances)]
-    titles = list(dict.fromkeys(label.split("|")[1] for label in labels))
-    complete = [search for search in searches if all(f"{search}|{label}" in known for label in labels)]
-    print(f"| | {' | '.join(complete)} |\n|---|" + "---|" * len(complete))
-
-    def solved(search, title=None):
-        rows = [known[f"{search}|{label}"] for label in labels if title in (None, label.split("|")[1])]
-        return np.array([np.inf if row["solved"] is None else row["solved"] for row in rows])
-
-    for title in titles:
-        cells = []
-        for search in complete:
-            times = solved(search, title)
-            median = f" ({np.median(times):,.0f})" if np.isfinite(np.median(times)) else ""
-            cells.append(f"{np.isfinite(times).sum()}/{len(times)}{median}")
-        print(f"| {title} | {' | '.join(cells)} |")
-    shares = [np.isfinite(solved(search)) for search in complete]
-    print(f"| **all** | {' | '.join(f'{share.sum()}/{len(share)}' for share in shares)} |")
+    return row | {"error": error} if error else row  # what it had reached by then counts
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("set", choices=list(SETS))
+    parser.add_argument("set", choices=[*SETS, "tables"])
     parser.add_argument("--dims", type=numbers)
-    parser.add_argument("--instances", type=numbers, default=[4, 5, 6])
+    parser.add_argument("--instances", type=numbers, default=list(FIGURES))
     parser.add_argument("--searches", type=lambda text: text.split(";"))
-    parser.add_argument("--table", action="store_true", help="print what is there")
+    parser.add_argument("--again", action="store_true", help="also run again what another version has run")
+    parser.add_argument("--table", action="store_true", help="only print the table of what is there")
     given = parser.parse_args()
-    dims, searches = given.dims or SETS[given.set]["dims"], given.searches or SETS[given.set]["searches"]
-    if not given.table:
-        measure(given.set, searches, dims, given.instances)
-    (suite_table if given.set in FUNCTIONS else solved_table)(given.set, searches, dims, given.instances)
+    if given.set != "tables" and not given.table:
+        dims, searches = given.dims or SETS[given.set]["dims"], given.searches or SETS[given.set]["searches"]
+        choices = [instance for instance in given.instances if instance in CHOICES]
+        figures = [instance for instance in given.instances if instance not in CHOICES]
+        measure(given.set, searches, dims, choices, RESULTS_OF_CHOICES, given.again)
+        measure(given.set, searches, dims, figures, RESULTS, given.again)
+    tables = mixed_tables.tables(read(RESULTS))
+    if given.set == "tables":
+        PAGES.mkdir(exist_ok=True)
+        for name, text in tables.items():
+            (PAGES / f"{name}.inc").write_text(text)
+    else:
+        print(tables[given.set])

@@ -8,6 +8,10 @@ best value. Peers have the settings that their authors recommend, and are starte
 from __future__ import annotations
 
 import contextlib
+import hashlib
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 from constrained_problem import EQUALITY_TOLERANCE
@@ -321,6 +325,32 @@ SEARCHES = {
 }
 # Searches that take too long with more evaluations for each variable.
 CAPS = {"pymoo MixedVariableGA": 300, "Optuna TPE": 100}
+PACKAGES = {
+    "SciPy DE": "scipy",
+    "SLSQP, restarted": "scipy",
+    "CMA-ES with margin": "cmaes",
+    "CatCMA with margin": "cmaes",
+    "pycma": "cma",
+    "pycma fmin_con2": "cma",
+    "pymoo ISRES": "pymoo",
+    "pymoo MixedVariableGA": "pymoo",
+    "Optuna TPE": "optuna",
+    "random": "numpy",
+}
+SEARCH_CODE = ("core", "spaces", "algorithms", "evaluation", "optimize")
+
+
+@cache
+def version_of(name):
+    """The version of the package behind a search. Ours is the checksum of the code that searches."""
+    if name in PACKAGES:
+        return f"{PACKAGES[name]} {version(PACKAGES[name])}"
+    root = Path(ps.__file__).parent
+    checksum = hashlib.sha256()
+    for path in sorted(path for folder in SEARCH_CODE for path in (root / folder).rglob("*")):
+        if path.suffix in (".py", ".c"):
+            checksum.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return f"paoswarm {checksum.hexdigest()[:12]}"
 
 
 def run(name, f, seed):

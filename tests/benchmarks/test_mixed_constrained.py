@@ -11,9 +11,11 @@ BENCHMARKS = str(pathlib.Path(__file__).parents[2] / "benchmarks")
 sys.path.insert(0, BENCHMARKS)
 try:
     import mixed_constrained
+    import mixed_tables
     from coco_suites import coco
     from constrained_problem import ConstrainedProblem, stacked
-    from mixed_searchers import SEARCHES, Joint
+    from mixed_searchers import CAPS, OURS, SEARCHES, Joint, version_of
+    from mixed_sets import CHOICES, FIGURES, SETS, problems
     from searchers import Done
 finally:
     sys.path.remove(BENCHMARKS)
@@ -101,5 +103,87 @@ def test_no_feasible_point_of_cocos_problems_is_better_than_the_best_point(suite
 
 
 def test_every_search_of_a_set_exists():
-    for settings in mixed_constrained.SETS.values():
+    for settings in SETS.values():
         assert set(settings["searches"]) <= set(SEARCHES)
+
+
+def runs_of(search, name, dim, instance, hits):
+    """A run of each problem that reached its targets after ``hits(number of the problem)`` evaluations."""
+    return {
+        (key := f"{search}|{label}"): {
+            "key": key, "hits": hits(number), "solved": None, "feasible": 1, "microseconds": 1.0, "evaluations": 9
+        }
+        for number, (label, _) in enumerate(problems(name, dim, instance))
+    }  # fmt: skip
+
+
+def test_the_error_of_a_mean_is_that_of_instances_drawn_for_given_functions():
+    rng = np.random.default_rng(1)
+    difficulty = rng.random(24)  # of the functions: no part of the error
+    drawn = difficulty + 0.1 * rng.standard_normal((4000, 3, 24))  # 4000 times three instances
+    means, errors = np.transpose([mixed_tables.mean_and_error(scores) for scores in drawn])
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(means.std(), rel=0.06)  # five standard deviations
+    assert means.std() == pytest.approx(0.1 / np.sqrt(3 * 24), rel=0.06)
+    assert np.isnan(mixed_tables.mean_and_error(drawn[0, :1])[1])  # one instance has no error
+
+
+def test_searches_are_compared_on_complete_instances_that_both_have():
+    known = runs_of(OURS, "bbob-mixint", 5, 4, lambda _: [5] * 15) | runs_of(OURS, "bbob-mixint", 5, 5, lambda _: [])
+    known |= runs_of("pycma", "bbob-mixint", 5, 4, lambda number: [5] * 15 if number % 2 else [])
+    broken = runs_of("pycma", "bbob-mixint", 5, 5, lambda _: [])
+    known |= dict(list(broken.items())[:-1])  # one run is missing
+    ours, other = (mixed_tables.complete_runs(known, "bbob-mixint", 5, search) for search in (OURS, "pycma"))
+    assert (list(ours), list(other)) == ([4, 5], [4])
+    both, ahead, _ = mixed_tables.ahead_by("bbob-mixint", ours, other)
+    assert (both, ahead) == ([4], 0.5)
+    row = next(line for line in mixed_tables.tables(known)["short"].splitlines() if "integers" in line)
+    assert row == "| integers, COCO, 5 variables | 1.000 | 0.500 pycma | +0.500 | 1 |"
+
+
+def test_a_capped_search_is_compared_at_its_cap():
+    (capped, cap), *_ = CAPS.items()
+    late = 5 * cap + 1  # one evaluation later than a capped search could
+    ours = {4: list(runs_of(OURS, "bbob-mixint", 5, 4, lambda _: [5] * 5 + [late] * 10).values())}
+    other = {4: list(runs_of(capped, "bbob-mixint", 5, 4, lambda _: [5] * 5).values())}
+    assert mixed_tables.ahead_by("bbob-mixint", ours, other, cap)[1] == 0
+    assert mixed_tables.ahead_by("bbob-mixint", ours, other)[1] == pytest.approx(2 / 3)
+
+
+def test_with_again_runs_of_other_versions_are_replaced_and_only_those(tmp_path, monkeypatch):
+    path = tmp_path / "runs.jsonl"
+    ran = []
+    monkeypatch.setattr(mixed_constrained, "_one_run", lambda *_: ran.append(1) or {"version": version_of("random")})
+    measure = mixed_constrained.measure
+    measure("exponentials", ["random"], [4], [4, 5], path)
+    measure("exponentials", ["random"], [4], [4, 5], path)  # nothing is missing
+    assert len(ran) == 2
+    lines = path.read_text().splitlines()
+    path.write_text(lines[0].replace(version_of("random"), "older") + "\n" + lines[1] + "\n")
+    measure("exponentials", ["random"], [4], [4, 5], path)
+    assert len(ran) == 2
+    measure("exponentials", ["random"], [4], [4, 5], path, again=True)
+    assert len(ran) == 3
+    assert sorted(path.read_text().splitlines()) == sorted(lines)
+
+
+def test_instances_of_choices_and_of_figures_are_apart():
+    assert not set(CHOICES) & set(FIGURES)
+    for path, instances in ((mixed_constrained.RESULTS, FIGURES), (mixed_constrained.RESULTS_OF_CHOICES, CHOICES)):
+        assert {int(key.split("|")[-1]) for key in mixed_constrained.read(path)} <= set(instances)
+
+
+def test_runs_of_ours_are_of_one_version():
+    runs = mixed_constrained.read(mixed_constrained.RESULTS)
+    assert len({row["version"] for key, row in runs.items() if key.startswith(f"{OURS}|")}) == 1
+
+
+def test_the_tables_of_the_page_are_those_of_the_runs():
+    runs = mixed_constrained.read(mixed_constrained.RESULTS)
+    made = mixed_tables.tables(runs)
+    page = (mixed_constrained.PAGES.parent / "mixed_constrained.md").read_text()
+    for name, text in made.items():
+        assert (mixed_constrained.PAGES / f"{name}.inc").read_text() == text, "run `make bench-mixed-tables`"
+        assert f"{{include}} mixed_constrained/{name}.inc" in page
+    some = next(row for key, row in runs.items() if key.startswith(f"{OURS}|bbob-mixint") and row["hits"])
+    some["hits"].pop()  # one target less is seen in the table
+    assert mixed_tables.tables(runs)["bbob-mixint"] != made["bbob-mixint"]
