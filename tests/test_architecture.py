@@ -23,6 +23,7 @@ LAYERS = [
     "core",
     "spaces",
     "algorithms",
+    "compiled",
     "storage",
     "evaluation",
     "optimize",
@@ -101,7 +102,7 @@ warnings.simplefilter("error")
 before = np.random.get_state()[1].tolist()
 import paoswarm
 heavy = "matplotlib scipy.stats pyarrow plotly jinja2 cma cocoex ioh optuna pandas jax xarray lmfit sklearn"
-heavy += " tqdm"
+heavy += " tqdm numba cupy"
 heavy = heavy.split()
 heavy = [m for m in heavy if m in sys.modules]
 assert not heavy, heavy

@@ -115,5 +115,7 @@ def test_an_objective_that_cannot_be_translated_falls_back_to_jax_and_says_so():
     import jax.numpy as jnp
 
     with pytest.warns(RuntimeWarning, match="operation sort"):
-        found = ps.minimize_many(lambda x: jnp.sort(x * x)[-1], [(-1, 2)] * 2, method="PAO", engine="cuda", runs=3, rng=1)
+        found = ps.minimize_many(
+            lambda x: jnp.sort(x * x)[-1], [(-1, 2)] * 2, method="PAO", engine="cuda", runs=3, rng=1
+        )
     assert (found.fun < 1e-3).all()

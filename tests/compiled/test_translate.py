@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
-import jax.numpy as jnp
-
-from paoswarm.compiled.translate import CannotTranslate, translate
+jnp = pytest.importorskip("jax.numpy")
+translate = pytest.importorskip("paoswarm.compiled.translate").translate
+CannotTranslate = pytest.importorskip("paoswarm.compiled.translate").CannotTranslate
 
 COMPILER = next(filter(shutil.which, ("cc", "gcc", "clang")), None)
 ROTATION = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]

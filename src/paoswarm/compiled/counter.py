@@ -49,7 +49,7 @@ def run_keys(seed: np.random.SeedSequence, runs: int) -> Words:
 def run_key(seed: np.random.SeedSequence) -> Words:
     """The key ``(2,)`` of one run. A child of a seed has the key that it has among its parent's children."""
     if not seed.spawn_key:
-        return _split(seed.generate_state(1, np.uint64))[0]
+        return _split(seed.generate_state(1, np.uint64).astype(np.uint64))[0]
     parent = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key[:-1], pool_size=seed.pool_size)
     number = np.array([seed.spawn_key[-1]], dtype=np.uint64)
     return _split(_children(int(parent.generate_state(1, np.uint64)[0]), number))[0]
@@ -86,12 +86,12 @@ def words(key: Words, generation: int, count: int) -> tuple[Words, Words]:
 
 def philox(low: Words, high: Words, key: Words) -> tuple[Words, Words]:
     """Philox2x32-10 of counters ``(low, high)``."""
-    low, high, key = (np.asarray(word, dtype=np.uint64) for word in np.broadcast_arrays(low, high, key))
+    left, right, mixed = (np.asarray(word, dtype=np.uint64) for word in np.broadcast_arrays(low, high, key))
     for _ in range(ROUNDS):
-        product = low * np.uint64(PHILOX)
-        low, high = (product >> np.uint64(32)) ^ key ^ high, product & _LOW
-        key = (key + np.uint64(WEYL)) & _LOW
-    return low.astype(np.uint32), high.astype(np.uint32)
+        product = left * np.uint64(PHILOX)
+        left, right = (product >> np.uint64(32)) ^ mixed ^ right, product & _LOW
+        mixed = (mixed + np.uint64(WEYL)) & _LOW
+    return left.astype(np.uint32), right.astype(np.uint32)
 
 
 def normals(key: Words, generation: int, n: int, d: int) -> Floats:

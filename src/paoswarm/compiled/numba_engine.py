@@ -45,7 +45,7 @@ class NumbaEngine:
         self._program = program
         self._fun = compiled_objective(fun)
         self._dtype = np.float32 if precision == "single" else np.float64
-        self._threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        self._threads = threads or _cores()
         p = program
         self._box = p.lower.astype(self._dtype), p.upper.astype(self._dtype)
         self._rules = (p.rules.target, p.rules.tol, p.rules.patience, p.rules.stagnation, p.rules.near, p.rules.same)
@@ -121,6 +121,11 @@ class NumbaEngine:
             return
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(work, parts))
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def compiled_objective(fun: Callable[..., Any]) -> Any:

@@ -52,4 +52,5 @@ def empty_state(program: Program, runs: int, dtype: Any) -> State:
     points = [np.zeros((runs, n, d), dtype=dtype) for _ in range(3)]
     values = [np.full((runs, n), np.inf, dtype=dtype) for _ in range(2)]
     counts = [np.zeros(runs, dtype=np.int64) for _ in range(6)]
-    return State(*points, *values, np.zeros((runs, n), dtype=dtype), np.full(runs, np.inf, dtype=dtype), *counts)
+    age, leader_value = np.zeros((runs, n), dtype=dtype), np.full(runs, np.inf, dtype=dtype)
+    return State._make([*points, *values, age, leader_value, *counts])

@@ -36,6 +36,21 @@ from paoswarm.spaces.space import Space
 
 _FIRST_CALL = 16  # generations
 _CALL = 0.2  # seconds that a call of the engine may take: an interrupt waits so long
+# What compiled engines do not have, and the values that say that it is not wanted.
+_LACKING: dict[str, Any] = {
+    "args": (),
+    "integrality": None,
+    "f0": None,
+    "vectorized": False,
+    "workers": 1,
+    "timeout": None,
+    "reevaluate": False,
+    "constraints": (),
+    "polish": False,
+    "store": None,
+    "asynchronous": False,
+    "store_swarms": False,
+}
 _SUPPORTED = "A compiled engine takes a box of plain bounds, a first swarm of points or by design, and limits."
 
 
@@ -55,10 +70,11 @@ def seeds_of(rng: Seed, runs: int | None) -> tuple[counter.Words, list[np.random
     return counter.run_keys(root, runs), root.spawn(runs)
 
 
-def refuse(**given: bool) -> None:
-    """Raise if something was given that compiled engines do not have."""
-    for name, is_given in given.items():
-        if is_given:
+def refuse(**given: Any) -> None:
+    """Raise if an option that compiled engines do not have differs from its default."""
+    for name, value in given.items():
+        default = _LACKING[name]
+        if not (value is default or (isinstance(value, bool | int | float | tuple) and value == default)):
             raise ValueError(f"compiled engines do not have {name}; engine='numpy' has it. {_SUPPORTED}")
 
 
@@ -68,7 +84,7 @@ def minimize_compiled(
     bounds: Any,
     method: Any,
     n_particles: Any,
-    limited: tuple[Any, ...],
+    limited: tuple[Any, Any, Any, Any, Any, Any],
     x0: Any,
     init: Any,
     keys: counter.Words,
@@ -125,7 +141,11 @@ def run_compiled(
     )
     limits = limits.starting_with(n_particles)
     made = engine.make(program, fun)
-    notify = read_callback(callback, lambda state: _intermediate(state, program.lower, program.upper))
+
+    def so_far(state: State) -> ManyResult:
+        return _intermediate(state, program.lower, program.upper)
+
+    notify = read_callback(callback, so_far)
     budget = limits.evaluations(n_particles, n_particles)
     with ProgressBar(progress, None if budget is None else len(keys) * budget) as bar:
         state = made.begin(keys, given)
@@ -226,7 +246,7 @@ def _look_around(
     if not runs.any():
         return places
     looking = look(x[runs], fun[runs], space.upper - space.lower, allowed)
-    points = next(looking)
+    points: Any = next(looking)
     while True:
         values = engine.evaluate(points.reshape(-1, d)).reshape(points.shape[:-1])
         nfev[runs] += values.shape[-1]
@@ -246,16 +266,16 @@ def _look_around(
 
 def _swarm(state: State, lower: Floats, upper: Floats) -> Swarm:
     """All swarms as the rest of the library knows them."""
-    x, v, best, value, best_value, age = (np.asarray(part, dtype=float) for part in state[:6])
-    n = x.shape[1]
+    best, best_value = np.asarray(state.best, dtype=float), np.asarray(state.best_value, dtype=float)
+    n = best.shape[1]
     leader = np.take_along_axis(best, np.argmin(best_value, axis=-1)[:, None, None], axis=1)
     return Swarm(
-        position=x,
-        velocity=v,
-        value=value,
+        position=np.asarray(state.x, dtype=float),
+        velocity=np.asarray(state.v, dtype=float),
+        value=np.asarray(state.value, dtype=float),
         best_position=best,
         best_value=best_value,
-        age=age,
+        age=np.asarray(state.age, dtype=float),
         repeats=None,
         global_best=np.repeat(leader, n, axis=1),
         global_value=best_value.min(axis=-1),

@@ -224,15 +224,14 @@ def minimize(
     compiled = read_engine(engine, fun)
     if compiled is not None:
         refuse(
-            args=bool(args), integrality=integrality is not None, f0=f0 is not None, vectorized=vectorized,
-            workers=workers != 1, timeout=timeout is not None, reevaluate=bool(reevaluate),
-            constraints=not isinstance(constraints, tuple) or bool(constraints), polish=polish, store=store is not None,
+            args=args, integrality=integrality, f0=f0, vectorized=vectorized, workers=workers, timeout=timeout,
+            reevaluate=reevaluate, constraints=constraints, polish=polish, store=store,
             asynchronous=asynchronous, store_swarms=store_swarms,
         )  # fmt: skip
         keys, seeds = seeds_of(rng, None)
-        limited = (maxiter, maxfev, target, tol, stagnation, time_limit)
+        when_to_end = (maxiter, maxfev, target, tol, stagnation, time_limit)
         return minimize_compiled(
-            compiled, fun, bounds, method, n_particles, limited, x0, init, keys, seeds, callback, progress
+            compiled, fun, bounds, method, n_particles, when_to_end, x0, init, keys, seeds, callback, progress
         ).run(0)
     fun = with_arguments(fun, args)
     space = read_space(bounds, integrality)
