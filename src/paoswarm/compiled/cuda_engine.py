@@ -21,7 +21,9 @@ from paoswarm.compiled.translate import translate
 from paoswarm.core.arrays import Floats
 
 _MOST_RESIDENT = 1024, 48  # particles, unknowns: threads of a block, and registers of a thread
-_LARGE_BLOCK = 128  # threads
+_LARGE_BLOCK = 256  # threads that move a part of a large swarm
+_ENOUGH_BLOCKS = 264  # two for each multiprocessor of a large device
+_MOST_SHARED = 54 * 1024  # bytes of a block for places of particles, so that four blocks fit a multiprocessor
 _LONGEST = 4096  # generations in one call
 _GRAPH = 16  # generations of a large swarm that are launched together
 _HEADER = """typedef float real;
@@ -32,16 +34,13 @@ _HEADER = """typedef float real;
 
 
 class OnDevice:
-    """An array on the device, which NumPy can read; large swarms have their particles on the last axis."""
+    """An array on the device, which NumPy can read."""
 
-    def __init__(self, array: Any, is_turned: bool = False) -> None:
+    def __init__(self, array: Any) -> None:
         self.array = array
-        self._is_turned = is_turned
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        array = cupy.asnumpy(self.array)
-        array = array.swapaxes(-1, -2) if self._is_turned else array
-        return np.asarray(array, dtype=dtype)
+        return np.asarray(cupy.asnumpy(self.array), dtype=dtype)
 
 
 class CudaEngine:
@@ -61,7 +60,10 @@ class CudaEngine:
         n, d = program.n_particles, program.n_dimensions
         self._is_resident = n <= _MOST_RESIDENT[0] and d <= _MOST_RESIDENT[1]
         self._threads = -(-n // 32) * 32 if self._is_resident else _LARGE_BLOCK
+        self._particles = _particles_of_a_block(n, d)
+        self._shared_bytes = 4 * self._particles * (d | 1)
         settings = {"D": d, "N": n, "THREADS": self._threads, "HAS_TOL": int(program.rules.tol > 0)}
+        settings |= {"PARTICLES": self._particles, "WIDE": 4 if d % 4 == 0 else 1}
         settings["RESIDENT" if self._is_resident else "STREAMING"] = 1
         lines = "".join(f"#define {name} {value}\n" for name, value in settings.items())
         kernels = files("paoswarm.compiled").joinpath("kernels.cu").read_text(encoding="utf-8")
@@ -85,10 +87,9 @@ class CudaEngine:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
         runs, n, d = len(keys), self._program.n_particles, self._program.n_dimensions
         self._keys, self._graph = cupy.asarray(keys), None
-        shape = (runs, n, d) if self._is_resident else (runs, d, n)
-        points = [cupy.empty(shape, dtype=cupy.float32) for _ in range(3)]
+        points = [cupy.empty((runs, n, d), dtype=cupy.float32) for _ in range(3)]
         if given is not None:
-            points[0][:] = cupy.asarray(given if self._is_resident else given.T, dtype=cupy.float32)
+            points[0][:] = cupy.asarray(given, dtype=cupy.float32)
         values = [cupy.empty((runs, n), dtype=cupy.float32) for _ in range(3)]
         lead = cupy.full(runs, cupy.inf, dtype=cupy.float32)
         counts = [cupy.zeros(runs, dtype=kind) for kind in "iiqiii"]
@@ -120,39 +121,48 @@ class CudaEngine:
         return history[:, :count]
 
     def _begin_large(self, runs: int, is_given: bool) -> None:
-        x, v, best, value, best_value, age, lead, _, _, _, n_failed, status, _ = self._arrays
+        x, v, best, value, best_value, age, *_, n_failed, _, _ = self._arrays
         nobody = cupy.full(runs, 2**64 - 1, dtype=cupy.uint64)
         self._top, self._next = nobody, nobody.copy()
         self._leader = cupy.zeros((runs, self._program.n_dimensions), dtype=cupy.float32)
         self._sum, self._most = cupy.zeros(runs, dtype=cupy.float32), cupy.zeros(runs, dtype=cupy.uint32)
         self._history = cupy.empty((runs, _LONGEST), dtype=cupy.float32)
         self._column = cupy.zeros(runs, dtype=cupy.int32)
-        self._blocks = -(-self._program.n_particles // self._threads), runs
-        arrays = (x, v, best, value, best_value, age, self._top, self._next, n_failed)
-        begin = self._module.get_function("begin")
-        begin(self._blocks, (self._threads,), (*arrays, self._keys, *self._box, np.int32(is_given), self._half))
+        self._blocks = -(-self._program.n_particles // self._particles), runs
+        arrays = (x, v, best, value, best_value, age, self._next, n_failed)
+        self._launch("begin", (*arrays, self._keys, *self._box, np.int32(is_given), self._half))
         self._conclude(1)
+
+    def _launch(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Start a kernel that has a block for every part of every swarm."""
+        kernel = self._module.get_function(name)
+        kernel.max_dynamic_shared_size_bytes = self._shared_bytes
+        kernel(self._blocks, (self._threads,), arguments, shared_mem=self._shared_bytes)
 
     def _generation(self) -> None:
         """The launches of one generation of large swarms."""
         x, v, best, value, best_value, age, _, _, nit, nfev, n_failed, status, _ = self._arrays
         arrays = (x, v, best, value, best_value, age, self._top, self._next, self._leader)
         arguments = (nit, nfev, n_failed, status, self._keys, self._table, np.int32(len(self._table)), *self._box)
-        move = self._module.get_function("move")
-        move(self._blocks, (self._threads,), (*arrays, *arguments, self._rules[-1]))
+        self._launch("move", (*arrays, *arguments, self._rules[-1]))
         self._conclude(0)
 
     def _conclude(self, begins: int) -> None:
-        x, _, best, _, best_value, _, lead, stale, nit, nfev, _, status, rule = self._arrays
-        runs = len(self._keys)
-        leads = self._module.get_function("lead")
-        leads((runs,), (128,), (best, self._top, self._next, self._leader, status, np.int32(begins)))
-        if self._program.rules.tol > 0:
-            arguments = (x, best_value, self._leader, status, *self._box, self._sum, self._most)
-            self._module.get_function("spread")(self._blocks, (self._threads,), arguments)
-        counts = (self._top, self._next, lead, stale, nit, nfev, status, rule, self._history, self._column)
-        numbers = (np.int32(_LONGEST), self._sum, self._most, np.int32(runs), np.int32(begins), *self._rules)
-        self._module.get_function("settle")((-(-runs // 128),), (128,), (*counts, *numbers))
+        """The leader, then counts and ends; how far particles are from the leader is known only in between."""
+        if self._program.rules.tol == 0:
+            self._settle(begins, 3)
+            return
+        x, best_value, status = self._arrays[0], self._arrays[4], self._arrays[11]
+        self._settle(begins, 1)
+        self._launch("spread", (x, best_value, self._leader, status, *self._box, self._sum, self._most))
+        self._settle(begins, 2)
+
+    def _settle(self, begins: int, parts: int) -> None:
+        _, _, best, _, _, _, lead, stale, nit, nfev, _, status, rule = self._arrays
+        counts = (lead, stale, nit, nfev, status, rule, self._history, self._column, np.int32(_LONGEST))
+        numbers = (self._sum, self._most, np.int32(begins), np.int32(parts), *self._rules)
+        arguments = (best, self._top, self._next, self._leader, *counts, *numbers)
+        self._module.get_function("settle")((len(self._keys),), (128,), arguments)
 
     def _advance_large(self, count: int) -> Any:
         """Launch generations, many at once as a graph: the launches would take longer than small swarms do."""
@@ -172,8 +182,15 @@ class CudaEngine:
         return self._history[:, :count]
 
     def _state(self) -> State:
-        points = [OnDevice(array, not self._is_resident) for array in self._arrays[:3]]
-        return State(*points, *map(OnDevice, self._arrays[3:]))
+        return State(*map(OnDevice, self._arrays))
+
+
+def _particles_of_a_block(n: int, d: int) -> int:
+    """How many particles a block moves: many use the device best, but there must be enough blocks."""
+    size = 64
+    while size > 8 and (n < size * _ENOUGH_BLOCKS or 4 * size * (d | 1) > _MOST_SHARED):
+        size //= 2
+    return size
 
 
 def usable(program: Program) -> str:

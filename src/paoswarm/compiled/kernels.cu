@@ -1,10 +1,12 @@
 // Swarms of the default kind on a CUDA device: pulled by local and global best, shaken by their distance, clipped.
 //
 // resident: one block per run, one thread per particle. The swarm stays in registers for all generations of a call.
-// move, spread, settle: one thread per particle of a large swarm; the swarm stays in memory, with particles side by
-//   side (runs, D, N), so that neighbouring threads read neighbouring numbers. One launch each per generation.
+// move, spread, settle: a large swarm stays in memory. A block moves PARTICLES of them, element by element, so that
+//   neighbouring threads read neighbouring numbers; then a thread per particle evaluates the objective from shared
+//   memory; then the bests that improved are written. One launch each per generation.
 //
-// Defined before this text: D (unknowns), N (particles), THREADS (of a block), HAS_TOL, and objective(x).
+// Defined before this text: D (unknowns), N (particles), THREADS (of a block), PARTICLES, WIDE (numbers that are read
+// at once), HAS_TOL, and objective(x).
 // Random numbers: paoswarm/compiled/counter.py, equations (E1) to (E3). Codes: paoswarm/compiled/program.py.
 
 typedef unsigned int u32;
@@ -18,8 +20,9 @@ typedef unsigned long long u64;
 #define BY_SPREAD 1
 #define BY_VALUES 2
 #define BY_PATIENCE 3
-#define TOGETHER 10  // unknowns of a large swarm that are read at once
-#define STORE(at, number) (*(at) = (number))
+#ifndef UNROLL
+#define UNROLL 4
+#endif
 #define NOBODY (~0ull)
 #define RESTITUTION 0.1f
 
@@ -59,7 +62,7 @@ __device__ __forceinline__ void normals(u32 element, u32 k0, u32 key, float scal
   u32 a = element, b = k0;
   philox(a, b, key);
   const float u = fmaf(__uint2float_rn(a >> 1), 4.656612873077393e-10f, 2.3283064365386963e-10f);
-  const float radius = scale * sqrtf(fmaxf(-1.3862943611198906f * __log2f(u), 0.0f));
+  const float radius = scale * sqrtf(fabsf(1.3862943611198906f * __log2f(u)));  // ln u may be positive by rounding
   float sine, cosine;
   __sincosf(__int2float_rn((int)b) * 1.4629180792671596e-9f, &sine, &cosine);  // 2 pi 2^-32; between -pi and pi
   n1 = radius * cosine;
@@ -79,7 +82,11 @@ __device__ __forceinline__ void step(float &x, float &v, float best, const Share
   const float free = fmaf(row.a11, y, fmaf(row.a12, v, fmaf(row.h11, n1, centre)));
   const float speed = fmaf(row.a21, y, fmaf(row.a22, v, fmaf(row.h21, n1, row.h22 * n2)));
   x = fminf(fmaxf(free, at.low), at.high);
-  v = (free - x) * speed > 0.0f ? -RESTITUTION * speed : speed;
+  v = speed;
+#ifdef STREAMING  // a jump over rare work saves registers, which matter more there
+  if (free == x) return;
+#endif
+  if ((free - x) * speed > 0.0f) v = -RESTITUTION * speed;
 }
 
 // Where particle p begins along unknown j: a Latin hypercube (E3).
@@ -151,7 +158,7 @@ __device__ void sum_and_most(float &sum, float &most) {
 
 #ifdef RESIDENT
 // Begin (if asked), then as many generations as asked. State is (runs, N, D) and (runs, N).
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
 resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *LEAD, int *STALE, int *NIT,
          long long *NFEV, int *NFAILED, int *STATUS, int *RULE, float *HISTORY, const u32 *KEYS, const float *TABLE,
          int length, const float *LOWER, const float *UPPER, int begins, int half, int count, RULES) {
@@ -272,48 +279,57 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
 #endif
 
 #ifdef STREAMING
-// State is (runs, D, N) and (runs, N); TOP (runs,) is the rank of the leader, G (runs, D) its place.
-__device__ __forceinline__ void offer(u64 rank, u64 *best) {  // the best rank of a block to the best of the run
+// State is (runs, N, D) and (runs, N); TOP (runs,) is the rank of the leader, G (runs, D) its place.
+#define STRIDE (D | 1)  // an odd stride: threads that read the same unknown of different particles do not collide
+
+struct __align__(4 * WIDE) Numbers { float of[WIDE]; };
+
+__device__ __forceinline__ Numbers read(const float *at) { return *(const Numbers *)at; }
+__device__ __forceinline__ void write(float *at, const Numbers numbers) { *(Numbers *)at = numbers; }
+
+// Evaluate particles whose places are in shared memory, one thread each; tell which have improved.
+__device__ __forceinline__ void evaluate(const float *places, int count, size_t first, u32 number, int begins,
+                                         float *F, float *FL, float *AGE, u64 top, u64 *NEXT, int *NFAILED,
+                                         bool *improved) {
   __shared__ u64 ranks[32];
+  u64 rank = NOBODY;
+  for (int i = threadIdx.x; i < count; i += THREADS) {
+    const float value = measured(places + i * STRIDE);
+    const size_t mine = first + i;
+    F[mine] = value;
+    if (isnan(value)) atomicAdd(NFAILED, 1);
+    const float known = begins ? INFINITY : FL[mine];
+    improved[i] = value < known;
+    if (begins || improved[i]) FL[mine] = improved[i] ? value : INFINITY;
+    AGE[mine] = begins || improved[i] ? 0.0f : AGE[mine] + 1.0f;
+    if (begins || improved[i]) rank = min(rank, rank_of(improved[i] ? value : INFINITY, number + i));
+  }
+  if (rank >= top) rank = NOBODY;
   for (int reach = 16; reach; reach >>= 1) rank = min(rank, __shfl_xor_sync(0xFFFFFFFFu, rank, reach));
   if (threadIdx.x % 32 == 0) ranks[threadIdx.x / 32] = rank;
   __syncthreads();
   if (threadIdx.x == 0) {
-    for (int i = 1; i < (blockDim.x + 31) / 32; ++i) rank = min(rank, ranks[i]);
-    if (rank != NOBODY) atomicMin(best, rank);
+    for (int i = 1; i < THREADS / 32; ++i) rank = min(rank, ranks[i]);
+    if (rank != NOBODY) atomicMin(NEXT, rank);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-begin(float *X, float *V, float *L, float *F, float *FL, float *AGE, u64 *TOP, u64 *NEXT, int *NFAILED, const u32 *KEYS,
+begin(float *X, float *V, float *L, float *F, float *FL, float *AGE, u64 *NEXT, int *NFAILED, const u32 *KEYS,
       const float *LOWER, const float *UPPER, int is_given, int half) {
-  const int run = blockIdx.y, p = blockIdx.x * THREADS + threadIdx.x;
-  u64 rank = NOBODY;
-  if (p < N) {
-    float x[D];
-#pragma unroll
-    for (int j = 0; j < D; ++j) {
-      const size_t at = ((size_t)run * D + j) * N + p;
-      x[j] = is_given ? X[at] : first_place(p, j, KEYS + 2 * run, LOWER[j], UPPER[j], half);
-      X[at] = x[j], L[at] = x[j], V[at] = 0.0f;
-    }
-    const float value = measured(x), best = isnan(value) ? INFINITY : value;
-    const size_t mine = (size_t)run * N + p;
-    F[mine] = value, FL[mine] = best, AGE[mine] = 0.0f;
-    if (isnan(value)) atomicAdd(NFAILED + run, 1);
-    rank = rank_of(best, p);
+  extern __shared__ float places[];
+  __shared__ bool improved[PARTICLES];
+  const int run = blockIdx.y, p0 = blockIdx.x * PARTICLES, count = min(PARTICLES, N - p0);
+  const size_t first = (size_t)run * N + p0;
+  for (int e = threadIdx.x; e < count * D; e += THREADS) {
+    const int i = e / D, j = e % D;
+    const size_t at = first * D + e;
+    const float x = is_given ? X[at] : first_place(p0 + i, j, KEYS + 2 * run, LOWER[j], UPPER[j], half);
+    X[at] = x, L[at] = x, V[at] = 0.0f;
+    places[i * STRIDE + j] = x;
   }
-  offer(rank, NEXT + run);
-}
-
-// Read some unknowns of a particle, from number ``begin`` on.
-__device__ __forceinline__ void read(float *x, float *v, float *best, const float *X, const float *V, const float *L,
-                                     int begin) {
-#pragma unroll
-  for (int i = 0; i < TOGETHER; ++i) {
-    const size_t at = (size_t)(begin + i) * N;
-    if (begin + i < D) x[begin + i] = X[at], v[i] = V[at], best[i] = L[at];
-  }
+  __syncthreads();
+  evaluate(places, count, first, p0, 1, F, FL, AGE, NOBODY, NEXT + run, NFAILED + run, improved);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -323,56 +339,41 @@ move(float *__restrict__ X, float *__restrict__ V, float *__restrict__ L, float 
      int *__restrict__ NFAILED, const int *__restrict__ STATUS, const u32 *__restrict__ KEYS,
      const float *__restrict__ TABLE, int length, const float *__restrict__ LOWER, const float *__restrict__ UPPER,
      long long budget) {
+  extern __shared__ float places[];
   __shared__ Shared shared[D];
-  const int run = blockIdx.y, p = blockIdx.x * THREADS + threadIdx.x;
-  if (STATUS[run] != RUNNING || NFEV[run] >= budget) return;
+  __shared__ bool improved[PARTICLES];
+  const int run = blockIdx.y, p0 = blockIdx.x * PARTICLES;
+  const int count = (int)min((long long)min(PARTICLES, N - p0), budget - NFEV[run] - p0);
+  if (STATUS[run] != RUNNING || count <= 0) return;
   for (int j = threadIdx.x; j < D; j += THREADS) shared[j] = {G[run * D + j], LOWER[j], UPPER[j], 0.0f};
   __syncthreads();
   const int generation = NIT[run] + 1;
   const u32 k0 = KEYS[2 * run], key = hashed(KEYS[2 * run + 1] + hashed(generation));
   const Row row = read_row(TABLE, length, generation);
-  u64 rank = NOBODY;
-  if (p < min((long long)N, budget - NFEV[run])) {
-    const size_t base = (size_t)run * D * N + p, mine = (size_t)run * N + p;
-    float x[D];
-    float v[2][TOGETHER], best[2][TOGETHER];
-    read(x, v[0], best[0], X + base, V + base, L + base, 0);
+  const size_t first = (size_t)run * N + p0;
+#pragma unroll UNROLL
+  for (int e = WIDE * threadIdx.x; e < count * D; e += WIDE * THREADS) {
+    const size_t at = first * D + e;
+    Numbers x = read(X + at), v = read(V + at);
+    const Numbers best = read(L + at);
 #pragma unroll
-    for (int begin = 0; begin < D; begin += TOGETHER) {  // the next numbers are on their way while these are used
-      const int now = begin / TOGETHER % 2;
-      read(x, v[1 - now], best[1 - now], X + base, V + base, L + base, begin + TOGETHER);
-#pragma unroll
-      for (int i = 0; i < TOGETHER; ++i) {
-        const int j = begin + i;
-        if (j < D) {
-          step(x[j], v[now][i], best[now][i], shared[j], row, p * D + j, k0, key);
-          STORE(X + base + (size_t)j * N, x[j]);
-          STORE(V + base + (size_t)j * N, v[now][i]);
-        }
-      }
+    for (int i = 0; i < WIDE; ++i) {
+      const int j = (e + i) % D;
+      step(x.of[i], v.of[i], best.of[i], shared[j], row, (u32)p0 * D + e + i, k0, key);
+      places[(e + i) / D * STRIDE + j] = x.of[i];
     }
-    const float value = measured(x);
-    F[mine] = value;
-    if (isnan(value)) atomicAdd(NFAILED + run, 1);
-    if (value < FL[mine]) {
-      FL[mine] = value, AGE[mine] = 0.0f;
-#pragma unroll
-      for (int j = 0; j < D; ++j) L[base + (size_t)j * N] = x[j];
-      rank = rank_of(value, p);
-      if (rank >= TOP[run]) rank = NOBODY;
-    } else {
-      AGE[mine] += 1.0f;
-    }
+    write(X + at, x), write(V + at, v);
   }
-  offer(rank, NEXT + run);
-}
-
-// The leader after a generation, one block per run.
-extern "C" __global__ void lead(const float *L, u64 *TOP, u64 *NEXT, float *G, const int *STATUS, int begins) {
-  const int run = blockIdx.x;
-  const u64 next = NEXT[run];
-  if (!begins && (STATUS[run] != RUNNING || next >= TOP[run])) return;
-  for (int j = threadIdx.x; j < D; j += blockDim.x) G[run * D + j] = L[((size_t)run * D + j) * N + (u32)next];
+  __syncthreads();
+  evaluate(places, count, first, p0, 0, F, FL, AGE, TOP[run], NEXT + run, NFAILED + run, improved);
+  for (int e = WIDE * threadIdx.x; e < count * D; e += WIDE * THREADS) {
+    const int i = e / D, j = e % D;
+    if (!improved[i]) continue;
+    Numbers x;
+#pragma unroll
+    for (int k = 0; k < WIDE; ++k) x.of[k] = places[i * STRIDE + j + k];
+    write(L + first * D + e, x);
+  }
 }
 
 #if HAS_TOL
@@ -380,16 +381,16 @@ extern "C" __global__ void lead(const float *L, u64 *TOP, u64 *NEXT, float *G, c
 extern "C" __global__ void __launch_bounds__(THREADS)
 spread(const float *X, const float *FL, const float *G, const int *STATUS, const float *LOWER, const float *UPPER,
        float *SUM, u32 *MOST) {
-  const int run = blockIdx.y, p = blockIdx.x * THREADS + threadIdx.x;
+  const int run = blockIdx.y, p0 = blockIdx.x * PARTICLES, count = min(PARTICLES, N - p0);
   if (STATUS[run] != RUNNING) return;
+  const size_t first = (size_t)run * N + p0;
   float sum = 0.0f, most = -INFINITY;
-  if (p < N) {
-    for (int j = 0; j < D; ++j) {
-      const float apart = (X[((size_t)run * D + j) * N + p] - G[run * D + j]) / (UPPER[j] - LOWER[j]);
-      sum = fmaf(apart, apart, sum);
-    }
-    most = FL[(size_t)run * N + p];
+  for (int e = threadIdx.x; e < count * D; e += THREADS) {
+    const int j = e % D;
+    const float apart = (X[first * D + e] - G[run * D + j]) / (UPPER[j] - LOWER[j]);
+    sum = fmaf(apart, apart, sum);
   }
+  for (int i = threadIdx.x; i < count; i += THREADS) most = fmaxf(most, FL[first + i]);
   sum_and_most(sum, most);
   if (threadIdx.x == 0) {
     atomicAdd(SUM + run, sum);
@@ -398,19 +399,21 @@ spread(const float *X, const float *FL, const float *G, const int *STATUS, const
 }
 #endif
 
-// Counts and ends after a generation, one thread per run.
-extern "C" __global__ void settle(u64 *TOP, u64 *NEXT, float *LEAD, int *STALE, int *NIT, long long *NFEV, int *STATUS,
-                                  int *RULE, float *HISTORY, int *COLUMN, int columns, float *SUM, u32 *MOST,
-                                  int runs, int begins, RULES) {
+// After a generation, one block per run: the leader (part 1), counts and ends (part 2).
+extern "C" __global__ void settle(const float *L, u64 *TOP, u64 *NEXT, float *G, float *LEAD, int *STALE, int *NIT,
+                                  long long *NFEV, int *STATUS, int *RULE, float *HISTORY, int *COLUMN, int columns,
+                                  float *SUM, u32 *MOST, int begins, int parts, RULES) {
   READ_RULES;
-  const int run = blockIdx.x * blockDim.x + threadIdx.x;
-  if (run >= runs) return;
+  const int run = blockIdx.x;
   const bool goes_on = begins || (STATUS[run] == RUNNING && NFEV[run] < rules.budget);
+  const u64 next = NEXT[run], top = TOP[run];
+  if (parts & 1 && goes_on && next < top)
+    for (int j = threadIdx.x; j < D; j += blockDim.x) G[run * D + j] = L[((size_t)run * N + (u32)next) * D + j];
+  __syncthreads();
+  if (!(parts & 2) || threadIdx.x) return;
   if (goes_on) {
-    const u64 next = NEXT[run], top = TOP[run];
-    const bool is_better = next < top;
     int stale = begins ? 0 : STALE[run] + 1, rule = 0;
-    if (is_better) {
+    if (next < top) {
       if (next >> 32 < top >> 32) stale = 0;
       TOP[run] = next;
       LEAD[run] = value_of(next);
