@@ -1,7 +1,7 @@
 """Whole runs for numba: generations, objective, bests and ends in one compiled loop.
 
-The objective comes in as a pointer to compiled code. So these functions are compiled once, for all objectives, and kept
-on disk; only the objective itself is compiled anew.
+The objective and the step come in as pointers to compiled code. So these functions are compiled once, for all
+objectives and swarms, and kept on disk; only the objective itself is compiled anew.
 """
 
 from __future__ import annotations
@@ -10,61 +10,53 @@ import numba
 import numpy as np
 
 from paoswarm.compiled import numba_noise as noise
-from paoswarm.compiled import numba_step as step
+from paoswarm.compiled.numba_step import spread
 from paoswarm.compiled.program import BY_PATIENCE, BY_SPREAD, BY_VALUES, CONVERGED, FAILED, RUNNING, STAGNATED, TARGET
 
-_PERIODIC = step.WALLS.index("periodic")
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 @_compiled
-def begin(fun, given, keys, half, lower, upper, is_periodic, rules, state):
-    """Place and evaluate the first swarms of runs with these keys; ``given`` points (n, d) replace the design."""
-    x, v, best, value, best_value, _, leader_value, _, _, nfev, n_failed, status, rule = state
-    n, d = x.shape[1:]
-    point = np.empty(d)
+def first_swarms(keys, half, lower, upper, points):
+    """Fill ``points`` (runs, n, d) with the first swarms of runs with these keys."""
+    for r in range(len(keys)):
+        noise.first_points(keys[r], half, lower, upper, points[r])
+
+
+@_compiled
+def judge(rules, lower, upper, is_periodic, state):
+    """See which first swarms have already come to an end."""
+    x, _, best, _, best_value, _, leader_value, stale, _, _, _, status, rule = state
+    n = x.shape[1]
     for r in range(len(x)):
-        first = np.empty((n, d))
-        if len(given):
-            first[:] = given
-        else:
-            noise.first_points(keys[r], half, lower, upper, first)
-        x[r] = first
-        v[r] = 0.0
-        for p in range(n):
-            point[:] = x[r, p]
-            value[r, p] = _measured(fun, point)
-            n_failed[r] += np.isnan(value[r, p])
-            best_value[r, p] = np.inf if np.isnan(value[r, p]) else value[r, p]
-        best[r] = x[r]
-        leader_value[r] = best_value[r].min()
-        nfev[r] = n
-        low, high = _tiled(lower, n, x.dtype), _tiled(upper, n, x.dtype)
         leader = _tiled(best[r, np.argmin(best_value[r])], n, x.dtype)
-        status[r], rule[r] = _ended(rules, x[r].ravel(), best_value[r], leader, low, high, is_periodic, 0)
+        width = _tiled(upper - lower, n, x.dtype)
+        status[r], rule[r] = _ended(rules, x[r].ravel(), best_value[r], leader, width, is_periodic, stale[r])
         if leader_value[r] == np.inf:
             status[r] = FAILED
 
 
 @_compiled
-def advance(fun, keys, codes, neighbours, scale, walls, table, budget, lower, upper, rules, generation, state, history):
+def advance(fun, step, how, is_periodic, table, budget, lower, upper, rules, keys, generation, state, history):
     """Move runs on by as many generations as ``history`` (runs, k) has columns, or until they end.
 
-    ``table`` (generations or 1, n or 1, r + 7) has the coefficients; ``generation`` is the number of the first one.
+    ``how`` are walls, scale, codes and neighbours of the step. ``table`` (generations or 1, n or 1, r + 7) has its
+    coefficients; ``generation`` is the number of the first one.
     """
     x, v, best, value, best_value, age, leader_value, stale, nit, nfev, n_failed, status, rule = state
+    walls, scale, codes, neighbours = how
     n, d = x.shape[1:]
-    size, n_pulls = n * d, len(codes)
-    low, high = _tiled(lower, n, x.dtype), _tiled(upper, n, x.dtype)
+    size = n * d
+    low, high, width = _tiled(lower, n, x.dtype), _tiled(upper, n, x.dtype), _tiled(upper - lower, n, x.dtype)
     first, second = np.empty(size, dtype=np.uint32), np.empty(size, dtype=np.uint32)
     d1, d2 = np.empty(size, dtype=np.float32), np.empty(size, dtype=np.float32)
-    centre, noise1, noise2 = np.empty(size, dtype=x.dtype), np.empty(size, dtype=x.dtype), np.empty(size, dtype=x.dtype)
-    point = np.empty(d)
-    is_periodic = walls == _PERIODIC
+    space = np.empty((5, size), dtype=x.dtype)
+    points, found = np.empty(size), np.empty(n)
     for r in range(len(x)):
         at, speed, home = x[r].ravel(), v[r].ravel(), best[r].ravel()
         known, best_known = value[r], best_value[r]
-        leader = _tiled(best[r, np.argmin(best_known)], n, x.dtype)
+        top = np.argmin(best_known)
+        leader = _tiled(best[r, top], n, x.dtype)
         for t in range(history.shape[1]):
             if status[r] != RUNNING or nfev[r] >= budget:
                 history[r, t] = leader_value[r]
@@ -72,74 +64,35 @@ def advance(fun, keys, codes, neighbours, scale, walls, table, budget, lower, up
             moved = min(n, budget - nfev[r])
             rows = table[min(generation + t, len(table)) - 1]
             noise.normals(keys[r], generation + t, first, second, d1, d2)
-            seen, homes = at, home
-            if is_periodic:  # springs and distances take the short way round
-                seen, homes = at.copy(), home.copy()
-                step.unroll(seen, leader, low, high)
-                step.unroll(homes, leader, low, high)
-            if len(rows) == 1:
-                step.pull_together(codes, rows[0, :n_pulls], neighbours, seen, known, homes, best_known, leader, centre)
-            else:
-                _pull_each(codes, rows[:, :n_pulls], neighbours, seen, known, homes, best_known, leader, centre)
-            step.shake(scale, n, seen, homes, leader, d1, d2, noise1, noise2)
-            end = moved * d
-            if is_periodic:
-                at[:end] = seen[:end]
-            for p in range(1 if len(rows) == 1 else moved):
-                part = slice(0, end) if len(rows) == 1 else slice(p * d, (p + 1) * d)
-                step.move(
-                    _entries(rows[p], n_pulls), walls, at[part], speed[part], centre[part], noise1[part], noise2[part],
-                    low[part], high[part],
-                )  # fmt: skip
+            step(
+                rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known, best_known,
+                d1, d2, space,
+            )  # fmt: skip
+            for e in range(size):
+                points[e] = at[e]
+            fun(points.ctypes, moved, found.ctypes)
             for p in range(moved):
-                for j in range(d):
-                    point[j] = at[p * d + j]
-                measured = _measured(fun, point)
-                n_failed[r] += np.isnan(measured)
-                known[p] = measured
+                known[p] = found[p]
                 age[r, p] += 1
                 if known[p] < best_known[p]:
                     best_known[p] = known[p]
                     age[r, p] = 0
                     for j in range(d):
                         home[p * d + j] = at[p * d + j]
-            first_best = np.argmin(best_known)
-            for p in range(n):
-                for j in range(d):
-                    leader[p * d + j] = home[first_best * d + j]
-            stale[r] = 0 if best_known[first_best] < leader_value[r] else stale[r] + 1
-            leader_value[r] = best_known[first_best]
+                elif np.isnan(found[p]):
+                    n_failed[r] += 1
+            before, top = top, np.argmin(best_known)
+            is_better = best_known[top] < leader_value[r]
+            stale[r] = 0 if is_better else stale[r] + 1
+            leader_value[r] = best_known[top]
+            if is_better or top != before:
+                for p in range(n):
+                    for j in range(d):
+                        leader[p * d + j] = home[top * d + j]
             history[r, t] = leader_value[r]
             nit[r] += 1
             nfev[r] += moved
-            status[r], rule[r] = _ended(rules, at, best_known, leader, low, high, is_periodic, stale[r])
-
-
-@_compiled
-def _measured(fun, point):
-    """The objective at a point; NaN where it failed, which -inf is too."""
-    found = fun(point)
-    return np.nan if found == -np.inf else found
-
-
-@_compiled
-def _pull_each(codes, weights, neighbours, x, value, best, best_value, leader, centre):
-    """`pull_together` where every particle has its own weights: the attractors once, then their weighted mean."""
-    n = len(value)
-    d = len(x) // n
-    one, alone = np.empty_like(centre), np.ones(1, dtype=x.dtype)
-    centre[:] = 0.0
-    for r in range(len(codes)):
-        step.pull_together(codes[r : r + 1], alone, neighbours[r : r + 1], x, value, best, best_value, leader, one)
-        for p in range(n):
-            for j in range(d):
-                centre[p * d + j] += weights[p, r] * one[p * d + j]
-
-
-@_compiled
-def _entries(row, n_pulls):
-    a11, a12, a21, a22, h11, h21, h22 = row[n_pulls:]
-    return a11, a12, a21, a22, h11, h21, h22
+            status[r], rule[r] = _ended(rules, at, best_known, leader, width, is_periodic, stale[r])
 
 
 @_compiled
@@ -153,7 +106,7 @@ def _tiled(point, n, dtype):
 
 
 @_compiled
-def _ended(rules, x, best_value, leader, low, high, is_periodic, stale):
+def _ended(rules, x, best_value, leader, width, is_periodic, stale):
     """What has ended a run, and by which rule it has converged; the first reason that holds counts."""
     target, tol, patience, stagnation, near, same = rules
     lowest = best_value.min()
@@ -161,7 +114,7 @@ def _ended(rules, x, best_value, leader, low, high, is_periodic, stale):
     if tol > 0:
         if stale >= patience:
             rule = BY_PATIENCE
-        apart = step.spread(x, leader, low, high, is_periodic)
+        apart = spread(x, leader, width, is_periodic)
         if apart < near and best_value.max() - lowest <= same * abs(lowest):
             rule = BY_VALUES
         if apart < tol:
@@ -173,12 +126,3 @@ def _ended(rules, x, best_value, leader, low, high, is_periodic, stale):
     if stagnation and stale >= stagnation:
         return STAGNATED, rule
     return RUNNING, rule
-
-
-@_compiled
-def evaluate(fun, points):
-    """The objective at points ``(m, d)``."""
-    values = np.empty(len(points))
-    for i in range(len(points)):
-        values[i] = _measured(fun, points[i])
-    return values
