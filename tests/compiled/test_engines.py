@@ -128,8 +128,16 @@ def rippled_with_jax(x):
     return jnp.where(x[0] > 1.5, jnp.nan, value)
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize(("precision", "tolerance"), [("double", 1e-12), ("single", 1e-6)])
+# Steps with dense noise and steps in single precision other than the default take seconds to compile.
+EVERY_STEP = [
+    pytest.param(name, *level, marks=[pytest.mark.slow] if is_slow else [])
+    for name in METHODS
+    for level in (("double", 1e-12), ("single", 1e-6))
+    for is_slow in [name != "default" and (level[0] == "single" or name == "covariance")]
+]
+
+
+@pytest.mark.parametrize(("name", "precision", "tolerance"), EVERY_STEP)
 def test_every_step_is_that_of_numpy(kind, name, precision, tolerance):
     method, n, generations = METHODS[name], 12, 5
     keys = counter.run_keys(np.random.SeedSequence(6), 3)
