@@ -76,6 +76,7 @@ class KnownPoints:
         self._values |= {key: value for key, value in found.items() if not math.isnan(np.ravel(value)[0])}
         here = [self._values.get(key, found.get(key)) for key in keys]
         done = here.index(None) if None in here else len(here)
-        self.n_recalled = done - sum(i < done for i in new)
-        self._in_a_row = 0 if new else self._in_a_row + done
+        evaluated = [i for i in new if i < done]
+        self.n_recalled = done - len(evaluated)
+        self._in_a_row = done - 1 - evaluated[-1] if evaluated else self._in_a_row + done
         return np.array(here[:done], dtype=float)
