@@ -144,10 +144,9 @@ def _generation(
     is_single = not optimizer.batch  # a single run may stop between two points, and some of them may cost nothing
     k = m if most is None or is_single else min(m, most)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
+    asked = Request(rows.reshape(-1, d), is_single, None)
     if is_single:
-        asked = Request(rows, True, limits.deadline, most=most)
-    else:
-        asked = Request(rows.reshape(-1, d), False, None)
+        asked = asked._replace(deadline=limits.deadline, most=most)
     if numbering is not None:
         asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
     values, end, replayed, recalled, rule = yield asked
@@ -275,8 +274,7 @@ def _answers(
 ) -> list[tuple[int, Answer]]:
     """The values of the points of several runs, evaluated together."""
     parts = [
-        (number, _New.of(request, evaluate, None if known is None else known[number]))
-        for number, request in waiting
+        (number, _New.of(request, evaluate, None if known is None else known[number])) for number, request in waiting
     ]
     points = np.concatenate([new.x for _, new in parts])
     numbers = [new.numbers for _, new in parts if new.numbers is not None]
