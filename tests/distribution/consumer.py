@@ -20,7 +20,7 @@ def bowl(x: Floats) -> float:
 
 def by_name(p: dict[str, Any]) -> float:
     """Return a value for variables with names."""
-    return (np.log10(p["rate"]) - 1) ** 2 + (p["order"] - 3) ** 2 + float(p["kernel"] != "b")
+    return float((np.log10(p["rate"]) - 1) ** 2 + (p["order"] - 3) ** 2 + (p["kernel"] != "b"))
 
 
 def log_likelihood(x: Floats) -> float:
