@@ -31,7 +31,7 @@ def advice(result: OptimizeResult) -> str:
     if "feasible" in result:  # at the edge of what is allowed, a swarm looks as in a valley
         return on_the_bounds
     if _is_constant(result):
-        return f"all values are {result.fun:.6g}: check that they depend on the unknowns, and that it is the right number"
+        return f"all values are {result.fun:.6g}: check that fun uses the unknowns, and that it is the right number"
     return "; ".join(filter(None, (on_the_bounds, _of_the_noise(result, is_free=not on_the_bounds))))
 
 
