@@ -101,7 +101,7 @@ print(fit)
 # The left figure shows the counts and the calibrated model with twice its standard error. The right one shows what the
 # file remembers: the best misfit so far, on both sides of the interrupt.
 t = np.linspace(0, 20, 201)
-curves, errors = fit.predict(lambda b: populations(dict(zip(space, b, strict=True)), t).ravel())
+curves, errors = fit.predict(lambda p: populations(p, t).ravel())
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(3, 2), layout="constrained")
 pairs = zip(("hares", "lynxes"), (hare, lynx), curves.reshape(2, -1), errors.reshape(2, -1), strict=True)
 for colour, (name, counted, curve, error) in zip(("C0", "C1"), pairs, strict=True):

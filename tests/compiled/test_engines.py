@@ -102,7 +102,7 @@ class WithJax:
     def words_and_normals(self, keys, generation, n, d):
         from paoswarm.compiled import jax_noise
 
-        deviates = np.asarray(jax_noise.normals(keys, generation, n, d, np.float32), dtype=float)
+        deviates = np.stack(jax_noise.normals(keys, generation, n, d, np.float32), axis=1).astype(float)
         return np.asarray(jax_noise.words(keys, generation, n * d)), deviates
 
     def first_points(self, keys, n, lower, upper):

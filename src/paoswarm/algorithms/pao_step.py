@@ -84,12 +84,13 @@ class Step:
             return self._moved(state, draw, progress, normal)
 
     def _moved(self, state: Swarm, draw: RandomSource, progress: float, normal: Array) -> Proposal:
-        return self.moved_by(self._coefficients(state, progress), state, draw, normal)
+        return self.moved_by(
+            self._coefficients(state, progress), state, draw, normal[..., 0, :, :], normal[..., 1, :, :]
+        )
 
-    def moved_by(self, by: Coefficients, state: Swarm, draw: RandomSource, normal: Array) -> Proposal:
-        """The next positions and velocities with these coefficients and deviates ``(..., 2, n, d)``, walls applied."""
+    def moved_by(self, by: Coefficients, state: Swarm, draw: RandomSource, d1: Array, d2: Array) -> Proposal:
+        """The next positions and velocities with these coefficients and deviates ``(..., n, d)``, walls applied."""
         position, velocity, scale, factor, by = self._drift(by, state, draw)
-        d1, d2 = normal[..., 0, :, :], normal[..., 1, :, :]
         if factor is None:
             d1, d2 = scale * d1, scale * d2
         else:

@@ -151,13 +151,13 @@ class JaxEngine:
         history = jnp.zeros((len(keys), _LONGEST), dtype=self._dtype)
         table = jnp.asarray(self._program.coefficients, dtype=self._dtype)
 
-        def once(t: Any, carry: tuple[Runs, Any]) -> tuple[Runs, Any]:
-            runs, history = carry
-            runs = self._generation(runs, keys, generation + t, table)
-            return runs, history.at[:, t].set(runs.swarm.global_value)
+        def once(t: Any, carry: tuple[State, Any]) -> tuple[State, Any]:
+            state, history = carry
+            state = _state(self._generation(self._runs(state), keys, generation + t, table))
+            return state, history.at[:, t].set(state.leader_value)
 
-        runs, history = lax.fori_loop(0, count, once, (self._runs(state), history))
-        return _state(runs), history
+        done: tuple[State, Any] = lax.fori_loop(0, count, once, (state, history))
+        return done
 
     def _generation(self, runs: Runs, keys: Any, generation: Any, table: Any) -> Runs:
         """One generation of all runs that go on."""
@@ -166,20 +166,19 @@ class JaxEngine:
         rows = table[jnp.minimum(generation, len(table)) - 1]
         columns = [rows[:, i : i + 1] if len(rows) > 1 else rows[0, i] for i in range(r + 7)]
         by = Coefficients(tuple(columns[:r]), *columns[r:])
-        normal = jax_noise.normals(keys, generation, n, p.n_dimensions, self._dtype)
-        proposal = self._step.moved_by(by, swarm, _NoSource(), normal)  # type: ignore[arg-type]
-        values = self._measured(proposal.position)
-        n_moved = jnp.where(generation < self._last, n, self._in_last)  # the last generation may be cut short
-        evaluated = jnp.broadcast_to(jnp.arange(n) < n_moved, values.shape)
+        d1, d2 = jax_noise.normals(keys, generation, n, p.n_dimensions, self._dtype)
+        proposal = self._step.moved_by(by, swarm, _NoSource(), d1, d2)  # type: ignore[arg-type]
         active = runs.status == RUNNING
-        after = swarms.select(active, swarms.record(swarm, proposal, values, evaluated), swarm)
+        values = jnp.where(active[:, None], self._measured(proposal.position), jnp.nan)
+        evaluated = None if self._all_move else (jnp.arange(n) < self._n_moved(generation)) & active[:, None]
+        after = swarms.record(swarm, proposal, values, evaluated)
         is_better = after.global_value < swarm.global_value
-        failed = (jnp.isnan(values) & evaluated).sum(axis=-1, dtype=jnp.int32)
+        failed = jnp.isnan(values) & (active[:, None] if evaluated is None else evaluated)
         new = Runs(
             swarm=after,
             stale=jnp.where(is_better, 0, runs.stale + 1),
             nit=runs.nit + active,
-            n_failed=runs.n_failed + failed * active,
+            n_failed=runs.n_failed + failed.sum(axis=-1, dtype=jnp.int32),
             status=runs.status,
             rule=runs.rule,
         )
@@ -189,6 +188,17 @@ class JaxEngine:
             status=jnp.where(active, status, runs.status),
             rule=jnp.where(active, rule, runs.rule),
         )
+
+    @property
+    def _all_move(self) -> bool:
+        """Whether every particle of every run moves in every generation, which saves masks."""
+        rules = self._program.rules
+        may_end = rules.tol > 0 or rules.stagnation > 0 or rules.target > -np.inf
+        return not may_end and self._in_last == self._program.n_particles
+
+    def _n_moved(self, generation: Any) -> Any:
+        """How many particles move in a generation: the last one may be cut short."""
+        return jnp.where(generation < self._last, self._program.n_particles, self._in_last)
 
     def _ended(self, runs: Runs) -> tuple[Any, Any]:
         """What has ended runs, and by which rule they have converged; the first reason that holds counts."""

@@ -11,6 +11,7 @@ from jax import lax
 from paoswarm.compiled import counter
 
 Array = Any
+_TURN = np.float32(2 * np.pi * 2.0**-32)
 
 
 def hashed(word: Array) -> Array:
@@ -37,14 +38,18 @@ def words(keys: Array, generation: Array, count: int) -> tuple[Array, Array]:
     return philox(element, keys[:, :1], mixed)
 
 
-def normals(keys: Array, generation: Array, n: int, d: int, dtype: Any) -> Array:
-    """The deviates (E2) of a generation, ``(runs, 2, n, d)``."""
-    first, second = words(keys, generation, n * d)
+def normals(keys: Array, generation: Array, n: int, d: int, dtype: Any) -> tuple[Array, Array]:
+    """The two deviates (E2) of every element in a generation, each ``(runs, n, d)``.
+
+    They stay apart: to join them in one array would keep XLA from fusing them into the step.
+    """
+    particle, unknown = lax.broadcasted_iota(jnp.uint32, (1, n, d), 1), lax.broadcasted_iota(jnp.uint32, (1, n, d), 2)
+    mixed = hashed(keys[:, 1] + hashed(jnp.asarray(generation, dtype=jnp.uint32)))
+    first, second = philox(particle * jnp.uint32(d) + unknown, keys[:, 0, None, None], mixed[:, None, None])
     single = jnp.float32
-    u = (first >> 1).astype(single) * single(2.0**-31) + single(2.0**-32)
-    radius, angle = jnp.sqrt(single(-2) * jnp.log(u)), second.astype(single) * single(2 * np.pi * 2.0**-32)
-    pair = jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)], axis=1)
-    return pair.reshape(-1, 2, n, d).astype(dtype)
+    u = (first >> 1).astype(jnp.int32).astype(single) * single(2.0**-31) + single(2.0**-32)
+    radius, angle = jnp.sqrt(single(-2) * jnp.log(u)), second.astype(jnp.int32).astype(single) * _TURN
+    return (radius * jnp.cos(angle)).astype(dtype), (radius * jnp.sin(angle)).astype(dtype)
 
 
 def first_points(keys: Array, n: int, lower: Array, upper: Array) -> Array:
