@@ -28,7 +28,13 @@ import paoswarm as ps
 from paoswarm.compiled import counter
 from paoswarm.compiled.program import Rules, read_program
 
-SHAPES = [(1000, 100, 8, 1000), (10_000, 100, 30, 400), (1, 1_000_000, 100, 64), (1, 1000, 100, 512), (1, 10_000, 100, 256)]
+SHAPES = [
+    (1000, 100, 8, 1000),
+    (10_000, 100, 30, 400),
+    (1, 1_000_000, 100, 64),
+    (1, 1000, 100, 512),
+    (1, 10_000, 100, 256),
+]
 REPEATS = 7
 BYTES = 22.4
 

@@ -102,10 +102,7 @@ class CudaEngine:
 
     def advance(self, state: State, keys: counter.Words, generation: int, count: int) -> tuple[State, Floats]:
         """Move on by ``count`` generations, or until runs end. ``state`` must be the last one that this returned."""
-        if self._is_resident:
-            history = self._launch_resident(0, count)
-        else:
-            history = self._advance_large(count)
+        history = self._launch_resident(0, count) if self._is_resident else self._advance_large(count)
         return self._state(), cupy.asnumpy(history)
 
     def evaluate(self, points: Floats) -> Floats:
