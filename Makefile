@@ -14,7 +14,8 @@ study: $(VENV)/.study
 # Copy the tables and figures of the study that the documentation shows.
 study-docs: study
 	mkdir -p docs/study
-	cp study/tables/centre-bias.csv study/tables/the-papers-claims.csv study/figures/convergence-2d-1.png study/figures/convergence-8d-1.png docs/study/
+	cp study/tables/centre-bias.csv study/tables/the-papers-claims.csv docs/study/
+	cp study/figures/convergence-8d-1.png study/figures/convergence-2d-2.png study/figures/convergence-8d-2.png docs/study/
 
 # Take the pictures of the page "Explore" again. This needs chromium and chromedriver.
 explore-docs: $(VENV)/.dev

@@ -183,7 +183,7 @@ def test_the_error_for_an_unknown_method_lists_the_known_ones(toml, capsys):
     said = refused(capsys, "study", toml, "--methods", "PAO", "POA")
     assert "--methods: unknown method 'POA'" in said
     assert "PAO, PSO, my DE" in said
-    assert "PAO, PSO, QPSO, DE, SADE" in refused(capsys, "study", "paper", "--methods", "XYZ")
+    assert "PAO, AdaptivePAO, SciPy DE, CMA-ES, PSO" in refused(capsys, "study", "paper", "--methods", "XYZ")
 
 
 def test_the_error_for_an_unknown_problem_lists_the_known_ones(toml, capsys):
@@ -272,7 +272,7 @@ def test_a_cell_that_fails_is_one_line(toml, capsys, monkeypatch):
     Path("peers.toml").write_text(TOML + "[methods.CMAES]\n")
     said = refused(capsys, "study", "peers.toml", "--workers", "1")
     assert "CMAES on sphere in 2 dimensions failed: " in said
-    assert "pip install 'paoswarm[peers]'" in said
+    assert "pip install 'paoswarm[study]'" in said
 
 
 def test_the_command_leaves_the_warnings_of_its_caller_alone(capsys):

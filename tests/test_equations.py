@@ -104,7 +104,7 @@ def test_every_equation_of_the_adaptive_search_is_referred_to():
 
 
 def test_every_equation_about_constraints_is_referred_to():
-    sources = [source for module, source in MODULES.items() if module.parts[0] in ("core", "optimize")]
+    sources = [source for module, source in MODULES.items() if module.parts[0] in ("core", "algorithms", "optimize")]
     assert set(CONSTRAINTS) <= set().union(*(references(source) for source in sources))
 
 

@@ -26,7 +26,7 @@ def test_a_step_from_rest_is_a_difference_step_with_factor_one_minus_a11():
     swarm = begun(method=method).swarm
     swarm = swarm._replace(memory=swarm.memory._replace(rates=np.full(6, 5.0)))  # all elements move
     swarm = swarm._replace(lower=swarm.lower - 100, upper=swarm.upper + 100)
-    x, _, trial = method.ask(swarm, Draw([np.random.default_rng(4)], ()))
+    x, _, trial, _ = method.ask(swarm, Draw([np.random.default_rng(4)], ()))
     law = ps.transition(1.0, 0.2, 2.0, trial.step)
     pull = swarm.best_position + (x - swarm.best_position) / (1 - law.A[:, 0, 0, None])  # the attractors
     pool = swarm.best_position

@@ -230,7 +230,7 @@ def test_a_batch_of_laws_is_the_laws_one_by_one():
     batch = by_hand.drawn(5, batch=(3,))
     method = ps.PAO(walls="reflect")
     together = method.step_law(batch)
-    x, v, _ = method.ask(batch, Draw([np.random.default_rng(r) for r in range(3)], (3,)))
+    x, v, *_ = method.ask(batch, Draw([np.random.default_rng(r) for r in range(3)], (3,)))
     for r in range(3):
         alone = method.step_law(by_hand.one_run(batch, r))
         assert_allclose(together.log_density(x, v)[r, 1:], alone.log_density(x[r], v[r])[1:], rtol=1e-10)

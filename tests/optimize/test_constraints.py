@@ -169,7 +169,8 @@ def test_a_constraint_that_raises_or_is_nan_counts_as_failed():
         return np.nan if x[1] > 1 else outside(x)
 
     fun = Calls(total)
-    result = ps.minimize(fun, BOX, constraints=picky, n_particles=20, maxiter=20, rng=1)
+    with pytest.warns(RuntimeWarning, match="a constraint raised an exception at .* ArithmeticError: too far"):
+        result = ps.minimize(fun, BOX, constraints=picky, n_particles=20, maxiter=20, rng=1)
     assert result.failure_kinds["constraint failed"] == result.n_failed > 0
     assert {reason.split(": ")[1] for _, reason in result.failures} <= {
         "the constraint raised ArithmeticError",
@@ -358,7 +359,7 @@ def test_a_polished_point_is_not_confirmed_by_that():
 
 
 def test_wrong_forms_are_told_as_they_are():
-    with pytest.raises(TypeError, match=r"the constraint takes \d+ points.*got shape \(\)"):
+    with pytest.raises(TypeError, match=r"the constraint takes 5 points, .* but returned .* \(float\)"):
         ps.minimize(lambda x: x.sum(1), BOX, constraints=lambda x: float((x**2).sum()), vectorized=True, rng=1)
     with pytest.raises(TypeError, match=r"returned \(1.0, \[1.0\]\) \(tuple\)"):
         ps.minimize(lambda x: (1.0, [1.0]), BOX, constraints=ps.Returned(2))

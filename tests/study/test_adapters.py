@@ -9,7 +9,7 @@ import pytest
 from helpers import Counting, Moving, bowl, own_problem, small
 from numpy.testing import assert_array_equal
 
-from paoswarm.study.adapters import CMAES, BudgetSpent, CountedObjective, Freelunch, SciPyDE
+from paoswarm.study.adapters import CMAES, CountedObjective, Freelunch, RunIsOver, SciPyDE
 from paoswarm.study.run_cells import CellFailed
 
 BOX = np.array([[-1.0, 2.0], [-3.0, 1.0], [0.0, 0.5]])
@@ -116,12 +116,12 @@ def test_cma_es_starts_again_with_twice_the_population():
     assert list(dict.fromkeys(sizes))[:3] == [first, 2 * first, 4 * first]
 
 
-@pytest.mark.parametrize(("peer", "module"), [(CMAES(), "cma"), (Freelunch(), "freelunch")])
-def test_a_missing_package_is_named_with_its_extra(peer, module, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("peer", "module", "extra"), [(CMAES(), "cma", "study"), (Freelunch(), "freelunch", "peers")])
+def test_a_missing_package_is_named_with_its_extra(peer, module, extra, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"needs {module}; install it with: pip install 'paoswarm\[peers\]'"):
+    with pytest.raises(ImportError, match=rf"needs {module}; install it with: pip install 'paoswarm\[{extra}\]'"):
         spent(peer)
-    with pytest.raises(CellFailed, match=r"it on sphere .*paoswarm\[peers\]"):
+    with pytest.raises(CellFailed, match=rf"it on sphere .*paoswarm\[{extra}\]"):
         small(problems=["sphere"], methods={"it": peer}).run(tmp_path)
 
 
@@ -157,10 +157,10 @@ def test_rows_beyond_the_budget_are_not_evaluated():
     fun = Counting()
     counted = CountedObjective(fun, 10, 4)
     counted(np.full((8, 3), 0.5))
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(RunIsOver):
         counted(np.full((8, 3), 0.25))
     assert len(fun.points) == 10
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(RunIsOver):
         counted(np.zeros(3))
     assert len(fun.points) == 10
     assert_array_equal(counted.trace()[0], [4, 8, 10])
@@ -196,7 +196,7 @@ def swallowing(fun, bounds, *, population, seed):
 def test_an_adapter_that_catches_exceptions_is_stopped_too():
     points, *_ = spent(swallowing)
     assert len(points) == 105
-    assert not issubclass(BudgetSpent, Exception)
+    assert not issubclass(RunIsOver, Exception)
 
 
 def test_an_optimiser_that_ends_early_keeps_its_last_best(tmp_path):

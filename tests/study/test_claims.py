@@ -248,13 +248,15 @@ def test_the_paper_s_study_without_its_groups_has_no_such_sections(tmp_path):
 
 
 def test_the_paper_s_study_has_its_claims_and_its_audit(tmp_path):
-    study = presets.paper(**TINY, seed=3)
+    study = presets.paper(**TINY, seed=3, precision=0.0)
     found = paper_sections(main_study(), study, tmp_path, workers=2)
     assert [section.title for section in found] == ["The paper's claims", "Centre bias"]
     listed, audit = found
     assert [list(row) for row in listed.rows[:8]] == [list(c) for c in check(main_study(), variants())[:8]]
     assert len(listed.rows) == 15
-    assert [row[0] for row in audit.rows] == list(METHODS)
+    assert [row[0] for row in audit.rows] == [
+        name for name in METHODS if name not in ("AdaptivePAO", "SciPy DE", "CMA-ES")
+    ]
     assert "2 runs" in audit.paragraphs[0]
     for section in found:
         assert all(len(row) == len(section.header) for row in section.rows)

@@ -78,11 +78,11 @@ def test_a_method_keeps_its_look_in_every_figure(small, chosen):
     assert names_in(legend_of(grid)) == list(chosen)
 
 
-def test_forty_methods_are_all_different():
-    many = synthetic(problems=("p",), dims=(2,), methods=tuple(f"m{i}" for i in range(40)), runs=1, generations=3)
+def test_thirty_six_methods_are_all_different():
+    many = synthetic(problems=("p",), dims=(2,), methods=tuple(f"m{i}" for i in range(36)), runs=1, generations=3)
     for figure in (figures.convergence_grid(many, 2), figures.ecdf_plot(many)):
         looks = [(line.get_color(), line._dash_pattern) for line in figure.axes[0].lines if line.get_label()[0] == "m"]
-        assert len(looks) == len({str(look) for look in looks}) == 40
+        assert len(looks) == len({str(look) for look in looks}) == 36
         assert len({colour for colour, _ in looks}) == len(figures.PALETTE)
         assert all(a[0] != b[0] and a[1] != b[1] for a, b in zip(looks, looks[1:], strict=False))  # neighbours, twice
         assert sorted(names_in(legend_of(figure))) == sorted(many.methods)

@@ -18,6 +18,7 @@ from synthetic import study_of, synthetic, with_cell
 from paoswarm.study import report, statistics
 from paoswarm.study.findings import findings
 from paoswarm.study.report import Section, render, write
+from paoswarm.study.verdict import standings, verdict
 
 pytest.importorskip("jinja2")
 plotly = pytest.importorskip("plotly.offline")
@@ -138,7 +139,7 @@ class TestHostileNames:
         assert hostile_page.handlers() == []
         assert sum(tag == "script" for tag, _ in hostile_page.elements) == 3
         images = [a["src"] for tag, a in hostile_page.elements if tag == "img"]
-        assert len(images) == 4  # one dimension, three groups
+        assert len(images) == 6  # convergence and ranks, one dimension, three groups
         assert all(src.startswith("data:image/svg+xml;base64,") for src in images)
 
     def test_they_survive_json_without_markup(self, hostile_page):
@@ -289,10 +290,29 @@ def test_small_studies(options, said):
     )
 
 
-def test_every_fact_follows_the_lead(page):
-    after = page.text[page.text.index(next(text for text in page.text if "were run" in text)) :]
-    words = [text for text in after if text.strip()][1:9]
-    assert words == ["runs", "6", "population", "10", "generations", "200", "seed", "1"]
+def test_the_verdict_is_first_and_the_facts_and_hyperparameters_are_last(page, results):
+    words = [text for text in page.text if text.strip()]
+    assert words[words.index(results.title, 1) + 1] == verdict(results)[0]
+    settings = words[len(words) - 1 - words[::-1].index("Methods and settings") :]
+    assert settings[1:9] == ["runs", "6", "population", "10", "generations", "200", "seed", "1"]
+    assert all(description in settings for description in results.descriptions.values())
+
+
+def test_the_first_picture_is_that_of_the_first_group_in_the_largest_dimension(page, results):
+    (title,) = (
+        a["aria-label"] for tag, a in page.elements[: _index(page, "nav")] if "aria-label" in a and tag == "div"
+    )
+    assert title.startswith(f"Mean error in {max(results.dims)} dimensions")
+
+
+def _index(page, tag):
+    return next(i for i, (name, _) in enumerate(page.elements) if name == tag)
+
+
+def test_the_standings_are_those_of_the_verdict(page, results):
+    text = " ".join(" ".join(page.text).split())
+    for row in standings(results):
+        assert f"{row.method} {row.rank:.2f} {100 * row.solved:.0f} %" in text.replace(" reference ", " ")
 
 
 def test_without_facts_the_lead_stands_alone():
@@ -302,7 +322,7 @@ def test_without_facts_the_lead_stands_alone():
 
 def test_figures_are_pictures_of_every_dimension_and_group(page, results):
     images = [a for tag, a in page.elements if tag == "img"]
-    assert len(images) == len(results.dims) + len(results.groups)
+    assert len(images) == len(results.dims) * len(results.groups) + len(results.groups)
     assert all(a["alt"] for a in images)
     assert all(b64decode(a["src"].partition(",")[2]).lstrip().startswith(b"<?xml") for a in images)
 

@@ -338,9 +338,17 @@ def test_the_reference_alone_is_compared_with_nobody():
     assert s.compare(one_cell([1.0, 2.0]), ("A",)) == []
 
 
-def test_unequal_numbers_of_runs_have_no_pairs():
-    with pytest.raises(ValueError, match=r"on p in 2 dimensions, A has 3 and B has 2"):
-        s.compare(rivals(A=[1.0, 2.0, 3.0], B=[1.0, 2.0]), ("A", "B"))
+@pytest.mark.parametrize("runs", [3, 7, 12, 100])
+def test_equal_errors_are_ties_whatever_the_number_of_runs(runs):
+    study = rivals(A=np.full(10, 1e-8), B=np.full(runs, 1e-8))
+    assert s.wins(study, ("A", "B")) == {"A": [("p", 2)], "B": [("p", 2)]}
+
+
+def test_of_unequal_numbers_of_runs_the_first_are_pairs():
+    many, few = np.arange(1.0, 31.0), 10 * np.arange(1.0, 9.0)
+    found = only(s.compare(rivals(A=many, B=few), ("A", "B")))
+    assert found == only(s.compare(rivals(A=many[:8], B=few), ("A", "B")))
+    assert found.p == 2 / 2**8
 
 
 @pytest.mark.parametrize("function", [s.compare, s.average_ranks, s.wins])

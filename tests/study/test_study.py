@@ -17,7 +17,7 @@ from helpers import (
     random_search,
     small,
 )
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
 from paoswarm.problems import bbob
@@ -361,11 +361,85 @@ def test_the_paper_study_is_that_of_the_paper():
     assert study.problems == ps.problems.names
     assert [study.budget(dim) for dim in study.dims] == [10_100, 10_100]
     assert study.init == "random"
-    assert list(study.groups) == [presets.PAPER, presets.LITERATURE]
+    assert list(study.groups) == [presets.PEERS, presets.PAPER, presets.LITERATURE]
     assert all(study.methods[name] == type(study.methods[name]).paper() for name in study.groups[presets.PAPER])
     rivals = study.groups[presets.LITERATURE][1:]
     assert all(study.methods[name] == type(study.methods[name])() for name in rivals)
     assert presets.paper(runs=3, dims=[2]).runs == 3
+
+
+def test_the_paper_study_has_the_searches_of_today_with_the_same_budget():
+    study = presets.paper()
+    assert study.groups[presets.PEERS] == ("PAO", "AdaptivePAO", "SciPy DE", "CMA-ES")
+    assert study.methods["AdaptivePAO"] == ps.AdaptivePAO()
+    assert {cell.budget for cell in study.cells()} == {10_100}
+    few = min(study.runs_of(name) for name in study.methods)
+    tests = 18 * 3  # of the group
+    assert 2 / 2**few * tests < 0.05 < 2 / 2 ** (few - 1) * tests  # the fewest runs that can be significant
+    assert {study.runs_of(name) for name in study.groups[presets.PAPER]} == {100}
+    assert {presets.paper(runs=5).runs_of(name) for name in study.methods} == {5}
+
+
+# Precision, and methods with fewer runs
+
+
+class Halving:
+    """An adapter that halves its distance to the minimum of the bowl again and again."""
+
+    def __call__(self, fun, bounds, *, population, seed):
+        distance = 1.0
+        while True:
+            fun(np.full(len(bounds), 0.3 + distance))
+            distance /= 2
+
+
+def test_an_adapter_ends_when_the_problem_is_solved_and_all_errors_are_at_least_the_precision(tmp_path):
+    fun = Counting()
+    options = {"dims": [1], "runs": 1, "population": 2, "generations": 20, "methods": {"halving": Halving()}}
+    study = small(problems=[own_problem(fun, half_width=2.0)], **options, precision=1e-3)
+    trace = study.run(tmp_path).trace("bowl", 1, "halving")
+    errors = 4.0 ** -np.arange(6)  # 4^-5 is the first below 1e-3
+    assert_allclose(bowl(np.array(fun.points)[3:]), errors, rtol=1e-9)  # three points are those of the checksum
+    assert_allclose(trace.error[0], [errors[1], errors[3], *[1e-3] * 19], rtol=1e-9)
+    assert trace.final[0] == 1e-3
+    assert "count as 0.001" in study.run(tmp_path).facts["Precision"]
+
+
+def test_a_search_ends_when_the_problem_is_solved_but_swarms_in_a_batch_do_not():
+    fun = Counting()
+    options = {"problems": [own_problem(fun)], "dims": [2], "runs": 1, "generations": 200, "precision": 1e-3}
+    cell_of(small(**options, methods={"it": ps.AdaptivePAO()})).run()
+    assert bowl(np.array(fun.points)).min() <= 1e-3
+    assert len(fun.points) < 201 * 8 / 4
+    fun.points.clear()
+    cell_of(small(**options, methods={"it": ps.PAO()})).run()
+    assert len(fun.points) == 201 * 8
+
+
+def test_the_precision_belongs_to_a_cell_only_if_it_changes_its_runs():
+    for method, matters in ((ps.PAO(), False), (ps.AdaptivePAO(), True), (SciPyDE(), True)):
+        plain, rough = (
+            cell_of(small(problems=["sphere"], dims=[2], methods={"it": method}, precision=p)) for p in (0.0, 1e-3)
+        )
+        assert (plain.description("1") != rough.description("1")) is matters
+
+
+def test_the_adaptive_search_chooses_its_own_size():
+    study = small(problems=["sphere"], dims=[2], methods={"it": ps.AdaptivePAO()}, population=40, runs=1)
+    (best,) = cell_of(study).run().best
+    problem = ps.problems.get("sphere", 2)
+    options = {"tol": 0.0, "vectorized": True, "init": "random", "maxfev": 240, "rng": seed_of(0, "sphere", 2)}
+    assert ps.minimize(problem, problem.bounds, **options).fun == best[-1]
+    assert ps.minimize(problem, problem.bounds, n_particles=40, **options).fun != best[-1]
+
+
+def test_fewer_runs_are_the_first_runs(tmp_path):
+    results = small(runs=5, fewer_runs={"PSO": 3}).run(tmp_path / "fewer")
+    whole = small(runs=5).run(tmp_path / "whole")
+    assert len(results.final("sphere", 2, "PAO")) == 5
+    assert_array_equal(results.final("sphere", 2, "PSO"), whole.final("sphere", 2, "PSO")[:3])
+    assert results.facts["Runs"].endswith("; 3 of PSO")
+    assert small(runs=2, fewer_runs={"PSO": 3}).runs_of("PSO") == 2
 
 
 def test_the_hyperparameter_study_changes_one_at_a_time():

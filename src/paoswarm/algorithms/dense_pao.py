@@ -134,6 +134,10 @@ class DensePAO(Method):
         """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
         return None, 10_000 * n_unknowns
 
+    def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
+        """300 evaluations for each unknown."""
+        return 300.0 * n_unknowns
+
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with a round cloud around its best point; unchanged if it has learnt already."""
         if isinstance(state.memory, Dense):

@@ -101,6 +101,10 @@ class ElementPAO(Method):
         """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
         return None, 10_000 * n_unknowns
 
+    def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
+        """Four fifths of the horizon."""
+        return 0.8 * self.horizon * n_unknowns
+
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with nothing learnt yet; unchanged if it has learnt already."""
         if isinstance(state.memory, Element):

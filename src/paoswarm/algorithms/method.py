@@ -63,6 +63,8 @@ class Method(ABC):
         whole generations.
     applies_walls : bool
         Whether ``ask`` applies the walls itself.
+    applies_tolerance : bool
+        Whether ``ask`` and ``tell`` apply the tolerance for violated constraints themselves, as methods over methods.
     takes_batches : bool
         Whether the method can move several runs at once, on a leading axis of all arrays. Otherwise `minimize_many`
         and studies move each run by itself. A method that takes batches must not change the size of its swarm.
@@ -79,6 +81,7 @@ class Method(ABC):
     has_law: ClassVar[bool] = False
     moves_singly: ClassVar[bool] = False
     applies_walls: ClassVar[bool] = False
+    applies_tolerance: ClassVar[bool] = False
     takes_batches: Any = False
     searches_locally: Any = False
 
@@ -117,6 +120,10 @@ class Method(ABC):
     def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
         """Generations and evaluations after which a run ends if the user gives no limit."""
         return 100, None
+
+    def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
+        """Evaluations in which the tolerance for violated constraints shrinks to zero: 80 generations."""
+        return 80.0 * n_particles
 
     def outlook(self, state: Swarm) -> tuple[float, float]:
         """The best value that a swarm holds and how far its values are apart, to tell whether it is hopeless."""

@@ -28,6 +28,10 @@ class Contracting(PAO):
         """Whether the swarm is a point, or has stopped improving."""
         return np.asarray((spread < tol) | (state.age.min(axis=-1) >= _PATIENCE))
 
+    def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
+        """40 generations: four fifths of the first search."""
+        return 40.0 * n_particles
+
 
 @dataclass(frozen=True)
 class Lengthening:

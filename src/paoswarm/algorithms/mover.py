@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from paoswarm.algorithms import pao_step
+from paoswarm.algorithms import pao_step, tolerance
 from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
@@ -43,15 +43,20 @@ class Mover:
         self.has_converged = method.has_converged
         self.decides_its_end = type(method).has_converged is not Method.has_converged
         self.keeps_bests = type(method).tell is Method.tell
+        self._is_tolerant = not method.applies_tolerance
         self._step = method.prepare()
         self._may_underflow = not isinstance(self._step, pao_step.Step)  # which sees to it itself
 
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that the method needs."""
+        if self._is_tolerant:
+            return self._swarm(tolerance.begin(self.method.begin, state), "begin", state)
         return self._swarm(self.method.begin(state), "begin", state)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
         """The points to evaluate next, walls applied; an error if the method returned nonsense."""
+        if state.tolerance is not None and self._is_tolerant:
+            state = tolerance.eased(state)
         if not self.method.applies_walls:
             return self._checked(state, self._proposed(read_only(state), draw, progress))
         proposal = self._proposed(state, draw, progress)
@@ -70,7 +75,10 @@ class Mover:
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The swarm after the objective was measured at a proposal."""
-        after = self.method.tell(state, proposal, value, evaluated)
+        if state.tolerance is not None and self._is_tolerant:
+            after = tolerance.tell(self.method.tell, state, proposal, value, evaluated)
+        else:
+            after = self.method.tell(state, proposal, value, evaluated)
         return after if self.keeps_bests else self._swarm(after, "tell", state)
 
     def _swarm(self, after: Swarm, function: str, before: Swarm) -> Swarm:

@@ -36,6 +36,7 @@ class Searches(Method):
     """A method whose run consists of searches by other methods."""
 
     applies_walls: ClassVar[bool] = True
+    applies_tolerance: ClassVar[bool] = True
     parallel: int | None = None
 
     @property
@@ -57,6 +58,10 @@ class Searches(Method):
     def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
         """Ten thousand evaluations for each unknown, unless the searches agree before."""
         return None, 10_000 * n_unknowns
+
+    def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
+        """As long as the first search is; each search has its own tolerance."""
+        return self._first(n_unknowns).method.tolerant_for(n_unknowns, n_particles)
 
     def _first(self, n_dimensions: int) -> Start:
         return self._sized(self.series[0].following((), (), n_dimensions, np.zeros(2)))
@@ -143,6 +148,9 @@ class Searches(Method):
         for part in proposal.notes:
             end = begin + len(part)
             if evaluated is None or evaluated[begin:end].all():
+                if proposal.objective is not None:
+                    own = part.proposal._replace(objective=proposal.objective[begin:end])
+                    part = Part(part.search, part.series, own, part.start)
                 told.append((part, value[begin:end]))
             begin = end
         return self.tell_parts(state, told)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from paoswarm.algorithms import tolerance
 from paoswarm.algorithms.agreement import (
     CONVERGED,
     CUT_SHORT,
@@ -128,7 +129,11 @@ class Sharing(NamedTuple):
     def begun(self, part: Part, swarm: Swarm) -> tuple[Sharing, Swarm]:
         """After the first swarm of a search was evaluated; and that swarm as its method knows it."""
         assert part.start is not None
-        inner = part.start.method.begin(swarm._replace(memory=None))
+        method = part.start.method
+        if swarm.tolerance is None:  # the driver has given the first one its own
+            length = method.tolerant_for(swarm.n_dimensions, swarm.n_particles)
+            swarm = tolerance.starting(swarm, length, part.proposal.objective)
+        inner = tolerance.begin(method.begin, swarm._replace(memory=None))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
         lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
         lane = lane._replace(first_value=lane.value)
@@ -141,16 +146,17 @@ class Sharing(NamedTuple):
         """After a generation of a search, which may have ended it; and its swarm."""
         (lane,) = (one for one in self.lanes if one.search == part.search)
         method = lane.start.method
-        inner = method.tell(lane.swarm, part.proposal, value)
+        inner = tolerance.tell(method.tell, lane.swarm, part.proposal, value)
         lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
         sharing = self._charged(lane.series, len(value))
         best_known = min((one.value for one in self.searches), default=math.inf)
-        lowest, apart = method.outlook(inner)
-        is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
+        seen, is_tolerant = tolerance.eased(inner), inner.tolerance is not None
+        lowest, apart = method.outlook(seen)
+        is_behind = not is_tolerant and lowest - _HOPELESS * apart > best_known  # (A9)
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
-        has_converged = bool(method.has_converged(inner, spread(inner, method.wall.unroll), _TOL))
+        has_converged = bool(method.has_converged(seen, spread(seen, method.wall.unroll), _TOL))
         ending = _ending(lane, has_converged, self._is_known(lane))
-        if ending == CONVERGED and method.has_given_up(inner):
+        if ending == CONVERGED and (is_tolerant or method.has_given_up(inner)):
             ending = CUT_SHORT
         if ending:
             return sharing._ended(lane, ending), inner

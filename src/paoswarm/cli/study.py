@@ -65,11 +65,12 @@ def run(options: argparse.Namespace) -> None:
     results = study.run(folder, **how)
     # Imported late: statistics and figures need libraries that are slow to load.
     from paoswarm.study.claims import paper_sections
-    from paoswarm.study.findings import findings, headlines
+    from paoswarm.study.findings import findings
     from paoswarm.study.publish import publish
+    from paoswarm.study.verdict import verdict
 
     path = publish(results, folder, sections=paper_sections(results, study, folder, **how))
-    print("\n" + "\n\n".join([*headlines(results), *findings(results)]))
+    print("\n" + "\n\n".join([*verdict(results), *findings(results)]))
     part = given_of(options, "problems", "methods", "dims", "runs")
     print(f"\nReport{' on this part of the study' if part else ''}: {path}")
 
@@ -83,11 +84,14 @@ def _only(study: Study, names: list[str]) -> Study:
         raise ValueError(f"--methods: unknown method {unknown[0]!r}; {choices(unknown[0], study.methods)}")
     reference = study.reference if study.reference in names else names[0]
     methods = {name: study.methods[name] for name in names}
-    return dataclasses.replace(study, methods=methods, reference=reference, groups=None)
+    fewer = {name: runs for name, runs in study.fewer_runs.items() if name in methods}
+    return dataclasses.replace(study, methods=methods, fewer_runs=fewer, reference=reference, groups=None)
 
 
 def _announcement(study: Study, folder: Path) -> str:
     evaluations = sum(cell.runs * cell.budget for cell in study.cells())
     sizes = ((study.problems, "problem"), (study.dims, "dimension"), (study.methods, "method"))
     parts = [f"{len(things)} {noun}{'' if len(things) == 1 else 's'}" for things, noun in sizes]
-    return f"{study.title}: {' x '.join(parts)} x {study.runs} runs, {evaluations:,} evaluations, written to {folder}"
+    runs = f"{'up to ' if study.fewer_runs else ''}{study.runs} runs"
+    most = "at most " if study.precision else ""
+    return f"{study.title}: {' x '.join(parts)} x {runs}, {most}{evaluations:,} evaluations, written to {folder}"

@@ -11,6 +11,9 @@ Points are compared by their *score*, an array ``(*batch, n)``; a smaller score 
 .. math:: s = f \text{ if } V = 0, \qquad s = 10^{250}\,V \text{ if } V > 0             \tag{C2}
 
   A product keeps all digits of small violations; a large constant plus the violation would not.
+- While a swarm tolerates violations up to :math:`\epsilon`, see `paoswarm.algorithms.tolerance`, it compares by
+
+.. math:: s = f \text{ if } V \le \epsilon, \qquad s = 10^{250}\,V \text{ if } V > \epsilon   \tag{C4}
 """
 
 from __future__ import annotations
@@ -110,6 +113,16 @@ def violation(scores: Array) -> Array:
     """The total violation behind scores: zero for feasible points, +inf for failed ones."""
     xp = namespace(scores)
     return xp.where(is_feasible(scores), 0.0, xp.where(xp.isfinite(scores), scores / _INFEASIBLE, xp.inf))
+
+
+def tolerated(scores: Array, objective: Array, tolerance: float) -> Array:
+    """Scores (C4) of points from their scores (C2) and the values of the objective, whether they are feasible or not.
+
+    A point without a value (NaN or infinite) keeps its score. With the tolerance zero all do.
+    """
+    xp = namespace(scores)
+    is_eased = ~is_feasible(scores) & (violation(scores) <= tolerance) & xp.isfinite(objective)
+    return xp.where(is_eased, xp.clip(objective, -xp.inf, 1e219), scores)
 
 
 def levelled(scores: Array) -> Array:

@@ -48,6 +48,8 @@ class Swarm(NamedTuple):
         any other method may keep what it likes.
     axes : Axes or None
         Which coordinates are round, whole or choices; None if all are plain numbers.
+    tolerance : Tolerance or None
+        How far constraints may be violated for now, see `paoswarm.algorithms.tolerance`; None if not at all.
     """
 
     position: Array
@@ -63,6 +65,7 @@ class Swarm(NamedTuple):
     upper: Array
     memory: Any = None
     axes: Axes | None = None
+    tolerance: Any = None
 
     @property
     def n_particles(self) -> int:
@@ -126,12 +129,14 @@ class Swarm(NamedTuple):
 class Proposal(NamedTuple):
     """Points ``position`` (..., m, d) to evaluate, with velocities; ``notes`` are for the method that made them.
 
-    Most methods propose one point for each particle, in the order of the particles.
+    Most methods propose one point for each particle, in the order of the particles. With equalities the driver adds
+    the values of the ``objective`` (..., m), at infeasible points as well; NaN or infinite where it has none.
     """
 
     position: Array
     velocity: Array
     notes: Any = None
+    objective: Array | None = None
 
 
 def start(
@@ -230,6 +235,7 @@ def _recorded(
         swarm.upper,
         swarm.memory,
         swarm.axes,
+        swarm.tolerance,
     )
 
 
@@ -332,6 +338,9 @@ def select(keep_new: Array, new: Swarm, old: Swarm) -> Swarm:
     return map_runs(choose, new, old)
 
 
+_SHARED = ("lower", "upper", "axes", "tolerance")  # what has no batch axis
+
+
 def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Swarm:
     """Apply a function to every array of one or more swarms that has the batch axis."""
 
@@ -343,7 +352,7 @@ def map_runs(function: Callable[..., Array], first: Swarm, *others: Swarm) -> Sw
             return parts[0]
         return type(parts[0])(*(function(*arrays) for arrays in zip(*parts, strict=True)))
 
-    return first._replace(**{name: apply(name) for name in Swarm._fields if name not in ("lower", "upper", "axes")})
+    return first._replace(**{name: apply(name) for name in Swarm._fields if name not in _SHARED})
 
 
 def read_only(swarm: Swarm) -> Swarm:

@@ -58,6 +58,7 @@ class Feasibility:
         self._remembers = remembers
         self._unit: float | None = None
         self._rows: dict[bytes, Floats] = {}
+        self._latest: dict[bytes, float] = {}  # the objective at points that no swarm was told of yet
 
     def scores(self, x: Floats, rows: Floats) -> Floats:
         """Scores ``(m,)`` of points ``x`` (m, d) with ``rows`` (m, 1 + k) of values and constraints; NaN if failed."""
@@ -72,10 +73,27 @@ class Feasibility:
             apart = float(np.median(known) - known.min()) if len(known) > 1 else 0.0
             self._unit = apart if apart > 0 else None
         scores = order.feasible_first(values, np.where(np.isnan(values), np.nan, self.total(violations)))
+        if self.is_tolerant:
+            self._latest |= {point.tobytes(): value for point, value in zip(x, values.tolist(), strict=True)}
         self._count(violations, ~np.isnan(values))
         if len(rows):
             self._keep_best(x, rows, scores)
         return scores
+
+    @property
+    def is_tolerant(self) -> bool:
+        """Whether swarms begin with a tolerance: if there are equalities, which nearly no point satisfies."""
+        return bool(self.constraints.is_equality.any())
+
+    def objective(self, x: Floats, *, is_all: bool = True) -> Floats:
+        """The objective at points ``x`` (m, d) that were judged lately; NaN if it is not known.
+
+        Then they are forgotten; with ``is_all`` all other ones are, too.
+        """
+        found = np.array([self._latest.pop(point.tobytes(), math.nan) for point in x])
+        if is_all:
+            self._latest = {}
+        return found
 
     @property
     def unit(self) -> float:

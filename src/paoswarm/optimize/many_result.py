@@ -247,8 +247,10 @@ def together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
 
 
 def _form(swarm: Swarm) -> Any:
-    """The shapes of a swarm's arrays; None for a memory that is not a NamedTuple of arrays."""
+    """The shapes of a swarm's arrays; None for a tolerance, or a memory that is not a NamedTuple of arrays."""
     memory = swarm.memory
+    if swarm.tolerance is not None:
+        return None
     if memory is None:
         return swarm.position.shape
     is_arrays = hasattr(memory, "_fields") and all(isinstance(part, np.ndarray | np.number) for part in memory)

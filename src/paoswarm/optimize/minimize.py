@@ -167,7 +167,8 @@ def minimize(
 
         Functions of the point are called first, without ``args``. ``fun`` is not called where an inequality among them
         fails. A feasible point is
-        better than an infeasible one; of two infeasible ones the one with the smaller total violation is better. The
+        better than an infeasible one; of two infeasible ones the one with the smaller total violation is better. With
+        equalities, swarms begin with a tolerance that shrinks to zero. The
         result is feasible if any evaluated point was. Points at which ``fun`` is not called count in ``nfev``.
     callback : callable, optional
         Called after every generation as ``callback(intermediate_result)``, with ``x, fun, nit, nfev, swarm``

@@ -173,11 +173,16 @@ class ParticleByParticle(OneAtATime):
             if move is None:
                 after = swarms.record(swarm, Proposal(swarm.position, swarm.velocity), values, mask)
             else:
+                if self.feasibility is not None and self.feasibility.is_tolerant:
+                    objective = self.feasibility.objective(swarm.snapped(where)[None], is_all=False)
+                    move = move._replace(objective=objective.repeat(self._n))
                 after = self._mover.tell(swarm, move, values, mask)
             self._free.append(i)
         x = swarm.position[i] if move is None else move.position[i]
         self.swarm = after
         self._count_one(value, is_recalled)
+        if self._n_told == self._n_first:
+            self.swarm = self._tolerant(after)
         self._improve(x[None], np.array([np.nan if again is not None else value]))
         self.nit = int(self.generations)
         self._is_complete = self._n_told >= self._boundary

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult
 
+from paoswarm.algorithms import tolerance
 from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
@@ -228,8 +229,15 @@ class Optimizer:
         """Make the first swarm from its values ``(*batch, m)``."""
         assert self._first is not None
         first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
-        self.swarm = self._mover.begin(first)
+        self.swarm = self._mover.begin(self._tolerant(first))
         self._best = leader_of(first)
+
+    def _tolerant(self, first: Swarm) -> Swarm:
+        """The first swarm with a tolerance for violated constraints."""
+        if self.feasibility is None or not self.feasibility.is_tolerant:
+            return first
+        length = self.method.tolerant_for(first.n_dimensions, first.n_particles)
+        return tolerance.starting(first, length, self.feasibility.objective(first.best_position))
 
     def _located(self, what: str, points: Any) -> Any:
         """Points of the user in the swarm's coordinates; anything else unchanged."""
@@ -361,7 +369,10 @@ class Optimizer:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
         if before.repeats is None and not self._mover.keeps_bests:  # before a user's code sees the values
             self._improve(x, f)
-        after = self._mover.tell(swarm, self._proposal, f, evaluated)
+        proposal = self._proposal
+        if self.feasibility is not None and self.feasibility.is_tolerant:
+            proposal = proposal._replace(objective=self.feasibility.objective(self._snapped(x)))
+        after = self._mover.tell(swarm, proposal, f, evaluated)
         if self.batch and after.n_particles != before.n_particles:
             name = type(self.method).__name__
             raise ValueError(
@@ -399,7 +410,7 @@ class Optimizer:
         assert self._best is not None
         if self.swarm.repeats is not None:
             self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
-        elif not self._mover.keeps_bests:
+        elif not self._mover.keeps_bests or self.feasibility is not None:  # a tolerant swarm may prefer another
             self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all
             is_better = order.is_better(self.swarm.global_value, self._best.value)

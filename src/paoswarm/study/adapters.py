@@ -1,8 +1,9 @@
 """Adapters: optimisers of other libraries in a study.
 
 An adapter is any callable ``adapter(fun, bounds, *, population, seed)`` that minimises ``fun`` until it is stopped.
-``fun`` takes one point or rows of points. The study counts evaluations, stops the run when the budget is spent, and
-records the best value after every ``population`` evaluations. The return value is ignored.
+``fun`` takes one point or rows of points. The study counts evaluations, stops the run when the budget is spent or the
+problem is solved to the study's ``precision``, and records the best value after every ``population`` evaluations. The
+return value is ignored.
 
 >>> import numpy as np
 >>> import paoswarm as ps
@@ -29,17 +30,18 @@ from paoswarm.extras import need
 Adapter = Callable[..., Any]
 
 
-class BudgetSpent(BaseException):
+class RunIsOver(BaseException):
     """Stops an adapter. It is not an Exception, because some optimisers catch those."""
 
 
 class CountedObjective:
     """The objective that an adapter gets: it counts evaluations, records values, and stops the run in time."""
 
-    def __init__(self, problem: Callable[[Floats], Any], budget: int, every: int) -> None:
+    def __init__(self, problem: Callable[[Floats], Any], budget: int, every: int, target: float | None = None) -> None:
         self._problem = problem
         self._budget = budget
         self._every = every
+        self._target = target
         self._spent = 0
         self._values: list[Floats] = []
 
@@ -48,23 +50,23 @@ class CountedObjective:
         points = np.atleast_2d(np.array(x, dtype=float))
         left = self._budget - self._spent
         if left <= 0:
-            raise BudgetSpent
+            raise RunIsOver
         values = np.asarray(self._problem(points[:left]), dtype=float)
         self._spent += len(values)
         self._values.append(values)
-        if len(values) < len(points):
-            raise BudgetSpent
+        if len(values) < len(points) or (self._target is not None and (values <= self._target).any()):
+            raise RunIsOver
         return float(values[0]) if np.ndim(x) == 1 else values.copy()
 
     def exhaust(self, adapter: Adapter, bounds: Floats, *, population: int, seed: int) -> None:
-        """Run an adapter until the budget is spent or it returns. NumPy's global random state is restored."""
-        with _global_seed(seed), suppress(BudgetSpent):
+        """Run an adapter until it is stopped or returns. NumPy's global random state is restored."""
+        with _global_seed(seed), suppress(RunIsOver):
             adapter(self, np.array(bounds, dtype=float), population=population, seed=seed)
         if self._spent == 0:
             raise ValueError("the adapter returned without evaluating any point; it must call fun")
 
     def trace(self) -> tuple[np.ndarray, Floats]:
-        """Return evaluations and best values so far. If the adapter returned early, its last best value is repeated."""
+        """Return evaluations and best values so far. If the run ended early, its last best value is repeated."""
         values = np.concatenate(self._values)
         best = np.minimum.accumulate(np.where(np.isnan(values), np.inf, values))
         steps = -(-self._budget // self._every)
@@ -130,7 +132,7 @@ class CMAES:
 
     def __call__(self, fun: Any, bounds: Floats, *, population: int, seed: int) -> None:
         """Minimise ``fun`` until the study stops it."""
-        cma = need("cma", extra="peers", user="CMAES")
+        cma = need("cma", extra="study", user="CMAES")
         rng = np.random.default_rng(seed)
         low, high = bounds.T
         size = 4 + int(3 * np.log(len(low)))

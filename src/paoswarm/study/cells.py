@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import spawn
@@ -44,6 +45,7 @@ class Cell:
     budget: int
     init: str
     seed: int
+    precision: float = 0.0
 
     def problem(self) -> Any:
         """Return the problem. It is made in the worker, because some problems cannot be pickled."""
@@ -51,6 +53,7 @@ class Cell:
 
     def description(self, version: str) -> dict[str, Any]:
         """Return the settings by name. Stored runs are reused only if all of them are equal."""
+        ends_when_solved = self.precision > 0 and not (self._makes_all_runs_at_once(self.problem()))
         return {
             "version": version,
             "problem": self.key.problem,
@@ -63,6 +66,7 @@ class Cell:
             "budget": self.budget,
             "init": self.init,
             "seed": self.seed,
+            **({"precision": self.precision} if ends_when_solved else {}),
         }
 
     def run(self) -> Runs:
@@ -71,7 +75,7 @@ class Cell:
         if not self._stays_inside():
             problem = _Boxed(problem)
         entropy = np.random.SeedSequence(self.seed, spawn_key=(zlib.crc32(self.key.problem.encode()), self.key.dim))
-        if isinstance(self.method, Method) and self._has_equal_generations() and not problem.instanced:
+        if self._makes_all_runs_at_once(problem):
             many = minimize_many(problem, problem.bounds, runs=self.runs, rng=entropy, **self._options())
             if len(many.fun) < self.runs or (many.status == Status.INTERRUPTED).any():
                 raise KeyboardInterrupt  # an incomplete cell is discarded
@@ -91,6 +95,9 @@ class Cell:
                 "problem; correct the minimum"
             )
         return runs
+
+    def _makes_all_runs_at_once(self, problem: Any) -> bool:
+        return isinstance(self.method, Method) and self._has_equal_generations() and not problem.instanced
 
     def _is_ours(self) -> bool:
         return type(self.method).__module__.startswith("paoswarm.algorithms.")
@@ -113,7 +120,8 @@ class Cell:
 
     def _options(self) -> dict[str, Any]:
         """Return arguments of `minimize` with which it spends the whole budget, even after convergence."""
-        options: dict[str, Any] = {"method": self.method, "n_particles": self.population, "init": self.init}
+        n_particles = None if isinstance(self.method, AdaptivePAO) else self.population  # its searches have many sizes
+        options: dict[str, Any] = {"method": self.method, "n_particles": n_particles, "init": self.init}
         options |= {"tol": 0.0, "vectorized": True}
         if not self._has_equal_generations():
             return {**options, "maxiter": None, "maxfev": self.budget}
@@ -122,8 +130,8 @@ class Cell:
         return {**options, "maxiter": generations, "maxfev": maxfev}
 
     def _swarm_run(self, problem: Any, seed: np.random.SeedSequence) -> Floats:
-        """Best values at the points of the axis. If the method ended early, its last best value is repeated."""
-        result = minimize(problem, problem.bounds, rng=seed, **self._options())
+        """Best values at the points of the axis. If the run ended early, its last best value is repeated."""
+        result = minimize(problem, problem.bounds, rng=seed, target=self._target(problem), **self._options())
         if result.status == Status.INTERRUPTED:
             raise KeyboardInterrupt
         last = np.searchsorted(result.history.nfev, self._axis(), side="right") - 1
@@ -131,10 +139,14 @@ class Cell:
         return best
 
     def _foreign_run(self, problem: Any, seed: np.random.SeedSequence) -> Floats:
-        counted = CountedObjective(problem, self.budget, self.population)
+        counted = CountedObjective(problem, self.budget, self.population, self._target(problem))
         number = int(seed.generate_state(1)[0])
         counted.exhaust(self.method, problem.bounds, population=self.population, seed=number)  # type: ignore[arg-type]
         return counted.trace()[1]
+
+    def _target(self, problem: Any) -> float | None:
+        """Return the value at which the problem is solved, or None if runs spend their whole budget."""
+        return float(problem.minimum + self.precision) if self.precision > 0 else None
 
 
 class _Boxed:

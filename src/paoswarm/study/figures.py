@@ -26,7 +26,7 @@ from paoswarm.study.whole_file import whole_file
 
 # Any two of these can be told apart, also with three kinds of colour blindness, on white and on dark pages.
 PALETTE = ("#0072B2", "#D55E00", "#00A578", "#F078C3", "#694B69", "#A5B400", "#A51E00", "#2DB4FF")
-# Their number is coprime to the number of colours, so that pairs repeat only after 40 methods.
+# Their number is coprime to the number of colours but the first, so that pairs repeat only after 35 methods.
 DASHES: tuple[Any, ...] = (
     "solid",
     (0, (5, 1.5)),
@@ -43,8 +43,10 @@ _ZERO = ("exactly zero from here on", {"marker": "v", "markersize": 4, "color": 
 
 
 def colour_of(results: Results, method: str) -> str:
-    """Return the colour of a method in all figures of this study, as ``#RRGGBB``."""
-    return PALETTE[_place(results, method) % len(PALETTE)]
+    """Return the colour of a method in all figures of this study, as ``#RRGGBB``. No other has the reference's."""
+    _place(results, method)
+    others = [name for name in results.methods if name != results.reference]
+    return PALETTE[0] if method == results.reference else PALETTE[1 + others.index(method) % (len(PALETTE) - 1)]
 
 
 def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None = None, *, figure: Any = None) -> Any:
@@ -71,10 +73,11 @@ def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None =
         _convergence(ax, results, problem, dim, methods)
         ax.set_title(_literal(results.titles.get(problem, problem)), fontsize=_NORMAL)
         ax.tick_params(labelbottom=place + columns >= len(problems))
-    runs = len(results.final(problems[0], dim, methods[0]))
+    runs = sorted({len(results.final(problems[0], dim, method)) for method in methods})
     figure.supxlabel("Evaluations", fontsize=_NORMAL)
     figure.supylabel("Error: mean and 10 % to 90 % band", fontsize=_NORMAL)
-    title = f"{count(dim, 'dimension')}, {count(runs, 'run')}"
+    fewest = f"{runs[0]} to " if len(runs) > 1 else ""
+    title = f"{count(dim, 'dimension')}, {fewest}{count(runs[-1], 'run')}"
     _legend(figure, entries, loc="outside upper center", ncols=across, title=title, title_fontsize=_LARGE)
     return _laid_out(figure)
 

@@ -16,11 +16,6 @@ Task = tuple[str, int]
 Won = dict[str, list[Task]]  # as `wins` gives it
 
 
-def headlines(results: Results) -> list[str]:
-    """Return one sentence for each group of methods: what was compared, and which method wins most often."""
-    return [_in_group(results, name, _headline(results, name)) for name in results.groups]
-
-
 def findings(results: Results) -> list[str]:
     """Return paragraphs of plain text on the reference, for each group of methods."""
     paragraphs = []
@@ -69,12 +64,19 @@ def listed(items: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
+def title_of(results: Results, task: Task) -> str:
+    """Return a task in words: Sphere in 2 dimensions."""
+    problem, dim = task
+    return f"{results.titles.get(problem, problem)} in {_dimensions(dim)}"
+
+
 def _in_group(results: Results, name: str, sentence: str) -> str:
     """Return the sentence with the name of its group, if there are several."""
     return f"In the group “{name}”, {sentence}" if len(results.groups) > 1 else sentence
 
 
-def _headline(results: Results, name: str) -> str:
+def headline(results: Results, name: str) -> str:
+    """Return one sentence on a group of methods: what was compared, and which method wins most often."""
     group, n_tasks = results.groups[name], len(list(results.tasks()))
     if len(group) == 1:
         return f"{results.reference} is the only method."
@@ -83,8 +85,7 @@ def _headline(results: Results, name: str) -> str:
     first = [method for method in group if len(won[method]) == most]
     compared = listed(group) if len(group) <= LONGEST else count(len(group), "method")
     if most == 0:
-        none = "No method" if len(results.groups) == 1 else "no method"  # otherwise the sentence starts with the group
-        return f"{none} has a finite mean error on any task (compared: {compared})."
+        return f"No method has a finite mean error on any task (compared: {compared})."
     often = "" if most == n_tasks else " most often:"
     each = " each" if len(first) > 1 and most < n_tasks else ""
     has = "has" if len(first) == 1 else "have"
@@ -123,7 +124,7 @@ def _losses(results: Results, won: Won) -> list[str]:
         for task in named:
             (winner, *_) = (method for method in won if task in won[method])
             margin = _margin(behind[task], to_zero=_mean(results, task, winner) <= FLOOR)
-            lost_to.setdefault(winners[task], []).append(f"{_title(results, task)} ({margin})")
+            lost_to.setdefault(winners[task], []).append(f"{title_of(results, task)} ({margin})")
         parts = [f"To {names}: {listed(tasks)}." for names, tasks in lost_to.items()]
         if len(lost) > len(named):
             parts.append(f"And {count(len(lost) - len(named), 'more task')}, by no wider margin.")
@@ -164,7 +165,7 @@ def _contradictions(results: Results, won: Won, comparisons: Sequence[Comparison
             rivals.setdefault((c.problem, c.dim), []).append(c.method)
     if not rivals:
         return []
-    named = [f"{_title(results, task)} ({listed(methods)})" for task, methods in rivals.items()]
+    named = [f"{title_of(results, task)} ({listed(methods)})" for task, methods in rivals.items()]
     if len(named) > LONGEST:
         named = [*named[:LONGEST], f"{len(named) - LONGEST} more"]
     return [
@@ -207,11 +208,6 @@ def _share(some: int, every: int) -> str:
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
-
-
-def _title(results: Results, task: Task) -> str:
-    problem, dim = task
-    return f"{results.titles.get(problem, problem)} in {_dimensions(dim)}"
 
 
 def _dimensions(dim: int) -> str:

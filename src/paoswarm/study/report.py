@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.extras import need
 from paoswarm.study import figures, statistics
-from paoswarm.study.findings import LEVEL, count, group_findings, headlines, listed, short
+from paoswarm.study.findings import LEVEL, count, group_findings, headline, listed, short
 from paoswarm.study.results import Key, Results, Trace
 from paoswarm.study.statistics import Summary, Verdict
+from paoswarm.study.verdict import SOLVED, standings, verdict
 from paoswarm.study.whole_file import whole_file
 
 TARGETS = ("1e1", "1e-1", "1e-3", "1e-5", "1e-8")  # target errors to choose from, as they are shown
@@ -95,22 +96,27 @@ def render(results: Results, *, sections: Sequence[Section] = ()) -> str:
     css, js = (Markup(folder.joinpath(name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))
     plotly_js = Markup(plotly.get_plotlyjs())
     summaries = {key: statistics.summary(results, *key) for key in results.traces}
+    first, *others = _grids(results)
     return environment.get_template("report.html.j2").render(
         title=results.title,
-        headlines=headlines(results),
+        verdict=verdict(results),
+        first=first,
+        standings=standings(results),
+        solved=f"{SOLVED:g}".replace("e-0", "e-"),
         extent=_extent(results),
         facts=results.facts,
+        precision=f"{results.precision:g}".replace("e-0", "e-") if results.precision else "",
         reference=results.reference,
         dims=results.dims,
         problems=[results.titles.get(problem, problem) for problem in results.problems],
         groups=list(results.groups),
         methods=_methods(results),
-        findings={name: group_findings(results, name) for name in results.groups},
+        findings={name: _summary(results, name) for name in results.groups},
         tasks=_tasks(results, summaries),
         pairwise=[_pairwise(results, name, group) for name, group in results.groups.items()],
         ranks=[_ranks(results, name, group) for name, group in results.groups.items()],
         dimensions=list(_dimensions(results)),
-        grids={count(dim, "dimension"): _grid(results, dim) for dim in results.dims},
+        grids=others,
         sections=extra,
         targets=TARGETS,
         precisions=statistics.TARGETS,
@@ -157,6 +163,12 @@ def _extent(results: Results) -> str:
 def _span(numbers: Sequence[int]) -> str:
     low, high = (f"{number:,}".replace(",", "\u202f") for number in (numbers[0], numbers[-1]))
     return low if low == high else f"{low} to {high}"
+
+
+def _summary(results: Results, name: str) -> list[str]:
+    """Return the paragraphs on one group of methods."""
+    found = group_findings(results, name)
+    return [headline(results, name), *found] if len(results.groups[name]) > 1 else found
 
 
 def _methods(results: Results) -> list[dict[str, Any]]:
@@ -260,13 +272,22 @@ def _section(section: Section) -> dict[str, Any]:
     return {**section._asdict(), "rows": rows}
 
 
-def _grid(results: Results, dim: int) -> str:
-    """Return the printed figure of one dimension, drawn with as many points as are visible."""
+def _grids(results: Results) -> list[dict[str, str]]:
+    """Return the printed figures of all groups and dimensions, the first group in the largest dimension first."""
     traces = {}
-    for key, trace in results.traces.items():
+    for key, trace in results.traces.items():  # as many points as are visible
         kept = np.unique(np.linspace(0, len(trace.evaluations) - 1, PANEL_POINTS).round().astype(int))
         traces[key] = Trace(trace.evaluations[kept], trace.error[:, kept])
-    return _image(figures.convergence_grid(replace(results, traces=traces), dim))
+    seen = replace(results, traces=traces)
+    return [
+        {
+            "dimensions": count(dim, "dimension"),
+            "group": name if len(results.groups) > 1 else "",
+            "image": _image(figures.convergence_grid(seen, dim, group)),
+        }
+        for name, group in results.groups.items()
+        for dim in sorted(results.dims, reverse=True)
+    ]
 
 
 def _image(figure: Any) -> str:

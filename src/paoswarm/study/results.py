@@ -56,6 +56,8 @@ class Results:
     facts : mapping of str to str
         Further settings for the reader: runs, population, seed, versions.
     traces : mapping of Key to Trace
+    precision : float
+        No error is below it; one that equals it means that the run has solved the problem.
     """
 
     title: str
@@ -68,6 +70,7 @@ class Results:
     descriptions: Mapping[str, str]
     traces: Mapping[Key, Trace]
     facts: Mapping[str, str] = field(default_factory=dict)
+    precision: float = 0.0
 
     def trace(self, problem: str, dim: int, method: str) -> Trace:
         """Return the runs of one cell."""

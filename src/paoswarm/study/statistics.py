@@ -122,9 +122,10 @@ class Comparison(NamedTuple):
 def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list[Comparison]:
     """Compare the reference with every other method of the group, on every task.
 
-    Run r of one method is paired with run r of the other. Errors are compared as logarithms, clipped to `FLOOR` and
-    `CEILING`: two exact zeros are equal, and so are two failures. Differences below a billionth of a decade are
-    rounding and count as zero. Zeros are left out of the test, as Wilcoxon did. If nothing is left, ``p`` is 1.
+    Run r of one method is paired with run r of the other, as far as both have it. Errors are compared as logarithms,
+    clipped to `FLOOR` and `CEILING`: two exact zeros are equal, and so are two failures. Differences below a billionth
+    of a decade are rounding and count as zero. Zeros are left out of the test, as Wilcoxon did. If nothing is left,
+    ``p`` is 1.
 
     The verdict is "better" or "worse", by the sign of the rank sums, if the corrected p is at most ``level``.
     Otherwise, or if the median has the opposite sign, it is "not significant".
@@ -147,12 +148,8 @@ def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list
 def _difference(results: Results, problem: str, dim: int, method: str) -> Floats:
     """Return by how many decades the reference is ahead in each run."""
     errors, reference = (results.final(problem, dim, name) for name in (method, results.reference))
-    if errors.shape != reference.shape:
-        raise ValueError(
-            f"cannot compare runs in pairs: on {problem} in {dim} dimensions, {results.reference} has "
-            f"{len(reference)} and {method} has {len(errors)}; give every method the same number of runs"
-        )
-    return np.round(_log(errors) - _log(reference), _DECIMALS)
+    pairs = min(len(errors), len(reference))
+    return np.round(_log(errors[:pairs]) - _log(reference[:pairs]), _DECIMALS)
 
 
 def _log(error: Floats) -> Floats:
@@ -298,7 +295,8 @@ def known(results: Results, group: Sequence[str]) -> Sequence[str]:
 
 @np.errstate(over="ignore")
 def _mean(error: Floats) -> Floats:
-    return np.mean(error, axis=0)
+    # By rounding, the mean of equal numbers may differ from them, and solved problems would no longer be ties.
+    return np.clip(np.mean(error, axis=0), np.min(error, axis=0), np.max(error, axis=0))
 
 
 @np.errstate(over="ignore")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import whole_number
+from paoswarm.checks import number_between, whole_number
 from paoswarm.evaluation.executors import is_client, is_executor, makes_executor
 from paoswarm.optimize.first_swarm import DESIGNS, design_name
 from paoswarm.storage.encoding import describe
@@ -43,8 +43,14 @@ class Study:
         Generations after the first swarm. The budget is ``population * (generations + 1)`` evaluations.
     evaluations_per_unknown : int, optional
         Replaces ``generations``: the budget is this number times the dimension.
+    precision : float
+        Errors below it count as equal to it: the run has solved the problem. Runs of adapters, and runs that
+        `minimize` makes one at a time, end there. Default: 0, all digits count.
+    fewer_runs : dict of str to int
+        Runs of methods that have fewer than ``runs``, by name, for optimisers that take long. They are paired with the
+        first runs of the others.
     init : str
-        Design of the first swarm, as in `minimize`.
+        Design of the first swarm, as in `minimize`. `AdaptivePAO` draws fewer points.
     seed : int
     title : str
     reference : str, optional
@@ -77,6 +83,8 @@ class Study:
     population: int = 100
     generations: int = 100
     evaluations_per_unknown: int | None = None
+    precision: float = 0.0
+    fewer_runs: Mapping[str, int] = field(default_factory=dict)
     init: str = "random"
     seed: int = 1
     title: str = "Benchmark study"
@@ -91,6 +99,7 @@ class Study:
             put(name, whole_number(name, getattr(self, name), least))
         if self.evaluations_per_unknown is not None:
             put("evaluations_per_unknown", whole_number("evaluations_per_unknown", self.evaluations_per_unknown, 1))
+        put("precision", number_between("precision", self.precision, 0.0))
         if not isinstance(self.init, str):
             raise ValueError(f"init must be one of {', '.join(DESIGNS)}, got {self.init!r}")
         put("init", design_name(self.init))
@@ -108,6 +117,12 @@ class Study:
                     method.check_swarm((self.population,))
                 except ValueError as error:
                     raise ValueError(f"methods: {name!r} with population = {self.population}: {error}") from error
+        if not isinstance(self.fewer_runs, Mapping):
+            raise ValueError(f"fewer_runs must be a dict of numbers by method, got {self.fewer_runs!r}")
+        for name, runs in self.fewer_runs.items():
+            if name not in self.methods:
+                raise ValueError(f"fewer_runs: {name!r} is not among the methods {list(self.methods)}")
+            whole_number(f"fewer_runs: {name!r}", runs, 1)
         for dim in self.dims:
             if self.budget(dim) < self.population:
                 raise ValueError(
@@ -144,6 +159,10 @@ class Study:
             return self.evaluations_per_unknown * dim
         return self.population * (self.generations + 1)
 
+    def runs_of(self, method: str) -> int:
+        """Return the runs of one method on each problem."""
+        return min(self.runs, self.fewer_runs.get(method, self.runs))
+
     def cells(self) -> list[Cell]:
         """Return one cell for every problem, dimension and method."""
         return [
@@ -151,11 +170,12 @@ class Study:
                 key=Key(problem, dim, name),
                 source=source,
                 method=method,
-                runs=self.runs,
+                runs=self.runs_of(name),
                 population=self.population,
                 budget=self.budget(dim),
                 init=self.init,
                 seed=self.seed,
+                precision=self.precision,
             )
             for dim in self.dims
             for problem, source in zip(self._names, self.problems, strict=True)
@@ -194,25 +214,34 @@ class Study:
             groups={name: tuple(members) for name, members in self.groups.items()},
             titles=self._titles,
             descriptions={name: describe(method) for name, method in self.methods.items()},
-            traces={key: trace_of(runs) for key, runs in done.items()},
+            traces={key: trace_of(runs, self.precision) for key, runs in done.items()},
             facts=self._facts(),
+            precision=self.precision,
         )
 
     def _facts(self) -> dict[str, str]:
         budgets = {dim: self.budget(dim) for dim in self.dims}
         same = len(set(budgets.values())) == 1
         each = f"{budgets[self.dims[0]]}" if same else ", ".join(f"{b} in {d}-D" for d, b in budgets.items())
+        fewer: dict[int, list[str]] = {}
+        for name in self.methods:
+            if self.runs_of(name) < self.runs:
+                fewer.setdefault(self.runs_of(name), []).append(name)
+        but = "".join(f"; {runs} of {', '.join(names)}" for runs, names in fewer.items())
+        smallest = f"{self.precision:g}".replace("e-0", "e-")
+        solved = {"Precision": f"errors below {smallest} count as {smallest}: the problem is solved"}
         return {
-            "Runs": f"{self.runs} of each method on each problem, with the same seeds for all methods",
+            "Runs": f"{self.runs} of each method on each problem, with the same seeds for all methods{but}",
             "Budget": f"{each} evaluations per run, in populations of {self.population}",
+            **(solved if self.precision else {}),
             "First population": f"{self.init}, seed {self.seed}",
             "Software": f"paoswarm {version('paoswarm')}, NumPy {np.__version__}",
         }
 
 
-def trace_of(runs: Runs) -> Trace:
-    """Return the errors of stored runs. They are clipped at 0: by rounding, a best value may be below the minimum."""
-    return Trace(runs.evaluations, np.maximum(runs.best - runs.minimum[:, None], 0.0))
+def trace_of(runs: Runs, precision: float = 0.0) -> Trace:
+    """Return the errors of stored runs, at least ``precision``. By rounding, a best value may be below the minimum."""
+    return Trace(runs.evaluations, np.maximum(runs.best - runs.minimum[:, None], precision))
 
 
 def _listed(name: str, given: Any) -> list[Any]:
