@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from paoswarm.study.results import Results, Trace
     from paoswarm.study.study import Study
 
-__version__ = "0.1.0"
+__version__: str  # that of the installed package, whose only source is pyproject.toml
 
 __all__ = [
     "DE",
@@ -246,6 +246,9 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
 
     def __getattr__(name: str) -> Any:
         """Import a public name."""
+        if name == "__version__":
+            globals()[name] = importlib.import_module("importlib.metadata").version("paoswarm")
+            return globals()[name]
         if name not in _ON_FIRST_USE:
             raise AttributeError(f"module 'paoswarm' has no attribute {name!r}")
         module, _, attribute = _ON_FIRST_USE[name].partition(":")

@@ -401,3 +401,14 @@ def test_without_optuna_the_error_says_how_to_install_it(monkeypatch):
         paoswarm.optuna.PAOSampler
     with pytest.raises(AttributeError, match=r"'paoswarm\.optuna' has no attribute 'TPESampler'"):
         paoswarm.optuna.TPESampler
+
+
+def test_studies_of_the_same_name_in_two_storages_share_a_sampler_but_nothing_else():
+    def other(trial):
+        return (trial.suggest_float("x", -1, 1) - 0.2) ** 2 + trial.suggest_float("z", -1, 1) ** 2
+
+    sampler = whole(3)
+    for fun in (objective, other):
+        study = optuna.create_study(study_name="same", sampler=sampler)
+        study.optimize(fun, n_trials=20)
+        assert [ATTRIBUTE in trial.system_attrs for trial in study.trials] == [False] + 19 * [True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -88,15 +89,21 @@ class PAOSampler(BaseSampler):
         self._has_categories = flag("categories_in_swarm", categories_in_swarm)
         self._independent = TPESampler(seed=seed) if independent_sampler is None else independent_sampler
         self._constraints_func = constraints_func
-        self._spaces: dict[tuple[str, int], IntersectionSearchSpace] = {}  # of each study
-        self._searches: dict[tuple[str, str, int], SharedSearch] = {}  # by study, space and first trial
+        self._forget()
+
+    def _forget(self) -> None:
+        # By object: other storages may have a study of the same name, and a deleted one may have had the same number.
+        self._spaces: WeakKeyDictionary[Study, IntersectionSearchSpace] = WeakKeyDictionary()
+        self._searches: WeakKeyDictionary[Study, dict[tuple[str, int], SharedSearch]] = WeakKeyDictionary()
         self._lock = threading.RLock()  # threads of one process share the sampler
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_searches": {}, "_lock": None}
+        own = ("_spaces", "_searches", "_lock")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
+        self.__dict__.update(state)
+        self._forget()
 
     def reseed_rng(self) -> None:
         """Give the independent sampler another seed; workers that share a swarm share its seed."""
@@ -105,7 +112,7 @@ class PAOSampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters of the swarm: those that all complete trials have, with more than one value."""
         with self._lock:
-            space = self._spaces.setdefault((study.study_name, study._study_id), IntersectionSearchSpace())
+            space = self._spaces.setdefault(study, IntersectionSearchSpace())
             common = space.calculate(study)
         return {name: one for name, one in common.items() if not one.single() and self._belongs(one)}
 
@@ -125,24 +132,31 @@ class PAOSampler(BaseSampler):
             sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
             space = TrialSpace(search_space, constraint_names(trials.values()), sign, repr(self._method))
             seats = read_seats(trials.values(), space.key)
-            search = self._search(study.study_name, space, seats, trials)
+            searches = self._searches.setdefault(study, {})  # by space and first trial
+            search = self._search(searches, space, seats, trials)
             seat, params = search.sit(trial.number, seats, trials)
             study._storage.set_trial_system_attr(trial._trial_id, ATTRIBUTE, list(seat))
             if not seats:
-                self._searches[study.study_name, space.key, trial.number] = search
+                searches[space.key, trial.number] = search
         return params
 
-    def _search(self, study: str, space: TrialSpace, seats: Seats, trials: dict[int, FrozenTrial]) -> SharedSearch:
+    def _search(
+        self,
+        searches: dict[tuple[str, int], SharedSearch],
+        space: TrialSpace,
+        seats: Seats,
+        trials: dict[int, FrozenTrial],
+    ) -> SharedSearch:
         """The search in this space after all that the trials say; a new one if there is none."""
         if not seats:
             known = known_trials(space, self._method, trials)
             return SharedSearch(space, self._method, self._seed, known, trials)
         number, first = next(iter(seats[0].items()))
-        search = self._searches.get((study, space.key, number))
+        search = searches.get((space.key, number))
         if search is None or not search.follow(seats, trials):
             search = SharedSearch(space, self._method, first.seed, first.told, trials)
             search.follow(seats, trials)
-            self._searches[study, space.key, number] = search
+            searches[space.key, number] = search
         return search
 
     def sample_independent(
