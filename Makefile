@@ -35,10 +35,10 @@ test test-slow: export OPENBLAS_NUM_THREADS := 1
 test test-slow: export PYTHONDONTWRITEBYTECODE :=
 
 test: lint types docs
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

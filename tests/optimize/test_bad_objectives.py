@@ -477,6 +477,7 @@ def test_workers_that_die_do_not_end_the_run():
     assert result.fun == min(sphere(result.swarm.best_position))
 
 
+@pytest.mark.slow  # tests/evaluation/test_engine_down.py has the same law
 def test_a_worker_that_dies_at_once_is_an_error_that_says_so():
     with pytest.raises(RuntimeError, match=r"4[89] times in a row.*exit status 3"):
         ps.minimize(always_dies, [(-5, 5)] * 2, method=ps.PAO(), workers=2)
