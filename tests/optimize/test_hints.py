@@ -132,3 +132,18 @@ def test_minus_infinity_is_no_minimum_to_be_proud_of():
     assert np.isfinite(result.fun)
     assert "minimise its negative" in result.hint
     assert "minimise its negative" in str(result)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -3.4e20])
+@pytest.mark.parametrize("is_asynchronous", [False, True])
+def test_values_that_never_change_are_named(value, is_asynchronous):
+    flat = ps.minimize(lambda x: value, BOX, maxfev=40, asynchronous=is_asynchronous, rng=1)
+    assert flat.hint.startswith(f"all values are {value:.6g}: check")
+    stepped = ps.minimize(lambda x: value + (abs(value) + 1) * (x[0] > 0), BOX, maxfev=40, rng=1)
+    assert stepped.hint == ""
+
+
+def test_equal_values_among_many_failures_are_not_called_constant():
+    once = ps.minimize(lambda x: np.nan if x[0] > -1 else 1.0, BOX, maxfev=40, method=ps.PAO(), n_particles=20, rng=1)
+    assert 20 < once.n_failed < 40
+    assert once.hint == ""

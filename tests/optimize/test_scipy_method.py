@@ -146,6 +146,11 @@ def test_settings_are_checked_at_once():
         ps.scipy_method(x0=START)
 
 
+def test_forgotten_parentheses_are_named():
+    with pytest.raises(TypeError, match=r"write method=ps\.scipy_method\(\), with parentheses"):
+        scipy.optimize.minimize(bowl, START, method=ps.scipy_method, bounds=BOX)
+
+
 def test_it_can_be_pickled_printed_and_used_twice():
     search = pickle.loads(pickle.dumps(ps.scipy_method(maxfev=60, rng=1)))
     assert repr(search) == "scipy_method(maxfev=60, rng=1)"

@@ -212,6 +212,13 @@ class TestWhatIsSaid:
         assert "searches" not in str(ps.minimize(bowl, BOX, maxiter=3, rng=1))
         assert solve(maxfev=30).searches.summary == ""
 
+    def test_searches_that_were_cut_short_are_not_said_to_have_ended(self):
+        space = {"n": ps.Integer(1, 10), "x": (0, 1)}
+        found = ps.minimize(lambda p: (p["n"] - 3.3) ** 2 + (p["x"] - 0.5) ** 2, space, maxfev=1000, rng=1)
+        assert [one.ending for one in found.searches] == ["cut short"]
+        assert found.searches.summary.endswith("none converged: 1 cut short")
+        assert "no search has converged yet" in found.message
+
     def test_times_of_searches_add_up(self, found):
         """Evaluations of a search lie between its first and its last one."""
         ends = [one.ended for one in found.searches]

@@ -1,6 +1,7 @@
 """The size of the first swarm if the user gives none, and a warning if the user's leaves no generations."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -59,7 +60,9 @@ def test_the_users_points_have_room():
 
 
 @pytest.mark.parametrize("start", [{"n_particles": 50}, {"init": np.random.default_rng(1).uniform(-5, 5, (50, 3))}])
-@pytest.mark.parametrize("function", [ps.minimize, ps.minimize_many])
+@pytest.mark.parametrize(
+    "function", [ps.minimize, partial(ps.minimize_many, runs=2)], ids=["minimize", "minimize_many"]
+)
 def test_fewer_than_five_generations_are_a_warning(function, start):
     with pytest.warns(RuntimeWarning, match="leaves 4 generations") as caught:
         function(sphere, BOX, maxfev=250, vectorized=True, rng=1, **start)

@@ -13,6 +13,7 @@ from paoswarm.explorer.growing_store import GrowingStore
 
 SPACE = {name: ps.Integer(12, 60) for name in "abcd"}
 SMALL = {"a": ps.Integer(12, 14), "b": ps.Choice([12, 13, 16]), "c": 40, "d": 53}
+TEETH = {"a": ps.Integer(12, 30), "b": ps.Integer(12, 24), "c": ps.Choice([40, 43, 49]), "d": 53}
 METHODS = [ps.PAO(), ps.MixedPAO(), ps.DE()]
 
 
@@ -101,6 +102,42 @@ def test_a_resumed_run_has_the_same_bits_and_calls_nothing_twice(drive, method, 
     assert_array_equal(again.x, expected.x)
 
 
+@pytest.mark.parametrize("drive", ["many", "one by one", "asynchronous"])
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_resumed_with_a_larger_limit_a_run_is_as_if_it_had_been_given_that_from_the_start(drive, method, tmp_path):
+    how = {"method": method, "n_particles": 12, "maxiter": None, "rng": 1}
+    solve = ps.minimize_many if drive == "many" else ps.minimize
+    how |= {"runs": 2} if drive == "many" else {"asynchronous": drive == "asynchronous"}
+    expected = solve(Gears(), TEETH, maxfev=150, **how)
+    store, calls = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True), []
+    for maxfev in (43, 80, 81, 118, 150):
+        fun = Gears()
+        result = solve(fun, TEETH, store=store, maxfev=maxfev, **how)
+        calls += fun.calls
+        assert np.sum(result.nfev) == len(calls)
+        assert (np.asarray(result.nfev) <= maxfev).all()
+    for name in ("x", "fun", "nfev", "nit", "n_recalled", "status"):
+        assert_array_equal(result[name], expected[name], err_msg=name)
+    if drive != "many":
+        assert_array_equal(result.swarm.position, expected.swarm.position)
+        assert_array_equal(result.history.best, expected.history.best)
+    assert np.sum(result.n_recalled) > 0
+    with pytest.raises(ps.OtherRun):  # negative control: another run is noticed
+        solve(Gears(), TEETH, store=store, maxfev=160, **(how | {"rng": 2}))
+
+
+@pytest.mark.parametrize("maxfev", range(40, 64))
+def test_a_run_uses_its_limit_to_the_last_evaluation_and_ends_with_it(maxfev):
+    """Wherever that is in a generation: recalled points neither cost evaluations nor cut a generation."""
+    fun, longer = Gears(), Gears()
+    how = {"method": ps.PAO(), "n_particles": 12, "tol": 0, "maxiter": None, "rng": 1}
+    result = ps.minimize(fun, TEETH, maxfev=maxfev, **how)
+    ps.minimize(longer, TEETH, maxfev=80, **how)
+    assert result.nfev == maxfev
+    assert result.status == 4
+    assert fun.calls == longer.calls[:maxfev]
+
+
 def test_a_run_that_depended_on_which_worker_was_quickest_is_repeated(tmp_path):
     how = {"method": ps.PAO(), "n_particles": 8, "maxfev": 120, "asynchronous": True, "rng": 1}
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True)
@@ -138,6 +175,8 @@ def test_failed_points_are_not_kept():
     assert_array_equal(known.values(asked, np.array([np.nan, 5.0])), [np.nan, 5.0, np.nan])
     assert known.n_recalled == 1
     assert known.recall(rows).new == [0]
+    limited = known.recall(np.array([[2.0], [3.0], [2.0], [4.0], [2.0]]), most=1)
+    assert (len(limited.keys), limited.new) == (2, [1])  # the run ends with that row
     cut = known.recall(np.array([[2.0], [3.0], [2.0]]))
     assert_array_equal(known.values(cut, np.empty(0)), [5.0])  # time was up: nothing after the gap
     assert known.n_recalled == 1

@@ -143,7 +143,7 @@ class Agreement(NamedTuple):
 
     def __str__(self) -> str:
         if self.n_searches == 0:
-            return "Not confirmed: the first search has not ended. More evaluations may improve it."
+            return "Not confirmed: no search has converged yet. More evaluations may improve it."
         if not self.is_feasible:
             least = f"{self.n_equal} of {self.n_searches} independent searches ended at this violation"
             why = "the constraints may contradict each other" if self.n_equal > 1 else "more evaluations may find less"

@@ -84,8 +84,13 @@ class Step:
             return self._moved(state, draw, progress, normal)
 
     def _moved(self, state: Swarm, draw: RandomSource, progress: float, normal: Array) -> Proposal:
-        position, velocity, scale, factor, by = self.drift(state, draw, progress)
-        d1, d2 = normal[..., 0, :, :], normal[..., 1, :, :]
+        return self.moved_by(
+            self._coefficients(state, progress), state, draw, normal[..., 0, :, :], normal[..., 1, :, :]
+        )
+
+    def moved_by(self, by: Coefficients, state: Swarm, draw: RandomSource, d1: Array, d2: Array) -> Proposal:
+        """The next positions and velocities with these coefficients and deviates ``(..., n, d)``, walls applied."""
+        position, velocity, scale, factor, by = self._drift(by, state, draw)
         if factor is None:
             d1, d2 = scale * d1, scale * d2
         else:
@@ -98,16 +103,24 @@ class Step:
         return Proposal(*state.wall(self._wall).apply(position, velocity, state.lower, state.upper))
 
     def drift(self, state: Swarm, draw: RandomSource, progress: float) -> Drift:
-        """A step without its normal deviates, equations (3) and (12).
+        """A step without its normal deviates, equations (3) and (12)."""
+        return self._drift(self._coefficients(state, progress), state, draw)
+
+    def _coefficients(self, state: Swarm, progress: float) -> Coefficients:
+        if self._constant is not None:
+            return self._constant
+        state = unrolled(state, self._wall)
+        state = read_only(state) if self._is_locked else state
+        return coefficients(*(schedules.evaluate(p, progress, state) for p in self._hyperparameters))
+
+    def _drift(self, by: Coefficients, state: Swarm, draw: RandomSource) -> Drift:
+        """A step by given coefficients.
 
         Arrays written to with ``+=`` and ``*=`` were made here: half of the time of a small swarm is memory traffic.
         """
         state = unrolled(state, self._wall)  # springs and distances take the short way round
         if self._is_locked:
             state = read_only(state)
-        by = self._constant
-        if by is None:
-            by = coefficients(*(schedules.evaluate(p, progress, state) for p in self._hyperparameters))
         centre: Any = None
         for weight, (pull, random) in zip(by.weights, self._attractors, strict=True):
             points = pull(state, draw) if random else pull(state)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from importlib.metadata import version
+from typing import NoReturn
 
 WITHOUT_SUCCESS, MISTAKE, INTERRUPTED = 1, 2, 130  # exit codes
 COMMANDS = {
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"paoswarm: {reason}", file=sys.stderr)
         return MISTAKE
     except KeyboardInterrupt as interrupt:
-        print(f"\npaoswarm: {interrupt or 'interrupted'}{options.kept}", file=sys.stderr)
+        print(f"\npaoswarm: {str(interrupt) or 'interrupted'}{options.kept}", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -84,7 +85,7 @@ def _protected(argument: str) -> str:
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; only the command that is given knows its arguments."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="paoswarm",
         description="Find minima and posteriors of functions and simulators, and look at runs.",
         epilog=_EPILOG,
@@ -103,6 +104,13 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
             command.set_defaults(run=module.run)
             module.fill(command)
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as all errors are; the usage would hide them."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(MISTAKE, f"paoswarm: {message}; see {self.prog} --help\n")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

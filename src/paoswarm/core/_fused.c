@@ -6,12 +6,17 @@
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #ifdef _MSC_VER
 #define restrict __restrict
+#endif
+
+#if FLT_EVAL_METHOD != 0
+#error "this compiler computes with more digits than double precision has, so the bits would differ from NumPy's"
 #endif
 
 enum { COUNT = 10 }; /* arrays that each function takes */

@@ -13,7 +13,7 @@ _NOTHING_NEW = 5000  # known points in a row after which a run has seen all that
 
 
 class Recalled(NamedTuple):
-    """Rows that a run asks for, and which of them are new."""
+    """Rows that a run may have, and which of them are new."""
 
     keys: list[bytes]
     new: list[int]  # numbers of the rows to evaluate, each point once
@@ -51,14 +51,20 @@ class KnownPoints:
         """Whether the run cannot be expected to find new rows."""
         return self.is_complete or self._in_a_row >= _NOTHING_NEW
 
-    def recall(self, rows: Floats) -> Recalled:
-        """Which of the rows ``(m, d)`` are new."""
+    def recall(self, rows: Floats, most: int | None = None) -> Recalled:
+        """Which of the rows ``(m, d)`` are new.
+
+        Only ``most`` of them may be evaluated. With the last of these the run ends, so the rows after it are left out.
+        """
         keys = [row.tobytes() for row in rows + 0.0]  # -0.0 is 0.0
         new: dict[bytes, int] = {}
         for i, key in enumerate(keys):
             if key not in self._values:
                 new.setdefault(key, i)
-        return Recalled(keys, list(new.values()))
+        numbers = list(new.values())
+        if most is None or len(numbers) < most:
+            return Recalled(keys, numbers)
+        return Recalled(keys[: numbers[most - 1] + 1], numbers[:most])
 
     def values(self, asked: Recalled, measured: Floats) -> Floats:
         """Values of all rows, given those of the new ones.
@@ -70,6 +76,7 @@ class KnownPoints:
         self._values |= {key: value for key, value in found.items() if not math.isnan(np.ravel(value)[0])}
         here = [self._values.get(key, found.get(key)) for key in keys]
         done = here.index(None) if None in here else len(here)
-        self.n_recalled = done - sum(i < done for i in new)
-        self._in_a_row = 0 if new else self._in_a_row + done
+        evaluated = [i for i in new if i < done]
+        self.n_recalled = done - len(evaluated)
+        self._in_a_row = done - 1 - evaluated[-1] if evaluated else self._in_a_row + done
         return np.array(here[:done], dtype=float)

@@ -20,7 +20,7 @@ def dump(fun: Any) -> bytes:
         because = f"it uses {', '.join(map(repr, culprits))}, which cannot be pickled: " if culprits else ""
         advice = "create it inside fun, or use workers=ThreadPoolExecutor(...) without timeout"
         if not has_cloudpickle:
-            advice = "install cloudpickle, or define fun at the top level of a module"
+            advice = "install cloudpickle (pip install 'paoswarm[parallel]') or define fun at the top level of a module"
         raise TypeError(
             f"fun cannot be sent to worker processes: {because}{describe_error(error)}; {advice}"
         ) from error

@@ -35,7 +35,9 @@ def read_value(text: str, pattern: str | None, where: str) -> float:
             raise CommandFailed(f"{where} is empty, so there is no value")
         numbers = _NUMBER.findall(lines[-1])
         if not numbers:
-            raise CommandFailed(f"the last line of {where} has no number: {tail(lines[-1])!r}; a pattern finds others")
+            raise CommandFailed(
+                f"the last line of {where} has no number: {tail(lines[-1])!r}; give a pattern if it is in another line"
+            )
         return _number(numbers[-1])
     found = list(re.finditer(pattern, text, flags=re.MULTILINE))
     if not found:

@@ -19,9 +19,9 @@ from paoswarm.core.swarm import Swarm
 
 # Bests that differ by less, relative to the best value, are equal but for rounding. A sum of squares over a few
 # thousand data is not more accurate.
-_SAME = 1e-14
+SAME = 1e-14
 # Box widths. All particles of a wider swarm may have the same value because they are on one step of a rounded function.
-_NEAR = 1e-4
+NEAR = 1e-4
 _PATIENCE = 20  # generations without a better point, for each unknown and one more
 
 
@@ -47,13 +47,13 @@ def judge(swarm: Swarm, spread: Floats, stale: Any, tol: float) -> NDArray[np.in
 
     ``spread`` is that of the particles, in widths of the bounds; ``stale`` counts generations without a better point.
     """
-    is_near = spread < max(tol, _NEAR)
+    is_near = spread < max(tol, NEAR)
     is_stale = np.asarray(stale >= patience(swarm.n_dimensions))
     if not is_near.any() and not is_stale.any():
         return None
     rule = np.where(is_stale, Rule.PATIENCE, Rule.NONE)
     if swarm.repeats is None:  # means of measurements agree by chance
-        rule = np.where((spread < _NEAR) & _agree(swarm), Rule.VALUES, rule)
+        rule = np.where((spread < NEAR) & _agree(swarm), Rule.VALUES, rule)
     return np.where(spread < tol, Rule.SPREAD, rule)
 
 
@@ -61,7 +61,7 @@ def _agree(swarm: Swarm) -> Any:
     """Whether the best values of all particles are the same but for rounding."""
     best = swarm.global_value
     with np.errstate(invalid="ignore", over="ignore"):  # infinities
-        return swarm.best_value.max(axis=-1) - best <= _SAME * np.abs(best)
+        return swarm.best_value.max(axis=-1) - best <= SAME * np.abs(best)
 
 
 def sentence(rule: Rule, tol: float, n_unknowns: int, method: object) -> str:

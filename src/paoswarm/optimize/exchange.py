@@ -24,10 +24,11 @@ class Request(NamedTuple):
     deadline: float | None  # after which the other rows are left out
     is_beyond: bool = False  # whether these points follow the last generation of a single run
     numbers: Numbers = None  # of the rows in a store, if several runs share it
+    most: int | None = None  # how many may be evaluated; those that are known cost nothing
 
 
 class Answer(NamedTuple):
-    """Their values: of all points, or of the first ones if time ran out or evaluation ended."""
+    """Their values: of all points, or of the first ones if the limit was reached, time ran out or evaluation ended."""
 
     values: Floats
     end: End = None

@@ -30,7 +30,17 @@ def advice(result: OptimizeResult) -> str:
     on_the_bounds = _on_the_bounds(result)
     if "feasible" in result:  # at the edge of what is allowed, a swarm looks as in a valley
         return on_the_bounds
+    if _is_constant(result):
+        return f"all values are {result.fun:.6g}: check that fun uses the unknowns, and that it is the right number"
     return "; ".join(filter(None, (on_the_bounds, _of_the_noise(result, is_free=not on_the_bounds))))
+
+
+def _is_constant(result: OptimizeResult) -> bool:
+    """Whether no value differs from the best, up to the rounding of a mean: a wrong number was read, or x is unused."""
+    if 2 * result.get("n_failed", 0) > result.get("nfev", 0):  # too few values to tell
+        return False
+    mean = result.history.mean
+    return len(mean) > 1 and bool(np.all(np.abs(mean - result.fun) <= 1e-12 * abs(result.fun)))
 
 
 def _on_the_bounds(result: OptimizeResult) -> str:

@@ -140,17 +140,21 @@ def _generation(
     """Ask, evaluate and tell once; whatever was evaluated when time ran out or an interrupt came is told."""
     x = optimizer.points(limits.progress(optimizer.nit, optimizer.nfev))
     m, d = x.shape[-2:]
-    k = m if limits.maxfev is None else min(m, limits.maxfev - optimizer.nfev)
+    most = None if limits.maxfev is None else limits.maxfev - optimizer.nfev
+    is_single = not optimizer.batch  # a single run may stop between two points, and some of them may cost nothing
+    k = m if most is None or is_single else min(m, most)
     rows = x[..., :k, :] if active is None else x[active, :k, :]
-    is_single = not optimizer.batch  # a single run may stop between two points
-    asked = Request(rows, True, limits.deadline) if is_single else Request(rows.reshape(-1, d), False, None)
+    asked = Request(rows.reshape(-1, d), is_single, None)
+    if is_single:
+        asked = asked._replace(deadline=limits.deadline, most=most)
     if numbering is not None:
         asked = asked._replace(numbers=numbering.of(optimizer.nfev, k, active))
     values, end, replayed, recalled, rule = yield asked
     values = optimizer.scored(rows[: len(values)] if is_single else rows, values)
     is_cut = False
     if is_single:
-        is_cut, k = len(values) < k, len(values)
+        k = len(values)
+        is_cut = k < m and (most is None or k - recalled < most)
         if k == 0 and optimizer.swarm is not None:
             return _Outcome(moved=False, end=end, replayed=replayed)
     values = values.reshape(rows.shape[:-1]) if optimizer.batch else values
@@ -176,29 +180,30 @@ def drive(run: Generator[Request, Answer, Returned], evaluate: Evaluator, known:
     sent: Any = None
     while True:
         try:
-            x, is_divisible, deadline, is_beyond, numbers = resume(sent)
+            request = resume(sent)
         except StopIteration as finished:
             returned: Returned = finished.value
             return returned
         except NoFiniteValue:
             failure = evaluate.explain_total_failure()
             raise failure from failure.__cause__
-        if is_beyond and not evaluate.go_beyond():
+        if request.is_beyond and not evaluate.go_beyond():
             resume, sent = run.send, Answer(np.empty(0))
             continue
         try:
-            if is_divisible:
-                new = _New.of(x, numbers, evaluate, known)
-                values, end = evaluate.until(deadline, new.x, new.numbers) if len(new.x) else (np.empty(0), None)
+            if request.is_divisible:
+                new = _New.of(request, evaluate, known)
+                until = request.deadline
+                values, end = evaluate.until(until, new.x, new.numbers) if len(new.x) else (np.empty(0), None)
                 resume, sent = run.send, new.answer(Answer(values, end, evaluate.replayed))
             else:
-                resume, sent = run.send, Answer(evaluate(x, numbers), None, evaluate.replayed)
+                resume, sent = run.send, Answer(evaluate(request.x, request.numbers), None, evaluate.replayed)
         except (KeyboardInterrupt, EngineDown) as error:
             resume, sent = run.throw, error
 
 
 class _New(NamedTuple):
-    """The points of a request that must be evaluated, and how the others are known."""
+    """The points of a request that must and may be evaluated, and how the others are known."""
 
     x: Floats
     numbers: Numbers
@@ -206,12 +211,11 @@ class _New(NamedTuple):
     recalled: Recalled | None
 
     @classmethod
-    def of(cls, x: Floats, numbers: Numbers, evaluate: Evaluator, known: KnownPoints | None) -> _New:
+    def of(cls, request: Request, evaluate: Evaluator, known: KnownPoints | None) -> _New:
         """The new points; they have the first numbers, so that those of a run have no gaps."""
-        if known is None:
-            return cls(x, numbers, None, None)
-        recalled = known.recall(evaluate.rows(x))
-        return cls(x[recalled.new], None if numbers is None else numbers[: len(recalled.new)], known, recalled)
+        recalled = None if known is None else known.recall(evaluate.rows(request.x), request.most)
+        x = request.x[: request.most] if recalled is None else request.x[recalled.new]
+        return cls(x, None if request.numbers is None else request.numbers[: len(x)], known, recalled)
 
     def answer(self, measured: Answer) -> Answer:
         """The answer for all points, from that for the new ones."""
@@ -270,8 +274,7 @@ def _answers(
 ) -> list[tuple[int, Answer]]:
     """The values of the points of several runs, evaluated together."""
     parts = [
-        (number, _New.of(request.x, request.numbers, evaluate, None if known is None else known[number]))
-        for number, request in waiting
+        (number, _New.of(request, evaluate, None if known is None else known[number])) for number, request in waiting
     ]
     points = np.concatenate([new.x for _, new in parts])
     numbers = [new.numbers for _, new in parts if new.numbers is not None]

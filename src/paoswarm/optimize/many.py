@@ -12,6 +12,7 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag, whole_number
+from paoswarm.compiled.engines import read_engine
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
@@ -25,6 +26,7 @@ from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.block import Block, intermediate
 from paoswarm.optimize.callback import read_callback
+from paoswarm.optimize.compiled_runs import minimize_compiled, refuse, seeds_of
 from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.many_starts import differ_in_size, elements, make_optimizers
@@ -82,6 +84,7 @@ def minimize_many(
     polish: bool = False,
     rng: Seed = None,
     store: Any = None,
+    engine: Any = "numpy",
 ) -> ManyResult:
     """Many independent runs of `minimize` at once.
 
@@ -105,6 +108,11 @@ def minimize_many(
         Finish each run with a local search, one after another.
     store : path or Store, optional
         One file that keeps the evaluations of all runs; as in `minimize`, the same call goes on after a kill.
+    engine : {"numpy", "numba", "auto"} or an engine
+        What moves the swarms. A compiled engine runs whole generations of a single `PAO` swarm with the objective
+        inside: ``fun`` takes one point and must be a function that it can compile. "auto" takes numba for a function
+        that was compiled with it. `paoswarm.compiled.Numba` sets precision and threads. Random numbers are others than
+        those of "numpy", with the same law.
 
     Returns
     -------
@@ -125,6 +133,17 @@ def minimize_many(
     True
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
+    compiled = read_engine(engine, fun)
+    if compiled is not None:
+        refuse(
+            args=args, integrality=integrality, f0=f0, vectorized=vectorized, workers=workers, timeout=timeout,
+            reevaluate=reevaluate, constraints=constraints, polish=polish, store=store,
+        )  # fmt: skip
+        keys, seeds = seeds_of(rng, runs)
+        when_to_end = (maxiter, maxfev, target, tol, stagnation, time_limit)
+        return minimize_compiled(
+            compiled, fun, bounds, method, n_particles, when_to_end, x0, init, keys, seeds, callback, progress
+        )
     fun = with_arguments(fun, args)
     space = read_space(bounds, integrality)
     fun = as_objective(fun, space, vectorized)

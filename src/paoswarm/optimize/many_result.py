@@ -220,6 +220,28 @@ def gather(
     return many, why
 
 
+def with_messages(many: ManyResult, rule: Any, limits: Limits) -> ManyResult:
+    """The result of runs of single swarms, with their messages, successes and progress."""
+    length = many.history.shape[-1]
+    if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
+        length = max(length, limits.maxiter + 1)
+    many.history = np.pad(many.history, ((0, 0), (0, length - many.history.shape[-1])), mode="edge")
+    runs, d = many.x.shape
+
+    def message(r: int) -> str:
+        best = many.history[r, : many.nit[r] + 1]
+        ended = Status(int(many.status[r])), Rule(int(rule[r]))
+        why = explain(*ended, limits, best, float(many.fun[r]), d, many.method)
+        return message_of(why, int(many.n_failed[r]), int(many.nfev[r]))
+
+    many.message = [message(r) for r in range(runs)]
+    many.success = np.isin(many.status, SUCCESSES)
+    many.progress = np.array(
+        [limits.progress(i, e) for i, e in zip(many.nit.tolist(), many.nfev.tolist(), strict=True)]
+    )
+    return many
+
+
 def _add_constraints(many: ManyResult, optimizers: list[Optimizer]) -> None:
     """Add what each run says about constraints."""
     fields = []

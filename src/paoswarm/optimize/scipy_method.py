@@ -66,7 +66,7 @@ class ScipyMethod:
         return f"scipy_method({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
 
 
-def scipy_method(**settings: Any) -> ScipyMethod:
+def scipy_method(*passed_by_scipy: Any, **settings: Any) -> ScipyMethod:
     """The search as a ``method`` of ``scipy.optimize.minimize``.
 
     Programs that call SciPy's function change one argument. Bounds, constraints, callback, ``args`` and ``options`` are
@@ -105,6 +105,8 @@ def scipy_method(**settings: Any) -> ScipyMethod:
     >>> found.x.round(6)
     array([1., 1.])
     """
+    if passed_by_scipy:
+        raise TypeError("scipy_method makes a method: write method=ps.scipy_method(), with parentheses")
     advice = dict.fromkeys(_FROM_SCIPY, "give it to scipy.optimize.minimize, which passes it on")
     refuse_unknown("scipy_method", settings, _SETTINGS, advice)
     return ScipyMethod(settings)

@@ -56,6 +56,8 @@ class SearchTable(tuple[Search, ...]):
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(one.kind for one in self).items())
         here, n_places = self.places.count(1), max(self.places)
         text = f"{len(self)} in {sum(one.evaluations for one in self):,} evaluations: {kinds}\n"
+        if not n_places:
+            return f"{text}none converged: {len(self)} cut short"
         text += f"{here} ended at the best of {n_places} places" if n_places > 1 else f"{here} ended at one place"
         if n_places > 1:
             text += f", the next has {self[self.places.index(2)].value:.6g}"

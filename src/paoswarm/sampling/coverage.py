@@ -89,7 +89,7 @@ def find_uncovered(target: Target, proposal: Density, pool: Pool, made: Seen) ->
     budget = int(min(_BUDGET_SHARE * target.n_evaluations, 0.25 * target.n_left))
     if len(starts) == 0 or budget <= len(starts):
         return []
-    scatter = scatter_matrix(z - weights @ z, weights)
+    scatter = scatter_matrix((z - weights @ z).T, weights)
     scale = _FIRST_SCALE * np.linalg.cholesky(scatter + 1e-12 * np.trace(scatter) * np.eye(target.dim))
     found = climb(_Shortfall(target, proposal), starts, budget, scale).ends
     largest = float(np.max(made.log_weight))

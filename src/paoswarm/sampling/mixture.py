@@ -58,14 +58,15 @@ class Mixture(NamedTuple):
         """Squared Mahalanobis distance of every point to every component, ``(m, k)``."""
         k, d = self.mean.shape
         inverse = np.linalg.inv(self.factor)
-        to_white = inverse.reshape(k * d, d).T
-        origin = np.einsum("kij,kj->ki", inverse, self.mean)
-        out = np.empty((len(z), k))
-        rows = max(1, _CHUNK // (k * d))
-        for start in range(0, len(z), rows):
-            white = (z[start : start + rows] @ to_white).reshape(-1, k, d) - origin
-            np.einsum("mkd,mkd->mk", white, white, out=out[start : start + rows])
-        return out
+        to_white = inverse.reshape(k * d, d)
+        origin = np.einsum("kij,kj->ki", inverse, self.mean)[..., None]
+        out = np.empty((k, len(z)))  # points lie next to each other: there are many more of them than components
+        columns = max(1, _CHUNK // (k * d))
+        for start in range(0, len(z), columns):
+            white = (to_white @ z[start : start + columns].T).reshape(k, d, -1)
+            white -= origin
+            np.einsum("kdm,kdm->km", white, white, out=out[:, start : start + columns])
+        return out.T
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
         """``n`` draws ``(n, d)``; if stratified, each component gives its share to within one draw."""
@@ -144,7 +145,7 @@ def fit(
     used = weights > 0
     points, share = points[used], weights[used] / weights[used].sum()
     centre = share @ points
-    spread = scatter_matrix(points - centre, share)
+    spread = scatter_matrix((points - centre).T, share)
     variance = np.diagonal(spread)  # each coordinate has its own floor, because scales may differ by many decades
     floor = np.diag(1e-12 * np.where(variance > 0, variance, variance.mean() or 1.0))
     if k == 1:
@@ -164,6 +165,7 @@ def _improve(
 ) -> tuple[Mixture, float]:
     """Alternate memberships and moments until the mean log density settles; return the mixture and that mean."""
     d = points.shape[1]
+    columns = np.ascontiguousarray(points.T)
     size = float(1 / (share**2).sum())  # effective number of points
     mass = member * share[:, None]  # weight of each point in each component
     pull = mass  # for Student-t components, distant points count less for mean and scale
@@ -173,9 +175,10 @@ def _improve(
         keep = held * size > 0.5 * d + 1
         if not keep.any():
             keep[np.argmax(held)] = True
-        mass, pull, held = mass[:, keep], pull[:, keep], held[keep]
+        if not keep.all():
+            mass, pull, held = mass[:, keep], pull[:, keep], held[keep]
         mean = (pull.T @ points) / pull.sum(axis=0)[:, None]
-        scatter = np.stack([scatter_matrix(points - a, p) for a, p in zip(mean, pull.T, strict=True)])
+        scatter = scatter_matrix(columns - mean[..., None], pull.T)
         factor = np.linalg.cholesky(_shrunk(scatter, held, size, floor)).astype(np.float64, copy=False)
         mixture = Mixture(held / held.sum(), mean, factor, freedom)
         parts = mixture.log_parts(points)

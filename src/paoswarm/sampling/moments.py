@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from paoswarm.core.arrays import Floats
 
 
@@ -11,5 +13,5 @@ def weighted_variance(points: Floats, weights: Floats) -> Floats:
 
 
 def scatter_matrix(offsets: Floats, weights: Floats) -> Floats:
-    """Weighted sum of the outer products of offsets (n, d) from a centre, ``(d, d)``."""
-    return (offsets * weights[:, None]).T @ offsets
+    """Weighted sum over n of the outer products of offsets (..., d, n) from a centre, ``(..., d, d)``."""
+    return (offsets * weights[..., None, :]) @ np.swapaxes(offsets, -1, -2)

@@ -216,7 +216,7 @@ def sample(
             else:
                 posterior = _by_importance(target, frozen, source, wanted, bar)
         except NothingFound as error:
-            why = f"; the first failed {evaluate.first_failure()}" if evaluate.failures else ""
+            why = f"; {evaluate.first_failure()}" if evaluate.failures else ""
             raise ValueError(f"{error}{why}") from evaluate.explain_total_failure().__cause__
         except KeyboardInterrupt as error:
             why = getattr(error, "why", "")  # set if the workers failed

@@ -52,7 +52,7 @@ class WeightedDraws:
 
     def covariance(self) -> Floats:
         """Weighted covariance, ``(d, d)``."""
-        return scatter_matrix(self.draws - self.mean(), self.weights)
+        return scatter_matrix((self.draws - self.mean()).T, self.weights)
 
     def quantile(self, share: float) -> Floats:
         """Value of each parameter below which this share of the weight lies, ``(d,)``."""

@@ -54,7 +54,7 @@ class Space:
         self.lower = np.array([end for low, _ in boxes for end in low], dtype=float)
         self.upper = np.array([end for _, high in boxes for end in high], dtype=float)
         if len(self.lower) == 0:
-            raise ValueError("every variable is fixed: nothing is left to search")
+            raise ValueError("every variable is fixed: one number or text fixes it, (low, high) is a range")
         self.axes = self._read_axes()
         self.is_identity = all(isinstance(one, Real) and not one.log for one in self.variables)
 

@@ -1,0 +1,155 @@
+"""Which engine runs the generations: a name or a description, and the engine made from it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from paoswarm.checks import choices, whole_number
+from paoswarm.compiled.counter import Words
+from paoswarm.compiled.program import Program
+from paoswarm.compiled.state import State
+from paoswarm.core.arrays import Floats
+from paoswarm.extras import need
+from paoswarm.warn_user import warn_user
+
+PRECISIONS = ("double", "single")
+NAMES = ("numpy", "numba", "jax", "cuda", "auto")
+
+
+class Engine(Protocol):
+    """Runs a program. It may hold its arrays wherever it likes, as long as NumPy can read them.
+
+    Attributes
+    ----------
+    longest : int
+        Generations in one call, at most.
+    """
+
+    longest: int
+
+    def begin(self, keys: Words, given: Floats | None = None) -> State:
+        """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
+
+    def advance(self, state: State, keys: Words, generation: int, count: int) -> tuple[State, Floats]:
+        """Move on by ``count`` generations, the first of which has this number, or until runs end.
+
+        Return where the runs stand, and their best values after every generation ``(runs, count)``.
+        """
+
+    def evaluate(self, points: Floats) -> Floats:
+        """The objective at points ``(m, d)``, in double precision if the engine has it."""
+
+
+@dataclass(frozen=True)
+class Numba:
+    """Swarms on the cores of this machine, with an objective that numba compiles.
+
+    Parameters
+    ----------
+    precision : {"double", "single"}
+        Of the swarms; the objective always sees double precision.
+    threads : int, optional
+        One per core if not given. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> ps.compiled.Numba(threads=2)
+    Numba(precision='double', threads=2)
+    """
+
+    precision: str = "double"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_precision(self.precision)
+        if self.threads is not None:
+            object.__setattr__(self, "threads", whole_number("threads", self.threads, 1))
+
+    def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
+        """The engine for a program and an objective."""
+        need("numba", extra="numba", user="engine='numba'")
+        from paoswarm.compiled.numba_engine import NumbaEngine
+
+        return NumbaEngine(program, fun, self.precision, self.threads)
+
+
+@dataclass(frozen=True)
+class Jax:
+    """Swarms on the device that JAX uses, with an objective that JAX can trace.
+
+    Parameters
+    ----------
+    precision : {"single", "double"}
+        Of swarms and objective. Global settings of JAX stay as they are.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> ps.compiled.Jax(precision="double")
+    Jax(precision='double')
+    """
+
+    precision: str = "single"
+
+    def __post_init__(self) -> None:
+        _check_precision(self.precision)
+
+    def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
+        """The engine for a program and an objective."""
+        need("jax", extra="jax", user="engine='jax'")
+        from paoswarm.compiled.jax_engine import JaxEngine
+
+        return JaxEngine(program, fun, self.precision)
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """Swarms in CUDA kernels of our own, in single precision, with an objective that JAX can trace.
+
+    The objective is translated into the kernels. If it cannot be, or if the swarm is not of the default kind, the JAX
+    engine takes its place and a warning says why. The returned points are evaluated again in double precision.
+    """
+
+    def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
+        """The engine for a program and an objective."""
+        need("cupy", extra="cuda", user="engine='cuda'")
+        need("jax", extra="cuda", user="engine='cuda'")
+        from paoswarm.compiled.cuda_engine import CudaEngine, usable
+        from paoswarm.compiled.jax_engine import JaxEngine
+        from paoswarm.compiled.translate import CannotTranslate
+
+        why = usable(program)
+        try:
+            if not why:
+                return CudaEngine(program, fun)
+        except CannotTranslate as error:
+            why = f"the objective cannot be translated: {error}"
+        warn_user(f"engine='cuda' is replaced by engine='jax', because {why}")
+        return JaxEngine(program, fun)
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be 'double' or 'single', got {precision!r}")
+
+
+Compiled = Numba | Jax | Cuda
+
+
+def read_engine(engine: Any, fun: Any) -> Compiled | None:
+    """The description of a compiled engine; None for NumPy."""
+    if isinstance(engine, Compiled):
+        return engine
+    if not isinstance(engine, str):
+        raise TypeError(f"engine must be one of {', '.join(NAMES)}, or ps.compiled.Numba(...), got {engine!r}")
+    if engine not in NAMES:
+        raise ValueError(f"unknown engine {engine!r}; {choices(engine, NAMES)}")
+    if engine == "auto":
+        numba = sys.modules.get("numba")
+        is_jitted = numba is not None and isinstance(fun, numba.core.dispatcher.Dispatcher)
+        return Numba() if is_jitted else None
+    return {"numpy": None, "numba": Numba(), "jax": Jax(), "cuda": Cuda()}[engine]

@@ -1,0 +1,126 @@
+"""Elementary functions for objectives of the numba engine.
+
+Calls into the C library cannot be turned into vector instructions, so ``math.cos`` in a loop over unknowns often takes
+longer than everything else. These functions are short series without branches, which can be. In double precision they
+are accurate to 2 units in the last place. They are functions of one number; call them in loops.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, getcontext
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["cos", "exp", "log", "sin"]
+
+_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+def _parts(digits: str) -> tuple[float, float, float]:
+    """A number as a sum of three, the first two of which have 32 bits: small multiples of them are exact."""
+    getcontext().prec = 60
+    rest, found = Decimal(digits), []
+    for _ in range(2):
+        exponent = math.frexp(float(rest))[1] - 32
+        part = math.ldexp(math.floor(math.ldexp(float(rest), -exponent)), exponent)
+        found.append(part)
+        rest -= Decimal(part)
+    return found[0], found[1], float(rest)
+
+
+_PI = _parts("3.14159265358979323846264338327950288419716939937510582")
+_LN2 = _parts("0.69314718055994530941723212145817656807550013436025525")
+_PI1, _PI2, _PI3 = _PI
+_LN2_1, _LN2_2, _LN2_3 = _LN2
+_SINE = tuple((-1) ** i / math.factorial(2 * i + 1) for i in range(10, 0, -1))
+_EXPONENTIAL = tuple(1 / math.factorial(i) for i in range(13, 1, -1))
+_ARTANH = tuple(1 / (2 * i + 1) for i in range(10, 0, -1))
+_HALF_TURNS, _POWERS = 1 / math.pi, 1 / math.log(2)
+_ROOT_HALF = np.int64(np.float64(math.sqrt(0.5)).view(np.int64))
+_MANTISSA, _BIAS, _BITS = np.int64((1 << 52) - 1), np.int64(1023), np.int64(52)
+_TINY = 2.0**-1022
+
+
+@intrinsic
+def _as_float(typingctx, bits):
+    """The number with these bits."""
+
+    def made(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
+
+    return types.float64(types.int64), made
+
+
+@intrinsic
+def _as_bits(typingctx, number):
+    """The bits of a number."""
+
+    def made(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), made
+
+
+@_compiled
+def _sine(x, turns, sign):
+    """``sign * sin(x - turns * pi)`` for what is left between -pi/2 and pi/2."""
+    r = ((x - turns * _PI1) - turns * _PI2) - turns * _PI3
+    z = r * r
+    series = 0.0
+    for c in numba.literal_unroll(_SINE):
+        series = (series + c) * z
+    return sign * (r + r * series)
+
+
+@_compiled
+def sin(x):
+    """Sine, for arguments up to a million."""
+    turns = np.rint(x * _HALF_TURNS)
+    return _sine(x, turns, 1.0 - 2.0 * (turns - 2.0 * np.floor(0.5 * turns)))
+
+
+@_compiled
+def cos(x):
+    """Cosine, for arguments up to a million."""
+    turns = np.rint(x * _HALF_TURNS + 0.5)
+    return _sine(x, turns - 0.5, 1.0 - 2.0 * (turns - 2.0 * np.floor(0.5 * turns)))
+
+
+@_compiled
+def exp(x):
+    """Exponential function; infinite above 709.8, zero below -745.1."""
+    x = 710.0 if x > 710.0 else x
+    x = -746.0 if x < -746.0 else x
+    powers = np.rint(x * _POWERS)
+    r = ((x - powers * _LN2_1) - powers * _LN2_2) - powers * _LN2_3
+    series = 0.0
+    for c in numba.literal_unroll(_EXPONENTIAL):
+        series = (series + c) * r
+    half = np.floor(0.5 * powers)  # two factors, because 2^powers may not be a normal number
+    first = _as_float((np.int64(half) + _BIAS) << _BITS)
+    second = _as_float((np.int64(powers - half) + _BIAS) << _BITS)
+    return (1.0 + (r + r * series)) * first * second
+
+
+@_compiled
+def log(x):
+    """Natural logarithm; of zero -inf, of negative numbers NaN."""
+    is_tiny = x < _TINY
+    bits = _as_bits(x * 2.0**54 if is_tiny else x)
+    shifted = bits - _ROOT_HALF
+    powers = np.float64(shifted >> _BITS) - (54.0 if is_tiny else 0.0)
+    m = _as_float((shifted & _MANTISSA) + _ROOT_HALF)  # between sqrt(1/2) and sqrt(2)
+    f = m - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    series = 0.0
+    for c in numba.literal_unroll(_ARTANH):
+        series = (series + c) * z
+    found = powers * _LN2_1 + (2.0 * s + (2.0 * s * series + powers * (_LN2_2 + _LN2_3)))
+    found = x if x == np.inf else found
+    found = -np.inf if x == 0.0 else found
+    return found if x >= 0.0 else np.nan

@@ -1,0 +1,440 @@
+// Swarms of the default kind on a CUDA device: pulled by local and global best, shaken by their distance, clipped.
+//
+// resident: one block per run, one thread per particle. The swarm stays in registers for all generations of a call.
+// move, spread, settle: a large swarm stays in memory. A block moves PARTICLES of them, element by element, so that
+//   neighbouring threads read neighbouring numbers; then a thread per particle evaluates the objective from shared
+//   memory; then the bests that improved are written. One launch each per generation.
+//
+// Defined before this text: D (unknowns), N (particles), THREADS (of a block), PARTICLES, WIDE (numbers that are read
+// at once), HAS_TOL, and objective(x).
+// Random numbers: paoswarm/compiled/counter.py, equations (E1) to (E3). Codes: paoswarm/compiled/program.py.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define RUNNING 0
+#define TARGET 1
+#define CONVERGED 2
+#define STAGNATED 3
+#define FAILED (-4)
+#define BY_SPREAD 1
+#define BY_VALUES 2
+#define BY_PATIENCE 3
+#ifndef UNROLL
+#define UNROLL 4
+#endif
+#define NOBODY (~0ull)
+#define RESTITUTION 0.1f
+
+struct Rules {
+  float target, tol, near, same;
+  int patience, stagnation;
+  long long budget;
+};
+#define RULES float target, float tol, float near, float same, int patience, int stagnation, long long budget
+#define READ_RULES const Rules rules = {target, tol, near, same, patience, stagnation, budget}
+
+struct Row { float w0, w1, a11, a12, a21, a22, h11, h21, h22; };
+
+__device__ __forceinline__ Row read_row(const float *table, int length, int generation) {
+  const float *at = table + 9 * (min(generation, length) - 1);
+  return Row{at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], at[8]};
+}
+
+__device__ __forceinline__ u32 hashed(u32 word) {
+  word = (word ^ (word >> 16)) * 0x85EBCA6Bu;
+  word = (word ^ (word >> 13)) * 0xC2B2AE35u;
+  return word ^ (word >> 16);
+}
+
+__device__ __forceinline__ void philox(u32 &low, u32 &high, u32 key) {
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const u64 product = (u64)0xD256D193u * low;
+    low = (u32)(product >> 32) ^ key ^ high;
+    high = (u32)product;
+    key += 0x9E3779B9u;
+  }
+}
+
+// Two deviates, times a scale (E2).
+__device__ __forceinline__ void normals(u32 element, u32 k0, u32 key, float scale, float &n1, float &n2) {
+  u32 a = element, b = k0;
+  philox(a, b, key);
+  const float u = fmaf(__uint2float_rn(a >> 1), 4.656612873077393e-10f, 2.3283064365386963e-10f);
+  const float radius = scale * sqrtf(fabsf(1.3862943611198906f * __log2f(u)));  // ln u may be positive by rounding
+  float sine, cosine;
+  __sincosf(__int2float_rn((int)b) * 1.4629180792671596e-9f, &sine, &cosine);  // 2 pi 2^-32; between -pi and pi
+  n1 = radius * cosine;
+  n2 = radius * sine;
+}
+
+// What particles share of an unknown; read at once.
+struct __align__(16) Shared { float leader, low, high, unused; };
+
+// One element by one exact step, equation (12), and the wall. The weights of the two attractors add up to one.
+__device__ __forceinline__ void step(float &x, float &v, float best, const Shared at, const Row &row, u32 element,
+                                     u32 k0, u32 key) {
+  float n1, n2;
+  const float apart = best - at.leader;
+  normals(element, k0, key, fabsf(apart), n1, n2);
+  const float centre = fmaf(row.w0, apart, at.leader), y = x - centre;
+  const float free = fmaf(row.a11, y, fmaf(row.a12, v, fmaf(row.h11, n1, centre)));
+  const float speed = fmaf(row.a21, y, fmaf(row.a22, v, fmaf(row.h21, n1, row.h22 * n2)));
+  x = fminf(fmaxf(free, at.low), at.high);
+  v = speed;
+#ifdef STREAMING  // a jump over rare work saves registers, which matter more there
+  if (free == x) return;
+#endif
+  if ((free - x) * speed > 0.0f) v = -RESTITUTION * speed;
+}
+
+// Where particle p begins along unknown j: a Latin hypercube (E3).
+__device__ __forceinline__ float first_place(int p, int j, const u32 *key, float low, float high, int half) {
+  const u32 mask = (1u << half) - 1u;
+  u32 a = j, b = key[0], place = p * D + j, unused = key[0];
+  philox(a, b, hashed(key[1] + hashed(0xFFFFFFFFu)));
+  philox(place, unused, hashed(key[1] + hashed(0u)));
+  u32 number = p;
+  do {
+    u32 x = number >> half, y = number & mask;
+#pragma unroll
+    for (u32 c = 0; c < 8; ++c) {
+      const u32 mixed = x ^ (hashed(y + a + c * b) & mask);
+      x = y;
+      y = mixed;
+    }
+    number = (x << half) | y;
+  } while (number >= N);
+  const float share = (__uint2float_rn(number) + __uint2float_rn(place) * 2.3283064365386963e-10f) / (float)N;
+  return fminf(fmaf(high - low, share, low), high);
+}
+
+__device__ __forceinline__ float measured(const float *x) {
+  const float value = objective(x);
+  return value == -INFINITY ? NAN : value;
+}
+
+// Order of values as whole numbers, with the number of the particle behind: of equals the first is the best.
+__device__ __forceinline__ u64 rank_of(float value, u32 particle) {
+  const u32 bits = __float_as_uint(value);
+  return ((u64)(bits ^ (bits >> 31 ? 0xFFFFFFFFu : 0x80000000u)) << 32) | particle;
+}
+
+__device__ __forceinline__ float value_of(u64 rank) {
+  const u32 bits = (u32)(rank >> 32);
+  return __uint_as_float(bits ^ (bits >> 31 ? 0x80000000u : 0xFFFFFFFFu));
+}
+
+// What has ended a run; the first reason that holds counts.
+__device__ __forceinline__ int ended(const Rules &rules, float lowest, float highest, float spread, int stale,
+                                     int &rule) {
+  rule = 0;
+#if HAS_TOL
+  if (stale >= rules.patience) rule = BY_PATIENCE;
+  if (spread < rules.near && highest - lowest <= rules.same * fabsf(lowest)) rule = BY_VALUES;
+  if (spread < rules.tol) rule = BY_SPREAD;
+#endif
+  if (lowest <= rules.target) return TARGET;
+  if (rule) return CONVERGED;
+  return rules.stagnation && stale >= rules.stagnation ? STAGNATED : RUNNING;
+}
+
+// The sum of one number and the largest of another over the threads of a block, known to all of them.
+__device__ void sum_and_most(float &sum, float &most) {
+  __shared__ float sums[32], mosts[32];
+  for (int reach = 16; reach; reach >>= 1) {
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, reach);
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, reach));
+  }
+  const int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+  if (threadIdx.x % 32 == 0) sums[warp] = sum, mosts[warp] = most;
+  __syncthreads();
+  sum = 0.0f;
+  most = -INFINITY;
+  for (int i = 0; i < warps; ++i) sum += sums[i], most = fmaxf(most, mosts[i]);
+  __syncthreads();
+}
+
+#ifdef RESIDENT
+// Begin (if asked), then as many generations as asked. State is (runs, N, D) and (runs, N).
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
+resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *LEAD, int *STALE, int *NIT,
+         long long *NFEV, int *NFAILED, int *STATUS, int *RULE, float *HISTORY, const u32 *KEYS, const float *TABLE,
+         int length, const float *LOWER, const float *UPPER, int begins, int half, int count, RULES) {
+  READ_RULES;
+  __shared__ Shared shared[D];
+  __shared__ u64 challenger[3];
+  __shared__ int failures;
+  const int run = blockIdx.x, p = threadIdx.x;
+  const bool is_one = p < N;
+  const size_t mine = (size_t)run * N + (is_one ? p : 0), base = mine * D;
+  const u32 k0 = KEYS[2 * run], k1 = KEYS[2 * run + 1];
+  for (int j = p; j < D; j += THREADS) shared[j].low = LOWER[j], shared[j].high = UPPER[j];
+  if (p < 3) challenger[p] = NOBODY;
+  if (p == 0) failures = 0;
+  __syncthreads();
+  float x[D], v[D], best[D], value, best_value, age;
+  if (begins) {
+#pragma unroll
+    for (int j = 0; j < D; ++j) {
+      x[j] = best[j] = begins == 2 ? X[base + j] : is_one ? first_place(p, j, KEYS + 2 * run, LOWER[j], UPPER[j], half) : 0.0f;
+      v[j] = 0.0f;
+    }
+    value = measured(x);
+    best_value = isnan(value) ? INFINITY : value;
+    age = 0.0f;
+    if (is_one && isnan(value)) atomicAdd(&failures, 1);
+  } else {
+#pragma unroll
+    for (int j = 0; j < D; ++j) x[j] = X[base + j], v[j] = V[base + j], best[j] = L[base + j];
+    value = F[mine], best_value = FL[mine], age = AGE[mine];
+  }
+  u64 rank = rank_of(best_value, p);
+  if (is_one) atomicMin(&challenger[2], rank);
+  __syncthreads();
+  u64 top = challenger[2];
+  if (p == (u32)top) {
+#pragma unroll
+    for (int j = 0; j < D; ++j) shared[j].leader = best[j];
+  }
+  __syncthreads();
+  if (p == 0) challenger[2] = NOBODY;
+  int stale = begins ? 0 : STALE[run], nit = begins ? 0 : NIT[run], status = begins ? RUNNING : STATUS[run];
+  int rule = begins ? 0 : RULE[run];
+  long long nfev = begins ? N : NFEV[run];
+  if (begins) {
+    float sum = 0.0f, most = is_one ? best_value : -INFINITY;
+#if HAS_TOL
+    if (is_one) {
+#pragma unroll
+      for (int j = 0; j < D; ++j) { const float a = (x[j] - shared[j].leader) / (shared[j].high - shared[j].low); sum = fmaf(a, a, sum); }
+    }
+    sum_and_most(sum, most);
+#endif
+    status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), 0, rule);
+    if (value_of(top) == INFINITY) status = FAILED;
+  }
+  int t = 0, buffer = 0;
+  Row row = read_row(TABLE, length, nit + 1);
+  for (; t < count && status == RUNNING && nfev < rules.budget; ++t) {
+    const int generation = nit + 1;
+    if (length > 1) row = read_row(TABLE, length, generation);
+    const u32 key = hashed(k1 + hashed(generation));
+    const int moved = (int)min((long long)N, rules.budget - nfev);
+    if (p < moved) {
+#pragma unroll
+      for (int j = 0; j < D; ++j) step(x[j], v[j], best[j], shared[j], row, p * D + j, k0, key);
+      value = measured(x);
+      if (isnan(value)) atomicAdd(&failures, 1);
+      age += 1.0f;
+      if (value < best_value) {
+        best_value = value;
+        age = 0.0f;
+#pragma unroll
+        for (int j = 0; j < D; ++j) best[j] = x[j];
+        rank = rank_of(value, p);
+        if (rank < top) atomicMin(&challenger[buffer], rank);
+      }
+    }
+    __syncthreads();
+    const u64 winner = challenger[buffer];
+    stale += 1;
+    if (winner < top) {  // the same for all threads
+      if (winner >> 32 < top >> 32) stale = 0;
+      top = winner;
+      if (p == (u32)winner) {
+#pragma unroll
+        for (int j = 0; j < D; ++j) shared[j].leader = best[j];
+      }
+      __syncthreads();
+    }
+    if (p == 0) challenger[buffer ? buffer - 1 : 2] = NOBODY;  // used again after two more barriers
+    buffer = buffer == 2 ? 0 : buffer + 1;
+    nit += 1;
+    nfev += moved;
+    float sum = 0.0f, most = is_one ? best_value : -INFINITY;
+#if HAS_TOL
+    if (is_one) {
+#pragma unroll
+      for (int j = 0; j < D; ++j) { const float a = (x[j] - shared[j].leader) / (shared[j].high - shared[j].low); sum = fmaf(a, a, sum); }
+    }
+    sum_and_most(sum, most);
+#endif
+    status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), stale, rule);
+    if (p == 0) HISTORY[(size_t)run * count + t] = value_of(top);
+  }
+  for (int rest = t + p; rest < count; rest += THREADS) HISTORY[(size_t)run * count + rest] = value_of(top);
+  if (is_one) {
+#pragma unroll
+    for (int j = 0; j < D; ++j) X[base + j] = x[j], V[base + j] = v[j], L[base + j] = best[j];
+    F[mine] = value, FL[mine] = best_value, AGE[mine] = age;
+  }
+  __syncthreads();
+  if (p == 0) {
+    LEAD[run] = value_of(top), STALE[run] = stale, NIT[run] = nit, NFEV[run] = nfev;
+    NFAILED[run] = (begins ? 0 : NFAILED[run]) + failures, STATUS[run] = status, RULE[run] = rule;
+  }
+}
+#endif
+
+#ifdef STREAMING
+// State is (runs, N, D) and (runs, N); TOP (runs,) is the rank of the leader, G (runs, D) its place.
+#define STRIDE (D | 1)  // an odd stride: threads that read the same unknown of different particles do not collide
+
+struct __align__(4 * WIDE) Numbers { float of[WIDE]; };
+
+__device__ __forceinline__ Numbers read(const float *at) { return *(const Numbers *)at; }
+__device__ __forceinline__ void write(float *at, const Numbers numbers) { *(Numbers *)at = numbers; }
+
+// Evaluate particles whose places are in shared memory, one thread each; tell which have improved.
+__device__ __forceinline__ void evaluate(const float *places, int count, size_t first, u32 number, int begins,
+                                         float *F, float *FL, float *AGE, u64 top, u64 *NEXT, int *NFAILED,
+                                         bool *improved) {
+  __shared__ u64 ranks[32];
+  u64 rank = NOBODY;
+  for (int i = threadIdx.x; i < count; i += THREADS) {
+    const float value = measured(places + i * STRIDE);
+    const size_t mine = first + i;
+    F[mine] = value;
+    if (isnan(value)) atomicAdd(NFAILED, 1);
+    const float known = begins ? INFINITY : FL[mine];
+    improved[i] = value < known;
+    if (begins || improved[i]) FL[mine] = improved[i] ? value : INFINITY;
+    AGE[mine] = begins || improved[i] ? 0.0f : AGE[mine] + 1.0f;
+    if (begins || improved[i]) rank = min(rank, rank_of(improved[i] ? value : INFINITY, number + i));
+  }
+  if (rank >= top) rank = NOBODY;
+  for (int reach = 16; reach; reach >>= 1) rank = min(rank, __shfl_xor_sync(0xFFFFFFFFu, rank, reach));
+  if (threadIdx.x % 32 == 0) ranks[threadIdx.x / 32] = rank;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 1; i < THREADS / 32; ++i) rank = min(rank, ranks[i]);
+    if (rank != NOBODY) atomicMin(NEXT, rank);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+begin(float *X, float *V, float *L, float *F, float *FL, float *AGE, u64 *NEXT, int *NFAILED, const u32 *KEYS,
+      const float *LOWER, const float *UPPER, int is_given, int half) {
+  extern __shared__ float places[];
+  __shared__ bool improved[PARTICLES];
+  const int run = blockIdx.y, p0 = blockIdx.x * PARTICLES, count = min(PARTICLES, N - p0);
+  const size_t first = (size_t)run * N + p0;
+  for (int e = threadIdx.x; e < count * D; e += THREADS) {
+    const int i = e / D, j = e % D;
+    const size_t at = first * D + e;
+    const float x = is_given ? X[at] : first_place(p0 + i, j, KEYS + 2 * run, LOWER[j], UPPER[j], half);
+    X[at] = x, L[at] = x, V[at] = 0.0f;
+    places[i * STRIDE + j] = x;
+  }
+  __syncthreads();
+  evaluate(places, count, first, p0, 1, F, FL, AGE, NOBODY, NEXT + run, NFAILED + run, improved);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+move(float *__restrict__ X, float *__restrict__ V, float *__restrict__ L, float *__restrict__ F,
+     float *__restrict__ FL, float *__restrict__ AGE, const u64 *__restrict__ TOP, u64 *__restrict__ NEXT,
+     const float *__restrict__ G, const int *__restrict__ NIT, const long long *__restrict__ NFEV,
+     int *__restrict__ NFAILED, const int *__restrict__ STATUS, const u32 *__restrict__ KEYS,
+     const float *__restrict__ TABLE, int length, const float *__restrict__ LOWER, const float *__restrict__ UPPER,
+     long long budget) {
+  extern __shared__ float places[];
+  __shared__ Shared shared[D];
+  __shared__ bool improved[PARTICLES];
+  const int run = blockIdx.y, p0 = blockIdx.x * PARTICLES;
+  const int count = (int)min((long long)min(PARTICLES, N - p0), budget - NFEV[run] - p0);
+  if (STATUS[run] != RUNNING || count <= 0) return;
+  for (int j = threadIdx.x; j < D; j += THREADS) shared[j] = {G[run * D + j], LOWER[j], UPPER[j], 0.0f};
+  __syncthreads();
+  const int generation = NIT[run] + 1;
+  const u32 k0 = KEYS[2 * run], key = hashed(KEYS[2 * run + 1] + hashed(generation));
+  const Row row = read_row(TABLE, length, generation);
+  const size_t first = (size_t)run * N + p0;
+#pragma unroll UNROLL
+  for (int e = WIDE * threadIdx.x; e < count * D; e += WIDE * THREADS) {
+    const size_t at = first * D + e;
+    Numbers x = read(X + at), v = read(V + at);
+    const Numbers best = read(L + at);
+#pragma unroll
+    for (int i = 0; i < WIDE; ++i) {
+      const int j = (e + i) % D;
+      step(x.of[i], v.of[i], best.of[i], shared[j], row, (u32)p0 * D + e + i, k0, key);
+      places[(e + i) / D * STRIDE + j] = x.of[i];
+    }
+    write(X + at, x), write(V + at, v);
+  }
+  __syncthreads();
+  evaluate(places, count, first, p0, 0, F, FL, AGE, TOP[run], NEXT + run, NFAILED + run, improved);
+  for (int e = WIDE * threadIdx.x; e < count * D; e += WIDE * THREADS) {
+    const int i = e / D, j = e % D;
+    if (!improved[i]) continue;
+    Numbers x;
+#pragma unroll
+    for (int k = 0; k < WIDE; ++k) x.of[k] = places[i * STRIDE + j + k];
+    write(L + first * D + e, x);
+  }
+}
+
+#if HAS_TOL
+// The sum of squared distances from the leader, in widths of the bounds, and the highest best value.
+extern "C" __global__ void __launch_bounds__(THREADS)
+spread(const float *X, const float *FL, const float *G, const int *STATUS, const float *LOWER, const float *UPPER,
+       float *SUM, u32 *MOST) {
+  const int run = blockIdx.y, p0 = blockIdx.x * PARTICLES, count = min(PARTICLES, N - p0);
+  if (STATUS[run] != RUNNING) return;
+  const size_t first = (size_t)run * N + p0;
+  float sum = 0.0f, most = -INFINITY;
+  for (int e = threadIdx.x; e < count * D; e += THREADS) {
+    const int j = e % D;
+    const float apart = (X[first * D + e] - G[run * D + j]) / (UPPER[j] - LOWER[j]);
+    sum = fmaf(apart, apart, sum);
+  }
+  for (int i = threadIdx.x; i < count; i += THREADS) most = fmaxf(most, FL[first + i]);
+  sum_and_most(sum, most);
+  if (threadIdx.x == 0) {
+    atomicAdd(SUM + run, sum);
+    atomicMax(MOST + run, (u32)(rank_of(most, 0) >> 32));
+  }
+}
+#endif
+
+// After a generation, one block per run: the leader (part 1), counts and ends (part 2).
+extern "C" __global__ void settle(const float *L, u64 *TOP, u64 *NEXT, float *G, float *LEAD, int *STALE, int *NIT,
+                                  long long *NFEV, int *STATUS, int *RULE, float *HISTORY, int *COLUMN, int columns,
+                                  float *SUM, u32 *MOST, int begins, int parts, RULES) {
+  READ_RULES;
+  const int run = blockIdx.x;
+  const bool goes_on = begins || (STATUS[run] == RUNNING && NFEV[run] < rules.budget);
+  const u64 next = NEXT[run], top = TOP[run];
+  if (parts & 1 && goes_on && next < top)
+    for (int j = threadIdx.x; j < D; j += blockDim.x) G[run * D + j] = L[((size_t)run * N + (u32)next) * D + j];
+  __syncthreads();
+  if (!(parts & 2) || threadIdx.x) return;
+  if (goes_on) {
+    int stale = begins ? 0 : STALE[run] + 1, rule = 0;
+    if (next < top) {
+      if (next >> 32 < top >> 32) stale = 0;
+      TOP[run] = next;
+      LEAD[run] = value_of(next);
+    }
+    NIT[run] = begins ? 0 : NIT[run] + 1;
+    NFEV[run] = begins ? N : NFEV[run] + min((long long)N, rules.budget - NFEV[run]);
+    STALE[run] = stale;
+    float spread = 0.0f, highest = 0.0f;
+#if HAS_TOL
+    spread = sqrtf(SUM[run] / ((float)N * D));
+    highest = value_of((u64)MOST[run] << 32);
+    SUM[run] = 0.0f, MOST[run] = 0u;
+#endif
+    int status = ended(rules, LEAD[run], highest, spread, stale, rule);
+    if (begins && LEAD[run] == INFINITY) status = FAILED;
+    STATUS[run] = status, RULE[run] = rule;
+  }
+  NEXT[run] = NOBODY;
+  if (!begins) {
+    HISTORY[(size_t)run * columns + COLUMN[run]] = LEAD[run];
+    COLUMN[run] += 1;
+  }
+}
+#endif

@@ -1,0 +1,66 @@
+"""The user's objective for numba: compiled into a loop over points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.core.errors import NumbaError
+
+from paoswarm.core.arrays import Floats
+
+# Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
+_FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
+_SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
+_POINT = types.Array(types.float64, 1, "C")
+
+
+class Objective:
+    """An objective of ``d`` unknowns as a pointer to compiled code.
+
+    The code is a loop over points. The number of unknowns is a constant in it, so that loops over unknowns are
+    unrolled. A point where the objective raises an error has failed.
+
+    Attributes
+    ----------
+    pointer : compiled code ``(points, m, values) -> None``
+    """
+
+    def __init__(self, fun: Callable[..., Any], d: int) -> None:
+        python = getattr(fun, "py_func", fun)
+        fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or _FASTMATH
+        options = {"error_model": "numpy", "fastmath": fastmath}
+        try:
+            one = numba.njit(types.float64(_POINT), **options)(python)
+        except NumbaError as error:
+            name = getattr(fun, "__name__", repr(fun))
+            reason = str(error).strip().splitlines()
+            raise TypeError(
+                f"numba cannot compile {name}, which must take one point x (d,) and return a number: {reason[0]} "
+                "Use engine='numpy' for a function that is not compiled"
+            ) from error
+
+        def measure(points: Any, m: int, values: Any) -> None:
+            rows, found = numba.carray(points, (m, d)), numba.carray(values, (m,))
+            for i in range(m):
+                try:
+                    value = one(rows[i])
+                except Exception:
+                    value = math.nan
+                found[i] = math.nan if value == -math.inf else value
+
+        self._d = d
+        self.pointer = numba.cfunc(_SIGNATURE, **options)(measure)
+
+    def __call__(self, points: Floats) -> Floats:
+        """The values at points ``(m, d)``."""
+        rows = np.ascontiguousarray(points, dtype=float)
+        values = np.empty(len(rows))
+        call = self.pointer.ctypes
+        first, _, last = call.argtypes
+        call(rows.ctypes.data_as(first), len(rows), values.ctypes.data_as(last))
+        return values

@@ -1,0 +1,35 @@
+"""Elementary functions for objectives: accurate to two units in the last place, with the library's special values."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+fast = pytest.importorskip("paoswarm.compiled.fast", reason="numba is not installed")
+
+rng = np.random.default_rng(0)
+ANGLES = np.concatenate([rng.uniform(-7, 7, 200), rng.uniform(-1e6, 1e6, 200), np.arange(-40, 41) * math.pi / 2])
+POINTS = {
+    "sin": ANGLES,
+    "cos": ANGLES,
+    "exp": np.concatenate([rng.uniform(-3, 3, 200), rng.uniform(-745, 709, 200)]),
+    "log": np.concatenate(
+        [rng.uniform(0.5, 2, 200), 10 ** rng.uniform(-320, 308, 200), 1 + 1e-8 * rng.normal(size=99)]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_two_units_in_the_last_place(name):
+    with mpmath.workprec(120):
+        for x in POINTS[name].tolist():
+            exact = getattr(mpmath, name)(mpmath.mpf(x))
+            assert abs(getattr(fast, name)(x) - exact) <= 2 * math.ulp(float(exact)), x
+
+
+def test_special_values():
+    assert [fast.exp(x) for x in (800.0, -800.0, math.inf, -math.inf)] == [math.inf, 0, math.inf, 0]
+    assert [fast.log(x) for x in (0.0, math.inf)] == [-math.inf, math.inf]
+    strange = [fast.log(-1.0), fast.cos(math.inf), *(getattr(fast, name)(math.nan) for name in POINTS)]
+    assert all(math.isnan(x) for x in strange)
