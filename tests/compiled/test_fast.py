@@ -1,6 +1,9 @@
 """Elementary functions for objectives: accurate to two units in the last place, with the library's special values."""
 
 import math
+import os
+import subprocess
+import sys
 
 import mpmath
 import numpy as np
@@ -33,3 +36,19 @@ def test_special_values():
     assert [fast.log(x) for x in (0.0, math.inf)] == [-math.inf, math.inf]
     strange = [fast.log(-1.0), fast.cos(math.inf), *(getattr(fast, name)(math.nan) for name in POINTS)]
     assert all(math.isnan(x) for x in strange)
+
+
+COMPILED_BY_A_CALLER = """
+import math, numba
+from paoswarm.compiled import fast
+cos = fast.cos
+numba.njit(fastmath=True)(lambda x: cos(x))(4.385783348803814)
+assert abs(fast.cos(4.385783348803814) - math.cos(4.385783348803814)) <= 2 * math.ulp(0.3)
+"""
+
+
+@pytest.mark.slow
+def test_they_stay_accurate_when_the_caller_allows_sums_in_any_order(tmp_path):
+    """numba hands the caller's freedom on to functions that do not set their own, and keeps the result on disk."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", COMPILED_BY_A_CALLER], env=environment, check=True)

@@ -17,7 +17,8 @@ from numba.extending import intrinsic
 
 __all__ = ["cos", "exp", "log", "sin"]
 
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+# Without a setting of their own they would take that of the caller, and other orders of operations lose digits.
+_compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
 def _parts(digits: str) -> tuple[float, float, float]:
