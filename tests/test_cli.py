@@ -282,11 +282,14 @@ def test_the_command_leaves_the_warnings_of_its_caller_alone(capsys):
 
 
 @pytest.mark.parametrize("arguments", [[], ["study"], ["nonsense"], ["study", "paper", "--runs", "x"], ["audit"]])
-def test_wrong_usage_shows_the_usage(arguments, capsys):
+def test_wrong_usage_is_one_line_that_names_the_help(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
-    assert "usage: paoswarm" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("paoswarm: ")
+    assert said.endswith("--help\n")
+    assert said.count("\n") == 1
 
 
 # Audits
