@@ -114,6 +114,10 @@ bench-engines: $(VENV)/.dev
 bench: $(VENV)-bench/.bench
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py $(ARGS)
 
+# The numba engine; -P because a script beside it has the name of a package that numba imports.
+bench-compiled: $(VENV)-bench/.bench
+	OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python -P benchmarks/compiled.py
+
 # Compare with other searches on five sets of problems. This takes many hours, and continues where it was stopped.
 bench-search: $(VENV)-searchers/.bench
 	OPENBLAS_NUM_THREADS=1 $(VENV)-searchers/bin/python benchmarks/search.py $(or $(ARGS),all)

@@ -1,7 +1,7 @@
 """Speed of the numba engine: 8-D Rastrigin, 100 runs of 100 particles and 100 generations.
 
 All take turns inside one process, so that each ratio compares times measured shortly after one another. Times of one
-thread are CPU times; those of two threads are times on the clock. Needs ``numba`` and ``pygmo``.
+thread are CPU times; those of two threads are times on the clock. Run with ``make bench-compiled``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 
+import numba
 import numpy as np
 import pygmo
 
@@ -21,6 +22,7 @@ BOX = [(-5.12, 5.12)] * D
 cosine = fast.cos
 
 
+@numba.njit
 def rastrigin(x: np.ndarray) -> float:
     total = 0.0
     for j in range(len(x)):
@@ -28,6 +30,7 @@ def rastrigin(x: np.ndarray) -> float:
     return total
 
 
+@numba.njit
 def with_the_library(x: np.ndarray) -> float:
     total = 0.0
     for j in range(len(x)):
@@ -51,15 +54,15 @@ def pygmo_pso() -> None:
 
 
 def main() -> None:
-    numba = ps.compiled.Numba
+    engine = ps.compiled.Numba
     one_core = {
         "pygmo PSO": pygmo_pso,
         "numpy": ours(rows, "numpy", vectorized=True),
-        "numba": ours(rastrigin, numba(threads=1)),
-        "numba, single precision": ours(rastrigin, numba("single", threads=1)),
-        "numba, math.cos": ours(with_the_library, numba(threads=1)),
+        "numba": ours(rastrigin, engine(threads=1)),
+        "numba, single precision": ours(rastrigin, engine("single", threads=1)),
+        "numba, math.cos": ours(with_the_library, engine(threads=1)),
     }
-    several = {f"numba, {k} threads": ours(rastrigin, numba(threads=k)) for k in (1, 2)}
+    several = {f"numba, {k} threads": ours(rastrigin, engine(threads=k)) for k in (1, 2)}
     for clock, group in ((time.process_time, one_core), (time.perf_counter, several)):
         best = dict.fromkeys(group, math.inf)
         for call in group.values():

@@ -268,6 +268,18 @@ def test_an_objective_that_fails_everywhere_is_an_error(kind):
         many(kind.name, lambda x: 0 * x[0] + math.nan)
 
 
+def test_an_objective_is_kept_only_if_its_globals_are_constants():
+    numba = pytest.importorskip("numba", reason="numba is not installed")
+    from paoswarm.compiled.numba_objective import objective
+
+    jitted = numba.njit(bowl)
+    assert objective(jitted, 2) is objective(jitted, 2)
+    assert objective(jitted, 2) is not objective(jitted, 3)
+    place = 0.5
+    for place in (0.5, 1.5):
+        assert abs(many("numba", lambda x: (x[0] - place) ** 2 + x[1] ** 2, runs=1).x[0, 0] - place) < 1e-3  # noqa: B023
+
+
 def test_jax_in_short():
     """One program through the JAX engine in both precisions; the slow tests have the others."""
     kind, method, n = WithJax(), ps.PAO(), 12

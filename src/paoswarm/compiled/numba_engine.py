@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from paoswarm.compiled import counter, numba_runs, numba_step
-from paoswarm.compiled.numba_objective import Objective
+from paoswarm.compiled.numba_objective import objective
 from paoswarm.compiled.program import Program
 from paoswarm.compiled.state import State, empty_state
 from paoswarm.core.arrays import Floats
@@ -38,7 +38,7 @@ class NumbaEngine:
         self, program: Program, fun: Callable[..., Any], precision: str = "double", threads: int | None = None
     ) -> None:
         self._program = program
-        self._fun = Objective(fun, program.n_dimensions)
+        self._fun = objective(fun, program.n_dimensions)
         self._dtype = np.float32 if precision == "single" else np.float64
         self._threads = threads or _cores()
         self._step = numba_step.step_for(program, self._dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numba
 import numpy as np
@@ -17,6 +18,22 @@ from paoswarm.core.arrays import Floats
 _FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 _SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 _POINT = types.Array(types.float64, 1, "C")
+
+
+_KEPT: WeakKeyDictionary[Any, dict[int, Objective]] = WeakKeyDictionary()
+
+
+def objective(fun: Callable[..., Any], d: int) -> Objective:
+    """The compiled objective, kept from call to call for functions of `numba.njit`.
+
+    For them it is known that globals are constants. Of a plain function they may have changed since the last call.
+    """
+    if not hasattr(fun, "py_func"):
+        return Objective(fun, d)
+    known = _KEPT.setdefault(fun, {})
+    if d not in known:
+        known[d] = Objective(fun, d)
+    return known[d]
 
 
 class Objective:
