@@ -1,11 +1,18 @@
-"""Pages and modules whose package is not installed are not collected."""
+"""Pages and modules whose package is not installed are not collected, nor are modules that import JAX.
 
+JAX starts threads, after which processes must not be forked. Its tests run in a process of their own.
+"""
+
+import os
 from importlib.util import find_spec
 
 # Modules that need a package when they are imported, and pages whose code does.
 NEEDED = {"optuna": ["src/paoswarm/optuna", "docs/optuna.md"], "ioh": ["docs/researchers.md"]}
 MISSING = [package for package in NEEDED if find_spec(package) is None]
 collect_ignore = [path for package in MISSING for path in NEEDED[package]]
+IMPORT_JAX = ["cuda_engine", "jax_engine", "jax_noise", "translate"]
+if "PAOSWARM_TEST_JAX" not in os.environ:
+    collect_ignore += [f"src/paoswarm/compiled/{name}.py" for name in IMPORT_JAX]
 
 
 def pytest_report_header():

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from jax_alone import need_jax
 from reference import no_rules, reference
 from scipy import stats
 
@@ -92,7 +93,7 @@ class WithJax:
     name = "jax"
 
     def __init__(self):
-        pytest.importorskip("jax", reason="JAX is not installed")
+        need_jax()
 
     def engine(self, program, precision="double"):
         from paoswarm.compiled.jax_engine import JaxEngine

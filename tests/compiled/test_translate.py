@@ -6,8 +6,9 @@ import subprocess
 
 import numpy as np
 import pytest
+from jax_alone import need_jax
 
-jax = pytest.importorskip("jax", reason="JAX is not installed")
+jax = need_jax()
 jnp = pytest.importorskip("jax.numpy")
 translate = pytest.importorskip("paoswarm.compiled.translate").translate
 CannotTranslate = pytest.importorskip("paoswarm.compiled.translate").CannotTranslate

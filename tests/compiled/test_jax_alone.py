@@ -1,0 +1,29 @@
+"""The tests that need JAX, in a process of their own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from jax_alone import SETTING
+
+HERE = pathlib.Path(__file__).parent
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
+@pytest.mark.skipif(SETTING in os.environ, reason="this is that process")
+@pytest.mark.parametrize("speed", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+def test_the_engine_and_the_translator(speed):
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", speed, "-k", "jax or translate or translated"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(HERE)],
+        env=os.environ | {SETTING: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=HERE.parents[1],
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " passed" in done.stdout
