@@ -51,4 +51,5 @@ assert abs(fast.cos(4.385783348803814) - math.cos(4.385783348803814)) <= 2 * mat
 def test_they_stay_accurate_when_the_caller_allows_sums_in_any_order(tmp_path):
     """numba hands the caller's freedom on to functions that do not set their own, and keeps the result on disk."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", COMPILED_BY_A_CALLER], env=environment, check=True)
+    done = subprocess.run([sys.executable, "-c", COMPILED_BY_A_CALLER], env=environment, check=False)
+    assert done.returncode == 0

@@ -117,7 +117,8 @@ def test_a_gradient_returned_with_the_value_is_dropped():
 def test_without_derivatives_nothing_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        through_scipy(jac="2-point")  # SciPy drops it for methods of others
+        found = through_scipy(jac="2-point")  # SciPy drops it for methods of others
+    assert_same_run(found, through_scipy())
 
 
 @pytest.mark.parametrize(

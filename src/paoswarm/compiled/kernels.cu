@@ -157,6 +157,17 @@ __device__ void sum_and_most(float &sum, float &most) {
 }
 
 #ifdef RESIDENT
+// The squared distance of a particle from the leader, in widths of the bounds.
+__device__ __forceinline__ float squared_distance(const float *x, const Shared *shared) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < D; ++j) {
+    const float apart = (x[j] - shared[j].leader) / (shared[j].high - shared[j].low);
+    sum = fmaf(apart, apart, sum);
+  }
+  return sum;
+}
+
 // Begin (if asked), then as many generations as asked. State is (runs, N, D) and (runs, N).
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
 resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *LEAD, int *STALE, int *NIT,
@@ -206,10 +217,7 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
   if (begins) {
     float sum = 0.0f, most = is_one ? best_value : -INFINITY;
 #if HAS_TOL
-    if (is_one) {
-#pragma unroll
-      for (int j = 0; j < D; ++j) { const float a = (x[j] - shared[j].leader) / (shared[j].high - shared[j].low); sum = fmaf(a, a, sum); }
-    }
+    if (is_one) sum = squared_distance(x, shared);
     sum_and_most(sum, most);
 #endif
     status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), 0, rule);
@@ -255,10 +263,7 @@ resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *L
     nfev += moved;
     float sum = 0.0f, most = is_one ? best_value : -INFINITY;
 #if HAS_TOL
-    if (is_one) {
-#pragma unroll
-      for (int j = 0; j < D; ++j) { const float a = (x[j] - shared[j].leader) / (shared[j].high - shared[j].low); sum = fmaf(a, a, sum); }
-    }
+    if (is_one) sum = squared_distance(x, shared);
     sum_and_most(sum, most);
 #endif
     status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), stale, rule);
