@@ -75,7 +75,7 @@ class WithNumba:
         found = np.empty((len(keys), 2, n * d), dtype=np.float32)
         words = np.empty((2, len(keys), n * d), dtype=np.uint32)
         for r, key in enumerate(keys):
-            numba_noise.normals(key, generation, *words[:, r], *found[r])
+            numba_noise.normals(key, generation, 0, *words[:, r], *found[r])
         return words, found.reshape(len(keys), 2, n, d).astype(float)
 
     def first_points(self, keys, n, lower, upper):

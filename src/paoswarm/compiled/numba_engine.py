@@ -48,7 +48,10 @@ class NumbaEngine:
             np.array([numba_step.PULLS.index(pull.name) for pull in program.pulls]),
             _neighbours(program),
         )
+        self._rooms = numba_step.reach(program), numba_step.room(program)
         self._table = np.ascontiguousarray(program.coefficients, dtype=self._dtype)
+        box = program.lower, program.upper, 1 / (program.upper - program.lower)
+        self._box = np.stack([np.tile(edge, program.n_particles) for edge in box]).astype(self._dtype)
         self._is_periodic = program.walls == "periodic"
         rules = program.rules
         self._rules = (rules.target, rules.tol, rules.patience, rules.stagnation, rules.near, rules.same)
@@ -56,7 +59,7 @@ class NumbaEngine:
     def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
         p = self._program
-        state = empty_state(p, len(keys), self._dtype)
+        state = _with_double_values(empty_state(p, len(keys), self._dtype))
         points = np.empty(state.x.shape)
         half = counter.half_bits(p.n_particles)
 
@@ -73,7 +76,7 @@ class NumbaEngine:
             state.best_value[part] = np.where(is_failed, np.inf, state.value[part])
             state.leader_value[part] = state.best_value[part].min(axis=1)
             state.n_failed[part], state.nfev[part] = is_failed.sum(axis=1), p.n_particles
-            numba_runs.judge(self._rules, p.lower, p.upper, self._is_periodic, _part(state, part))
+            numba_runs.judge(self._rules, self._box, self._is_periodic, _part(state, part))
 
         self._share(work, len(keys))
         return state
@@ -84,10 +87,9 @@ class NumbaEngine:
         Return where the runs stand and their best values after every generation ``(runs, count)``. The arrays of
         ``state`` are changed.
         """
-        p = self._program
-        history = np.empty((len(keys), count), dtype=self._dtype)
-        swarm = (self._fun.pointer, self._step, self._how, self._is_periodic, self._table)
-        ends = (p.evaluations, p.lower, p.upper, self._rules)
+        history = np.empty((len(keys), count))
+        swarm = (self._fun.pointer, self._step, self._how, self._rooms, self._is_periodic, self._table)
+        ends = (self._program.evaluations, self._box, self._rules)
 
         def work(part: slice) -> None:
             numba_runs.advance(*swarm, *ends, keys[part], generation, _part(state, part), history[part])
@@ -128,5 +130,12 @@ def _neighbours(program: Program) -> Any:
     return found
 
 
+def _with_double_values(state: State) -> State:
+    """Values in double precision: the objective returns them so, and they take little room."""
+    values = ("value", "best_value", "age", "leader_value")
+    return state._replace(**{name: getattr(state, name).astype(float) for name in values})
+
+
 def _part(state: State, part: slice) -> tuple[Any, ...]:
-    return tuple(array[part] for array in state)
+    """Some runs; of their points all numbers in a row."""
+    return tuple(array[part].reshape(len(array[part]), -1) if array.ndim == 3 else array[part] for array in state)
