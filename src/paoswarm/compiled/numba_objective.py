@@ -12,13 +12,13 @@ import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
 
+from paoswarm.compiled.numba_options import Apart
 from paoswarm.core.arrays import Floats
 
 # Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
 _FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 _POINT = types.Array(types.float64, 1, "C")
-_REALS = types.CPointer(types.float64)
-_SIGNATURE = types.void(_REALS, types.int64, _REALS, _REALS, _REALS, types.boolean, types.voidptr)
+_SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 
 
 _KEPT: WeakKeyDictionary[Any, dict[int, Objective]] = WeakKeyDictionary()
@@ -45,9 +45,7 @@ class Objective:
 
     Attributes
     ----------
-    pointer : compiled code
-        ``(points, m, values, best_values, age, is_single, bests)``: evaluate points (m, d), and record them as the
-        bests of their particles where they are better. Only the bests may be in single precision.
+    pointer : compiled code ``(points, m, values) -> None``
     """
 
     def __init__(self, fun: Callable[..., Any], d: int) -> None:
@@ -64,39 +62,23 @@ class Objective:
                 "Use engine='numpy' for a function that is not compiled"
             ) from error
 
-        def measure(
-            points: Any, m: int, values: Any, best_values: Any, age: Any, is_single: bool, bests: Any
-        ) -> None:
+        def measure(points: Any, m: int, values: Any) -> None:
             rows, found = numba.carray(points, (m, d)), numba.carray(values, (m,))
-            lowest, waited = numba.carray(best_values, (m,)), numba.carray(age, (m,))
-            homes = numba.carray(bests, (m, d), np.float64)
-            single_homes = numba.carray(bests, (m, d), np.float32)
             for i in range(m):
                 try:
                     value = one(rows[i])
                 except Exception:
                     value = math.nan
-                value = math.nan if value == -math.inf else value
-                found[i] = value
-                waited[i] += 1
-                if value < lowest[i]:
-                    lowest[i], waited[i] = value, 0
-                    if is_single:
-                        for j in range(d):
-                            single_homes[i, j] = rows[i, j]
-                    else:
-                        for j in range(d):
-                            homes[i, j] = rows[i, j]
+                found[i] = math.nan if value == -math.inf else value
 
         self._d = d
-        self.pointer = numba.cfunc(_SIGNATURE, **options)(measure)
+        self.pointer = numba.cfunc(_SIGNATURE, pipeline_class=Apart, **options)(measure)
 
     def __call__(self, points: Floats) -> Floats:
         """The values at points ``(m, d)``."""
         rows = np.ascontiguousarray(points, dtype=float)
         values = np.empty(len(rows))
-        best_values, age = np.full(len(rows), -np.inf), np.zeros(len(rows))  # nothing is better
         call = self.pointer.ctypes
-        arrays = [array.ctypes.data_as(call.argtypes[0]) for array in (rows, values, best_values, age)]
-        call(arrays[0], len(rows), *arrays[1:], False, rows.ctypes.data)
+        first, _, last = call.argtypes
+        call(rows.ctypes.data_as(first), len(rows), values.ctypes.data_as(last))
         return values

@@ -8,19 +8,30 @@ import numba
 from numba.core.compiler import Compiler
 
 
-class Loops(Compiler):
-    """Compile functions whose arrays do not overlap, and which make no arrays.
+class Apart(Compiler):
+    """Compile functions whose arrays do not overlap.
 
     If arrays may overlap, LLVM gives up on vector instructions in loops that write one and read several. So a function
-    compiled like this must not get the same memory twice. If arrays could be made, every slice would count references,
-    which takes as long as computing with some tens of elements, and longer if another thread counts them as well.
+    compiled like this must not get the same memory twice.
     """
+
+    makes_arrays = True
 
     def __init__(
         self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
     ) -> None:
-        flags.noalias, flags.nrt = True, False
+        flags.noalias, flags.nrt = True, self.makes_arrays
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+
+class Loops(Apart):
+    """Compile functions whose arrays do not overlap, and which make no arrays.
+
+    If arrays could be made, every slice would count references. That takes as long as computing with some tens of
+    elements, and longer if another thread counts them as well.
+    """
+
+    makes_arrays = False
 
 
 # Kept on disk. A product and a sum may be one instruction; nothing else may change what is computed.

@@ -14,6 +14,7 @@ from numba import types
 from numba.extending import overload
 
 from paoswarm.compiled import numba_noise as noise
+from paoswarm.compiled import numba_record as record
 from paoswarm.compiled.numba_options import LOOPS, loops, making_arrays
 from paoswarm.compiled.program import BY_PATIENCE, BY_SPREAD, BY_VALUES, CONVERGED, FAILED, RUNNING, STAGNATED, TARGET
 
@@ -35,21 +36,22 @@ def judge(rules, box, is_periodic, state):
 
 
 @making_arrays
-def advance(fun, step, how, rooms, is_periodic, table, budget, box, rules, keys, generation, state, history):
+def advance(fun, step, keep, how, rooms, is_periodic, table, budget, box, rules, keys, generation, state, history):
     """Move runs on by as many generations as ``history`` (runs, k) has columns, or until they end.
 
-    ``how`` are walls, scale, codes and neighbours of the step, ``rooms`` its `reach` and `room`. ``table`` (generations or 1, n or 1, r + 7) has its
-    coefficients; ``generation`` is the number of the first one. The ``box`` (3, n * d) has lower and upper bounds and
-    inverse widths, for every particle.
+    ``how`` are walls, scale, codes and neighbours of the step, ``rooms`` its `reach` and `room`. ``table``
+    (generations or 1, n or 1, r + 7) has its coefficients; ``generation`` is the number of the first one. The ``box``
+    (3, n * d) has lower and upper bounds and inverse widths, for every particle.
     """
     size, dtype = box.shape[1], box.dtype
     reach, room = rooms
     words, deviates = np.empty((2, room), dtype=np.uint32), np.empty((2, room), dtype=np.float32)
     leader, space, points = np.empty(reach, dtype=dtype), np.empty((5, size), dtype=dtype), np.empty(size)
+    marks = np.empty(state[3].shape[1], dtype=np.int64)
     for r in range(len(keys)):
         _advance(
-            fun, step, how, is_periodic, table, budget, box[0], box[1], box[2], rules, keys[r], generation, state, r,
-            history[r], leader, points, words[0], words[1], deviates[0], deviates[1], space,
+            fun, step, keep, how, is_periodic, table, budget, box[0], box[1], box[2], rules, keys[r], generation,
+            state, r, history[r], leader, points, marks, words[0], words[1], deviates[0], deviates[1], space,
         )  # fmt: skip
 
 
@@ -58,7 +60,7 @@ def _judge(rules, box, is_periodic, state, r, leader):
     x, _, best, _, best_value, _, leader_value, stale, _, _, _, status, rule = state
     n = best_value.shape[1]
     d = len(leader) // n
-    top = _lowest(best_value[r])
+    top = record.lowest(best_value[r])
     _tile(best[r, top * d : (top + 1) * d], leader)
     status[r], rule[r] = _ended(rules, x[r], best_value[r], leader_value[r], leader, box[2], is_periodic, stale[r])
     if leader_value[r] == np.inf:
@@ -67,8 +69,8 @@ def _judge(rules, box, is_periodic, state, r, leader):
 
 @loops
 def _advance(
-    fun, step, how, is_periodic, table, budget, low, high, widths, rules, key, generation, state, r, history, leader,
-    points, first, second, d1, d2, space,
+    fun, step, keep, how, is_periodic, table, budget, low, high, widths, rules, key, generation, state, r, history,
+    leader, points, marks, first, second, d1, d2, space,
 ):  # fmt: skip
     """Move run ``r`` on."""
     x, v, best, value, best_value, age, leader_value, stale, nit, nfev, n_failed, status, rule = state
@@ -76,7 +78,7 @@ def _advance(
     at, speed, home, known, best_known, waited = x[r], v[r], best[r], value[r], best_value[r], age[r]
     n = len(known)
     d = len(at) // n
-    top = _lowest(best_known)
+    top = record.lowest(best_known)
     _tile(home[top * d : (top + 1) * d], leader)
     for t in range(len(history)):
         if status[r] != RUNNING or nfev[r] >= budget:
@@ -88,10 +90,11 @@ def _advance(
             key, generation + t, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high,
             known, best_known, first, second, d1, d2, space,
         )  # fmt: skip
-        seen = _doubled(at, points)
-        fun(seen.ctypes, moved, known.ctypes, best_known.ctypes, waited.ctypes, at.itemsize == 4, home.ctypes)
-        n_failed[r] += _count_failed(known[:moved])
-        before, top = top, _lowest(best_known)
+        fun(_doubled(at, points).ctypes, moved, known.ctypes)
+        record.compare(known[:moved], best_known[:moved], waited[:moved], marks[:moved])
+        keep(marks.ctypes, moved, at.ctypes, home.ctypes)
+        n_failed[r] += record.count_failed(known[:moved])
+        before, top = top, record.lowest(best_known)
         is_better = best_known[top] < leader_value[r]
         stale[r] = 0 if is_better else stale[r] + 1
         leader_value[r] = best_known[top]
@@ -135,32 +138,6 @@ def _tile(point, tiled):
 def _copy(source, target):
     for e in range(len(source)):
         target[e] = source[e]
-
-
-@numba.njit(nogil=True, **(LOOPS | {"fastmath": {"nnan", "nsz"}}))
-def _minimum(values):
-    lowest = np.inf
-    for p in range(len(values)):
-        lowest = values[p] if values[p] < lowest else lowest
-    return lowest
-
-
-@loops
-def _lowest(values):
-    """The number of the first particle with the lowest value."""
-    lowest = _minimum(values)
-    for p in range(len(values)):
-        if values[p] == lowest:
-            return p
-    return 0
-
-
-@loops
-def _count_failed(values):
-    count = 0
-    for p in range(len(values)):
-        count += values[p] != values[p]
-    return count
 
 
 @loops

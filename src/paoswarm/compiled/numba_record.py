@@ -1,0 +1,74 @@
+"""The record of what a swarm has seen, for numba: bests, ages and failed points, without branches on values.
+
+Whether a particle improves is close to random. A processor that guesses wrong loses more time than copying a short
+point takes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from paoswarm.compiled.numba_options import OPTIONS, Apart, loops
+
+_SHORT = 12  # unknowns up to which it is faster to write every point than to see which ones are better
+
+
+@loops
+def compare(values, best_values, ages, marks):
+    """Record values (m,); ``marks`` become -1, all bits set, for the better ones and 0 for the others."""
+    for p in range(len(values)):
+        value, before, age = values[p], best_values[p], ages[p] + 1.0
+        is_better = value < before
+        best_values[p] = value if is_better else before
+        ages[p] = 0.0 if is_better else age
+        marks[p] = -1 if is_better else 0
+
+
+@loops
+def count_failed(values):
+    """How many values are NaN."""
+    count = 0
+    for p in range(len(values)):
+        count += 1 if values[p] != values[p] else 0
+    return count
+
+
+@loops
+def lowest(values):
+    """The number of the first particle with the lowest value."""
+    first, least = 0, values[0]
+    for p in range(1, len(values)):
+        if values[p] < least:
+            first, least = p, values[p]
+    return first
+
+
+@cache
+def keeper(d: int, dtype: Any) -> Any:
+    """Compiled code ``(marks, m, places, bests)`` that copies the marked ones of m points (m, d) of this type.
+
+    The number of unknowns is a constant in it, so that a point is a few vector instructions.
+    """
+    bits = np.int32 if dtype == np.float32 else np.int64
+
+    def keep(marks, m, places, bests):
+        mark = numba.carray(marks, (m,), np.int64)
+        new, old = numba.carray(places, (m, d), bits), numba.carray(bests, (m, d), bits)
+        if d <= _SHORT:
+            for p in range(m):
+                mask = bits(mark[p])
+                for j in range(d):
+                    old[p, j] ^= (old[p, j] ^ new[p, j]) & mask
+        else:
+            for p in range(m):
+                if mark[p] != 0:
+                    for j in range(d):
+                        old[p, j] = new[p, j]
+
+    pointers = types.voidptr, types.int64, types.voidptr, types.voidptr
+    return numba.cfunc(types.void(*pointers), pipeline_class=Apart, **OPTIONS)(keep)
