@@ -1,4 +1,4 @@
-"""How the numba engine compiles its loops."""
+"""How the numba engine compiles its functions."""
 
 from __future__ import annotations
 
@@ -8,34 +8,46 @@ import numba
 from numba.core.compiler import Compiler
 
 
-class Apart(Compiler):
-    """Compile functions whose arrays do not overlap.
+class _WithFlags(Compiler):
+    """Compile with flags that decorators do not have. Functions would take over those of their callers."""
 
-    If arrays may overlap, LLVM gives up on vector instructions in loops that write one and read several. So a function
-    compiled like this must not get the same memory twice.
-    """
-
-    makes_arrays = True
+    arrays_overlap: bool
+    makes_arrays: bool
 
     def __init__(
         self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
     ) -> None:
-        flags.noalias, flags.nrt = True, self.makes_arrays
+        flags.noalias, flags.nrt = not self.arrays_overlap, self.makes_arrays
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
 
-class Loops(Apart):
-    """Compile functions whose arrays do not overlap, and which make no arrays.
+class Usual(_WithFlags):
+    """Arguments may overlap."""
 
-    If arrays could be made, every slice would count references. That takes as long as computing with some tens of
-    elements, and longer if another thread counts them as well.
+    arrays_overlap, makes_arrays = True, True
+
+
+class Apart(_WithFlags):
+    """Arguments do not overlap: the caller must not give the same memory twice.
+
+    If arrays may overlap, LLVM gives up on vector instructions in loops that write one and read several.
     """
 
-    makes_arrays = False
+    arrays_overlap, makes_arrays = False, True
+
+
+class Loops(_WithFlags):
+    """Arguments do not overlap, and no arrays are made.
+
+    Where arrays can be made, every slice counts references. That takes as long as computing with some tens of elements,
+    and longer if another thread counts them as well.
+    """
+
+    arrays_overlap, makes_arrays = False, False
 
 
 # Kept on disk. A product and a sum may be one instruction; nothing else may change what is computed.
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"contract"}}
 LOOPS = OPTIONS | {"pipeline_class": Loops}
 loops = numba.njit(nogil=True, **LOOPS)
-making_arrays = numba.njit(nogil=True, **OPTIONS)
+making_arrays = numba.njit(nogil=True, pipeline_class=Usual, **OPTIONS)

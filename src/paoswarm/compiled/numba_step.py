@@ -107,13 +107,13 @@ def _usual_step(
 
 @loops
 def _usual_move(row, at, speed, home, leader, low, high, d1, d2):
-    to_own, to_best = row[0], row[1]
+    to_own = row[0]  # and 1 - to_own to the best of all
     back = at.dtype.type(-RESTITUTION)
     a11, a12, a21, a22, h11, h21, h22 = _entries(row, 2)
     for e in range(len(at)):
-        centre = to_own * home[e] + to_best * leader[e]
-        offset = at[e] - centre
-        strength = abs(home[e] - leader[e])
+        apart = home[e] - leader[e]
+        centre = leader[e] + to_own * apart
+        offset, strength = at[e] - centre, abs(apart)
         kick = a21 * offset + a22 * speed[e] + strength * (h21 * d1[e] + h22 * d2[e])
         place = centre + a11 * offset + a12 * speed[e] + strength * (h11 * d1[e])
         at[e], speed[e] = _clipped(place, kick, low[e], high[e], back)
@@ -166,16 +166,18 @@ def _see(walls, at, home, leader, low, high, seen, homes):
 
 @loops
 def _pull(rows, codes, neighbours, known, best_known, leader, seen, homes, centre, there):
-    """The weighted mean of the attractors, equation (3); ``there`` is room for one of them."""
+    """The weighted mean of the attractors, equation (3), seen from the best of all; ``there`` is room for one.
+
+    So a particle at rest at the best of all stays there to the last bit.
+    """
     n = len(known)
     d = len(leader) // n
-    centre[:] = 0.0
+    for e in range(len(leader)):
+        centre[e] = leader[e]
     for r in range(len(codes)):
         code = codes[r]
         if code == _LOCAL:
-            _add(rows, r, homes, centre)
-        elif code == _GLOBAL:
-            _add(rows, r, leader, centre)
+            _add(rows, r, homes, leader, centre)
         elif code == _NEIGHBOURS:
             for p in range(n):
                 winner = neighbours[r, p, 0]
@@ -184,22 +186,22 @@ def _pull(rows, codes, neighbours, known, best_known, leader, seen, homes, centr
                         winner = q
                 for j in range(d):
                     there[p * d + j] = homes[winner * d + j]
-            _add(rows, r, there, centre)
-        else:
+            _add(rows, r, there, leader, centre)
+        elif code != _GLOBAL:
             if code == _AVERAGE_BEST:
                 _average(code, homes, best_known, there)
             else:
                 _average(code, seen, known, there)
-            _add(rows, r, there, centre)
+            _add(rows, r, there, leader, centre)
 
 
 @loops
-def _add(rows, r, there, centre):
+def _add(rows, r, there, leader, centre):
     """Add an attractor with its weight, which may differ from particle to particle."""
     d = len(centre) // len(rows)
     for p in range(len(rows)):
         for e in range(p * d, (p + 1) * d):
-            centre[e] += rows[p, r] * there[e]
+            centre[e] += rows[p, r] * (there[e] - leader[e])
 
 
 @making_arrays
