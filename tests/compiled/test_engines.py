@@ -81,9 +81,10 @@ class WithNumba:
     def first_points(self, keys, n, lower, upper):
         from paoswarm.compiled import numba_noise
 
+        half = counter.half_bits(n)
+        words, cipher = np.empty((2, n * len(lower)), dtype=np.uint32), np.empty(4**half, dtype=np.uint32)
         x = np.empty((len(keys), n, len(lower)))
-        for key, points in zip(keys, x, strict=True):
-            numba_noise.first_points(key, counter.half_bits(n), lower, upper, points)
+        numba_noise.first_points(keys, half, lower, upper, *words, cipher, x)
         return x
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.compiled import counter, numba_record, numba_runs, numba_step
+from paoswarm.compiled import counter, numba_noise, numba_record, numba_runs, numba_step
 from paoswarm.compiled.numba_objective import objective
-from paoswarm.compiled.program import Program
+from paoswarm.compiled.program import FAILED, Program
 from paoswarm.compiled.state import State, empty_state
 from paoswarm.core.arrays import Floats
 
@@ -50,7 +50,8 @@ class NumbaEngine:
             np.array([numba_step.PULLS.index(pull.name) for pull in program.pulls]),
             _neighbours(program),
         )
-        self._rooms = numba_step.reach(program), numba_step.room(program)
+        room = numba_step.reach(program), numba_step.room(program)
+        self._sizes = (program.n_particles, program.n_dimensions, *room)
         self._table = np.ascontiguousarray(program.coefficients, dtype=self._dtype)
         box = program.lower, program.upper, 1 / (program.upper - program.lower)
         self._box = np.stack([np.tile(edge, program.n_particles) for edge in box]).astype(self._dtype)
@@ -67,7 +68,9 @@ class NumbaEngine:
 
         def work(part: slice) -> None:
             if given is None:
-                numba_runs.first_swarms(keys[part], half, p.lower, p.upper, points[part])
+                words = np.empty((2, p.n_particles * p.n_dimensions), dtype=np.uint32)
+                cipher = np.empty(1 << (2 * half), dtype=np.uint32)
+                numba_noise.first_points(keys[part], half, p.lower, p.upper, *words, cipher, points[part])
             else:
                 points[part] = given
             state.x[part] = points[part]
@@ -78,9 +81,10 @@ class NumbaEngine:
             state.best_value[part] = np.where(is_failed, np.inf, state.value[part])
             state.leader_value[part] = state.best_value[part].min(axis=1)
             state.n_failed[part], state.nfev[part] = is_failed.sum(axis=1), p.n_particles
-            numba_runs.judge(self._rules, self._box, self._is_periodic, _part(state, part))
 
         self._share(work, len(keys))
+        self.advance(state, keys, 1, 0)  # some may already have come to an end
+        state.status[state.leader_value == np.inf] = FAILED
         return state
 
     def advance(self, state: State, keys: counter.Words, generation: int, count: int) -> tuple[State, Floats]:
@@ -90,11 +94,12 @@ class NumbaEngine:
         ``state`` are changed.
         """
         history = np.empty((len(keys), count))
-        swarm = (self._fun.pointer, self._step, self._keep, self._how, self._rooms, self._is_periodic, self._table)
+        swarm = (self._fun.pointer, self._step, self._keep, self._how, self._is_periodic, self._table)
         ends = (self._program.evaluations, self._box, self._rules)
 
         def work(part: slice) -> None:
-            numba_runs.advance(*swarm, *ends, keys[part], generation, _part(state, part), history[part])
+            room = numba_runs.make_room(*self._sizes, self._dtype)
+            numba_runs.advance(*swarm, *ends, keys[part], generation, _part(state, part), history[part], room)
 
         self._share(work, len(keys))
         return state, history

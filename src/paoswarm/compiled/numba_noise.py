@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from paoswarm.compiled import counter
-from paoswarm.compiled.numba_options import loops, making_arrays
+from paoswarm.compiled.numba_options import inner_loops, loops
 from paoswarm.compiled.series import shortened
 
 _U32, _U64, _I32, _F32 = np.uint32, np.uint64, np.int32, np.float32
@@ -95,7 +95,7 @@ def normals(key, generation, begin, first, second, d1, d2):
         d1[e], d2[e] = radius * along, radius * across
 
 
-@loops
+@inner_loops
 def _words(high, key, begin, first, second):
     for e in range(len(first)):
         first[e], second[e] = philox(_U32(begin + e), high, key)
@@ -111,7 +111,8 @@ def _radius(word):
     s = (m - _F32(1)) / (m + _F32(1))
     z = s * s
     logarithm = power * _LN2 + _F32(2) * (s + s * (z * (_L0 + z * (_L1 + z * _L2))))
-    return math.sqrt(max(_F32(-2) * logarithm, _F32(0)))
+    square = _F32(-2) * logarithm
+    return math.sqrt(square if square > _F32(0) else _F32(0))
 
 
 @numba.njit(inline="always")
@@ -129,26 +130,30 @@ def _direction(word):
     return along, across
 
 
-@making_arrays
-def first_points(key, half, lower, upper, x):
-    """Fill ``x`` (n, d) with the Latin hypercube of a run (E3); ``half`` are the bits of half a number."""
-    n, d = x.shape
-    shuffle_key = generation_key(key, _SHUFFLE)
-    place, second = np.empty(n * d, dtype=np.uint32), np.empty(n * d, dtype=np.uint32)
-    _words(key[0], generation_key(key, 0), 0, place, second)
-    cipher = np.empty(1 << (2 * half), dtype=np.uint32)
-    for j in range(d):
-        a, b = philox(_U32(j), key[0], shuffle_key)
-        _encipher(a, b, half, cipher)
-        for i in range(n):
-            number = cipher[i]
-            while number >= n:
-                number = cipher[number]
-            share = (number + place[i * d + j] * 2.0**-32) / n
-            x[i, j] = min(lower[j] + (upper[j] - lower[j]) * share, upper[j])
-
-
 @loops
+def first_points(keys, half, lower, upper, place, rest, cipher, x):
+    """Fill ``x`` (runs, n, d) with the Latin hypercubes of runs (E3); ``half`` are the bits of half a number.
+
+    ``place, rest`` (n * d,) and ``cipher`` (4^half,) are space for words.
+    """
+    runs, n, d = x.shape
+    for r in range(runs):
+        key = keys[r]
+        shuffle_key = generation_key(key, _SHUFFLE)
+        _words(key[0], generation_key(key, 0), 0, place, rest)
+        for j in range(d):
+            a, b = philox(_U32(j), key[0], shuffle_key)
+            _encipher(a, b, half, cipher)
+            for i in range(n):
+                number = cipher[i]
+                while number >= n:
+                    number = cipher[number]
+                share = (number + place[i * d + j] * 2.0**-32) / n
+                inside = lower[j] + (upper[j] - lower[j]) * share
+                x[r, i, j] = inside if inside < upper[j] else upper[j]
+
+
+@inner_loops
 def _encipher(a, b, half, cipher):
     """The Feistel cipher of all numbers of two halves."""
     shift, mask = _U32(half), _U32((1 << half) - 1)

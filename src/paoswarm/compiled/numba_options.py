@@ -49,5 +49,8 @@ class Loops(_WithFlags):
 # Kept on disk. A product and a sum may be one instruction; nothing else may change what is computed.
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"contract"}}
 LOOPS = OPTIONS | {"pipeline_class": Loops}
+# Functions that only compiled ones call. Code that translates Python's objects would take half the time to compile.
+INNER = LOOPS | {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 loops = numba.njit(nogil=True, **LOOPS)
-making_arrays = numba.njit(nogil=True, pipeline_class=Usual, **OPTIONS)
+inner_loops = numba.njit(**INNER)
+making_arrays = numba.njit(**(INNER | {"pipeline_class": Usual}))

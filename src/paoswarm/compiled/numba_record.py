@@ -13,32 +13,29 @@ import numba
 import numpy as np
 from numba import types
 
-from paoswarm.compiled.numba_options import OPTIONS, Apart, loops
+from paoswarm.compiled.numba_options import OPTIONS, Apart, inner_loops
 
 _SHORT = 12  # unknowns up to which it is faster to write every point than to see which ones are better
 
 
-@loops
+@inner_loops
 def compare(values, best_values, ages, marks):
-    """Record values (m,); ``marks`` become -1, all bits set, for the better ones and 0 for the others."""
+    """Record values (m,), and return how many are NaN.
+
+    ``marks`` become -1, which is all bits set, for the better ones and 0 for the others.
+    """
+    n_failed = 0
     for p in range(len(values)):
         value, before, age = values[p], best_values[p], ages[p] + 1.0
         is_better = value < before
         best_values[p] = value if is_better else before
         ages[p] = 0.0 if is_better else age
         marks[p] = -1 if is_better else 0
+        n_failed += 1 if value != value else 0
+    return n_failed
 
 
-@loops
-def count_failed(values):
-    """How many values are NaN."""
-    count = 0
-    for p in range(len(values)):
-        count += 1 if values[p] != values[p] else 0
-    return count
-
-
-@loops
+@inner_loops
 def lowest(values):
     """The number of the first particle with the lowest value."""
     first, least = 0, values[0]

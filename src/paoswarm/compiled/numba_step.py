@@ -36,7 +36,7 @@ import numpy as np
 from numba import types
 
 from paoswarm.compiled import numba_noise as noise
-from paoswarm.compiled.numba_options import LOOPS, loops, making_arrays
+from paoswarm.compiled.numba_options import LOOPS, inner_loops, making_arrays
 from paoswarm.compiled.program import Program
 from paoswarm.core.bounds import RESTITUTION
 
@@ -97,7 +97,7 @@ def _usual_step(
     d = len(at) // len(known)
     count = moved * d
     for a in range(0, count, _BLOCK):
-        b = min(a + _BLOCK, count)
+        b = a + _BLOCK if a + _BLOCK < count else count
         m, padded = b - a, -(-(b - a) // _LANES) * _LANES
         noise.normals(key, generation, a, first[:padded], second[:padded], d1[:padded], d2[:padded])
         c = a % d  # the unknown of the first element
@@ -105,7 +105,7 @@ def _usual_step(
         _usual_move(rows[0], at[a:b], speed[a:b], home[a:b], leader[c : c + m], *box, d1[:m], d2[:m])
 
 
-@loops
+@inner_loops
 def _usual_move(row, at, speed, home, leader, low, high, d1, d2):
     to_own = row[0]  # and 1 - to_own to the best of all
     back = at.dtype.type(-RESTITUTION)
@@ -145,13 +145,12 @@ def _dense_step(
     _move(rows, walls, moved, len(known), at, speed, low, high, seen, centre, noise1, noise2)
 
 
-@loops
-def _entries(row, n_pulls):
-    k = n_pulls
+@numba.njit(inline="always")
+def _entries(row, k):
     return row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4], row[k + 5], row[k + 6]
 
 
-@loops
+@inner_loops
 def _see(walls, at, home, leader, low, high, seen, homes):
     """Positions and bests as springs see them: with periodic walls they take the short way round."""
     if walls == _PERIODIC:
@@ -164,7 +163,7 @@ def _see(walls, at, home, leader, low, high, seen, homes):
             seen[e], homes[e] = at[e], home[e]
 
 
-@loops
+@inner_loops
 def _pull(rows, codes, neighbours, known, best_known, leader, seen, homes, centre, there):
     """The weighted mean of the attractors, equation (3), seen from the best of all; ``there`` is room for one.
 
@@ -195,7 +194,7 @@ def _pull(rows, codes, neighbours, known, best_known, leader, seen, homes, centr
             _add(rows, r, there, leader, centre)
 
 
-@loops
+@inner_loops
 def _add(rows, r, there, leader, centre):
     """Add an attractor with its weight, which may differ from particle to particle."""
     d = len(centre) // len(rows)
@@ -230,7 +229,7 @@ def _average(code, points, values, there):
             there[p * d + j] = mean
 
 
-@loops
+@inner_loops
 def _shake(code, n, leader, d1, d2, seen, homes, noise1, noise2):
     """The deviates, scaled by the square root of nu."""
     d = len(leader) // n
@@ -287,7 +286,7 @@ def _shake_together(n, leader, d1, d2, homes, noise1, noise2):
             noise1[p * d + i], noise2[p * d + i] = strength * first, strength * second
 
 
-@loops
+@inner_loops
 def _move(rows, walls, moved, n, at, speed, low, high, seen, centre, noise1, noise2):
     """One exact step, equation (12), then the walls; particles that share their coefficients in one loop."""
     d = len(at) // n
@@ -314,7 +313,7 @@ def _move(rows, walls, moved, n, at, speed, low, high, seen, centre, noise1, noi
                 at[e] = min(max(low[e] + (at[e] - low[e]) % (high[e] - low[e]), low[e]), high[e])
 
 
-@loops
+@inner_loops
 def _drift(entries, at, speed, seen, centre, noise1, noise2):
     """The next positions and velocities."""
     a11, a12, a21, a22, h11, h21, h22 = entries
