@@ -296,3 +296,50 @@ def test_jax_in_short():
         state, history = engine.advance(engine.begin(keys), keys, 1, 3)
         np.testing.assert_allclose(np.asarray(state.x), expected.position, atol=tolerance)
         np.testing.assert_allclose(history[:, -1], expected.global_value, atol=tolerance)
+
+
+def nan_outside(x):
+    return math.nan if x[0] > 0.5 else (x[0] - 0.1) ** 2 + x[1] ** 2
+
+
+def error_outside(x):
+    if x[0] > 0.5:
+        raise ValueError("outside of the model")
+    return (x[0] - 0.1) ** 2 + x[1] ** 2
+
+
+def error_with_a_number(x):
+    if x[0] > 0.5:
+        raise ValueError("outside of the model", x[0])
+    return (x[0] - 0.1) ** 2 + x[1] ** 2
+
+
+@pytest.mark.parametrize("fun", [error_outside, error_with_a_number])
+def test_a_point_where_a_compiled_objective_raises_an_error_has_failed(fun, capfd):
+    engine = ps.compiled.Numba(threads=2)
+    failing, expected = many(engine, fun, runs=4, maxiter=20), many(engine, nan_outside, runs=4, maxiter=20)
+    np.testing.assert_array_equal(failing.n_failed, expected.n_failed)
+    assert (failing.n_failed > 0).all()
+    np.testing.assert_array_equal(failing.history, expected.history)
+    assert capfd.readouterr().err == ""  # numba prints errors that nobody catches
+    with pytest.raises(ValueError, match="every point of the first swarm"):
+        ps.minimize_many(fun, [(1.0, 2.0)] * 2, method="PAO", engine=engine, rng=1)
+
+
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_swarms_of_several_blocks_are_those_of_numpy(precision):
+    """The usual step takes 512 elements at a time; blocks here begin in the middle of a particle, the last is short."""
+    kind, n, d, generations = WithNumba(), 201, 7, 3
+    lower, upper = np.linspace(-2, -1, d), np.linspace(1, 3, d)
+    keys = counter.run_keys(np.random.SeedSequence(5), 2)
+    budget = (generations + 1) * n - 31  # the last generation moves some of the particles
+    program = read_program(ps.PAO(), n, lower, upper, no_rules(), maxfev=budget)
+    engine = kind.engine(program, precision)
+    state, history = engine.advance(engine.begin(keys), keys, 1, generations)
+    normals = lambda t: kind.words_and_normals(keys, t, n, d)[1]  # noqa: E731
+    *_, before, expected = reference(ps.PAO(), rippled_rows, n, lower, upper, keys, generations, normals)
+    tolerance = 1e-11 if precision == "double" else 2e-5
+    np.testing.assert_allclose(state.x[:, :-31], expected.position[:, :-31], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(state.x[:, -31:], before.position[:, -31:], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(history[:, -2], before.global_value, rtol=0, atol=tolerance)
+    assert (state.nfev == budget).all()

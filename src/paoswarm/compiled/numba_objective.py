@@ -56,9 +56,9 @@ class Objective:
             one = numba.njit(types.float64(_POINT), forceinline=True, **options)(python)
         except NumbaError as error:
             name = getattr(fun, "__name__", repr(fun))
-            reason = str(error).strip().splitlines()
+            lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in ")]
             raise TypeError(
-                f"numba cannot compile {name}, which must take one point x (d,) and return a number: {reason[0]} "
+                f"numba cannot compile {name}, which must take one point x (d,) and return a number: {lines[0]} "
                 "Use engine='numpy' for a function that is not compiled"
             ) from error
 
