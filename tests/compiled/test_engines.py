@@ -81,10 +81,9 @@ class WithNumba:
     def first_points(self, keys, n, lower, upper):
         from paoswarm.compiled import numba_noise
 
-        half = counter.half_bits(n)
-        words, cipher = np.empty((2, n * len(lower)), dtype=np.uint32), np.empty(4**half, dtype=np.uint32)
         x = np.empty((len(keys), n, len(lower)))
-        numba_noise.first_points(keys, half, lower, upper, *words, cipher, x)
+        room = numba_noise.make_room(n, len(lower))
+        numba_noise.first_points(keys, counter.half_bits(n), lower, upper, *room, x)
         return x
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -62,23 +63,22 @@ class NumbaEngine:
     def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
         p = self._program
-        state = _laid_out(empty_state(p, len(keys), self._dtype))
-        points = np.empty(state.x.shape)
+        state = _first_state(p, len(keys), self._dtype)
         half = counter.half_bits(p.n_particles)
 
         def work(part: slice) -> None:
+            x, value = state.x[part], state.value[part]
+            points = x if self._dtype == np.float64 else np.empty(x.shape)
             if given is None:
-                words = np.empty((2, p.n_particles * p.n_dimensions), dtype=np.uint32)
-                cipher = np.empty(1 << (2 * half), dtype=np.uint32)
-                numba_noise.first_points(keys[part], half, p.lower, p.upper, *words, cipher, points[part])
+                room = numba_noise.make_room(p.n_particles, p.n_dimensions)
+                numba_noise.first_points(keys[part], half, p.lower, p.upper, *room, points)
             else:
-                points[part] = given
-            state.x[part] = points[part]
-            seen = state.x[part].astype(float)  # rounded, in single precision
-            state.value[part] = self._fun(seen.reshape(-1, p.n_dimensions)).reshape(seen.shape[:2])
-            state.best[part] = state.x[part]
-            is_failed = np.isnan(state.value[part])
-            state.best_value[part] = np.where(is_failed, np.inf, state.value[part])
+                points[:] = given
+            x[:] = points  # rounded, in single precision
+            state.best[part] = x
+            value[:] = self._fun(x.reshape(-1, p.n_dimensions)).reshape(value.shape)
+            is_failed = np.isnan(value)
+            state.best_value[part] = np.where(is_failed, np.inf, value)
             state.leader_value[part] = state.best_value[part].min(axis=1)
             state.n_failed[part], state.nfev[part] = is_failed.sum(axis=1), p.n_particles
 
@@ -137,20 +137,20 @@ def _neighbours(program: Program) -> Any:
     return found
 
 
-def _laid_out(state: State) -> State:
-    """Values in double precision: the objective returns them so, and they take little room. Points in cache lines."""
-    values = {name: getattr(state, name).astype(float) for name in ("value", "best_value", "age", "leader_value")}
-    points = {name: _in_cache_lines(getattr(state, name)) for name in ("x", "v", "best")}
-    return state._replace(**values, **points)
+def _first_state(program: Program, runs: int, dtype: Any) -> State:
+    """Room for runs. Values are in double precision: the objective returns them so, and they take little memory."""
+    shape = runs, program.n_particles, program.n_dimensions
+    x, v, best = (_in_cache_lines(shape, dtype) for _ in range(3))
+    v[:] = 0
+    return empty_state(program, runs, float)._replace(x=x, v=v, best=best)
 
 
-def _in_cache_lines(array: Any) -> Any:
-    """A copy that begins with a cache line: a vector that lies in two of them takes twice the time."""
-    room = np.empty(array.nbytes + _CACHE_LINE, dtype=np.uint8)
+def _in_cache_lines(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array that begins with a cache line: a vector that lies in two of them takes twice the time."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(size + _CACHE_LINE, dtype=np.uint8)
     begin = -room.ctypes.data % _CACHE_LINE
-    copy = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[:] = array
-    return copy
+    return room[begin : begin + size].view(dtype).reshape(shape)
 
 
 def _part(state: State, part: slice) -> tuple[Any, ...]:

@@ -130,11 +130,17 @@ def _direction(word):
     return along, across
 
 
+def make_room(n, d):
+    """Space for words that `first_points` needs."""
+    sizes = n * d, n * d, n, n, 4 ** counter.half_bits(n)
+    return [np.empty(size, dtype=np.uint32) for size in sizes]
+
+
 @loops
-def first_points(keys, half, lower, upper, place, rest, cipher, x):
+def first_points(keys, half, lower, upper, place, rest, number, outside, cipher, x):
     """Fill ``x`` (runs, n, d) with the Latin hypercubes of runs (E3); ``half`` are the bits of half a number.
 
-    ``place, rest`` (n * d,) and ``cipher`` (4^half,) are space for words.
+    The arguments between bounds and ``x`` are those of `make_room`.
     """
     runs, n, d = x.shape
     for r in range(runs):
@@ -144,13 +150,28 @@ def first_points(keys, half, lower, upper, place, rest, cipher, x):
         for j in range(d):
             a, b = philox(_U32(j), key[0], shuffle_key)
             _encipher(a, b, half, cipher)
+            _permute(cipher, number, outside)
             for i in range(n):
-                number = cipher[i]
-                while number >= n:
-                    number = cipher[number]
-                share = (number + place[i * d + j] * 2.0**-32) / n
+                share = (number[i] + place[i * d + j] * 2.0**-32) / n
                 inside = lower[j] + (upper[j] - lower[j]) * share
                 x[r, i, j] = inside if inside < upper[j] else upper[j]
+
+
+@inner_loops
+def _permute(cipher, number, outside):
+    """The numbers 0 to n - 1 in their new order; the cipher is repeated for those that are not below n."""
+    n = len(number)
+    for i in range(n):
+        number[i], outside[i] = _U32(i), _U32(i)
+    count = n
+    while count > 0:
+        left = 0
+        for k in range(count):
+            i = outside[k]
+            number[i] = cipher[number[i]]
+            outside[left] = i
+            left += 1 if number[i] >= n else 0
+        count = left
 
 
 @inner_loops
