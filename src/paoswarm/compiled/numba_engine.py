@@ -17,7 +17,7 @@ from paoswarm.compiled.state import State, empty_state
 from paoswarm.core.arrays import Floats
 
 _CACHE_LINE = 64  # bytes
-_BLOCKS = 4  # of runs for each thread: runs end at different times
+_BLOCKS = 2  # of runs for each thread: runs end at different times
 
 
 class NumbaEngine:

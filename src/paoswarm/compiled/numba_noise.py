@@ -130,7 +130,7 @@ def _direction(word):
     return along, across
 
 
-def make_room(n, d):
+def make_room(n: int, d: int) -> list[counter.Words]:
     """Space for words that `first_points` needs."""
     sizes = n * d, n * d, n, n, 4 ** counter.half_bits(n)
     return [np.empty(size, dtype=np.uint32) for size in sizes]

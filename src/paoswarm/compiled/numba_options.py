@@ -8,7 +8,7 @@ import numba
 from numba.core.compiler import Compiler
 
 
-class _WithFlags(Compiler):
+class _WithFlags(Compiler):  # type: ignore[misc]
     """Compile with flags that decorators do not have. Functions would take over those of their callers."""
 
     arrays_overlap: bool

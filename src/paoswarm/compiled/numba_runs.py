@@ -109,12 +109,11 @@ def _copy(source, target):
 
 
 @inner_loops
-def _are_close(values, lowest, distance):
-    """Whether no value is higher than the lowest by more than a distance."""
-    for p in range(len(values)):
-        if not values[p] - lowest <= distance:
-            return False
-    return True
+def _highest(values):
+    highest = values[0]
+    for p in range(1, len(values)):
+        highest = values[p] if values[p] > highest else highest
+    return highest
 
 
 @inner_loops
@@ -127,7 +126,7 @@ def _ended(rules, x, best_value, lowest, leader, widths, is_periodic, stale):
             rule = BY_PATIENCE
         limit = near if near > tol else tol
         apart = _spread(x, leader, widths, len(x) // len(best_value), is_periodic, limit)
-        if apart < near and _are_close(best_value, lowest, same * abs(lowest)):
+        if apart < near and _highest(best_value) - lowest <= same * abs(lowest):
             rule = BY_VALUES
         if apart < tol:
             rule = BY_SPREAD

@@ -90,8 +90,8 @@ def _pointer(function: Any, dtype: Any) -> Any:
 
 
 def _usual_step(
-    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known, best_known,
-    first, second, d1, d2, space,
+    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known,
+    best_known, first, second, d1, d2, space,
 ):  # fmt: skip
     """Pulled by the own best and the best of all, shaken by their distance, clipped: equations (3) and (12)."""
     d = len(at) // len(known)
@@ -120,8 +120,8 @@ def _usual_move(row, at, speed, home, leader, low, high, d1, d2):
 
 
 def _any_step(
-    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known, best_known,
-    first, second, d1, d2, space,
+    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known,
+    best_known, first, second, d1, d2, space,
 ):  # fmt: skip
     """Any attractors, the noise scale of a number for each element, any walls."""
     noise.normals(key, generation, 0, first, second, d1, d2)
@@ -133,8 +133,8 @@ def _any_step(
 
 
 def _dense_step(
-    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known, best_known,
-    first, second, d1, d2, space,
+    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known,
+    best_known, first, second, d1, d2, space,
 ):  # fmt: skip
     """Any attractors and walls, noise with covariances."""
     noise.normals(key, generation, 0, first, second, d1, d2)
