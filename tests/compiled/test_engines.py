@@ -326,9 +326,10 @@ def test_a_point_where_a_compiled_objective_raises_an_error_has_failed(fun, capf
 
 
 @pytest.mark.parametrize("precision", ["double", "single"])
-def test_swarms_of_several_blocks_are_those_of_numpy(precision):
+@pytest.mark.parametrize(("n", "d"), [(201, 7), (45, 31)])
+def test_swarms_of_several_blocks_are_those_of_numpy(n, d, precision):
     """The usual step takes 512 elements at a time; blocks here begin in the middle of a particle, the last is short."""
-    kind, n, d, generations = WithNumba(), 201, 7, 3
+    kind, generations = WithNumba(), 3
     lower, upper = np.linspace(-2, -1, d), np.linspace(1, 3, d)
     keys = counter.run_keys(np.random.SeedSequence(5), 2)
     budget = (generations + 1) * n - 31  # the last generation moves some of the particles
@@ -342,3 +343,22 @@ def test_swarms_of_several_blocks_are_those_of_numpy(precision):
     np.testing.assert_allclose(state.x[:, -31:], before.position[:, -31:], rtol=0, atol=tolerance)
     np.testing.assert_allclose(history[:, -2], before.global_value, rtol=0, atol=tolerance)
     assert (state.nfev == budget).all()
+
+
+@pytest.mark.parametrize("walls", ["clip", "periodic"])
+def test_a_swarm_has_converged_as_soon_as_its_spread_is_below_the_tolerance(walls):
+    """With 200 particles, the spread is summed in several blocks, and only as far as it matters."""
+    kind, n, tol, width = WithNumba(), 200, 0.03, UPPER - LOWER
+    keys = counter.run_keys(np.random.SeedSequence(8), 3)
+    rules = no_rules(tol=tol, near=0.0)
+    engine = kind.engine(read_program(ps.PAO(walls=walls), n, LOWER, UPPER, rules, maxiter=100))
+    state, has_converged = engine.begin(keys), np.zeros(3, dtype=bool)
+    for t in range(60):
+        leader = np.take_along_axis(state.best, state.best_value.argmin(axis=1)[:, None, None], axis=1)
+        apart = (state.x - leader) / width
+        apart -= np.rint(apart) if walls == "periodic" else 0
+        has_converged |= np.sqrt((apart**2).mean(axis=(1, 2))) < tol
+        np.testing.assert_array_equal(state.status == ps.Status.CONVERGED, has_converged)
+        state, _ = engine.advance(state, keys, t + 1, 1)
+    assert has_converged.all()
+    assert state.nit.min() > 5
