@@ -362,3 +362,14 @@ def test_a_swarm_has_converged_as_soon_as_its_spread_is_below_the_tolerance(wall
         state, _ = engine.advance(state, keys, t + 1, 1)
     assert has_converged.all()
     assert state.nit.min() > 5
+
+
+def test_deviates_of_extreme_words():
+    """The smallest and the largest distances from the origin; a logarithm that is not below zero would give NaN."""
+    pytest.importorskip("numba", reason="numba is not installed")
+    from paoswarm.compiled.numba_noise import _radius
+
+    words = np.array([0, 1, 2, 3, *range(2**32 - 600, 2**32)], dtype=np.uint32)
+    u = (words >> np.uint32(1)).astype(np.float32) * np.float32(2.0**-31) + np.float32(2.0**-32)
+    expected = np.sqrt(-2 * np.log(u.astype(float)))
+    np.testing.assert_allclose([_radius(word) for word in words], expected, rtol=1e-6, atol=0)

@@ -22,7 +22,7 @@ _U32, _U64, _I32, _F32 = np.uint32, np.uint64, np.int32, np.float32
 _PHILOX, _WEYL, _WORD = _U64(counter.PHILOX), _U32(counter.WEYL), _U64(0xFFFFFFFF)
 _ROUNDS, _FEISTEL_ROUNDS = counter.ROUNDS, counter.FEISTEL_ROUNDS
 _SHUFFLE = _U32(counter.SHUFFLE)
-_LN2, _TURN = _F32(math.log(2)), _F32(2 * math.pi * 2.0**-32)
+_MINUS_2_LN2, _TURN, _SIGN = _F32(-2 * math.log(2)), _F32(2 * math.pi * 2.0**-32), _U32(0x80000000)
 _ROOT_HALF = _I32(0x3F3504F3)  # the bits of sqrt(1/2)
 _MANTISSA = _I32(0x7FFFFF)
 # With z the square of the argument: artanh s = s + s z L(z);  sin t = t + t z S(z);  cos t = 1 - z / 2 + z^2 C(z)
@@ -110,24 +110,27 @@ def _radius(word):
     m = _float(_I32(_I32(shifted & _MANTISSA) + _ROOT_HALF))
     s = (m - _F32(1)) / (m + _F32(1))
     z = s * s
-    logarithm = power * _LN2 + _F32(2) * (s + s * (z * (_L0 + z * (_L1 + z * _L2))))
-    square = _F32(-2) * logarithm
-    return math.sqrt(square if square > _F32(0) else _F32(0))
+    half = s + s * (z * (_L0 + z * (_L1 + z * _L2)))
+    return math.sqrt(power * _MINUS_2_LN2 - _F32(4) * half)  # u <= 1, so this is not negative
 
 
 @numba.njit(inline="always")
 def _direction(word):
-    """Cosine and sine of an angle, from that to the nearest quarter of a turn."""
-    quarter = _U32(word + _U32(0x20000000)) >> _U32(30)
-    t = _F32(_I32(word - _U32(quarter << _U32(30)))) * _TURN
+    """Cosine and sine of an angle, from that to the nearest quarter of a turn; the upper two bits say which it is."""
+    shifted = _U32(word + _U32(0x20000000))
+    t = _F32(_I32(_U32(shifted & _U32(0x3FFFFFFF)) - _U32(0x20000000))) * _TURN
     z = t * t
     sine = t + t * (z * (_S0 + z * (_S1 + z * _S2)))
     cosine = _F32(1) + z * (_F32(-0.5) + z * (_C0 + z * (_C1 + z * _C2)))
-    is_odd = (quarter & _U32(1)) != _U32(0)
+    is_odd = (shifted & _U32(0x40000000)) != _U32(0)
     along, across = (sine, cosine) if is_odd else (cosine, sine)
-    along = -along if (_U32(quarter + _U32(1)) & _U32(2)) != _U32(0) else along
-    across = -across if (quarter & _U32(2)) != _U32(0) else across
-    return along, across
+    return _negated(along, _U32(shifted + _U32(0x40000000))), _negated(across, shifted)
+
+
+@numba.njit(inline="always")
+def _negated(number, word):
+    """The number, with the other sign if the highest bit of the word is set."""
+    return _float(_I32(_bits(number) ^ _I32(word & _SIGN)))
 
 
 def make_room(n: int, d: int) -> list[counter.Words]:
