@@ -1,7 +1,6 @@
 """The record of what a swarm has seen, for numba: bests, ages and failed points, without branches on values.
 
-Whether a particle improves is close to random. A processor that guesses wrong loses more time than copying a short
-point takes.
+Whether a particle improves is close to random. A processor that guesses wrong loses more time than copying takes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from numba import types
 
 from paoswarm.compiled.numba_options import OPTIONS, Apart, inner_loops
 
-_SHORT = 12  # unknowns up to which it is faster to write every point than to see which ones are better
+_LONG = 8  # unknowns from which one loop over all elements is faster than one over points
 
 
 @inner_loops
@@ -49,23 +48,21 @@ def lowest(values):
 def keeper(d: int, dtype: Any) -> Any:
     """Compiled code ``(marks, m, places, bests)`` that copies the marked ones of m points (m, d) of this type.
 
-    The number of unknowns is a constant in it, so that a point is a few vector instructions.
+    The number of unknowns is a constant in it: then LLVM makes vectors of short points, and divides by it quickly.
     """
     bits = np.int32 if dtype == np.float32 else np.int64
 
     def keep(marks, m, places, bests):
         mark = numba.carray(marks, (m,), np.int64)
-        new, old = numba.carray(places, (m, d), bits), numba.carray(bests, (m, d), bits)
-        if d <= _SHORT:
+        new, old = numba.carray(places, (m * d,), bits), numba.carray(bests, (m * d,), bits)
+        if d < _LONG:
             for p in range(m):
                 mask = bits(mark[p])
-                for j in range(d):
-                    old[p, j] ^= (old[p, j] ^ new[p, j]) & mask
+                for e in range(p * d, (p + 1) * d):
+                    old[e] ^= (old[e] ^ new[e]) & mask
         else:
-            for p in range(m):
-                if mark[p] != 0:
-                    for j in range(d):
-                        old[p, j] = new[p, j]
+            for e in range(m * d):
+                old[e] ^= (old[e] ^ new[e]) & bits(mark[np.uint32(e) // np.uint32(d)])
 
     pointers = types.voidptr, types.int64, types.voidptr, types.voidptr
     return numba.cfunc(types.void(*pointers), pipeline_class=Apart, **OPTIONS)(keep)
