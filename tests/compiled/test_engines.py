@@ -302,7 +302,7 @@ def test_jax_in_short():
 
 
 def test_jax_shares_runs_among_devices():
-    """Two devices, which may be two parts of one processor, give what one gives, but for rounding; three runs need one."""
+    """Two devices (here parts of one processor) give what one gives, but for rounding; three runs are given to one."""
     if len(need_jax().devices()) < 2:
         pytest.skip("JAX has one device; set XLA_FLAGS=--xla_force_host_platform_device_count=2")
     from paoswarm.compiled.jax_engine import JaxEngine
