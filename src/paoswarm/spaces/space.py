@@ -188,10 +188,9 @@ class Space:
             if name not in given and not isinstance(one, Fixed):
                 raise ValueError(f"{what}: the value of {name!r} is missing")
             values = given.get(name, one.value(0.0))
-            is_one = isinstance(values, str | numbers.Number) or isinstance(one, Fixed) or np.ndim(_plain(values)) == 0
-            if isinstance(one, Choice) and _is_entry(one, values):
-                is_one = True
-            listed = [values] if is_one else list(values)
+            is_one = isinstance(values, str | numbers.Number) or isinstance(one, Fixed)
+            is_one = is_one or (isinstance(one, Choice) and one.index(values) is not None)
+            listed = [values] if is_one or np.ndim(_plain(values)) == 0 else list(values)
             columns.append([self._tell(what, i, lambda v=v, one=one: one.number(v)) for v in listed])  # type: ignore[misc]
         m = max(map(len, columns))
         if any(len(column) not in (1, m) for column in columns):
@@ -234,13 +233,6 @@ class Named:
     def __call__(self, rows: Floats) -> Any:
         """Return the value at a row, or the values at several."""
         return self.fun(self.space.given(rows))
-
-
-def _is_entry(one: Choice, value: Any) -> bool:
-    try:
-        return value in one.entries
-    except (TypeError, ValueError):
-        return False
 
 
 def _plain(values: Any) -> Any:
