@@ -15,6 +15,7 @@ from paoswarm.evaluation.program_output import CommandFailed
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.posterior import Posterior
+from paoswarm.spaces.names import numbered
 from paoswarm.storage.encoding import describe
 
 _WIDTH = 80  # characters of a line
@@ -31,7 +32,7 @@ def summary(result: Any, seconds: float) -> str:
     rows.append(("evaluations", f"{result.nfev}, in {seconds:.3g} s"))
     if result.failures:
         point, reason = _failures(result)[0].values()
-        shown = point.items() if isinstance(point, dict) else ((f"x[{i}]", x) for i, x in enumerate(point))
+        shown = point.items() if isinstance(point, dict) else zip(numbered(len(point)), point, strict=True)
         at = ", ".join(f"{name} = {x:.4g}" if isinstance(x, float) else f"{name} = {x}" for name, x in shown)
         rows.append(("failed", f"{result.n_failed}, the first at {at}: {reason}"))
     rows += [("hint", result.hint)] if result.hint else []

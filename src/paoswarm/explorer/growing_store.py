@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.spaces.names import numbered
 from paoswarm.storage.log import Reader, Record, StoreError, open_regular
 from paoswarm.storage.store import decode_numbers
 from paoswarm.storage.validate import check_size
@@ -174,7 +175,7 @@ class GrowingStore:
         for names in (problem.get("names"), _keys(problem.get("bounds")), _keys(problem.get("prior"))):
             if isinstance(names, list) and len(names) == d and all(isinstance(name, str) for name in names):
                 return [name[:80] for name in names]
-        return [f"x{j}" for j in range(d)]
+        return numbered(d)
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Return the bounds of the unknowns; where none are recorded, the range of the points."""

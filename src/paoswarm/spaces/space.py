@@ -17,6 +17,7 @@ from paoswarm.checks import choices, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.spaces.choices import Choice, Fixed
+from paoswarm.spaces.names import numbered
 from paoswarm.spaces.variables import Real, Variable
 
 
@@ -88,8 +89,8 @@ class Space:
         return int(np.prod([float(count) for count in counts]))
 
     def labels(self) -> list[str]:
-        """What the variables are called in messages."""
-        return list(self.names) if self.names is not None else [f"x[{i}]" for i in range(len(self.variables))]
+        """What the variables are called."""
+        return list(self.names) if self.names is not None else numbered(len(self.variables))
 
     def coordinate_labels(self) -> list[str]:
         """What the variable of each coordinate is called."""
@@ -204,7 +205,7 @@ class Space:
         try:
             return check()
         except ValueError as error:
-            raise ValueError(f"{what}: {self.labels()[i]} {error}") from None
+            raise ValueError(f"{what}: the value of {self.labels()[i]} {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and (self.variables, self.names) == (other.variables, other.names)
