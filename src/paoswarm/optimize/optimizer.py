@@ -215,7 +215,7 @@ class Optimizer:
             if not earlier.feasible:
                 return
         if not self.space.is_identity:
-            found = found._replace(x=self.space.coordinates(found.x))
+            found = found._replace(x=self.space.keep(found.x))
         low, high = self.allowed
         is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
         found = found._replace(score=np.where(is_inside, found.score, np.inf))

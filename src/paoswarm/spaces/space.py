@@ -58,6 +58,7 @@ class Space:
             raise ValueError("every variable is fixed: one number or text fixes it, (low, high) is a range")
         self.axes = self._read_axes()
         self.is_identity = all(isinstance(one, Real) and not one.log for one in self.variables)
+        self._kept: dict[int, tuple[Floats, Floats]] = {}  # by variable: coordinates in order, and their numbers
 
     def _read_axes(self) -> Axes | None:
         ends = np.cumsum([0, *self._sizes]).tolist()
@@ -113,6 +114,9 @@ class Space:
         flat = z.reshape(-1, z.shape[-1])
         parts = np.split(flat, np.cumsum(self._sizes)[:-1], axis=1)
         columns = [one.decode(part) for one, part in zip(self.variables, parts, strict=True)]
+        for i, (known, numbers) in self._kept.items():
+            at = np.searchsorted(known[:-1], parts[i][:, 0])
+            columns[i] = np.where(known[at] == parts[i][:, 0], numbers[at], columns[i])
         return np.stack(columns, axis=-1).reshape(*z.shape[:-1], len(columns))
 
     def coordinates(self, rows: Floats) -> Floats:
@@ -122,6 +126,21 @@ class Space:
         flat = rows.reshape(-1, rows.shape[-1])
         columns = [one.encode(flat[:, i]) for i, one in enumerate(self.variables)]
         return np.concatenate(columns, axis=1).reshape(*rows.shape[:-1], len(self.lower))
+
+    def keep(self, rows: Floats) -> Floats:
+        """Coordinates ``(..., k)`` of rows ``(..., d)``, which `rows` will give back to the last bit.
+
+        The exponential of a logarithm is another number in its last bits. So those of the user are remembered. (If two
+        have the same logarithm, the first.)
+        """
+        z = self.coordinates(rows)
+        is_other, first = self.rows(z) != rows, np.cumsum([0, *self._sizes])
+        for i, one in enumerate(self.variables):
+            if isinstance(one, Real) and one.log and is_other[..., i].any():
+                known, numbers = self._kept.get(i, (np.empty(0), np.empty(0)))
+                known, at = np.unique(np.concatenate([known, z[is_other[..., i], first[i]]]), return_index=True)
+                self._kept[i] = known, np.concatenate([numbers, rows[is_other[..., i], i]])[at]
+        return z
 
     def point(self, row: Floats) -> Any:
         """One row as the user's values: by name, or as a list."""
@@ -175,7 +194,7 @@ class Space:
         for i, one in enumerate(self.variables):
             for number in rows[:, i].tolist():
                 self._tell(what, i, lambda number=number, one=one: one.checked(number))  # type: ignore[misc]
-        return self.rows(self.coordinates(rows)) if not self.is_identity else rows
+        return self.rows(self.keep(rows)) if not self.is_identity else rows
 
     def _from_columns(self, what: str, given: Mapping[str, Any]) -> Floats:
         """Rows from values by name, each one value or several."""
@@ -198,7 +217,7 @@ class Space:
             lengths = {name: len(column) for name, column in zip(self.names, columns, strict=True)}
             raise ValueError(f"{what}: give one value for each name, or equally many for all; got {lengths}")
         rows = np.array([column * m if len(column) == 1 else column for column in columns], dtype=float).T
-        return self.rows(self.coordinates(rows)) if not self.is_identity else rows
+        return self.rows(self.keep(rows)) if not self.is_identity else rows
 
     def _tell(self, what: str, i: int, check: Callable[[], float]) -> float:
         """What the check returns; its error with the name of the variable."""
