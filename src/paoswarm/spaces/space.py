@@ -114,9 +114,9 @@ class Space:
         flat = z.reshape(-1, z.shape[-1])
         parts = np.split(flat, np.cumsum(self._sizes)[:-1], axis=1)
         columns = [one.decode(part) for one, part in zip(self.variables, parts, strict=True)]
-        for i, (known, numbers) in self._kept.items():
+        for i, (known, exact) in self._kept.items():
             at = np.searchsorted(known[:-1], parts[i][:, 0])
-            columns[i] = np.where(known[at] == parts[i][:, 0], numbers[at], columns[i])
+            columns[i] = np.where(known[at] == parts[i][:, 0], exact[at], columns[i])
         return np.stack(columns, axis=-1).reshape(*z.shape[:-1], len(columns))
 
     def coordinates(self, rows: Floats) -> Floats:
@@ -137,9 +137,9 @@ class Space:
         is_other, first = self.rows(z) != rows, np.cumsum([0, *self._sizes])
         for i, one in enumerate(self.variables):
             if isinstance(one, Real) and one.log and is_other[..., i].any():
-                known, numbers = self._kept.get(i, (np.empty(0), np.empty(0)))
+                known, exact = self._kept.get(i, (np.empty(0), np.empty(0)))
                 known, at = np.unique(np.concatenate([known, z[is_other[..., i], first[i]]]), return_index=True)
-                self._kept[i] = known, np.concatenate([numbers, rows[is_other[..., i], i]])[at]
+                self._kept[i] = known, np.concatenate([exact, rows[is_other[..., i], i]])[at]
         return z
 
     def point(self, row: Floats) -> Any:
