@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.evaluation.calls import RAISED
-from paoswarm.evaluation.program_output import CommandFailed
+from paoswarm.evaluation.calls import PROGRAM_FAILED
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.posterior import Posterior
@@ -71,8 +70,7 @@ def _of_result(result: Result) -> dict[str, Any]:
 def _failures(result: Result) -> list[dict[str, Any]]:
     """The first failed points, as the user gave the variables, and why they failed."""
     shown = (lambda x: x.tolist()) if "space" not in result else result.space.point
-    said = f"{RAISED} {CommandFailed.__name__}: "  # of a program, its own words are enough
-    return [{"at": shown(one.x), "reason": one.reason.removeprefix(said)} for one in result.failures]
+    return [{"at": shown(one.x), "reason": one.reason.removeprefix(PROGRAM_FAILED)} for one in result.failures]
 
 
 def _of_posterior(posterior: Posterior) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -14,6 +15,17 @@ def check_name(name: Any) -> None:
         raise ValueError(f"the name {name!r} is a keyword of Python; write {name + '_'!r}")
     if not name.isidentifier():
         raise ValueError(f"the name {name!r} is not an identifier: use letters, digits and underscores, as in Python")
+
+
+def text_by_name(values: Mapping[str, Any]) -> str:
+    """A point in messages.
+
+    Examples
+    --------
+    >>> text_by_name({"rate": 0.5, "kernel": "rbf"})
+    "rate = 0.5, kernel = 'rbf'"
+    """
+    return ", ".join(f"{name} = {value!r}" for name, value in values.items())
 
 
 def numbered(d: int) -> list[str]:

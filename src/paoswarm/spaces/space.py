@@ -17,7 +17,7 @@ from paoswarm.checks import choices, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.spaces.choices import Choice, Fixed
-from paoswarm.spaces.names import numbered
+from paoswarm.spaces.names import numbered, text_by_name
 from paoswarm.spaces.variables import Real, Variable
 
 
@@ -169,7 +169,7 @@ class Space:
 
     def text(self, row: Floats) -> str:
         """One row as text for messages."""
-        return f"x = {row}" if self.names is None else ", ".join(f"{k} = {v!r}" for k, v in self.plain(row).items())
+        return f"x = {row}" if self.names is None else text_by_name(self.plain(row))
 
     def function(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """The user's function as one of rows."""
