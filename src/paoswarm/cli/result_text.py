@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from importlib.metadata import version
 from textwrap import fill
 from typing import Any
 
-import numpy as np
-
 from paoswarm.evaluation.calls import PROGRAM_FAILED
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
+from paoswarm.plain_json import plain
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.spaces.names import numbered
 from paoswarm.storage.encoding import describe
@@ -87,15 +85,5 @@ def _of_posterior(posterior: Posterior) -> dict[str, Any]:
 
 
 def _plain(thing: Any) -> Any:
-    """The same for JSON: without NumPy's types, and null for numbers that are not finite."""
-    if isinstance(thing, dict):
-        return {str(key): _plain(value) for key, value in thing.items()}
-    if isinstance(thing, np.ndarray | list | tuple):
-        return [_plain(part) for part in thing]
-    if isinstance(thing, bool | np.bool_):
-        return bool(thing)
-    if isinstance(thing, int | np.integer):
-        return int(thing)
-    if isinstance(thing, float | np.floating):
-        return float(thing) if math.isfinite(thing) else None
-    return thing if thing is None or isinstance(thing, str) else str(thing)
+    """The same for JSON: arrays as lists, and null for numbers that are not finite."""
+    return plain(thing, array=lambda numbers: _plain(numbers.tolist()), not_finite=lambda number: None)
