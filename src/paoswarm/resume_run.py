@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from paoswarm.sampling.sample import sample
 from paoswarm.storage.encoding import Unknown, decode, decode_seed
 from paoswarm.storage.log import DamagedStore, StoreError
 from paoswarm.storage.store import Store
-from paoswarm.storage.watch import Progress
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample}
 _LARGEST = {"n_particles": 10**7, "workers": 1024}  # what a file alone can ask for
@@ -44,7 +42,7 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
         The objective, or the log likelihood.
     **changes
         Arguments of that function to pass again or to change, for example ``maxiter=1000``. Limits can change
-        unless the method has schedules that depend on them. Stored evaluations count: ``maxfev`` cannot be less.
+        unless the method has schedules that depend on them. Stored evaluations count.
 
     Returns
     -------
@@ -97,21 +95,8 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
                 f"another store, or pass {name} again if it is right"
             )
     arguments |= changes
-    if run.function != "minimize_many":  # there it is a limit of each run
-        _check_maxfev(changes.get("maxfev"), store)
     place = "prior" if run.function == "sample" else "bounds"
     if place not in arguments:
         raise DamagedStore(f"{store.path} holds no {place}. The file was not changed: choose another store")
     where = arguments.pop(place)
     return _FUNCTIONS[run.function](fun, where, store=store, **arguments)
-
-
-def _check_maxfev(maxfev: Any, store: Store) -> None:
-    """Raise if a new limit is below what the file holds: who gives it means that many more."""
-    if not isinstance(maxfev, Real) or math.isnan(maxfev):
-        return
-    held = Progress(store.path).update().evaluations
-    if maxfev < held:
-        raise ValueError(
-            f"{store.path} holds {held} evaluations already, which maxfev={maxfev:g} includes: give more than {held}"
-        )

@@ -134,7 +134,7 @@ def test_resume_says_how_many_evaluations_a_limit_includes(capsys):
     assert cli.main(["minimize", "model.py:sphere", "--bounds", "-5,5", "--maxfev", "30", "--store", "run"]) == 1
     for fewer in ("3", "29"):
         assert cli.main(["resume", "run", "--maxfev", fewer]) == 2
-        assert f"holds 30 evaluations already, which maxfev={fewer} includes" in capsys.readouterr().err
+        assert f"holds 30 evaluations already, which --maxfev {fewer} includes" in capsys.readouterr().err
     assert cli.main(["resume", "run", "--maxfev", "30"]) == 1
     assert cli.main(["resume", "run", "--maxfev", "31"]) == 1
 
