@@ -128,9 +128,7 @@ class JaxEngine:
     def _placed(self, keys: counter.Words) -> Any:
         """The keys of runs on the devices that share them: as many as divide the number of runs."""
         number = next(k for k in range(len(self._devices), 0, -1) if len(keys) % k == 0)
-        return jax.device_put(
-            keys, NamedSharding(Mesh(np.array(self._devices[:number]), "runs"), PartitionSpec("runs"))
-        )
+        return jax.device_put(keys, NamedSharding(Mesh(np.array(self._devices[:number]), "runs"), PartitionSpec("runs")))
 
     def _counted(self, state: State) -> State:
         """The state with the evaluations of each run, which may be too many for the whole numbers of the device."""
@@ -263,7 +261,9 @@ class JaxEngine:
             rule=runs.rule,
         )
         status, rule = self._ended(after)
-        return after._replace(status=jnp.where(goes_on, status, runs.status), rule=jnp.where(goes_on, rule, runs.rule))
+        return after._replace(
+            status=jnp.where(goes_on, status, runs.status), rule=jnp.where(goes_on, rule, runs.rule)
+        )
 
     @property
     def _all_move(self) -> bool:
@@ -331,7 +331,9 @@ def _lowest(value: Any) -> tuple[Any, Any]:
         return jnp.where(is_first, a[0], b[0]), jnp.where(is_first, a[1], b[1])
 
     number = lax.broadcasted_iota(jnp.int32, value.shape, 1)
-    found: tuple[Any, Any] = lax.reduce((value, number), (value.dtype.type(np.inf), np.int32(2**31 - 1)), lower, (1,))
+    found: tuple[Any, Any] = lax.reduce(
+        (value, number), (value.dtype.type(np.inf), np.int32(2**31 - 1)), lower, (1,)
+    )
     return found
 
 
