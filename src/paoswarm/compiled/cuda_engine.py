@@ -23,6 +23,7 @@ from paoswarm.core.arrays import Floats
 
 _LONGEST = 4096  # generations in one call
 _GRAPH = 16  # generations of a large swarm that are launched together
+OPTIONS = ("--std=c++17", "--use_fast_math")
 _HEADER = """typedef float real;
 #define FUNCTION __device__ __forceinline__
 #define INFINITY __int_as_float(0x7F800000)
@@ -72,14 +73,11 @@ class CudaEngine:
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._graph: Any = None
 
-    def _compile(self, runs: int) -> None:
-        """Compile the kernels for so many runs, unless those that are there will do."""
+    def source(self, plan: Plan) -> str:
+        """What is compiled for a plan: settings, the objective and the kernels."""
         p = self._program
-        n, d = p.n_particles, p.n_dimensions
-        self._plan = plan = plan_for(runs, n, d, cupy.cuda.Device().attributes["MultiProcessorCount"])
-        if plan == self._compiled_for:
-            return
-        settings = {"D": d, "N": n, "HAS_TOL": int(p.rules.tol > 0), "THREADS": plan.threads}
+        d = p.n_dimensions
+        settings = {"D": d, "N": p.n_particles, "HAS_TOL": int(p.rules.tol > 0), "THREADS": plan.threads}
         if plan.kind == "resident":
             settings |= {"PACK": plan.share, "MAY_END": int(p.rules.may_end), "IN_SHARED": in_shared(d, plan.threads)}
             settings["BLOCKS"] = max(1, most_threads(d) // plan.threads)
@@ -90,13 +88,22 @@ class CudaEngine:
         lines = "".join(f"#define {name} {value}\n" for name, value in settings.items())
         folder = files("paoswarm.compiled").joinpath("kernels")
         texts = [folder.joinpath(f"{name}.cu").read_text(encoding="utf-8") for name in ("common", plan.kind)]
+        return _HEADER + self._objective + lines + "".join(texts)
+
+    def _compile(self, runs: int) -> None:
+        """Compile the kernels for so many runs, unless those that are there will do."""
+        p = self._program
+        processors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self._plan = plan_for(runs, p.n_particles, p.n_dimensions, processors)
+        if self._plan == self._compiled_for:
+            return
         self._module = cupy.RawModule(
-            code=_HEADER + self._objective + lines + "".join(texts),
-            options=("--std=c++17", "--use_fast_math"),
+            code=self.source(self._plan),
+            options=OPTIONS,
             backend="nvrtc",
-            enable_cooperative_groups=plan.kind == "together",
+            enable_cooperative_groups=self._plan.kind == "together",
         )
-        self._compiled_for = plan
+        self._compiled_for = self._plan
 
     def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
