@@ -320,7 +320,8 @@ def error_with_a_number(x):
 
 @pytest.mark.parametrize("fun", [error_outside, error_with_a_number])
 def test_a_point_where_a_compiled_objective_raises_an_error_has_failed(fun, capfd):
-    engine = ps.compiled.Numba(threads=2)
+    numba = pytest.importorskip("numba", reason="numba is not installed")
+    engine, fun = ps.compiled.Numba(threads=2), numba.njit(fun)
     failing, expected = many(engine, fun, runs=4, maxiter=20), many(engine, nan_outside, runs=4, maxiter=20)
     np.testing.assert_array_equal(failing.n_failed, expected.n_failed)
     assert (failing.n_failed > 0).all()
