@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -87,6 +88,16 @@ class WithNumba:
         return x
 
 
+@cache
+def drawn_by_jax(n, d):
+    """Words and deviates, compiled once: JAX would compile one operation after the other, in seconds."""
+    import jax
+
+    from paoswarm.compiled import jax_noise
+
+    return jax.jit(lambda keys, t: (jax_noise.words(keys, t, n * d), jax_noise.normals(keys, t, n, d, np.float32)))
+
+
 class WithJax:
     """The JAX engine and what it draws."""
 
@@ -101,10 +112,8 @@ class WithJax:
         return JaxEngine(program, rippled_with_jax, precision)
 
     def words_and_normals(self, keys, generation, n, d):
-        from paoswarm.compiled import jax_noise
-
-        deviates = np.stack(jax_noise.normals(keys, generation, n, d, np.float32), axis=1).astype(float)
-        return np.asarray(jax_noise.words(keys, generation, n * d)), deviates
+        words, deviates = drawn_by_jax(n, d)(keys, np.uint32(generation))
+        return np.asarray(words), np.stack(deviates, axis=1).astype(float)
 
     def first_points(self, keys, n, lower, upper):
         import jax
