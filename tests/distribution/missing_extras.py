@@ -55,7 +55,7 @@ USES = {
     "numba": lambda: compiled("numba"),
     "jax": lambda: compiled("jax"),
     "cuda": lambda: compiled("cuda"),
-    "peers": lambda: ps.adapters.CMAES()(np.sum, np.array([[-1.0, 1.0]]), population=5, seed=1),
+    "peers": lambda: ps.adapters.Freelunch()(np.sum, np.array([[-1.0, 1.0]]), population=5, seed=1),
 }
 
 
