@@ -66,11 +66,9 @@ def test_every_documented_name_is_exported():
     assert not_exported(PAGE, paoswarm.__all__) == []
 
 
-@pytest.mark.parametrize("path", documented_paths(PAGE))
-def test_a_documented_name_exists(path):
-    if lacks_its_package(path):
-        pytest.skip(f"{path} needs a package that is not installed")
-    assert look_up(path) is not None
+def test_every_documented_name_exists():
+    for path in documented_paths(PAGE):
+        assert lacks_its_package(path) or look_up(path) is not None
 
 
 def test_documented_paths_are_the_short_ones():

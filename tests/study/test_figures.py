@@ -289,9 +289,13 @@ def test_a_study_of_one_value_is_drawn(value):
     assert len(triangles(ax)) == (3 if value == 0 else 0)
 
 
-@pytest.mark.parametrize("span", [0.001, 0.1, 0.5, 1.0, 1.9, 2.0, 3.0, 6.0, 11.0, 25.0, 40.0, 60.0])
 @pytest.mark.parametrize("low", [-50.0, -3.3, 0.0, 2.08])
-def test_error_axes_have_a_few_round_ticks_that_say_what_they_are(low, span):
+def test_error_axes_have_a_few_round_ticks_that_say_what_they_are(low):
+    for span in (0.001, 0.1, 0.5, 1.0, 1.9, 2.0, 3.0, 6.0, 11.0, 25.0, 40.0, 60.0):
+        assert_round_ticks(low, span)
+
+
+def assert_round_ticks(low, span):
     bottom, top = 10**low, 10 ** (low + span)
     ticks, labels = figures._error_ticks(bottom, top)
     assert 2 <= len(ticks) <= 7
