@@ -510,7 +510,7 @@ def test_many_known_points_cost_no_more_than_a_search():
     assert posterior.n_evaluations < alone.n_evaluations + 16_500
 
 
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_is_known_does_not_end_the_search(many):
     """Twenty points at the wide one of two modes: the other is found all the same."""
 
@@ -778,7 +778,7 @@ def test_a_tempered_swarm_may_take_over(monkeypatch):
     np.testing.assert_allclose(posterior.std(), 0.1, rtol=0.1)
 
 
-@pytest.mark.parametrize("maxfev", [10_500, 13_000, 22_000])
+@pytest.mark.parametrize("maxfev", [10_500, pytest.param(13_000, marks=pytest.mark.slow), 22_000])
 def test_a_budget_too_small_for_the_second_pass_returns_the_first(maxfev, monkeypatch):
     monkeypatch.setattr(sample_module, "_should_move", lambda *_: True)
     monkeypatch.setattr(sample_module, "_WORTH_MOVING", 0)
@@ -790,8 +790,9 @@ def test_a_budget_too_small_for_the_second_pass_returns_the_first(maxfev, monkey
 # What is known of the draws, whichever way they came
 
 
-@pytest.mark.parametrize("moves", [False, True])
-@pytest.mark.parametrize("laws", [[stats.uniform(-1, 2)] * 2, [stats.norm(0, 2), stats.gamma(2)]])
+@pytest.mark.parametrize(
+    ("laws", "moves"), [([stats.uniform(-1, 2)] * 2, False), ([stats.norm(0, 2), stats.gamma(2)], True)]
+)
 def test_log_likelihood_and_log_prior_are_those_of_the_draws(laws, moves, monkeypatch):
     monkeypatch.setattr(sample_module, "_should_move", lambda *_: moves)
     limit = {} if moves else {"maxfev": 2000}
@@ -870,7 +871,7 @@ def far_peak(x):
     return stats.norm.logpdf(x, 50, 0.1).sum(axis=1)
 
 
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_normal_prior_keeps_its_digits_fifty_deviations_out(d):
     """Exact evidence; four stated errors, false alarm 6e-5."""
     prior = [stats.norm(0, 1)] if d == 1 else stats.multivariate_normal(np.zeros(2), np.eye(2))
@@ -968,7 +969,7 @@ def test_a_noisy_likelihood_is_noticed_and_no_error_is_stated():
     assert posterior.log_evidence - EVIDENCE == pytest.approx(0.5, abs=0.15)
 
 
-@pytest.mark.parametrize("sd", [0.0, 1e-3])
+@pytest.mark.parametrize("sd", [pytest.param(0.0, marks=pytest.mark.slow), 1e-3])
 def test_rounding_is_no_noise(sd, recwarn):
     posterior = ps.sample(Shaken(sd), WIDE, vectorized=True, n_effective=500, rng=1)
     assert not recwarn.list
