@@ -30,7 +30,7 @@ def stochastic_simulation(seed):
     ("measure", "truth", "bounds", "maxfev"),
     [
         (lambda seed: noisy(sphere, 1.0, seed), sphere, BOX, 5000),
-        (stochastic_simulation, misfit, [(0.5, 6), (0.05, 2), (-2, 2)], 3000),
+        pytest.param(stochastic_simulation, misfit, [(0.5, 6), (0.05, 2), (-2, 2)], 3000, marks=pytest.mark.slow),
     ],
     ids=["sphere", "calibration"],
 )

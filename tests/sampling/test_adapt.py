@@ -180,6 +180,7 @@ def test_a_flat_likelihood_gives_the_prior_back():
     assert abs(made.log_evidence + 3) < 4 * made.error < 0.1
 
 
+@pytest.mark.slow  # in short: test_sample.py::test_a_normal_level_with_a_normal_prior
 def test_priors_without_bounds():
     """Conjugate: x ~ N(0, 2^2), y | x ~ N(x, 1): y ~ N(0, 5)."""
     y = np.array([1.5, -3.0, 0.2])
@@ -206,6 +207,7 @@ def test_a_likelihood_that_is_zero_everywhere_is_an_error():
         run(lambda x: np.full(len(x), -np.inf), [(-1, 1)], 14)
 
 
+@pytest.mark.slow  # in short: test_sample.py::test_a_known_mode_is_not_missed
 def test_start_points_lead_to_a_mode_that_draws_cannot_find():
     needle = normal_mixture([1.0, 1.0], [[0.0] * 6, [8.0] * 6], [1.0, 1e-3])
     target = Target(needle, [(-10, 10)] * 6, 60_000)

@@ -128,6 +128,7 @@ def assert_summary_of(results, rows):
         assert int(row["runs"]) == len(final)
 
 
+@pytest.mark.slow  # in short: test_cli.py::test_a_study_from_a_file_to_its_report, and test_figures.py
 def test_the_same_results_give_the_same_bytes_other_results_do_not_and_no_figure_stays_open(tmp_path):
     study = small(problems=["sphere"], dims=[2], methods={"PSO": ps.PSO()})
     one = study.run(tmp_path / "one")

@@ -226,6 +226,7 @@ class TestConvergence:
                 assert_drawn(drawn[method], results, "rastrigin", 5, method, statistic)
             assert page.find_element(By.ID, "picked").text == f"Rastrigin in 5 dimensions, {statistic} error"
 
+    @pytest.mark.slow  # what is drawn for a choice: the test above
     def test_another_choice_is_another_line(self, page):
         before = lines(page)["PAO"]["y"]
         pick(page, "dim", "5")
@@ -397,6 +398,7 @@ class TestRuntimes:
                 assert_allclose([line["y"][0], line["y"][-1]], ecdf.share[[0, -1]], rtol=1e-4)
 
 
+@pytest.mark.slow  # in short, without a browser: test_report.py::TestHostileNames
 class TestHostileNames:
     @pytest.fixture(scope="class")
     @classmethod
@@ -449,7 +451,6 @@ class TestHostileNames:
         opened(hostile, hostile.current_url, width=390)
         assert hostile.find_element(By.ID, "picked").text == f"{HOSTILE[2]} in 2 dimensions, mean error"
 
-    @pytest.mark.slow
     def test_long_names_do_not_push_the_page_sideways(self, browser, tmp_path):
         long = tuple(letter * 45 for letter in "ABC")
         first = synthetic(problems=long, dims=(2,), methods=long, runs=2, generations=3)
