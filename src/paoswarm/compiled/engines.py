@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import wraps
+from importlib.util import find_spec
+from typing import Any, ClassVar, Protocol
 
 from paoswarm.checks import choices, whole_number
 from paoswarm.compiled.counter import Words
@@ -63,6 +65,7 @@ class Numba:
 
     precision: str = "double"
     threads: int | None = None
+    takes_states: ClassVar[bool] = True  # of arrays in the memory of the host, such as a store keeps
 
     def __post_init__(self) -> None:
         _check_precision(self.precision)
@@ -94,6 +97,7 @@ class Jax:
     """
 
     precision: str = "single"
+    takes_states: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_precision(self.precision)
@@ -113,6 +117,8 @@ class Cuda:
     The objective is translated into the kernels. If it cannot be, or if the swarm is not of the default kind, the JAX
     engine takes its place and a warning says why. The returned points are evaluated again in double precision.
     """
+
+    takes_states: ClassVar[bool] = False  # swarms stay on the device
 
     def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
         """The engine for a program and an objective."""
@@ -149,7 +155,38 @@ def read_engine(engine: Any, fun: Any) -> Compiled | None:
     if engine not in NAMES:
         raise ValueError(f"unknown engine {engine!r}; {choices(engine, NAMES)}")
     if engine == "auto":
-        numba = sys.modules.get("numba")
-        is_jitted = numba is not None and isinstance(fun, numba.core.dispatcher.Dispatcher)
-        return Numba() if is_jitted else None
+        return _engine_of(fun)
     return {"numpy": None, "numba": Numba(), "jax": Jax(), "cuda": Cuda()}[engine]
+
+
+def _engine_of(fun: Any) -> Compiled | None:
+    """The engine for a function that the user has compiled; None if it is not compiled."""
+    numba, jax = sys.modules.get("numba"), sys.modules.get("jax")
+    if numba is not None and isinstance(fun, numba.core.dispatcher.Dispatcher):
+        return Numba()
+    if jax is None or not isinstance(fun, type(jax.jit(abs))):
+        return None
+    if jax.config.jax_enable_x64:
+        return Jax("double")
+    return Cuda() if jax.default_backend() == "gpu" and find_spec("cupy") is not None else Jax()
+
+
+def bound(engine: Compiled, fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function of the point alone: ``fun(x, *args)``, in a form that the engine can compile."""
+    if not args:
+        return fun
+    inner = fun
+    if isinstance(engine, Numba):
+        numba = need("numba", extra="numba", user="engine='numba'")
+        inner = fun if hasattr(fun, "py_func") else numba.njit(error_model="numpy")(fun)
+
+    @wraps(getattr(fun, "py_func", fun))
+    def with_arguments(x: Any) -> Any:
+        return inner(x, *args)
+
+    return with_arguments
+
+
+def name_of(engine: Engine) -> str:
+    """The name of an engine that was made: another than the one asked for may have taken its place."""
+    return type(engine).__name__.removesuffix("Engine").lower()
