@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from importlib.util import find_spec
 from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from paoswarm.checks import choices, whole_number
 from paoswarm.compiled.counter import Words
@@ -175,14 +176,36 @@ def bound(engine: Compiled, fun: Callable[..., Any], args: tuple[Any, ...]) -> C
     """The function of the point alone: ``fun(x, *args)``, in a form that the engine can compile."""
     if not args:
         return fun
-    inner = fun
-    if isinstance(engine, Numba):
-        numba = need("numba", extra="numba", user="engine='numba'")
-        inner = fun if hasattr(fun, "py_func") else numba.njit(error_model="numpy")(fun)
+    made = _bound_for_numba(fun, args) if isinstance(engine, Numba) else _bound_for_jax(fun, args)
+    made.__name__ = getattr(fun, "__name__", repr(fun))  # for messages
+    return made
 
-    @wraps(getattr(fun, "py_func", fun))
+
+def _bound_for_numba(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """A closure, whose variables are constants to numba."""
+    numba = need("numba", extra="numba", user="engine='numba'")
+    for i, value in enumerate(args):
+        try:
+            numba.typeof(value)
+        except ValueError:
+            raise TypeError(
+                f"args[{i}] is a {type(value).__name__}, which numba cannot compile; give numbers, arrays, or tuples of "
+                "them"
+            ) from None
+    inner = fun if hasattr(fun, "py_func") else numba.njit(error_model="numpy")(fun)
+    return lambda x: inner(x, *args)
+
+
+def _bound_for_jax(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """A closure whose arrays of real numbers have the precision of the point, which is not always the same."""
+    jax = need("jax", extra="jax", user="engine='jax'")
+
     def with_arguments(x: Any) -> Any:
-        return inner(x, *args)
+        def like_the_point(value: Any) -> Any:
+            is_real = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+            return jax.numpy.asarray(value, dtype=x.dtype) if is_real else value
+
+        return fun(x, *jax.tree.map(like_the_point, args))
 
     return with_arguments
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,7 +11,6 @@ from weakref import WeakKeyDictionary
 import numba
 import numpy as np
 from numba import types
-from numba.core.errors import NumbaError
 
 from paoswarm.core.arrays import Floats
 
@@ -53,12 +53,11 @@ class Objective:
         options = {"error_model": "numpy", "fastmath": fastmath}
         try:
             one = numba.njit(types.float64(_POINT), **options)(python)
-        except NumbaError as error:
+        except Exception as error:  # of numba, or of Python where numba looks something up
             name = getattr(fun, "__name__", repr(fun))
-            reason = str(error).strip().splitlines()
             raise TypeError(
-                f"numba cannot compile {name}, which must take one point x (d,) and return a number: {reason[0]} "
-                "Use engine='numpy' for a function that is not compiled"
+                f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
+                f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
             ) from error
 
         def measure(points: Any, m: int, values: Any) -> None:
@@ -81,3 +80,11 @@ class Objective:
         first, _, last = call.argtypes
         call(rows.ctypes.data_as(first), len(rows), values.ctypes.data_as(last))
         return values
+
+
+def _reason(error: Exception) -> str:
+    """Why numba cannot compile a function, in one line of its many."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in nopython")]
+    reason = re.sub(r" for '.*', defined at .*", "", lines[0] if lines else type(error).__name__).strip(" .")
+    where = re.search(r'^File ".*", line (\d+)', str(error), flags=re.MULTILINE)
+    return reason if where is None else f"{reason} (line {where[1]} of its file)"

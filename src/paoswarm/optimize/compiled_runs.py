@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag, whole_number
@@ -111,10 +112,10 @@ def run_on_engine(engine: Any, wanted: Wanted, **lacking: Any) -> ManyResult | N
     try:
         refuse(**lacking)
         return minimize_compiled(compiled, wanted)
-    except NotCompiled:
+    except NotCompiled as lack:
         if engine == "auto":
             return None
-        raise
+        raise ValueError(str(lack)) from None
 
 
 def seeds_of(rng: Seed, runs: int | None) -> tuple[counter.Words, list[np.random.SeedSequence]]:
@@ -141,9 +142,16 @@ def refuse(**given: Any) -> None:
 
 def minimize_compiled(engine: Compiled, wanted: Wanted) -> ManyResult:
     """Read what the user gave, and run it."""
+    if not callable(wanted.fun):
+        raise TypeError(f"fun must be callable, got {wanted.fun!r}")
     space = read_space(wanted.bounds)
     if not space.is_plain:
         raise NotCompiled(f"compiled engines do not have {space!r}; engine='numpy' has it. {_SUPPORTED}")
+    if isinstance(wanted.init, OptimizeResult | Swarm):
+        raise NotCompiled(
+            "compiled engines cannot continue from an earlier result, engine='numpy' can. To start from its points, "
+            "give init=result.swarm.best_position"
+        )
     if wanted.method is None:
         raise NotCompiled(
             "compiled engines move single swarms: give method='PAO'. The default search needs engine='numpy'"
