@@ -380,7 +380,7 @@ def _best_places(engine: Engine, state: State) -> Places:
     leader = np.argmin(np.asarray(state.best_value), axis=-1)
     points = np.take_along_axis(np.asarray(state.best), leader[:, None, None], axis=1)[:, 0, :]
     x = points.astype(float)
-    value = np.asarray(state.leader_value, dtype=float)
+    value = np.array(state.leader_value, dtype=float)
     return Places(x, value if points.dtype == x.dtype else np.where(value < np.inf, engine.evaluate(x), value))
 
 

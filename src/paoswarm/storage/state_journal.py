@@ -3,9 +3,10 @@
 The random numbers of such runs are a function of seed and generation, so a run that goes on from a recorded state is
 the run that never stopped, to the last bit. Records besides those of `paoswarm.storage.journal`:
 
-- ``piece`` with the name of an array and ``data``, a part of it: zlib, then base64;
-- ``state`` after the pieces of all arrays: the ``generation``, ``arrays`` with the type and shape of each, the counts
-  of ``evaluations`` and ``failed`` points, and the time. The array ``history`` holds the columns since the state before.
+- ``piece``, "arrays" or "history", with ``data``: a part of the bytes of all arrays, or of the history, one after
+  another; zlib, then base64. A history begins where that of the state before ends;
+- ``state`` after its pieces: the ``generation``, the type and shape of the ``arrays`` and of the ``history``, the counts
+  of ``evaluations`` and ``failed`` points, and the time.
 
 A state counts once its last record is complete. Records of evaluations hold a few points of the first swarm, by which
 a changed function is recognised, and the best point at every state. When the file is large, earlier states are dropped.
@@ -30,7 +31,6 @@ from paoswarm.storage.log import Reader, Record, StoreError
 _PIECE = 2**25  # bytes of an array in one record
 _LARGE = 2**26  # bytes of a file from which on earlier states are dropped
 _TYPES = ("<f8", "<f4", "<i8", "<i4")
-_HISTORY = "history"
 _OF_STATES = (b'{"piece":', b'{"state":')
 
 Arrays = dict[str, NDArray[Any]]
@@ -54,16 +54,16 @@ class StateJournal(Journal):
         reader = Reader(self.path)
         states: list[tuple[Record, dict[str, list[str]]]] = []
         try:
-            for record, pieces in _states(reader):
+            for state, pieces in _states(reader):
                 if states:
-                    states[-1] = states[-1][0], {_HISTORY: states[-1][1][_HISTORY]}  # of earlier ones no more is needed
-                states.append((record, pieces))
+                    states[-1][1].pop("arrays", None)  # of earlier ones only the history is needed
+                states.append((state, pieces))
             if not states:
                 return None
-            parts = [_decoded(_HISTORY, record, pieces) for record, pieces in states]
+            parts = [_unpacked([("history", state["history"])], pieces["history"]) for state, pieces in states]
             last, pieces = states[-1]
-            arrays = {name: _decoded(name, last, pieces) for name in last["arrays"] if name != _HISTORY}
-            history = np.concatenate(parts, axis=1)
+            arrays = _unpacked(list(last["arrays"].items()), pieces.get("arrays", []))
+            history = np.concatenate([part["history"] for part in parts], axis=1)
             if history.shape[1] != last["generation"] + 1:
                 raise ValueError("the history does not fit the number of generations")
         except StoreError:
@@ -85,31 +85,47 @@ class StateJournal(Journal):
         self._announce()
         is_large = self._log.size > _LARGE
         first = 0 if is_large else self._saved_columns
-        kept: Arrays = {name: np.asarray(array) for name, array in arrays.items()}
-        kept[_HISTORY] = history[:, first:]
         counts = {"generation": generation, "evaluations": evaluations, "failed": failed, "t": round(time.time(), 3)}
+        records = _packed({name: _plain(name, array) for name, array in arrays.items()}, history[:, first:], counts)
         if is_large:
-            self._log.replace(_OF_STATES, _encoded(kept, counts))
+            self._log.replace(_OF_STATES, records)
         else:
-            for record in _encoded(kept, counts):
+            for record in records:
                 self._log.append(record)
         self._saved_columns = history.shape[1]
 
 
-def _encoded(arrays: Arrays, counts: dict[str, Any]) -> Iterator[Record]:
+def _plain(name: str, array: Any) -> NDArray[Any]:
+    """An array in the order of bytes that is recorded."""
+    given = np.asarray(array)
+    plain = np.ascontiguousarray(given.astype(given.dtype.newbyteorder("<"), copy=False))
+    if plain.dtype.str not in _TYPES:
+        raise TypeError(f"{name} has the type {given.dtype}, which a store cannot keep")
+    return plain
+
+
+def _packed(arrays: Arrays, history: Floats, counts: dict[str, Any]) -> Iterator[Record]:
     """The records of a state."""
-    described = {}
-    for name, array in arrays.items():
-        array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
-        if array.dtype.str not in _TYPES:
-            raise TypeError(f"{name} has the type {array.dtype}, which a store cannot keep")
-        described[name] = [array.dtype.str, list(array.shape)]
+    columns = _plain("history", history)
+    for name, kept, level in (("arrays", list(arrays.values()), 0), ("history", [columns], 1)):  # only these repeat
+        for part in _parts(kept):
+            yield {"piece": name, "data": base64.b64encode(zlib.compress(part, level)).decode()}
+    described = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
+    yield {"state": counts | {"arrays": described, "history": [columns.dtype.str, list(columns.shape)]}}
+
+
+def _parts(arrays: list[NDArray[Any]]) -> Iterator[bytes]:
+    """The bytes of arrays, one after another, in parts of less than twice ``_PIECE``."""
+    waiting = bytearray()
+    for array in arrays:
         data = memoryview(array.reshape(-1).view(np.uint8))
-        level = 1 if name == _HISTORY else 0  # histories repeat themselves, positions do not
         for start in range(0, len(data), _PIECE):
-            packed = zlib.compress(data[start : start + _PIECE], level)
-            yield {"piece": name, "data": base64.b64encode(packed).decode()}
-    yield {"state": counts | {"arrays": described}}
+            waiting += data[start : start + _PIECE]
+            if len(waiting) >= _PIECE:
+                yield bytes(waiting)
+                waiting.clear()
+    if waiting:
+        yield bytes(waiting)
 
 
 def _states(reader: Reader) -> Iterator[tuple[Record, dict[str, list[str]]]]:
@@ -125,18 +141,25 @@ def _states(reader: Reader) -> Iterator[tuple[Record, dict[str, list[str]]]]:
             pieces = {}
 
 
-def _decoded(name: str, state: Record, pieces: dict[str, list[str]]) -> NDArray[Any]:
-    """An array of a state from its pieces."""
-    kind, shape = state["arrays"][name]
-    if kind not in _TYPES or not all(type(length) is int and length >= 0 for length in shape):
-        raise ValueError(f"{name} has no type or no shape")
+def _unpacked(described: list[tuple[str, Any]], pieces: list[str]) -> Arrays:
+    """Arrays of these types and shapes from their pieces."""
     parts = []
-    for text in pieces.get(name, []):
+    for text in pieces:
         unpacking = zlib.decompressobj()
-        parts.append(unpacking.decompress(base64.b64decode(text, validate=True), _PIECE))
+        parts.append(unpacking.decompress(base64.b64decode(text, validate=True), 2 * _PIECE))
         if not unpacking.eof:
-            raise ValueError(f"a piece of {name} is too long")
-    data = b"".join(parts)
-    if len(data) != math.prod(shape) * np.dtype(kind).itemsize:
-        raise ValueError(f"{name} has another size than its shape")
-    return np.frombuffer(data, dtype=kind).astype(np.dtype(kind).newbyteorder("="), copy=True).reshape(shape)
+            raise ValueError("a piece is too long")
+    data, place = b"".join(parts), 0
+    found: Arrays = {}
+    for name, (kind, shape) in described:
+        if kind not in _TYPES or not all(type(length) is int and length >= 0 for length in shape):
+            raise ValueError(f"{name} has no type or no shape")
+        size = math.prod(shape) * np.dtype(kind).itemsize
+        if place + size > len(data):
+            raise ValueError(f"the data of {name} are missing")
+        flat = np.frombuffer(data[place : place + size], dtype=kind)
+        found[name] = flat.astype(np.dtype(kind).newbyteorder("="), copy=True).reshape(shape)
+        place += size
+    if place != len(data):
+        raise ValueError("there are more data than the arrays hold")
+    return found
