@@ -23,7 +23,7 @@ from paoswarm.compiled.program import NotCompiled, Program, Rules, read_program
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed, generator
-from paoswarm.core.swarm import Swarm
+from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.calls import to_fingerprint, with_arguments
 from paoswarm.evaluation.interrupts import interrupted_once, uninterrupted
@@ -223,8 +223,9 @@ def run_compiled(
     args = wanted.args if isinstance(wanted.args, tuple) else (wanted.args,)
     made = engine.make(program, bound(engine, wanted.fun, args))
 
-    def so_far(state: State) -> ManyResult:
-        return _intermediate(state, program.lower, program.upper)
+    def so_far(state: State) -> Result:
+        all_runs = _intermediate(state, program.lower, program.upper)
+        return all_runs if wanted.runs is not None else _only(all_runs)
 
     notify = read_callback(wanted.callback, so_far)
     budget = for_swarms.evaluations(n_particles, n_particles)
@@ -453,3 +454,10 @@ def _intermediate(state: State, lower: Floats, upper: Floats) -> ManyResult:
         n_failed=np.array(state.n_failed),
         swarm=swarm,
     )
+
+
+def _only(many: ManyResult) -> Result:
+    """What the callback of a single run gets to see."""
+    counts = {name: int(many[name][0]) for name in ("nit", "nfev", "n_failed")}
+    swarm = map_runs(lambda array: array[0], many.swarm)
+    return Result(x=many.x[0], fun=float(many.fun[0]), swarm=swarm, **counts)

@@ -136,7 +136,8 @@ class Progress:
     @property
     def remaining(self) -> float:
         """Seconds until the limits are reached at this rate; NaN if unknown."""
-        return math.nan if self.expected is None else max(0, self.expected - self.evaluations) / self.rate
+        is_known = self.expected is not None and self.rate > 0
+        return max(0, (self.expected or 0) - self.evaluations) / self.rate if is_known else math.nan
 
     @property
     def is_alive(self) -> bool | None:
