@@ -1,0 +1,129 @@
+"""Options of compiled runs that other runs have too: args, polish, callbacks, first points, and the choice of an engine."""
+
+import math
+
+import numpy as np
+import pytest
+from jax_alone import need_jax
+
+import paoswarm as ps
+
+numba = pytest.importorskip("numba", reason="numba is not installed")
+TIMES = np.linspace(0.0, 1.0, 12)
+DATA = 2 * np.exp(-3 * TIMES)
+BOX = [(0.0, 5.0)] * 2
+HOW = {"method": "PAO", "engine": "numba", "n_particles": 20, "rng": 4}
+
+
+@numba.njit
+def misfit(x, times, data, weight):
+    total = 0.0
+    for i in range(len(times)):
+        total += weight * (data[i] - x[0] * math.exp(-x[1] * times[i])) ** 2
+    return total
+
+
+@numba.njit
+def bound(x):
+    return misfit(x, TIMES, DATA, 2.0)
+
+
+def test_args_are_bound_to_the_function():
+    with_args = ps.minimize_many(misfit, BOX, runs=3, args=(TIMES, DATA, 2.0), **HOW)
+    without = ps.minimize_many(bound, BOX, runs=3, **HOW)
+    np.testing.assert_array_equal(with_args.x, without.x)
+    np.testing.assert_array_equal(with_args.history, without.history)
+    one = ps.minimize(lambda x, centre: (x[0] - centre) ** 2, [(0, 5)], args=1.5, **HOW)
+    assert abs(one.x[0] - 1.5) < 1e-5
+    with pytest.raises(TypeError, match=r"args\[1\] is a dict, which numba cannot compile"):
+        ps.minimize(misfit, BOX, args=(TIMES, {}, 2.0), **HOW)
+
+
+def test_polishing_ends_at_the_minimum_and_counts_its_evaluations():
+    rough = ps.minimize_many(bound, BOX, runs=5, maxfev=260, tol=0, **HOW)
+    polished = ps.minimize_many(bound, BOX, runs=5, maxfev=260, tol=0, polish=True, **HOW)
+    np.testing.assert_allclose(polished.x, np.tile([2.0, 3.0], (5, 1)), atol=1e-4)
+    assert (polished.fun < rough.fun).all()
+    assert (polished.nfev <= 260).all()
+    np.testing.assert_array_equal([bound(x) for x in polished.x], polished.fun)
+    assert all("for polishing" in text and "Polished with" in text for text in polished.message)
+    single = ps.minimize(bound, BOX, polish=True, **HOW | {"engine": ps.compiled.Numba("single")})
+    np.testing.assert_allclose(single.x, [2.0, 3.0], atol=1e-5)
+    assert single.success
+
+
+@pytest.mark.parametrize("given", [{"init": "sobol"}, {"x0": [2.0, 2.0]}, {"init": "random"}], ids=str)
+def test_first_points_differ_from_run_to_run_and_repeat_alone(given):
+    many = ps.minimize_many(bound, BOX, runs=3, maxiter=5, **HOW, **given)
+    alone = ps.minimize(bound, BOX, maxiter=5, **HOW | {"rng": many.seeds[1]}, **given)
+    np.testing.assert_array_equal(many.x[1], alone.x)
+    np.testing.assert_array_equal(many.history[1], alone.history.best)
+    assert len(np.unique(many.history[:, 0])) > 1 or "x0" in given
+    assert len(np.unique(many.history[:, 1])) == 3
+
+
+def test_the_history_begins_with_the_first_swarm():
+    many = ps.minimize_many(bound, BOX, runs=3, maxiter=30, **HOW)
+    start = ps.minimize_many(bound, BOX, runs=3, maxiter=0, **HOW)
+    np.testing.assert_array_equal(many.history[:, 0], start.fun)
+    assert (many.history[:, 0] > many.history[:, -1]).all()
+
+
+def test_the_callback_of_minimize_sees_one_run():
+    seen = []
+    ps.minimize(bound, BOX, callback=lambda intermediate_result: seen.append(intermediate_result), **HOW)
+    ps.minimize(bound, BOX, callback=lambda x: seen.append(x), **HOW)
+    assert (seen[0].x.shape, seen[0].nit, seen[0].nfev, seen[0].swarm.position.shape) == ((2,), 0, 20, (20, 2))
+    assert isinstance(seen[0].fun, float)
+    assert seen[-1].shape == (2,)
+
+
+def test_auto_takes_the_engine_of_the_function_if_it_has_everything():
+    def engine(fun=bound, **given):
+        options = {"method": "PAO", "maxiter": 2, "n_particles": 10, "rng": 1} | given
+        return ps.minimize(fun, BOX, engine="auto", **options).engine
+
+    assert engine() == "numba"
+    assert engine(bound.py_func) == "numpy"
+    for lacking in ({"method": "DE"}, {"method": None}, {"constraints": lambda x: x[0] - 4}, {"timeout": 100}):
+        assert engine(**lacking) == "numpy"
+    many = ps.minimize_many(bound, BOX, runs=2, method="PAO", engine="auto", rng=1)
+    assert many.engine == many.run(1).engine == "numba"
+    assert repr(many).startswith("2 runs on engine='numba', ")
+    assert ps.minimize(bound.py_func, BOX, maxfev=30).engine == "numpy"
+
+
+def test_auto_takes_jax_for_a_function_of_jit():
+    jax = need_jax()
+    jitted = jax.jit(lambda x: ((x - 1) ** 2).sum())
+    assert ps.minimize(jitted, BOX, method="PAO", maxiter=2, engine="auto").engine in ("jax", "cuda")
+    assert ps.minimize(lambda x: ((x - 1) ** 2).sum(), BOX, method="PAO", maxiter=2, engine="auto").engine == "numpy"
+
+
+def test_args_of_jax_have_the_precision_of_the_point():
+    need_jax()
+    import jax.numpy as jnp
+
+    def misfit_with_jax(x, times, data):
+        assert times.dtype == data.dtype == x.dtype
+        return jnp.sum((data - x[0] * jnp.exp(-x[1] * times)) ** 2)
+
+    found = ps.minimize(misfit_with_jax, BOX, args=(TIMES, DATA), polish=True, **HOW | {"engine": "jax"})
+    np.testing.assert_allclose(found.x, [2.0, 3.0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fun", "message"),
+    [
+        (lambda x: x, r"No conversion from array\(float64, 1d, C\) to float64 \(line \d+ of its file\)"),
+        (lambda x, y: x[0], "function takes 2 arguments"),
+        (lambda x: undefined_name(x), "name 'undefined_name' is not defined"),  # noqa: F821
+        (lambda x: HOW["rng"], "Untyped global name 'HOW'"),
+        (abs, "must be a function of one point"),
+        (3, "fun must be callable, got 3"),
+    ],
+)
+def test_what_numba_cannot_compile_is_said_in_one_line(fun, message):
+    with pytest.raises(TypeError, match=message) as error:
+        ps.minimize(fun, BOX, **HOW)
+    assert "\n" not in str(error.value)
