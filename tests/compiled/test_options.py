@@ -1,4 +1,4 @@
-"""Options of compiled runs that other runs have too: args, polish, callbacks, first points, and the choice of an engine."""
+"""Options of compiled runs: args, polish, callbacks, first points, and the choice of an engine."""
 
 import math
 

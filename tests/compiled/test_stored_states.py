@@ -138,7 +138,7 @@ def test_a_run_that_is_killed_loses_nothing_that_was_recorded(jitted, tmp_path, 
             kept = [json.loads(line) for line in file.read_bytes().splitlines() if line.startswith(b'{"state":')]
             generations.append(kept[-1]["state"]["generation"] if kept else -1)
     assert generations == sorted(generations)
-    assert 0 < generations[-1]
+    assert generations[-1] > 0
     assert_same(many(jitted, file, **options), expected)
 
 
@@ -171,14 +171,14 @@ def test_runs_that_were_stopped_from_outside_go_on(jitted, tmp_path, how, often)
 
     def stop(x):
         calls.append(x)
-        if len(calls) == 3:
-            if how == "interrupt":
-                raise KeyboardInterrupt
-            if how == "signal":
-                os.kill(os.getpid(), signal.SIGINT)
-            if how == "error":
-                raise RuntimeError("of the callback")
-            return True
+        is_time = len(calls) == 3
+        if is_time and how == "interrupt":
+            raise KeyboardInterrupt
+        if is_time and how == "signal":
+            os.kill(os.getpid(), signal.SIGINT)
+        if is_time and how == "error":
+            raise RuntimeError("of the callback")
+        return is_time
 
     with pytest.raises(RuntimeError) if how == "error" else contextlib.nullcontext():
         stopped = many(jitted, file, callback=stop)
@@ -199,7 +199,9 @@ def test_an_interrupt_waits_for_the_end_of_a_call(jitted, tmp_path):
     reached = int(stopped.nit[0])
     assert (stopped.nit == reached).all()
     assert stopped.history.shape == (64, reached + 1)
-    assert_same(many(jitted, file, **options | {"maxiter": reached + 5}), many(jitted, **options | {"maxiter": reached + 5}))
+    assert_same(
+        many(jitted, file, **options | {"maxiter": reached + 5}), many(jitted, **options | {"maxiter": reached + 5})
+    )
 
 
 OTHERS = {

@@ -189,8 +189,8 @@ def _bound_for_numba(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable
             numba.typeof(value)
         except ValueError:
             raise TypeError(
-                f"args[{i}] is a {type(value).__name__}, which numba cannot compile; give numbers, arrays, or tuples of "
-                "them"
+                f"args[{i}] is a {type(value).__name__}, which numba cannot compile; give numbers, arrays, or tuples "
+                "of them"
             ) from None
     inner = fun if hasattr(fun, "py_func") else numba.njit(error_model="numpy")(fun)
     return lambda x: inner(x, *args)

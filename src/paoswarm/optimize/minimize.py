@@ -222,7 +222,9 @@ def minimize(
     Converged: no better point in the last 60 generations.
     """
     when_to_end = (maxiter, maxfev, target, tol, stagnation, time_limit)
-    wanted = Wanted(fun, args, bounds, method, n_particles, when_to_end, x0, init, callback, progress, polish, rng, store)
+    wanted = Wanted(
+        fun, args, bounds, method, n_particles, when_to_end, x0, init, callback, progress, polish, rng, store
+    )
     compiled = run_on_engine(
         engine, wanted, integrality=integrality, f0=f0, vectorized=vectorized, workers=workers, timeout=timeout,
         reevaluate=reevaluate, constraints=constraints, asynchronous=asynchronous, store_swarms=store_swarms,

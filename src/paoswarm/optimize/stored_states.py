@@ -97,8 +97,8 @@ class StoredStates:
         """The recorded state, if its arrays fit the program."""
         p = self._program
         n, d = p.n_particles, p.n_dimensions
-        shapes = {"x": (runs, n, d), "v": (runs, n, d), "best": (runs, n, d)}
-        shapes |= {name: (runs, n) for name in ("value", "best_value", "age")}
+        shapes: dict[str, tuple[int, ...]] = {"x": (runs, n, d), "v": (runs, n, d), "best": (runs, n, d)}
+        shapes |= dict.fromkeys(("value", "best_value", "age"), (runs, n))
         found = {name: array.shape for name, array in saved.arrays.items()}
         if found != {name: shapes.get(name, (runs,)) for name in State._fields}:
             raise DamagedStore(

@@ -5,8 +5,8 @@ the run that never stopped, to the last bit. Records besides those of `paoswarm.
 
 - ``piece``, "arrays" or "history", with ``data``: a part of the bytes of all arrays, or of the history, one after
   another; zlib, then base64. A history begins where that of the state before ends;
-- ``state`` after its pieces: the ``generation``, the type and shape of the ``arrays`` and of the ``history``, the counts
-  of ``evaluations`` and ``failed`` points, and the time.
+- ``state`` after its pieces: the ``generation``, type and shape of the ``arrays`` and of the ``history``, the counts of
+  ``evaluations`` and ``failed`` points, and the time.
 
 A state counts once its last record is complete. Records of evaluations hold a few points of the first swarm, by which
 a changed function is recognised, and the best point at every state. When the file is large, earlier states are dropped.
@@ -118,7 +118,7 @@ def _parts(arrays: list[NDArray[Any]]) -> Iterator[bytes]:
     """The bytes of arrays, one after another, in parts of less than twice ``_PIECE``."""
     waiting = bytearray()
     for array in arrays:
-        data = memoryview(array.reshape(-1).view(np.uint8))
+        data = array.reshape(-1).view(np.uint8).data
         for start in range(0, len(data), _PIECE):
             waiting += data[start : start + _PIECE]
             if len(waiting) >= _PIECE:
