@@ -127,3 +127,65 @@ def test_what_numba_cannot_compile_is_said_in_one_line(fun, message):
     with pytest.raises(TypeError, match=message) as error:
         ps.minimize(fun, BOX, **HOW)
     assert "\n" not in str(error.value)
+
+
+def decay(x):
+    return (math.log(x[0]) + 2) ** 2 + (x[1] - x[2]) ** 2
+
+
+def test_logarithmic_and_fixed_variables_are_those_of_a_function_that_takes_exponentials():
+    space = [ps.Real(1e-3, 10.0, log=True), (0.0, 5.0), 1.5]
+    ends = [(math.log(1e-3), math.log(10.0)), (0.0, 5.0)]
+    ours = ps.minimize_many(decay, space, runs=3, x0=[0.5, 2.0, 1.5], **HOW)
+    theirs = ps.minimize_many(
+        lambda z: (math.log(min(max(math.exp(z[0]), 1e-3), 10.0)) + 2) ** 2 + (z[1] - 1.5) ** 2,
+        ends,
+        runs=3,
+        x0=[math.log(0.5), 2.0],
+        **HOW,
+    )
+    np.testing.assert_allclose(ours.history[:, :30], theirs.history[:, :30], rtol=1e-9)  # the compiler rounds otherwise
+    np.testing.assert_allclose(
+        ours.x, np.stack([np.exp(theirs.x[:, 0]), theirs.x[:, 1], np.full(3, 1.5)], axis=1), rtol=1e-4
+    )
+    np.testing.assert_allclose([decay(x) for x in ours.x], ours.fun, rtol=1e-9, atol=1e-25)
+    at_the_end = ps.minimize(lambda x: -x[0] + x[1] * x[2], space, **HOW)
+    np.testing.assert_array_equal(at_the_end.x, [10.0, 0.0, 1.5])  # the ends are exact
+
+
+def test_a_store_knows_variables(tmp_path):
+    space = [ps.Real(1e-3, 10.0, log=True), (0.0, 5.0), 1.5]
+    file = tmp_path / "run.paoswarm"
+    ps.minimize(decay, space, maxiter=5, polish=True, store=file, **HOW)
+    longer, whole = ps.resume(file, decay, maxiter=20), ps.minimize(decay, space, maxiter=20, polish=True, **HOW)
+    np.testing.assert_array_equal(longer.x, whole.x)
+    assert (ps.Store(file).read()[0][:, 2] == 1.5).all()
+    assert longer.message == whole.message + " Generations 0 to 5 came from the store."
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({"a": (0, 1)}, "its variables have no names"),
+        ([ps.Integer(0, 4), (0, 1)], r"do not have Integer\(0, 4\), the variable x\[0\]"),
+        ([(0, 1), ps.Periodic(0, 1)], r"do not have Periodic\(0, 1\), the variable x\[1\]"),
+    ],
+)
+def test_other_variables_are_refused_by_name(space, message):
+    with pytest.raises(ValueError, match=message):
+        ps.minimize(bound, space, **HOW)
+
+
+def test_jax_takes_variables_by_name():
+    need_jax()
+    import jax.numpy as jnp
+
+    space = {"rate": ps.Real(1e-3, 10.0, log=True), "place": (0.0, 5.0), "centre": 1.5, "kind": "square"}
+
+    def by_name(p):
+        assert p["kind"] == "square"
+        return (jnp.log(p["rate"]) + 2) ** 2 + (p["place"] - p["centre"]) ** 2
+
+    found = ps.minimize(by_name, space, **HOW | {"engine": ps.compiled.Jax("double")})
+    assert found.best["kind"] == "square"
+    assert abs(found.best["rate"] - math.exp(-2)) < 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -192,8 +193,21 @@ def _bound_for_numba(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable
                 f"args[{i}] is a {type(value).__name__}, which numba cannot compile; give numbers, arrays, or tuples "
                 "of them"
             ) from None
-    inner = fun if hasattr(fun, "py_func") else numba.njit(error_model="numpy")(fun)
+    inner = jitted(fun)
     return lambda x: inner(x, *args)
+
+
+def jitted(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that numba compiles when another one calls it, with the options of objectives."""
+    if hasattr(fun, "py_func"):
+        return fun
+    numba = need("numba", extra="numba", user="engine='numba'")
+    if not inspect.isfunction(fun):
+        raise TypeError(f"numba compiles functions, and this is a {type(fun).__name__}; write a function of one point")
+    from paoswarm.compiled.numba_objective import FASTMATH
+
+    made: Callable[..., Any] = numba.njit(error_model="numpy", fastmath=FASTMATH)(fun)
+    return made
 
 
 def _bound_for_jax(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:

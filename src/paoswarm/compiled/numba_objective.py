@@ -15,7 +15,7 @@ from numba import types
 from paoswarm.core.arrays import Floats
 
 # Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
-_FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
+FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 _SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 _POINT = types.Array(types.float64, 1, "C")
 
@@ -49,7 +49,7 @@ class Objective:
 
     def __init__(self, fun: Callable[..., Any], d: int) -> None:
         python = getattr(fun, "py_func", fun)
-        fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or _FASTMATH
+        fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or FASTMATH
         options = {"error_model": "numpy", "fastmath": fastmath}
         try:
             one = numba.njit(types.float64(_POINT), **options)(python)

@@ -55,7 +55,7 @@ def result_of(
         places = _look_around(engine, places, status, nfev, n_failed, np.asarray(state.rule), limits, space, allowed)
     return with_messages(
         ManyResult(
-            x=places.x,
+            x=space.rows(places.x),
             fun=places.fun,
             fun_error=None,
             status=status,
@@ -68,6 +68,7 @@ def result_of(
             engine=name_of(engine),
             seeds=seeds,
             failures=[],
+            **_shown(space),
         ),
         np.asarray(state.rule),
         limits,
@@ -141,21 +142,28 @@ def _swarm(state: State, lower: Floats, upper: Floats) -> Swarm:
     )
 
 
-def intermediate(state: State, lower: Floats, upper: Floats) -> ManyResult:
+def intermediate(state: State, space: Space) -> ManyResult:
     """What a callback gets to see of all runs."""
-    swarm = _swarm(state, lower, upper)
+    swarm = _swarm(state, space.lower, space.upper)
     return ManyResult(
-        x=swarm.global_best[:, 0, :],
+        x=space.rows(swarm.global_best[:, 0, :]),
         fun=swarm.global_value,
         nit=np.array(state.nit),
         nfev=np.array(state.nfev),
         n_failed=np.array(state.n_failed),
         swarm=swarm,
+        **_shown(space),
     )
 
 
 def only_run(many: ManyResult) -> Result:
     """What the callback of a single run gets to see."""
     counts = {name: int(many[name][0]) for name in ("nit", "nfev", "n_failed")}
+    shown = {"space": many.space} if "space" in many else {}
     swarm = map_runs(lambda array: array[0], many.swarm)
-    return Result(x=many.x[0], fun=float(many.fun[0]), swarm=swarm, **counts)
+    return Result(x=many.x[0], fun=float(many.fun[0]), swarm=swarm, **counts, **shown)
+
+
+def _shown(space: Space) -> dict[str, Any]:
+    """The space as a field of results; nothing for plain bounds."""
+    return {} if space.is_plain else {"space": space}

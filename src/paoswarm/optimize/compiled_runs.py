@@ -17,6 +17,7 @@ from scipy.optimize import OptimizeResult
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag, whole_number
 from paoswarm.compiled import counter
+from paoswarm.compiled.coordinates import check_space, of_coordinates
 from paoswarm.compiled.engines import Compiled, Engine, bound, read_engine
 from paoswarm.compiled.program import NotCompiled, Program, Rules, read_program
 from paoswarm.compiled.state import State
@@ -59,7 +60,7 @@ _LACKING: dict[str, Any] = {
     "asynchronous": False,
     "store_swarms": False,
 }
-_SUPPORTED = "A compiled engine takes a box of plain bounds, a first swarm of points or by design, and limits."
+_SUPPORTED = "A compiled engine takes bounds, a first swarm of points or by design, and limits."
 
 
 class Wanted(NamedTuple):
@@ -137,8 +138,7 @@ def minimize_compiled(engine: Compiled, wanted: Wanted) -> ManyResult:
     if not callable(wanted.fun):
         raise TypeError(f"fun must be callable, got {wanted.fun!r}")
     space = read_space(wanted.bounds)
-    if not space.is_plain:
-        raise NotCompiled(f"compiled engines do not have {space!r}; engine='numpy' has it. {_SUPPORTED}")
+    check_space(engine, space)
     if isinstance(wanted.init, OptimizeResult | Swarm):
         raise NotCompiled(
             "compiled engines cannot continue from an earlier result, engine='numpy' can. To start from its points, "
@@ -148,6 +148,10 @@ def minimize_compiled(engine: Compiled, wanted: Wanted) -> ManyResult:
         raise NotCompiled(
             "compiled engines move single swarms: give method='PAO'. The default search needs engine='numpy'"
         )
+    if not space.is_plain:  # rows of numbers, whatever form the points have
+        x0 = None if wanted.x0 is None else space.read("x0", wanted.x0)
+        init = wanted.init if isinstance(wanted.init, str) else space.read("init", wanted.init)
+        wanted = wanted._replace(x0=x0, init=init)
     method = read_method(wanted.method, wanted.init, space)
     d = len(space.lower)
     limits = Limits.read(*wanted.limits, method.default_limits(d))
@@ -161,7 +165,8 @@ def minimize_compiled(engine: Compiled, wanted: Wanted) -> ManyResult:
     keys, seeds = seeds_of(rng, wanted.runs)
     size = read_size(wanted.n_particles, method, d, limits, wanted.x0, None, store)
     box = space.lower, space.upper
-    first = FirstSwarm(box, whole_number("n_particles", size, 2), wanted.x0, None, wanted.init, box)
+    x0, init = (_coordinates(space, points) for points in (wanted.x0, wanted.init))
+    first = FirstSwarm(box, whole_number("n_particles", size, 2), x0, None, init, box)
     n = first.n_particles
     given = _first_points(first, wanted, seeds)
     if given is not None and given.ndim > 2 and len(keys) > 1 and not engine.takes_states:
@@ -173,6 +178,11 @@ def minimize_compiled(engine: Compiled, wanted: Wanted) -> ManyResult:
         start = {"x0": wanted.x0, "init": wanted.init}
         described = describe_compiled_run(engine, space, method, n, start, limits, wanted.polish, seed, wanted.runs)
     return run_compiled(engine, wanted, space, method, n, limits, given, keys, seeds, store, described)
+
+
+def _coordinates(space: Space, points: Any) -> Any:
+    """Given points in the swarm's coordinates; the name of a design as it is."""
+    return points if space.is_plain or points is None or isinstance(points, str) else space.coordinates(points)
 
 
 def _first_points(first: FirstSwarm, wanted: Wanted, seeds: list[np.random.SeedSequence]) -> Floats | None:
@@ -213,10 +223,10 @@ def run_compiled(
         method, n_particles, space.lower, space.upper, rules, maxiter=limits.maxiter, maxfev=for_swarms.maxfev
     )
     args = wanted.args if isinstance(wanted.args, tuple) else (wanted.args,)
-    made = engine.make(program, bound(engine, wanted.fun, args))
+    made = engine.make(program, of_coordinates(engine, bound(engine, wanted.fun, args), space))
 
     def so_far(state: State) -> Result:
-        all_runs = intermediate(state, program.lower, program.upper)
+        all_runs = intermediate(state, space)
         return all_runs if wanted.runs is not None else only_run(all_runs)
 
     notify = read_callback(wanted.callback, so_far)
@@ -229,7 +239,7 @@ def run_compiled(
         interrupted_once(),
         ProgressBar(wanted.progress, None if budget is None else len(keys) * budget) as bar,
     ):
-        states = None if journal is None else StoredStates(journal, made, program)
+        states = None if journal is None else StoredStates(journal, made, program, space)
         standing = None if states is None else states.restore(len(keys))
         came_from = None if standing is None else standing.generation
         if standing is None:

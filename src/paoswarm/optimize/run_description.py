@@ -39,7 +39,7 @@ def describe_run(
     to other points, because a schedule depends on them, that shows when the recorded points are compared.
     """
     problem = {
-        "bounds": _bounds(optimizer),
+        "bounds": _bounds(optimizer.space),
         "method": encode(optimizer.method),
         "n_particles": optimizer.n_particles,
         **{name: encode(_plain(value)) for name, value in given.items()},
@@ -73,7 +73,7 @@ def describe_compiled_run(
     kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
     problem = {
         "engine": encode(engine),
-        "bounds": np.stack([space.lower, space.upper], axis=1).tolist(),
+        "bounds": _bounds(space),
         "method": encode(method),
         "n_particles": n_particles,
         **{name: encode(_plain(value)) for name, value in given.items()},
@@ -88,11 +88,11 @@ def describe_compiled_run(
     return Run("minimize" if runs is None else "minimize_many", problem, kept, {})
 
 
-def _bounds(optimizer: Optimizer) -> Any:
+def _bounds(space: Space) -> Any:
     """Pairs of ends, or the variables of a space."""
-    if optimizer.space.is_plain:
-        return np.stack([optimizer.lower, optimizer.upper], axis=1).tolist()
-    return encode(optimizer.space.description)
+    if space.is_plain:
+        return np.stack([space.lower, space.upper], axis=1).tolist()
+    return encode(space.description)
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from paoswarm.compiled.engines import Engine
 from paoswarm.compiled.program import Program
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
+from paoswarm.spaces.space import Space
 from paoswarm.storage.log import DamagedStore
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.state_journal import Saved, StateJournal
@@ -37,10 +38,12 @@ class StoredStates:
     journal : StateJournal
     engine : Engine
     program : Program
+    space : Space
+        Points are recorded as the user knows them.
     """
 
-    def __init__(self, journal: StateJournal, engine: Engine, program: Program) -> None:
-        self._journal, self._engine, self._program = journal, engine, program
+    def __init__(self, journal: StateJournal, engine: Engine, program: Program, space: Space) -> None:
+        self._journal, self._engine, self._program, self._space = journal, engine, program, space
         self._generation = -1  # that was recorded last
         self._due = time.monotonic() + _SECONDS
 
@@ -62,7 +65,7 @@ class StoredStates:
         """Record some points of the first swarm, unless it has been done."""
         if not self._journal.resumed:
             points = np.asarray(standing.state.x[0], dtype=float)[:_CHECKED]
-            self._journal.record_points(points, self._engine.evaluate(points))
+            self._record(points)
 
     @property
     def last_complete(self) -> int:
@@ -80,7 +83,7 @@ class StoredStates:
         arrays = {name: np.asarray(array) for name, array in state._asdict().items()}
         run = int(np.argmin(arrays["leader_value"]))
         best = arrays["best"][run, [int(np.argmin(arrays["best_value"][run]))]].astype(float)
-        self._journal.record_points(best, self._engine.evaluate(best))
+        self._record(best)
         standing.columns[:] = [np.concatenate(standing.columns, axis=1)]
         counts = int(arrays["nfev"].sum()), int(arrays["n_failed"].sum())
         self._journal.save(standing.generation, arrays, standing.columns[0], *counts)
@@ -88,9 +91,12 @@ class StoredStates:
         now = time.monotonic()
         self._due = now + max(_SECONDS, (now - began) / _SHARE)
 
+    def _record(self, points: Floats) -> None:
+        self._journal.record_points(self._space.rows(points), self._engine.evaluate(points))
+
     def _measure(self, points: Floats) -> list[float | str | None]:
         """Values for the comparison with recorded ones."""
-        values = self._engine.evaluate(points).tolist()
+        values = self._engine.evaluate(self._space.coordinates(points)).tolist()
         return ["returned NaN" if value != value else value for value in values]
 
     def _checked(self, saved: Saved, runs: int) -> State:
