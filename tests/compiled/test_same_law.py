@@ -10,7 +10,7 @@ from scipy import stats
 
 import paoswarm as ps
 
-RUNS = 2000
+RUNS = 1500
 ALARM = 1e-3  # false-alarm rate of each comparison
 BOX = [(-4.12, 5.12)] * 3
 
@@ -33,7 +33,7 @@ def rastrigin_with_jax(x):
 
 
 # Few generations: values are spread out, and show how swarms move. Many: most runs have ended in a local minimum.
-@pytest.fixture(params=[12, 80], ids=["few generations", "many generations"])
+@pytest.fixture(params=[12, 50], ids=["few generations", "many generations"])
 def maxiter(request):
     """Generations of each run."""
     return request.param
@@ -78,5 +78,5 @@ def test_jax_has_the_same_law(precision, maxiter):
 
 
 def test_a_swarm_with_other_damping_would_be_noticed(jitted):
-    others = many(jitted, 12, ps.PAO(damping=0.25), engine="numba", rng=2)
+    others = many(jitted, 12, ps.PAO(damping=0.3), engine="numba", rng=2)
     assert stats.ks_2samp(others.fun.round(3), with_numpy(12).fun.round(3)).pvalue < 1e-5
