@@ -152,8 +152,9 @@ def test_every_step_is_that_of_numpy(kind, name, precision, tolerance):
         pairs = ((state.x, expected.position), (state.v, expected.velocity), (state.best, expected.best_position))
         for ours, theirs in pairs:
             np.testing.assert_allclose(np.asarray(ours) / width, theirs / width, atol=30 * tolerance, rtol=0)
-        if precision == "double":  # in single precision a particle at rest may seem to improve
-            np.testing.assert_array_equal(state.age, expected.age)
+        # A particle at rest at its best may seem to improve, by rounding.
+        rests = np.abs(expected.position - expected.best_position).max(axis=-1) < 30 * tolerance
+        np.testing.assert_array_equal(np.where(rests, 0, state.age), np.where(rests, 0, expected.age))
         np.testing.assert_array_equal(np.isfinite(np.asarray(state.value)), np.isfinite(expected.value))
         state, _ = engine.advance(state, keys, t + 1, 1)
 

@@ -6,11 +6,13 @@ compiled when they are used, by CuPy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
 import cupy
+import cupyx
 import numpy as np
 
 from paoswarm.compiled import counter
@@ -21,11 +23,17 @@ from paoswarm.compiled.translate import translate
 from paoswarm.core.arrays import Floats
 
 _MOST_RESIDENT = 1024, 48  # particles, unknowns: threads of a block, and registers of a thread
+_FEW = 16  # unknowns whose positions, velocities and bests all fit in the registers of a thread
+_REGISTERS = 65536  # of a multiprocessor
+_SHARED = 220 * 1024  # bytes of shared memory of a multiprocessor
+_MOST_RUNS = 32  # of a block
+_PACKED = 128  # particles of small swarms with many unknowns in a block, at least
 _LARGE_BLOCK = 256  # threads that move a part of a large swarm
 _ENOUGH_BLOCKS = 264  # two for each multiprocessor of a large device
 _MOST_SHARED = 54 * 1024  # bytes of a block for places of particles, so that four blocks fit a multiprocessor
 _LONGEST = 4096  # generations in one call
 _GRAPH = 16  # generations of a large swarm that are launched together
+_MANY_BLOCKS = 16  # for each multiprocessor: then it hardly matters that the last round is not full
 _HEADER = """typedef float real;
 #define FUNCTION __device__ __forceinline__
 #define INFINITY __int_as_float(0x7F800000)
@@ -59,16 +67,12 @@ class CudaEngine:
         self._program = program
         n, d = program.n_particles, program.n_dimensions
         self._is_resident = n <= _MOST_RESIDENT[0] and d <= _MOST_RESIDENT[1]
-        self._threads = -(-n // 32) * 32 if self._is_resident else _LARGE_BLOCK
+        self._objective = translate(fun, d)
+        self._pack = 0  # runs of a block, if swarms are small
+        self._module: Any = None
+        self._threads = _LARGE_BLOCK
         self._particles = _particles_of_a_block(n, d)
         self._shared_bytes = 4 * self._particles * (d | 1)
-        settings = {"D": d, "N": n, "THREADS": self._threads, "HAS_TOL": int(program.rules.tol > 0)}
-        settings |= {"PARTICLES": self._particles, "WIDE": 4 if d % 4 == 0 else 1}
-        settings["RESIDENT" if self._is_resident else "STREAMING"] = 1
-        lines = "".join(f"#define {name} {value}\n" for name, value in settings.items())
-        kernels = files("paoswarm.compiled").joinpath("kernels.cu").read_text(encoding="utf-8")
-        text = _HEADER + translate(fun, d) + lines + kernels
-        self._module = cupy.RawModule(code=text, options=("--std=c++17", "--use_fast_math"), backend="nvrtc")
         rules = program.rules
         self._rules = (
             *map(np.float32, (rules.target, rules.tol, rules.near, rules.same)),
@@ -83,9 +87,32 @@ class CudaEngine:
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._graph: Any = None
 
+    def _compile(self, runs: int) -> None:
+        """Compile the kernels for so many runs, unless those that are there will do."""
+        n, d = self._program.n_particles, self._program.n_dimensions
+        pack = _runs_of_a_block(runs, n, d) if self._is_resident else 1
+        if self._module is not None and pack == self._pack:
+            return
+        self._pack = pack
+        settings = {"D": d, "N": n, "HAS_TOL": int(self._program.rules.tol > 0)}
+        if self._is_resident:
+            self._threads = -(-pack * n // 32) * 32
+            in_shared = 0 if d <= _FEW else min(2, _SHARED // (4 * d * self._threads))
+            self._shared_bytes = 4 * in_shared * d * self._threads
+            settings |= {"RESIDENT": 1, "PACK": pack, "MAY_END": int(self._program.rules.may_end)}
+            settings |= {"IN_SHARED": in_shared, "BLOCKS": max(1, _most_threads(d) // self._threads)}
+        else:
+            settings |= {"STREAMING": 1, "PARTICLES": self._particles, "WIDE": 4 if d % 4 == 0 else 1}
+        settings["THREADS"] = self._threads
+        lines = "".join(f"#define {name} {value}\n" for name, value in settings.items())
+        kernels = files("paoswarm.compiled").joinpath("kernels.cu").read_text(encoding="utf-8")
+        text = _HEADER + self._objective + lines + kernels
+        self._module = cupy.RawModule(code=text, options=("--std=c++17", "--use_fast_math"), backend="nvrtc")
+
     def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
         runs, n, d = len(keys), self._program.n_particles, self._program.n_dimensions
+        self._compile(runs)
         self._keys, self._graph = cupy.asarray(keys), None
         points = [cupy.empty((runs, n, d), dtype=cupy.float32) for _ in range(3)]
         if given is not None:
@@ -103,7 +130,7 @@ class CudaEngine:
     def advance(self, state: State, keys: counter.Words, generation: int, count: int) -> tuple[State, Floats]:
         """Move on by ``count`` generations, or until runs end. ``state`` must be the last one that this returned."""
         history = self._launch_resident(0, count) if self._is_resident else self._advance_large(count)
-        return self._state(), cupy.asnumpy(history)
+        return self._state(), _on_host(history)
 
     def evaluate(self, points: Floats) -> Floats:
         """The objective at points ``(m, d)``, in double precision."""
@@ -112,9 +139,11 @@ class CudaEngine:
     def _launch_resident(self, begins: int, count: int) -> Any:
         runs = len(self._keys)
         history = cupy.empty((runs, max(count, 1)), dtype=cupy.float32)
-        numbers = (np.int32(begins), self._half, np.int32(count), *self._rules)
+        numbers = (np.int32(runs), np.int32(begins), self._half, np.int32(count), *self._rules)
         arguments = (*self._arrays, history, self._keys, self._table, np.int32(len(self._table)), *self._box, *numbers)
-        self._module.get_function("resident")((runs,), (self._threads,), arguments)
+        kernel = self._module.get_function("resident")
+        kernel.max_dynamic_shared_size_bytes = self._shared_bytes
+        kernel((-(-runs // self._pack),), (self._threads,), arguments, shared_mem=self._shared_bytes)
         return history[:, :count]
 
     def _begin_large(self, runs: int, is_given: bool) -> None:
@@ -180,6 +209,30 @@ class CudaEngine:
 
     def _state(self) -> State:
         return State(*map(OnDevice, self._arrays))
+
+
+def _on_host(array: Any) -> Any:
+    """A copy for NumPy, through memory that the device reaches directly: several times faster."""
+    pinned = cupyx.empty_pinned(array.shape, dtype=array.dtype)
+    cupy.ascontiguousarray(array).get(out=pinned)
+    return pinned
+
+
+def _most_threads(d: int) -> int:
+    """Threads of small swarms that a multiprocessor can hold; the registers of one were counted in compiled kernels."""
+    return _REGISTERS // (52 + 3 * d if d <= _FEW else 66 + d)
+
+
+def _runs_of_a_block(runs: int, n: int, d: int) -> int:
+    """How many runs share a block: the number for which the busiest multiprocessor has the fewest warps."""
+    processors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+
+    def load(pack: int) -> float:
+        warps, blocks = -(-pack * n // 32), -(-runs // pack) / processors
+        return warps * (math.ceil(blocks) if blocks < _MANY_BLOCKS else blocks)
+
+    most = min(_most_threads(d), 1024) if d <= _FEW else _PACKED
+    return min(range(1, max(1, min(most // n, runs, _MOST_RUNS)) + 1), key=load)
 
 
 def _particles_of_a_block(n: int, d: int) -> int:

@@ -44,8 +44,12 @@ def normals(keys: Array, generation: Array, n: int, d: int, dtype: Any) -> tuple
     They stay apart: to join them in one array would keep XLA from fusing them into the step.
     """
     particle, unknown = lax.broadcasted_iota(jnp.uint32, (1, n, d), 1), lax.broadcasted_iota(jnp.uint32, (1, n, d), 2)
-    mixed = hashed(keys[:, 1] + hashed(jnp.asarray(generation, dtype=jnp.uint32)))
-    first, second = philox(particle * jnp.uint32(d) + unknown, keys[:, 0, None, None], mixed[:, None, None])
+    element = particle * jnp.uint32(d) + unknown
+    mixed = hashed(keys[:, 1] + hashed(jnp.asarray(generation, dtype=jnp.uint32)))[:, None, None]
+    # Elements have less than 32 bits, so this adds nothing; but it keeps XLA from storing the keys of all ten rounds in
+    # arrays of their own, which every element would have to read.
+    mixed = mixed ^ (element >> 31)
+    first, second = philox(element, keys[:, 0, None, None], mixed)
     single = jnp.float32
     u = (first >> 1).astype(jnp.int32).astype(single) * single(2.0**-31) + single(2.0**-32)
     radius, angle = jnp.sqrt(single(-2) * jnp.log(u)), second.astype(jnp.int32).astype(single) * _TURN

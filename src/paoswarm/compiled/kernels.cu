@@ -1,12 +1,14 @@
 // Swarms of the default kind on a CUDA device: pulled by local and global best, shaken by their distance, clipped.
 //
-// resident: one block per run, one thread per particle. The swarm stays in registers for all generations of a call.
+// resident: one thread per particle, one or more runs per block. Swarms stay in registers for all generations of a call.
 // move, spread, settle: a large swarm stays in memory. A block moves PARTICLES of them, element by element, so that
 //   neighbouring threads read neighbouring numbers; then a thread per particle evaluates the objective from shared
 //   memory; then the bests that improved are written. One launch each per generation.
 //
-// Defined before this text: D (unknowns), N (particles), THREADS (of a block), PARTICLES, WIDE (numbers that are read
-// at once), HAS_TOL, and objective(x).
+// Defined before this text: D (unknowns), N (particles), THREADS (of a block), HAS_TOL, and objective(x); for small
+// swarms PACK (runs of a block), BLOCKS (that a multiprocessor must hold), MAY_END (whether rules end runs early) and
+// IN_SHARED (1: bests are kept in shared memory, 2: velocities too, which leaves registers for more threads); for large
+// ones PARTICLES and WIDE (numbers that are read at once, which divides D).
 // Random numbers: paoswarm/compiled/counter.py, equations (E1) to (E3). Codes: paoswarm/compiled/program.py.
 
 typedef unsigned int u32;
@@ -140,22 +142,6 @@ __device__ __forceinline__ int ended(const Rules &rules, float lowest, float hig
   return rules.stagnation && stale >= rules.stagnation ? STAGNATED : RUNNING;
 }
 
-// The sum of one number and the largest of another over the threads of a block, known to all of them.
-__device__ void sum_and_most(float &sum, float &most) {
-  __shared__ float sums[32], mosts[32];
-  for (int reach = 16; reach; reach >>= 1) {
-    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, reach);
-    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, reach));
-  }
-  const int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
-  if (threadIdx.x % 32 == 0) sums[warp] = sum, mosts[warp] = most;
-  __syncthreads();
-  sum = 0.0f;
-  most = -INFINITY;
-  for (int i = 0; i < warps; ++i) sum += sums[i], most = fmaxf(most, mosts[i]);
-  __syncthreads();
-}
-
 #ifdef RESIDENT
 // The squared distance of a particle from the leader, in widths of the bounds.
 __device__ __forceinline__ float squared_distance(const float *x, const Shared *shared) {
@@ -168,117 +154,177 @@ __device__ __forceinline__ float squared_distance(const float *x, const Shared *
   return sum;
 }
 
-// Begin (if asked), then as many generations as asked. State is (runs, N, D) and (runs, N).
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+#if HAS_TOL
+// The sum of one number and the largest of another over the particles of each run; a warp adds up a run, in an order
+// that does not depend on the other runs of the block.
+__device__ void of_each_run(bool is_one, float &sum, float &most) {
+  __shared__ float parts[2][PACK * N], totals[2][PACK];
+  if (is_one) parts[0][threadIdx.x] = sum, parts[1][threadIdx.x] = most;
+  __syncthreads();
+  for (int r = threadIdx.x / 32; r < PACK; r += THREADS / 32) {
+    float total = 0.0f, highest = -INFINITY;
+    for (int p = threadIdx.x % 32; p < N; p += 32) {
+      total += parts[0][r * N + p];
+      highest = fmaxf(highest, parts[1][r * N + p]);
+    }
+    for (int reach = 16; reach; reach >>= 1) {
+      total += __shfl_xor_sync(0xFFFFFFFFu, total, reach);
+      highest = fmaxf(highest, __shfl_xor_sync(0xFFFFFFFFu, highest, reach));
+    }
+    if (threadIdx.x % 32 == 0) totals[0][r] = total, totals[1][r] = highest;
+  }
+  __syncthreads();
+  const int mine = is_one ? threadIdx.x / N : 0;
+  sum = totals[0][mine], most = totals[1][mine];
+}
+#endif
+
+#if IN_SHARED > 0
+#define best(j) kept[(j) * THREADS + threadIdx.x]
+#else
+#define best(j) own_best[j]
+#endif
+#if IN_SHARED > 1
+#define v(j) kept[(D + (j)) * THREADS + threadIdx.x]
+#else
+#define v(j) own_v[j]
+#endif
+
+// Begin (if asked), then as many generations as asked. State is (runs, N, D) and (runs, N). A block has PACK runs, so
+// that few lanes of its warps are idle. A thread knows what its own run knows.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 resident(float *X, float *V, float *L, float *F, float *FL, float *AGE, float *LEAD, int *STALE, int *NIT,
          long long *NFEV, int *NFAILED, int *STATUS, int *RULE, float *HISTORY, const u32 *KEYS, const float *TABLE,
-         int length, const float *LOWER, const float *UPPER, int begins, int half, int count, RULES) {
+         int length, const float *LOWER, const float *UPPER, int runs, int begins, int half, int count, RULES) {
   READ_RULES;
-  __shared__ Shared shared[D];
-  __shared__ u64 challenger[3];
-  __shared__ int failures;
-  const int run = blockIdx.x, p = threadIdx.x;
-  const bool is_one = p < N;
-  const size_t mine = (size_t)run * N + (is_one ? p : 0), base = mine * D;
-  const u32 k0 = KEYS[2 * run], k1 = KEYS[2 * run + 1];
-  for (int j = p; j < D; j += THREADS) shared[j].low = LOWER[j], shared[j].high = UPPER[j];
-  if (p < 3) challenger[p] = NOBODY;
-  if (p == 0) failures = 0;
+  extern __shared__ float kept[];
+  __shared__ Shared all_shared[PACK][D];
+  __shared__ u64 challenger[3][PACK];  // a better best than the leader's, if there is one
+  __shared__ int failures[PACK];
+  const int r = PACK == 1 ? 0 : min(threadIdx.x / N, PACK - 1), p = threadIdx.x - r * N, run = blockIdx.x * PACK + r;
+  const bool is_one = p < N && run < runs, is_first = is_one && p == 0;
+  const int known = is_one ? run : 0;
+  const u32 k0 = KEYS[2 * known], k1 = KEYS[2 * known + 1];
+  Shared *shared = all_shared[r];
+  for (int e = threadIdx.x; e < PACK * D; e += THREADS)
+    all_shared[e / D][e % D].low = LOWER[e % D], all_shared[e / D][e % D].high = UPPER[e % D];
+  if (threadIdx.x < PACK) {
+    for (int i = 0; i < 3; ++i) challenger[i][threadIdx.x] = NOBODY;
+    failures[threadIdx.x] = 0;
+  }
   __syncthreads();
-  float x[D], v[D], best[D], value, best_value, age;
+  float x[D], value, best_value, age;
+  float own_best[D], own_v[D];  // unless they are in shared memory
+  const size_t mine = is_one ? (size_t)run * N + p : 0, base = mine * D;
   if (begins) {
 #pragma unroll
     for (int j = 0; j < D; ++j) {
-      x[j] = best[j] = begins == 2 ? X[base + j] : is_one ? first_place(p, j, KEYS + 2 * run, LOWER[j], UPPER[j], half) : 0.0f;
-      v[j] = 0.0f;
+      x[j] = best(j) = begins == 2 ? X[base + j]
+                                   : first_place(is_one ? p : 0, j, KEYS + 2 * known, LOWER[j], UPPER[j], half);
+      v(j) = 0.0f;
     }
     value = measured(x);
     best_value = isnan(value) ? INFINITY : value;
     age = 0.0f;
-    if (is_one && isnan(value)) atomicAdd(&failures, 1);
+    if (is_one && isnan(value)) atomicAdd(&failures[r], 1);
   } else {
 #pragma unroll
-    for (int j = 0; j < D; ++j) x[j] = X[base + j], v[j] = V[base + j], best[j] = L[base + j];
+    for (int j = 0; j < D; ++j) x[j] = X[base + j], v(j) = V[base + j], best(j) = L[base + j];
     value = F[mine], best_value = FL[mine], age = AGE[mine];
   }
-  u64 rank = rank_of(best_value, p);
-  if (is_one) atomicMin(&challenger[2], rank);
+  if (is_one) atomicMin(&challenger[2][r], rank_of(best_value, p));
   __syncthreads();
-  u64 top = challenger[2];
-  if (p == (u32)top) {
+  u64 top = challenger[2][r];
+  if (is_one && p == (u32)top) {
 #pragma unroll
-    for (int j = 0; j < D; ++j) shared[j].leader = best[j];
+    for (int j = 0; j < D; ++j) shared[j].leader = best(j);
   }
   __syncthreads();
-  if (p == 0) challenger[2] = NOBODY;
-  int stale = begins ? 0 : STALE[run], nit = begins ? 0 : NIT[run], status = begins ? RUNNING : STATUS[run];
-  int rule = begins ? 0 : RULE[run];
-  long long nfev = begins ? N : NFEV[run];
+  if (threadIdx.x < PACK) challenger[2][threadIdx.x] = NOBODY;
+  int stale = begins ? 0 : STALE[known], nit = begins ? 0 : NIT[known], status = begins ? RUNNING : STATUS[known];
+  int rule = begins ? 0 : RULE[known];
   if (begins) {
-    float sum = 0.0f, most = is_one ? best_value : -INFINITY;
+    float sum = 0.0f, most = best_value;
 #if HAS_TOL
-    if (is_one) sum = squared_distance(x, shared);
-    sum_and_most(sum, most);
+    sum = squared_distance(x, shared);
+    of_each_run(is_one, sum, most);
 #endif
     status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), 0, rule);
     if (value_of(top) == INFINITY) status = FAILED;
   }
+  // The last generation may move only some of the particles.
+  const int last = (int)min((rules.budget - 1) / N, 2147483647ll);
+  const int in_last = (int)min(rules.budget - (long long)N * last, (long long)N);
   int t = 0, buffer = 0;
   Row row = read_row(TABLE, length, nit + 1);
-  for (; t < count && status == RUNNING && nfev < rules.budget; ++t) {
+  bool goes_on = is_one && status == RUNNING && nit < last;
+  for (; t < count; ++t) {
     const int generation = nit + 1;
     if (length > 1) row = read_row(TABLE, length, generation);
     const u32 key = hashed(k1 + hashed(generation));
-    const int moved = (int)min((long long)N, rules.budget - nfev);
-    if (p < moved) {
+    if (goes_on && (generation < last || p < in_last)) {
 #pragma unroll
-      for (int j = 0; j < D; ++j) step(x[j], v[j], best[j], shared[j], row, p * D + j, k0, key);
+      for (int j = 0; j < D; ++j) {
+        float speed = v(j);
+        step(x[j], speed, best(j), shared[j], row, p * D + j, k0, key);
+        v(j) = speed;
+      }
       value = measured(x);
-      if (isnan(value)) atomicAdd(&failures, 1);
+      if (isnan(value)) atomicAdd(&failures[r], 1);
       age += 1.0f;
       if (value < best_value) {
         best_value = value;
         age = 0.0f;
 #pragma unroll
-        for (int j = 0; j < D; ++j) best[j] = x[j];
-        rank = rank_of(value, p);
-        if (rank < top) atomicMin(&challenger[buffer], rank);
+        for (int j = 0; j < D; ++j) best(j) = x[j];
+        const u64 rank = rank_of(value, p);
+        if (rank < top) atomicMin(&challenger[buffer][r], rank);
       }
     }
+#if MAY_END
+    if (!__syncthreads_or(goes_on)) break;
+#else
     __syncthreads();
-    const u64 winner = challenger[buffer];
-    stale += 1;
-    if (winner < top) {  // the same for all threads
-      if (winner >> 32 < top >> 32) stale = 0;
-      top = winner;
-      if (p == (u32)winner) {
+#endif
+    bool has_changed = false;  // the same for all threads of the block
 #pragma unroll
-        for (int j = 0; j < D; ++j) shared[j].leader = best[j];
+    for (int i = 0; i < PACK; ++i) has_changed |= challenger[buffer][i] != NOBODY;
+    stale += goes_on;
+    if (has_changed) {
+      const u64 winner = challenger[buffer][r];
+      if (winner < top) {
+        if (winner >> 32 < top >> 32) stale = 0;
+        top = winner;
+        if (is_one && p == (u32)winner) {
+#pragma unroll
+          for (int j = 0; j < D; ++j) shared[j].leader = best(j);
+        }
       }
       __syncthreads();
     }
-    if (p == 0) challenger[buffer ? buffer - 1 : 2] = NOBODY;  // used again after two more barriers
+    if (threadIdx.x < PACK) challenger[buffer ? buffer - 1 : 2][threadIdx.x] = NOBODY;  // used after two more barriers
     buffer = buffer == 2 ? 0 : buffer + 1;
-    nit += 1;
-    nfev += moved;
-    float sum = 0.0f, most = is_one ? best_value : -INFINITY;
+    if (is_first) HISTORY[(size_t)run * count + t] = value_of(top);
+    nit += goes_on;
+#if MAY_END
+    float sum = 0.0f, most = best_value;
 #if HAS_TOL
-    if (is_one) sum = squared_distance(x, shared);
-    sum_and_most(sum, most);
+    sum = squared_distance(x, shared);
+    of_each_run(is_one, sum, most);
 #endif
-    status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), stale, rule);
-    if (p == 0) HISTORY[(size_t)run * count + t] = value_of(top);
+    if (goes_on) status = ended(rules, value_of(top), most, sqrtf(sum / (N * D)), stale, rule);
+#endif
+    goes_on = goes_on && status == RUNNING && nit < last;
   }
-  for (int rest = t + p; rest < count; rest += THREADS) HISTORY[(size_t)run * count + rest] = value_of(top);
-  if (is_one) {
+  if (!is_one) return;
+  for (int rest = t + p; rest < count; rest += N) HISTORY[(size_t)run * count + rest] = value_of(top);
 #pragma unroll
-    for (int j = 0; j < D; ++j) X[base + j] = x[j], V[base + j] = v[j], L[base + j] = best[j];
-    F[mine] = value, FL[mine] = best_value, AGE[mine] = age;
-  }
-  __syncthreads();
-  if (p == 0) {
-    LEAD[run] = value_of(top), STALE[run] = stale, NIT[run] = nit, NFEV[run] = nfev;
-    NFAILED[run] = (begins ? 0 : NFAILED[run]) + failures, STATUS[run] = status, RULE[run] = rule;
+  for (int j = 0; j < D; ++j) X[base + j] = x[j], V[base + j] = v(j), L[base + j] = best(j);
+  F[mine] = value, FL[mine] = best_value, AGE[mine] = age;
+  if (is_first) {
+    LEAD[run] = value_of(top), STALE[run] = stale, NIT[run] = nit;
+    NFEV[run] = min((long long)N * (nit + 1), rules.budget);
+    NFAILED[run] = (begins ? 0 : NFAILED[run]) + failures[r], STATUS[run] = status, RULE[run] = rule;
   }
 }
 #endif
@@ -361,11 +407,11 @@ move(float *__restrict__ X, float *__restrict__ V, float *__restrict__ L, float 
     const size_t at = first * D + e;
     Numbers x = read(X + at), v = read(V + at);
     const Numbers best = read(L + at);
+    const int particle = e / D, unknown = e - particle * D;  // WIDE divides D
 #pragma unroll
     for (int i = 0; i < WIDE; ++i) {
-      const int j = (e + i) % D;
-      step(x.of[i], v.of[i], best.of[i], shared[j], row, (u32)p0 * D + e + i, k0, key);
-      places[(e + i) / D * STRIDE + j] = x.of[i];
+      step(x.of[i], v.of[i], best.of[i], shared[unknown + i], row, (u32)p0 * D + e + i, k0, key);
+      places[particle * STRIDE + unknown + i] = x.of[i];
     }
     write(X + at, x), write(V + at, v);
   }
@@ -382,6 +428,22 @@ move(float *__restrict__ X, float *__restrict__ V, float *__restrict__ L, float 
 }
 
 #if HAS_TOL
+// The sum of one number and the largest of another over the threads of a block, known to all of them.
+__device__ void sum_and_most(float &sum, float &most) {
+  __shared__ float sums[32], mosts[32];
+  for (int reach = 16; reach; reach >>= 1) {
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, reach);
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, reach));
+  }
+  const int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+  if (threadIdx.x % 32 == 0) sums[warp] = sum, mosts[warp] = most;
+  __syncthreads();
+  sum = 0.0f;
+  most = -INFINITY;
+  for (int i = 0; i < warps; ++i) sum += sums[i], most = fmaxf(most, mosts[i]);
+  __syncthreads();
+}
+
 // The sum of squared distances from the leader, in widths of the bounds, and the highest best value.
 extern "C" __global__ void __launch_bounds__(THREADS)
 spread(const float *X, const float *FL, const float *G, const int *STATUS, const float *LOWER, const float *UPPER,

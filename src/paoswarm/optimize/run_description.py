@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
-from paoswarm.compiled.engines import Compiled, Numba
+from paoswarm.compiled.engines import Compiled, Jax, Numba
 from paoswarm.core import order
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
@@ -69,7 +69,10 @@ def describe_compiled_run(
 
     What ends a run before its budget does is part of the problem: a run that has ended by it cannot go on.
     """
-    engine = replace(engine, threads=None) if isinstance(engine, Numba) else engine  # they change no result
+    if isinstance(engine, Numba):  # threads and devices change no result
+        engine = replace(engine, threads=None)
+    elif isinstance(engine, Jax):
+        engine = replace(engine, devices=None)
     kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
     problem = {
         "engine": encode(engine),
