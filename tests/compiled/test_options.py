@@ -102,16 +102,23 @@ def test_auto_takes_jax_for_a_function_of_jit():
 
 
 @pytest.mark.slow
-def test_args_of_jax_have_the_precision_of_the_point():
-    need_jax()
-    import jax.numpy as jnp
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_jax_takes_data_of_numpy_in_both_precisions(precision):
+    """JAX remembers an array of NumPy with the precision in which it has met it first."""
+    jax = need_jax()
+    jnp = jax.numpy
 
     def misfit_with_jax(x, times, data):
-        assert times.dtype == data.dtype == x.dtype
         return jnp.sum((data - x[0] * jnp.exp(-x[1] * times)) ** 2)
 
-    found = ps.minimize(misfit_with_jax, BOX, args=(TIMES, DATA), polish=True, **HOW | {"engine": "jax"})
-    np.testing.assert_allclose(found.x, [2.0, 3.0], atol=1e-5)
+    how = HOW | {"engine": ps.compiled.Jax(precision), "polish": True}
+    by_args = ps.minimize(misfit_with_jax, BOX, args=(TIMES, DATA), **how)
+    by_closure = ps.minimize(lambda x: misfit_with_jax(x, TIMES, DATA), BOX, **how)
+    for found in (by_args, by_closure):
+        np.testing.assert_allclose(found.x, [2.0, 3.0], atol=1e-5)
+        expected = ((DATA - found.x[0] * np.exp(-found.x[1] * TIMES)) ** 2).sum()
+        np.testing.assert_allclose(found.fun, expected, rtol=1e-6, atol=1e-25)  # data in double precision
+    assert jnp.asarray(TIMES).dtype == np.float32  # the arrays of the user are as they were
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-
 from paoswarm.checks import choices, whole_number
 from paoswarm.compiled.counter import Words
 from paoswarm.compiled.program import Program
@@ -113,9 +111,10 @@ class Jax:
     def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
         """The engine for a program and an objective."""
         need("jax", extra="jax", user="engine='jax'")
+        from paoswarm.compiled.jax_constants import with_own_constants
         from paoswarm.compiled.jax_engine import JaxEngine
 
-        return JaxEngine(program, fun, self.precision, self.devices)
+        return JaxEngine(program, with_own_constants(fun, program.n_dimensions), self.precision, self.devices)
 
 
 @dataclass(frozen=True)
@@ -133,9 +132,11 @@ class Cuda:
         need("cupy", extra="cuda", user="engine='cuda'")
         need("jax", extra="cuda", user="engine='cuda'")
         from paoswarm.compiled.cuda_engine import CudaEngine, usable
+        from paoswarm.compiled.jax_constants import with_own_constants
         from paoswarm.compiled.jax_engine import JaxEngine
         from paoswarm.compiled.translate import CannotTranslate
 
+        fun = with_own_constants(fun, program.n_dimensions)
         why = usable(program)
         try:
             if not why:
@@ -183,7 +184,7 @@ def bound(engine: Compiled, fun: Callable[..., Any], args: tuple[Any, ...]) -> C
     """The function of the point alone: ``fun(x, *args)``, in a form that the engine can compile."""
     if not args:
         return fun
-    made = _bound_for_numba(fun, args) if isinstance(engine, Numba) else _bound_for_jax(fun, args)
+    made = _bound_for_numba(fun, args) if isinstance(engine, Numba) else lambda x: fun(x, *args)
     made.__name__ = getattr(fun, "__name__", repr(fun))  # for messages
     return made
 
@@ -214,20 +215,6 @@ def jitted(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     made: Callable[..., Any] = numba.njit(error_model="numpy", fastmath=FASTMATH)(fun)
     return made
-
-
-def _bound_for_jax(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    """A closure whose arrays of real numbers have the precision of the point, which is not always the same."""
-    jax = need("jax", extra="jax", user="engine='jax'")
-
-    def with_arguments(x: Any) -> Any:
-        def like_the_point(value: Any) -> Any:
-            is_real = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-            return jax.numpy.asarray(value, dtype=x.dtype) if is_real else value
-
-        return fun(x, *jax.tree.map(like_the_point, args))
-
-    return with_arguments
 
 
 def name_of(engine: Engine) -> str:
