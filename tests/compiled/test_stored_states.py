@@ -14,9 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jax_alone import need_jax
+from reference import no_rules
 
 import paoswarm as ps
 from paoswarm.cli.commands import main
+from paoswarm.compiled import counter
+from paoswarm.compiled.program import read_program
+from paoswarm.compiled.state import State
 from paoswarm.optimize import stored_states
 from paoswarm.storage import state_journal
 
@@ -80,7 +84,23 @@ def test_a_run_that_goes_on_is_the_run_that_never_stopped(jitted, tmp_path, name
     assert file.stat().st_size == size  # a finished run records nothing more
 
 
-@pytest.mark.parametrize("precision", ["single", pytest.param("double", marks=pytest.mark.slow)])
+def test_jax_takes_a_state_from_the_memory_of_the_host():
+    need_jax()
+    from paoswarm.compiled.jax_engine import JaxEngine
+
+    keys = counter.run_keys(np.random.SeedSequence(6), 3)
+    program = read_program(ps.PAO(), 10, -np.ones(2), np.ones(2), no_rules(), maxiter=6)
+    engine = JaxEngine(program, lambda x: (x**4 - x).sum())
+    whole, history = engine.advance(engine.begin(keys), keys, 1, 4)
+    half, first = engine.advance(engine.begin(keys), keys, 1, 2)
+    again, second = engine.advance(State(*map(np.array, half)), keys, 3, 2)
+    np.testing.assert_array_equal(np.concatenate([first, second], axis=1), history)
+    for ours, theirs in zip(again, whole, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["single", "double"])
 def test_jax_goes_on_from_a_store(tmp_path, precision):
     jax = need_jax()
 
