@@ -1,6 +1,6 @@
-"""Compiled engines on a GPU, beside evosax: microseconds a generation, in one call on a bare machine.
+"""Compiled engines on a GPU, beside evosax and EvoX: microseconds a generation, in one call on a bare machine.
 
-    python benchmarks/gpu.py                 # needs JAX and CuPy; evosax if it can be imported
+    python benchmarks/gpu.py                 # needs JAX and CuPy; peers take part if they can be imported
     python benchmarks/gpu.py --out gpu.jsonl
 
 Swarms with the default hyperparameters on Rastrigin's function in (-5.12, 5.12), single precision, no rule that ends
@@ -16,6 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import tempfile
 import time
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -37,6 +39,7 @@ SHAPES = [
 ]
 REPEATS = 7
 BYTES = 22.4
+RULES = Rules(-np.inf, 0.0, 10**6, 0, 1e-4, 1e-14)  # none that ends a run
 
 
 def rastrigin(x):
@@ -46,8 +49,7 @@ def rastrigin(x):
 def of_engine(kind, runs, n, d, generations):
     """Microseconds a generation of one of our engines, and seconds of the first call."""
     lower, upper = np.full(d, -5.12), np.full(d, 5.12)
-    rules = Rules(-np.inf, 0.0, 10**6, 0, 1e-4, 1e-14)
-    program = read_program(ps.PAO(), n, lower, upper, rules, maxiter=10**6)
+    program = read_program(ps.PAO(), n, lower, upper, RULES, maxiter=10**6)
     began = time.perf_counter()
     engine = kind.make(program, rastrigin)
     keys = counter.run_keys(np.random.SeedSequence(1), runs)
@@ -99,6 +101,74 @@ def of_evosax(runs, n, d, generations):
             "median best": float(np.median(best[..., -1]))}  # fmt: skip
 
 
+def of_evox(runs, n, d, generations):
+    """The same of EvoX's particle swarm with ``torch.compile``, the runs side by side by its ``vmap``."""
+    import torch
+    from evox.algorithms import PSO
+    from evox.core import Problem, use_state, vmap
+    from evox.workflows import StdWorkflow
+
+    class Rastrigin(Problem):
+        def evaluate(self, x):
+            return (x * x - 10 * torch.cos(2 * torch.pi * x) + 10).sum(dim=-1)
+
+    torch.set_default_device("cuda")
+    torch._dynamo.reset()
+    generations = min(generations, 64)
+    workflow = StdWorkflow(PSO(n, torch.full((d,), -5.12), torch.full((d,), 5.12)), Rastrigin(), device="cuda")
+    began = time.perf_counter()
+    if runs == 1:
+        workflow.init_step()
+        step = torch.compile(workflow.step)
+    else:
+        state = {name: part.detach().expand(runs, *part.shape).clone() for name, part in workflow.state_dict().items()}
+        moved = torch.compile(vmap(use_state(workflow.step), randomness="different"))
+
+        def step():
+            nonlocal state
+            result = moved(state)
+            state = result[0] if isinstance(result, tuple) else result
+
+    times = []
+    for i in range(-1, REPEATS):
+        start = time.perf_counter()
+        for _ in range(3 if i < 0 else generations):
+            step()
+        torch.cuda.synchronize()
+        if i < 0:
+            first = time.perf_counter() - began
+        else:
+            times.append((time.perf_counter() - start) / generations)
+    return {"us": 1e6 * float(np.median(times)), "least": 1e6 * min(times), "first": first,
+            "median best": float("nan")}  # fmt: skip
+
+
+def instructions():
+    """Instructions that the resident kernel issues for one element: those of the move, and those of the objective."""
+    from cupy.cuda import compiler
+
+    from paoswarm.compiled.cuda_engine import OPTIONS, CudaEngine
+    from paoswarm.compiled.cuda_plan import plan_for
+
+    d = 32
+    program = read_program(ps.PAO(), 128, np.full(d, -5.12), np.full(d, 5.12), RULES, maxiter=10**6)
+    engine = CudaEngine(program, rastrigin)
+    text = engine.source(plan_for(10_000, 128, d, 132))
+    step, value = "step(x[j], speed, best(j), shared[j], row, p * D + j, k0, key);", "= objective(x);"
+    assert step in text
+    assert value in text
+    sizes = []
+    for variant in (text, text.replace(step, ""), text.replace(value, "= x[0];")):
+        cubin, _ = compiler.compile_using_nvrtc(variant, options=OPTIONS, arch="90")
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(cubin)
+            file.flush()
+            listing = subprocess.run(["nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
+        sizes.append(sum("*/" in line and ";" in line for line in listing.splitlines()))
+    # The objective stands twice in the kernel: for the first swarm and for the generations.
+    return {"move": (sizes[0] - sizes[1]) / d, "objective": (sizes[0] - sizes[2]) / (2 * d)}
+
+
 def copy_bandwidth():
     """Terabytes a second of a copy on the device, read and written."""
     import cupy
@@ -122,8 +192,14 @@ def main():
     options = parser.parse_args()
     bandwidth = copy_bandwidth()
     print(f"{jax.devices()[0].device_kind}: copy {bandwidth:.2f} TB/s", flush=True)
+    try:
+        counted = instructions()
+        print(f"instructions for an element: {counted}", flush=True)
+    except Exception as error:
+        counted = None
+        print(f"instructions not counted: {type(error).__name__}: {error}"[:300], flush=True)
     kinds = {"CUDA": lambda *s: of_engine(ps.compiled.Cuda(), *s), "JAX": lambda *s: of_engine(ps.compiled.Jax(), *s),
-             "evosax PSO": of_evosax}  # fmt: skip
+             "evosax PSO": of_evosax, "EvoX PSO": of_evox}  # fmt: skip
     for runs, n, d, generations in SHAPES:
         for name, measure in kinds.items():
             try:
@@ -132,7 +208,8 @@ def main():
                 print(f"{name} ({runs}, {n}, {d}): {type(error).__name__}: {error}"[:600], flush=True)
                 continue
             share = BYTES * runs * n * d / row["us"] * 1e6 / 1e12 / bandwidth
-            row |= {"engine": name, "shape": [runs, n, d], "share of copy": share, "copy": bandwidth}
+            row |= {"engine": name, "shape": [runs, n, d], "share of copy": share, "copy": bandwidth,
+                    "instructions": counted}  # fmt: skip
             print(f"{name:12} ({runs}, {n}, {d}): {row['us']:.2f} us a generation (least {row['least']:.2f}), "
                   f"{100 * share:.0f} % of a copy, first call {row['first']:.1f} s, best {row['median best']:.4g}",
                   flush=True)  # fmt: skip

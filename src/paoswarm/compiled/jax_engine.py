@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 
 from paoswarm.algorithms.coefficients import Coefficients
 from paoswarm.algorithms.pao_step import Step
@@ -42,11 +42,12 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 
 _LONGEST = 512  # generations in one call; the best values of so many are kept on the device
-_AT_ONCE = 16  # generations of a loop whose length XLA knows
+_AT_ONCE = 64  # generations of a loop whose length XLA knows
+_SMALL = 2**22  # elements of all swarms; up to here, four generations are written out, to save launches of kernels
 
 
 class Runs(NamedTuple):
-    """All runs on the device, between two generations of a call. Arrays as in `State`, but for three."""
+    """All runs on the device, between two generations of a call. Arrays as in `State`, but for four."""
 
     x: Any
     v: Any
@@ -55,13 +56,21 @@ class Runs(NamedTuple):
     value: Any
     best_value: Any
     age: Any
+    n_failed: Any  # (runs, n) failed evaluations in this call
     leader: Any  # (runs,) number of the particle with the best value
     leader_value: Any
     stale: Any
     nit: Any
-    n_failed: Any
     status: Any
     rule: Any
+
+
+class _Compiled(NamedTuple):
+    """The functions of the engine for a number of devices."""
+
+    begin: Any
+    many: Any  # moves on by a multiple of generations
+    few: Any  # one by one
 
 
 class _NoSource:
@@ -96,9 +105,7 @@ class JaxEngine:
         self._fun = fun
         last = min(program.generations, 2**31 - 1)
         self._last, self._in_last = last, program.n_moved(last) if last < 2**31 - 1 else program.n_particles
-        self._begin = jax.jit(self._begun)
-        self._advance_many = jax.jit(partial(self._advanced, _AT_ONCE), donate_argnums=0)
-        self._advance_few = jax.jit(partial(self._advanced, 1), donate_argnums=0)
+        self._compiled: dict[int, _Compiled] = {}
         self._evaluate = evaluator(fun)
         self._check()
 
@@ -106,7 +113,7 @@ class JaxEngine:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
         with self._exact:
             points = None if given is None else jnp.asarray(given, dtype=self._dtype)
-            return self._counted(self._begin(self._placed(keys), points))
+            return self._counted(self._for_runs(len(keys)).begin(keys, points))
 
     def advance(self, state: State, keys: counter.Words, generation: int, count: int) -> tuple[State, Floats]:
         """Move on by ``count`` generations, the first of which has this number, or until runs end.
@@ -114,21 +121,42 @@ class JaxEngine:
         Return where the runs stand and their best values after every generation ``(runs, count)``. The arrays of
         ``state`` are used up.
         """
+        compiled = self._for_runs(len(keys))
         with self._exact:
-            arrays = state._replace(nfev=None)
-            placed, parts = self._placed(keys), []
+            arrays, parts = state._replace(nfev=None), []
             few = count % _AT_ONCE
-            for advance, number in ((self._advance_many, count - few), (self._advance_few, few)):
+            for advance, number in ((compiled.many, count - few), (compiled.few, few)):
                 if number:
-                    arrays, history = advance(arrays, placed, np.int32(generation), np.int32(number))
-                    parts.append(np.asarray(history[:number], dtype=float).T)
+                    arrays, history = advance(arrays, keys, np.int32(generation), np.int32(number))
+                    parts.append(np.asarray(history)[:, :number])
                     generation += number
-            return self._counted(arrays), np.concatenate(parts, axis=1)
+            return self._counted(arrays), parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def _placed(self, keys: counter.Words) -> Any:
-        """The keys of runs on the devices that share them: as many as divide the number of runs."""
-        number = next(k for k in range(len(self._devices), 0, -1) if len(keys) % k == 0)
-        return jax.device_put(keys, NamedSharding(Mesh(np.array(self._devices[:number]), "runs"), PartitionSpec("runs")))
+    def _for_runs(self, runs: int) -> _Compiled:
+        """The compiled functions for so many runs; as many devices share them as divide their number."""
+        number = next(k for k in range(len(self._devices), 0, -1) if runs % k == 0)
+        if number not in self._compiled:
+            mesh = Mesh(np.array(self._devices[:number]), "runs")
+            each, same = PartitionSpec("runs"), PartitionSpec()
+
+            def shared(function: Any, *parts: Any, result: Any, **options: Any) -> Any:
+                if number == 1:
+                    return jax.jit(function, **options)
+
+                def traced(*arguments: Any) -> Any:
+                    with jax_noise.for_several_devices():
+                        return function(*arguments)
+
+                # Runs know nothing of each other, so devices need not either.
+                mapped = jax.shard_map(traced, mesh=mesh, in_specs=parts, out_specs=result, check_vma=False)
+                return jax.jit(mapped, **options)
+
+            many, few = (
+                shared(partial(self._advanced, at_once), each, each, same, same, result=(each, each), donate_argnums=0)
+                for at_once in (_AT_ONCE, 1)
+            )
+            self._compiled[number] = _Compiled(shared(self._begun, each, same, result=each), many, few)
+        return self._compiled[number]
 
     def _counted(self, state: State) -> State:
         """The state with the evaluations of each run, which may be too many for the whole numbers of the device."""
@@ -193,77 +221,80 @@ class JaxEngine:
             value=values,
             best_value=best_value,
             age=jnp.zeros_like(values),
+            n_failed=jnp.isnan(values).astype(jnp.int32),
             leader=leader,
             leader_value=lowest,
             stale=zero,
             nit=zero,
-            n_failed=jnp.isnan(values).sum(axis=-1, dtype=jnp.int32),
             status=zero,
             rule=zero,
         )
         status, rule = self._ended(runs)
-        return _closed(runs._replace(status=jnp.where(lowest == jnp.inf, FAILED, status), rule=rule))
+        return _closed(runs._replace(status=jnp.where(lowest == jnp.inf, FAILED, status), rule=rule), zero)
 
     def _advanced(self, at_once: int, state: State, keys: Any, generation: Any, count: Any) -> tuple[State, Any]:
-        """Move on by ``count`` generations, a multiple of ``at_once``; also the best values ``(longest, runs)``."""
+        """Move on by ``count`` generations, a multiple of ``at_once``; also the best values ``(runs, longest)``."""
         history = jnp.zeros((_LONGEST, len(keys)), dtype=self._dtype)
         table = jnp.asarray(self._program.coefficients, dtype=self._dtype)
-
-        def once(t: Any, carry: tuple[Runs, Any]) -> tuple[Runs, Any]:
-            runs, history = carry
-            runs = self._generation(runs, keys, generation + t, table)
-            return runs, history.at[t].set(runs.leader_value)
+        is_small = state.x.size <= _SMALL and self._devices[0].platform != "cpu"
+        unroll = min(at_once, 4 if is_small else 1)
 
         def several(group: Any, carry: tuple[Runs, Any]) -> tuple[Runs, Any]:
-            done: tuple[Runs, Any] = lax.fori_loop(0, at_once, lambda i, c: once(group * at_once + i, c), carry)
+            before = group * at_once
+            mixed = jax_noise.generation_keys(keys, generation + before + jnp.arange(at_once))
+
+            def once(i: Any, carry: tuple[Runs, Any]) -> tuple[Runs, Any]:
+                runs, history = carry
+                t = before + i
+                runs = self._generation(runs, keys, mixed[i], generation + t, table)
+                return runs, history.at[t].set(runs.leader_value)
+
+            done: tuple[Runs, Any] = lax.fori_loop(0, at_once, once, carry, unroll=unroll)
             return done
 
         runs, history = lax.fori_loop(0, count // at_once, several, (_opened(state), history))
-        return _closed(runs), history
+        if not self._program.rules.may_end:
+            runs = _counted_later(runs, state.leader_value, history, count)
+        return _closed(runs, state.n_failed), history.T
 
-    def _generation(self, runs: Runs, keys: Any, generation: Any, table: Any) -> Runs:
-        """One generation of all runs that go on."""
+    def _generation(self, runs: Runs, keys: Any, mixed: Any, generation: Any, table: Any) -> Runs:
+        """One generation of all runs that go on; ``mixed`` are their keys in it."""
         p = self._program
         n, r = p.n_particles, len(p.pulls)
-        rows = table[jnp.minimum(generation, len(table)) - 1]
+        rows = table[jnp.minimum(generation, len(table)) - 1] if len(table) > 1 else table[0]
         columns = [rows[:, i : i + 1] if len(rows) > 1 else rows[0, i] for i in range(r + 7)]
         by = Coefficients(tuple(columns[:r]), *columns[r:])
-        d1, d2 = jax_noise.normals(keys, generation, n, p.n_dimensions, self._dtype)
+        d1, d2 = jax_noise.normals(keys, mixed, n, p.n_dimensions, self._dtype)
         swarm = self._swarm(runs)
         proposal = self._step.moved_by(by, swarm, _NoSource(), d1, d2)  # type: ignore[arg-type]
         goes_on = runs.status == RUNNING
         value = self._measured(proposal.position)
-        new = proposal
-        moved = goes_on[:, None]
+        moved, position, velocity = goes_on[:, None], proposal.position, proposal.velocity
         if not self._all_move:
             moved = (jnp.arange(n) < self._n_moved(generation)) & moved
-            new = type(proposal)(
-                jnp.where(moved[..., None], proposal.position, runs.x),
-                jnp.where(moved[..., None], proposal.velocity, runs.v),
-            )
+            position = jnp.where(moved[..., None], position, runs.x)
+            velocity = jnp.where(moved[..., None], velocity, runs.v)
         is_new = moved & order.is_better(order.newcomer_score(value, None), runs.best_value)
         best_value = jnp.where(is_new, value, runs.best_value)
         lowest, leader = _lowest(best_value)
-        after = Runs(
-            x=new.position,
-            v=new.velocity,
+        after = runs._replace(
+            x=position,
+            v=velocity,
             best=swarm.best_position,
             is_new=is_new,
             value=jnp.where(moved, value, runs.value),
             best_value=best_value,
             age=jnp.where(is_new, 0, runs.age + moved),
+            n_failed=runs.n_failed + (jnp.isnan(value) & moved),
             leader=leader,
             leader_value=lowest,
-            stale=jnp.where(goes_on, jnp.where(lowest < runs.leader_value, 0, runs.stale + 1), runs.stale),
-            nit=runs.nit + goes_on,
-            n_failed=runs.n_failed + (jnp.isnan(value) & moved).sum(axis=-1, dtype=jnp.int32),
-            status=runs.status,
-            rule=runs.rule,
         )
+        if not p.rules.may_end:
+            return after
+        stale = jnp.where(lowest < runs.leader_value, 0, runs.stale + 1)
+        after = after._replace(stale=jnp.where(goes_on, stale, runs.stale), nit=runs.nit + goes_on)
         status, rule = self._ended(after)
-        return after._replace(
-            status=jnp.where(goes_on, status, runs.status), rule=jnp.where(goes_on, rule, runs.rule)
-        )
+        return after._replace(status=jnp.where(goes_on, status, runs.status), rule=jnp.where(goes_on, rule, runs.rule))
 
     @property
     def _all_move(self) -> bool:
@@ -331,24 +362,31 @@ def _lowest(value: Any) -> tuple[Any, Any]:
         return jnp.where(is_first, a[0], b[0]), jnp.where(is_first, a[1], b[1])
 
     number = lax.broadcasted_iota(jnp.int32, value.shape, 1)
-    found: tuple[Any, Any] = lax.reduce(
-        (value, number), (value.dtype.type(np.inf), np.int32(2**31 - 1)), lower, (1,)
-    )
+    found: tuple[Any, Any] = lax.reduce((value, number), (value.dtype.type(np.inf), np.int32(2**31 - 1)), lower, (1,))
     return found
 
 
 def _opened(state: State) -> Runs:
     """The runs of a state."""
     leader = _lowest(state.best_value)[1]
-    is_new = jnp.zeros(state.value.shape, dtype=bool)
-    counts = state.stale, state.nit, state.n_failed, state.status, state.rule
-    best, value = (state.best, is_new), (state.value, state.best_value, state.age)
-    return Runs(state.x, state.v, *best, *value, leader, state.leader_value, *counts)
+    is_new, failed = jnp.zeros(state.value.shape, dtype=bool), jnp.zeros(state.value.shape, dtype=jnp.int32)
+    points, values = (state.x, state.v, state.best, is_new), (state.value, state.best_value, state.age, failed)
+    return Runs(*points, *values, leader, state.leader_value, state.stale, state.nit, state.status, state.rule)
 
 
-def _closed(runs: Runs) -> State:
-    """Where runs stand, with bests up to date; evaluations are counted by the host."""
+def _closed(runs: Runs, n_failed: Any) -> State:
+    """Where runs stand, with bests up to date; ``n_failed`` evaluations had failed before."""
     best = jnp.where(runs.is_new[..., None], runs.x, runs.best)
-    value = runs.value, runs.best_value, runs.age
-    counts = runs.stale, runs.nit, None, runs.n_failed, runs.status, runs.rule
-    return State(runs.x, runs.v, best, *value, runs.leader_value, *counts)
+    values = runs.value, runs.best_value, runs.age
+    counts = runs.stale, runs.nit, None, n_failed + runs.n_failed.sum(axis=-1, dtype=jnp.int32)
+    return State(runs.x, runs.v, best, *values, runs.leader_value, *counts, runs.status, runs.rule)
+
+
+def _counted_later(runs: Runs, first: Any, history: Any, count: Any) -> Runs:
+    """Runs that nothing could end, with what could be counted after the last of ``count`` generations."""
+    t = jnp.arange(len(history))[:, None]
+    is_better = (history < jnp.concatenate([first[None], history[:-1]])) & (t < count)
+    last = jnp.where(is_better, t + 1, 0).max(axis=0)
+    stale = jnp.where(last > 0, count - last, runs.stale + count)
+    goes_on = runs.status == RUNNING
+    return runs._replace(stale=jnp.where(goes_on, stale, runs.stale), nit=runs.nit + count * goes_on)
