@@ -241,7 +241,7 @@ def with_messages(many: ManyResult, rule: Any, limits: Limits) -> ManyResult:
 
 def reasons(many: ManyResult, rule: Any, limits: Limits) -> list[str]:
     """Why each of several runs of single swarms has ended."""
-    runs, d = len(many.fun), many.swarm.position.shape[-1]
+    runs, d = len(many.fun), len(many.space.lower) if "space" in many else many.x.shape[-1]
 
     def reason(r: int) -> str:
         best = many.history[r, : many.nit[r] + 1]
