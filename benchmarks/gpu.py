@@ -16,8 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import tempfile
 import time
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -143,32 +141,6 @@ def of_evox(runs, n, d, generations):
             "median best": float("nan")}  # fmt: skip
 
 
-def instructions():
-    """Instructions that the resident kernel issues for one element: those of the move, and those of the objective."""
-    from cupy.cuda import compiler
-
-    from paoswarm.compiled.cuda_engine import OPTIONS, CudaEngine
-    from paoswarm.compiled.cuda_plan import plan_for
-
-    d = 32
-    program = read_program(ps.PAO(), 128, np.full(d, -5.12), np.full(d, 5.12), RULES, maxiter=10**6)
-    engine = CudaEngine(program, rastrigin)
-    text = engine.source(plan_for(10_000, 128, d, 132))
-    step, value = "step(x[j], speed, best(j), shared[j], row, p * D + j, k0, key);", "= objective(x);"
-    assert step in text
-    assert value in text
-    sizes = []
-    for variant in (text, text.replace(step, ""), text.replace(value, "= x[0];")):
-        cubin, _ = compiler.compile_using_nvrtc(variant, options=OPTIONS, arch="90")
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-            file.write(cubin)
-            file.flush()
-            listing = subprocess.run(["nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
-        sizes.append(sum("*/" in line and ";" in line for line in listing.splitlines()))
-    # The objective stands twice in the kernel: for the first swarm and for the generations.
-    return {"move": (sizes[0] - sizes[1]) / d, "objective": (sizes[0] - sizes[2]) / (2 * d)}
-
-
 def copy_bandwidth():
     """Terabytes a second of a copy on the device, read and written."""
     import cupy
@@ -192,12 +164,6 @@ def main():
     options = parser.parse_args()
     bandwidth = copy_bandwidth()
     print(f"{jax.devices()[0].device_kind}: copy {bandwidth:.2f} TB/s", flush=True)
-    try:
-        counted = instructions()
-        print(f"instructions for an element: {counted}", flush=True)
-    except Exception as error:
-        counted = None
-        print(f"instructions not counted: {type(error).__name__}: {error}"[:300], flush=True)
     kinds = {"CUDA": lambda *s: of_engine(ps.compiled.Cuda(), *s), "JAX": lambda *s: of_engine(ps.compiled.Jax(), *s),
              "evosax PSO": of_evosax, "EvoX PSO": of_evox}  # fmt: skip
     for runs, n, d, generations in SHAPES:
@@ -208,8 +174,7 @@ def main():
                 print(f"{name} ({runs}, {n}, {d}): {type(error).__name__}: {error}"[:600], flush=True)
                 continue
             share = BYTES * runs * n * d / row["us"] * 1e6 / 1e12 / bandwidth
-            row |= {"engine": name, "shape": [runs, n, d], "share of copy": share, "copy": bandwidth,
-                    "instructions": counted}  # fmt: skip
+            row |= {"engine": name, "shape": [runs, n, d], "share of copy": share, "copy": bandwidth}
             print(f"{name:12} ({runs}, {n}, {d}): {row['us']:.2f} us a generation (least {row['least']:.2f}), "
                   f"{100 * share:.0f} % of a copy, first call {row['first']:.1f} s, best {row['median best']:.4g}",
                   flush=True)  # fmt: skip

@@ -123,14 +123,13 @@ class JaxEngine:
         """
         compiled = self._for_runs(len(keys))
         with self._exact:
-            arrays, parts = state._replace(nfev=None), []
+            arrays, history = state._replace(nfev=None), np.empty((len(keys), count), dtype=self._dtype)
             few = count % _AT_ONCE
-            for advance, number in ((compiled.many, count - few), (compiled.few, few)):
+            for advance, done, number in ((compiled.many, 0, count - few), (compiled.few, count - few, few)):
                 if number:
-                    arrays, history = advance(arrays, keys, np.int32(generation), np.int32(number))
-                    parts.append(np.asarray(history)[:, :number])
-                    generation += number
-            return self._counted(arrays), parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+                    arrays, bests = advance(arrays, keys, np.int32(generation + done), np.int32(number))
+                    history[:, done : done + number] = np.asarray(bests)[:, :number]
+            return self._counted(arrays), history
 
     def _for_runs(self, runs: int) -> _Compiled:
         """The compiled functions for so many runs; as many devices share them as divide their number."""
@@ -233,8 +232,8 @@ class JaxEngine:
         return _closed(runs._replace(status=jnp.where(lowest == jnp.inf, FAILED, status), rule=rule), zero)
 
     def _advanced(self, at_once: int, state: State, keys: Any, generation: Any, count: Any) -> tuple[State, Any]:
-        """Move on by ``count`` generations, a multiple of ``at_once``; also the best values ``(runs, longest)``."""
-        history = jnp.zeros((_LONGEST, len(keys)), dtype=self._dtype)
+        """Move on by ``count`` generations, a multiple of ``at_once``; also their best values ``(runs, longest)``."""
+        history = jnp.zeros((_LONGEST if at_once > 1 else _AT_ONCE, len(keys)), dtype=self._dtype)
         table = jnp.asarray(self._program.coefficients, dtype=self._dtype)
         is_small = state.x.size <= _SMALL and self._devices[0].platform != "cpu"
         unroll = min(at_once, 4 if is_small else 1)
