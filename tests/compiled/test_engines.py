@@ -262,7 +262,7 @@ def test_schedules_follow_the_same_progress_as_with_numpy():
         ({"method": None}, "give method='PAO'"),
         ({"method": "DE"}, "DE needs engine='numpy'"),
         ({"vectorized": True}, "do not have vectorized; engine='numpy' has it"),
-        ({"store": "x.paoswarm"}, "do not have store"),
+        ({"init": ps.minimize(sum, [(0, 1)] * 2, maxfev=50)}, "cannot continue from an earlier result"),
         ({"constraints": lambda x: x[0]}, "do not have constraints"),
         ({"engine": "nump"}, "did you mean numpy"),
         ({"method": ps.PAO(dt=ps.schedules.patient_step())}, "follow the swarm"),
