@@ -83,8 +83,9 @@ class Jax:
 
     Parameters
     ----------
-    precision : {"single", "double"}
-        Of swarms and objective. Global settings of JAX stay as they are.
+    precision : {"single", "double"}, optional
+        Of swarms and objective: by default single. Of the log likelihood of `sample`: by default double. Global
+        settings of JAX stay as they are.
 
     Examples
     --------
@@ -93,17 +94,17 @@ class Jax:
     Jax(precision='double')
     """
 
-    precision: str = "single"
+    precision: str | None = None
 
     def __post_init__(self) -> None:
-        _check_precision(self.precision)
+        _check_precision(self.precision or "single")
 
     def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
         """The engine for a program and an objective."""
         need("jax", extra="jax", user="engine='jax'")
         from paoswarm.compiled.jax_engine import JaxEngine
 
-        return JaxEngine(program, fun, self.precision)
+        return JaxEngine(program, fun, self.precision or "single")
 
 
 @dataclass(frozen=True)

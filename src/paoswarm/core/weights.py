@@ -11,19 +11,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats, namespace
 
 FEWEST = 20  # effective draws; with fewer, no standard error is reported
 
 
-def log_sum_exp(a: Floats, axis: int | None = None) -> Floats:
+def log_sum_exp(a: Array, axis: int | None = None) -> Array:
     r"""Return :math:`\ln \sum \exp(a)` without overflow; ``-inf`` where every term is zero."""
-    top = np.max(a, axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
+    xp = namespace(a)
+    top = xp.max(a, axis=axis, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        total = np.log(np.sum(np.exp(a - top), axis=axis, keepdims=True)) + top
-    result: Floats = np.squeeze(total, axis=axis)[()]  # a number if no axis is left
-    return result
+        total = xp.log(xp.sum(xp.exp(a - top), axis=axis, keepdims=True)) + top
+    return xp.squeeze(total, axis=axis)[()]  # a number if no axis is left
 
 
 def normalise(log_w: Floats) -> Floats:

@@ -75,11 +75,12 @@ class Frozen(NamedTuple):
     diagnostics: dict[str, Any]  # see `Posterior`
 
 
-class _Prior:
-    """The prior as a density to draw from."""
+class PriorDensity:
+    """The prior as a density to draw from; it is uniform in the ``bounded`` coordinates, normal in the others."""
 
     def __init__(self, target: Target) -> None:
         self.log_density = target.log_prior
+        self.bounded = target.walled if target.circle is None else target.walled | np.isfinite(target.circle.width)
         self._draw = target.draw_prior
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
@@ -121,7 +122,7 @@ def adapt(
     z = target.draw_prior(n_prior, rng)
     log_prior, log_likelihood = target.log_prior(z), target.log_likelihood(z)
     kept = slice(_FIRST_DRAWS * _TEN)  # more of them only show where to climb from
-    pool.add(_Prior(target), z[kept], log_prior[kept], log_likelihood[kept])
+    pool.add(PriorDensity(target), z[kept], log_prior[kept], log_likelihood[kept])
     known = np.empty((0, d)) if start_points is None else target.coordinates(start_points)
     nothing = f"the likelihood is zero or failed at all {n_prior} draws from the prior"
     has_height = bool(np.isfinite(log_prior + log_likelihood).any())
@@ -141,7 +142,7 @@ def adapt(
     ladder = make_ladder(found.modes, target)
     _draw(target, pool, ladder, min(_for_dim(_LADDER_DRAWS, d), int(_EXTRA_SHARE * allowed)), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
-    first = blend([], (), ladder, _Prior(target))
+    first = blend([], (), ladder, PriorDensity(target))
     plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
 
@@ -214,7 +215,7 @@ def _refine(
     callback: Callable[[dict[str, Any]], object] | None,
 ) -> Frozen:
     """Fit, draw more widely than the fit, and fit again, until the wide draws confirm the fit twice in a row."""
-    d, pool, best, prior = target.dim, plan.pool, plan.proposal, _Prior(target)
+    d, pool, best, prior = target.dim, plan.pool, plan.proposal, PriorDensity(target)
     n_confirmed = n_again = 0
     reached: list[float] = []  # efficiencies at the posterior's own temperature
     for _ in range(_STAGES):

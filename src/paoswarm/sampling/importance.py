@@ -150,14 +150,9 @@ def _problem(production: Production) -> str:
 
 def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -> Production:
     """Draw ``n`` points from the proposal, evaluate and weight them."""
-    z = frozen.proposal.sample(n, rng)
-    cut_short = None
-    try:
-        log_likelihood = target.log_likelihood(z)
-    except Interrupted as interrupt:  # its time does not depend on the values, so the draws so far are unbiased
-        n, log_likelihood, cut_short = len(interrupt.values), interrupt.values, interrupt
-        z = z[:n]
-    log_w = target.log_prior(z) + log_likelihood - frozen.proposal.log_density(z)  # (S19)
+    z, log_prior, log_likelihood, log_proposal, cut_short = target.draw(frozen.proposal, n, rng)
+    log_w = log_prior + log_likelihood - log_proposal  # (S19)
+    n = len(z)  # the time of an interrupt does not depend on the values, so the draws so far are unbiased
     if cut_short is not None and (n == 0 or effective_size(log_w) < FEWEST):
         raise cut_short
     middle = n // 2

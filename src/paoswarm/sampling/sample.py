@@ -29,6 +29,7 @@ from paoswarm.sampling.assemble_posterior import (
     search_remarks,
 )
 from paoswarm.sampling.draw_pool import Pool
+from paoswarm.sampling.engine import make_target, read_traced
 from paoswarm.sampling.importance import produce
 from paoswarm.sampling.mixture import fit
 from paoswarm.sampling.move_cost import metropolis_cost
@@ -71,6 +72,7 @@ def sample(
     maxfev: float | None = None,
     rng: Seed = None,
     store: Any = None,
+    engine: Any = "numpy",
 ) -> Posterior:
     r"""Draw from a posterior and compute the evidence of the model, without gradients.
 
@@ -118,6 +120,11 @@ def sample(
     store : path or Store, optional
         A file that keeps every evaluation. If the run is killed or interrupted, repeat the same call to continue it, as
         in `minimize`.
+    engine : str or ps.compiled.Jax
+        ``"numpy"``, or ``"jax"`` for a log likelihood of one point that JAX can trace. With JAX the draws are made,
+        evaluated and weighted on the device that JAX uses, in batches of up to 131,072. The likelihood is evaluated in
+        double precision; ``ps.compiled.Jax(precision="single")`` says otherwise. JAX makes the batches, so there are no
+        ``vectorized``, ``workers``, ``timeout`` and ``store``. See :doc:`/compiled`.
 
     Returns
     -------
@@ -161,7 +168,8 @@ def sample(
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
     points = known_points(start, law.names)
-    calling = CallOptions(vectorized, workers, timeout, retries)
+    traced = read_traced(engine, fun, law.dim, vectorized=vectorized, workers=workers, timeout=timeout, store=store)
+    calling = CallOptions(vectorized or traced is not None, workers, timeout, retries)
     journal = None
     if store is not None:
         store = Store.of(store)
@@ -172,7 +180,7 @@ def sample(
     source = generator(rng)
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, calling, minus_inf_fails=False) as evaluate,
+        open_evaluator(traced or fun, journal, calling, minus_inf_fails=False) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
         evaluate.count = bar.count if progress else None
@@ -195,7 +203,7 @@ def sample(
             except Interrupted as interrupt:
                 raise Interrupted(np.concatenate([first_values, interrupt.values]), interrupt.why) from None
 
-        target = Target(measure_first, law, budget)
+        target = make_target(measure_first, law, budget, traced, evaluate.count)
         if points is not None:
             if is_search(start):  # an optimisation may have had wider bounds than the prior
                 points = target.within(points)

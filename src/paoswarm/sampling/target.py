@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.read_prior import read_prior
 from paoswarm.warn_user import warn_user
 
@@ -30,6 +31,16 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, values: Floats, why: str = "") -> None:
         super().__init__()
         self.values, self.why = values, why
+
+
+class Drawn(NamedTuple):
+    """Draws ``(n, d)`` from a proposal, with all that their weights are made of, ``(n,)`` each."""
+
+    z: Floats
+    log_prior: Floats
+    log_likelihood: Floats
+    log_proposal: Floats
+    cut_short: Interrupted | None = None  # the interrupt that came before the last draw
 
 
 class Target:
@@ -110,12 +121,23 @@ class Target:
         values[allowed] = self._counted(x, found)
         return values
 
+    def draw(self, proposal: Density, n: int, rng: np.random.Generator) -> Drawn:
+        """Draw ``n`` points from a proposal and evaluate them; fewer if there is an interrupt."""
+        z = proposal.sample(n, rng)
+        cut_short = None
+        try:
+            log_likelihood = self.log_likelihood(z)
+        except Interrupted as interrupt:
+            log_likelihood, cut_short = interrupt.values, interrupt
+            z = z[: len(log_likelihood)]
+        return Drawn(z, self.log_prior(z), log_likelihood, proposal.log_density(z), cut_short)
+
     def height(self, z: Floats) -> Floats:
         """Log posterior up to a constant, at the nearest points where the prior is positive."""
         z = self.inside(z)
         return self.log_prior(z) + self.log_likelihood(z)
 
-    def _counted(self, x: Floats, found: Floats) -> Floats:
+    def _counted(self, x: Any, found: Floats) -> Floats:
         """Count the values found at the first rows of ``x``; a failed point gets likelihood zero."""
         self.n_evaluations += len(found)
         if (found > _MOST).any():

@@ -1,0 +1,110 @@
+r"""Draws from a proposal on a device, as a function of their numbers.
+
+A proposal is a mixture of normal and Student-t components, some of them on the line instead of in the box (S13), and of
+the prior, which is such a component too: a normal deviate mapped by (S13) is uniform. Draw :math:`i` comes from the
+component in whose interval of the cumulated shares the number
+
+.. math:: \big(s + i\,g\big) \bmod 1, \qquad g = \frac{\sqrt5 - 1}2 \tag{S23}
+
+falls, for a random :math:`s`: it is uniform, and every run of draws holds every component by its share to within a few.
+All other numbers are counter-based (E1): a draw depends on its number and the key alone, not on batches or devices.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.special import ndtr, ndtri
+from numpy.typing import NDArray
+
+from paoswarm.compiled import jax_noise
+from paoswarm.core.arrays import Floats
+from paoswarm.sampling.adapt import PriorDensity
+from paoswarm.sampling.mixture import Blend, Density, Mixture
+from paoswarm.sampling.periodic_coordinates import Circle, Wrapped
+from paoswarm.sampling.unbounded_coordinates import FARTHEST, Warped
+
+GOLDEN = 0x9E3779B9  # g of (S23) in units of 2^-32
+
+
+class Components(NamedTuple):
+    """A proposal as one flat mixture of k components."""
+
+    cumulative: Floats  # (k,) shares up to and including each component
+    mean: Floats  # (k, d)
+    factor: Floats  # (k, d, d)
+    freedom: Floats  # (k,) degrees of freedom, infinite for normal components
+    warped: NDArray[np.bool_]  # (k, d) coordinates in which it lives on the line
+
+
+def components(proposal: Density, dim: int) -> Components:
+    """The components of a proposal made by `paoswarm.sampling.proposals`."""
+    share, mean, factor, freedom, warped = (np.concatenate(c) for c in zip(*_parts(proposal, dim), strict=True))
+    return Components(np.cumsum(share) / share.sum(), mean, factor, freedom, warped)
+
+
+def _parts(density: Density, dim: int) -> list[tuple[Any, ...]]:
+    if isinstance(density, Blend):
+        each = zip(density.share.tolist(), density.parts, strict=True)
+        return [(share * part[0], *part[1:]) for share, inner in each for part in _parts(inner, dim)]
+    if isinstance(density, Wrapped):  # all draws are wrapped in the end
+        return _parts(density.density, dim)
+    if isinstance(density, Warped):
+        return [(*part[:4], part[4] | density.which) for part in _parts(density.density, dim)]
+    if isinstance(density, PriorDensity):
+        return [(np.ones(1), np.zeros((1, dim)), np.eye(dim)[None], np.full(1, math.inf), density.bounded[None])]
+    if isinstance(density, Mixture):
+        k = len(density.weight)
+        flat = np.zeros((k, dim), dtype=bool)
+        return [
+            (density.weight / density.weight.sum(), density.mean, density.factor, np.full(k, density.freedom), flat)
+        ]
+    raise TypeError(f"draws from {type(density).__name__} need engine='numpy'")
+
+
+def draw(parts: Components, circle: Circle | None, freedoms: tuple[float, ...], start: Any, number: Any, key: Any) -> Any:
+    """The draws ``(m, d)`` with these numbers ``(m,)``, in the sampler's coordinates; to be traced.
+
+    ``freedoms`` are the finite degrees of freedom that occur, ``start`` is that of (S23) in units of 2^-32, and ``key``
+    has two words.
+    """
+    d = parts.mean.shape[1]
+    tick = (number * jnp.uint32(GOLDEN) + start).astype(np.float64) * 2.0**-32  # (S23)
+    which = jnp.minimum(jnp.searchsorted(parts.cumulative, tick, side="right"), len(parts.cumulative) - 1)
+    noise = ndtri(uniforms(key, number, jnp.arange(d, dtype=jnp.uint32)))
+    freedom = parts.freedom[which]
+    for nu in freedoms:
+        scale = jnp.sqrt(chi_square(key, number, nu, d) / nu)
+        noise = jnp.where((freedom == nu)[:, None], noise / scale[:, None], noise)
+    y = parts.mean[which] + jnp.einsum("nij,nj->ni", parts.factor[which], noise)
+    z = jnp.where(parts.warped[which] & (abs(y) < FARTHEST), ndtr(y) - ndtr(-y), y)
+    return z if circle is None else jnp.where(circle.has_image(z)[:, None], circle.nearest(z), z)
+
+
+def uniforms(key: Any, number: Any, slots: Any) -> Any:
+    """Uniform deviates ``(m, s)`` with 52 bits for each number and slot, neither 0 nor 1."""
+    mixed = jax_noise.hashed(key[1] + jax_noise.hashed(slots))
+    first, second = jax_noise.philox(number[:, None], key[0], mixed[None, :])
+    high, low = (first >> 6).astype(np.float64), (second >> 6).astype(np.float64)
+    return (high * 2.0**26 + low + 0.5) * 2.0**-52
+
+
+def chi_square(key: Any, number: Any, freedom: float, slot: int) -> Any:
+    """Chi-square deviates ``(m,)`` of whole degrees of freedom: exponential ones, and a squared normal one if odd.
+
+    They take the slots from ``slot`` on.
+    """
+    pairs, odd = divmod(int(freedom), 2)
+    if freedom != 2 * pairs + odd:
+        raise ValueError(f"degrees of freedom must be whole, got {freedom}")
+    u = uniforms(key, number, jnp.arange(slot, slot + pairs + odd, dtype=jnp.uint32))
+    return -2 * jnp.log(u[:, :pairs]).sum(axis=1) + (ndtri(u[:, pairs]) ** 2 if odd else 0.0)
+
+
+def numbers(first: Any, count: int) -> Any:
+    """The numbers of ``count`` draws from ``first`` on."""
+    return lax.iota(jnp.uint32, count) + jnp.asarray(first, dtype=jnp.uint32)

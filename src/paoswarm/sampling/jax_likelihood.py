@@ -1,0 +1,159 @@
+"""A log likelihood that JAX traces: checked, with names, and evaluated in batches of few sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+from paoswarm.spaces.named_array import ByName, WithFixed
+
+_SIZES = (64, 512, 4096, 32768)  # points in a call: each size is compiled once
+
+
+class JaxLikelihood:
+    """The log likelihood of one point as a function that JAX compiles for many.
+
+    Parameters
+    ----------
+    fun : callable
+        As `paoswarm.sampling.read_prior.as_given` returns it: of parameters ``(d,)``, perhaps with names.
+    dim : int
+        Number of parameters.
+    precision : {"double", "single"}
+        In which the function is evaluated. Values are returned in double precision.
+    """
+
+    def __init__(self, fun: Callable[..., Any], dim: int, precision: str) -> None:
+        self.name = getattr(getattr(fun, "fun", fun), "__name__", "log_likelihood")
+        self._fun = _traceable(fun)
+        self.is_single = precision == "single"
+        self._compiled = jax.jit(self.values)
+        self._exact = jax.jit(jax.vmap(self._fun))
+        self._check(dim)
+
+    def values(self, x: Any) -> Any:
+        """The function at points ``(m, d)``, to be traced in double precision; NaN where it failed."""
+        if not self.is_single:
+            return jax.vmap(self._fun)(x).astype(np.float64)
+        with jax.enable_x64(False), jax.default_matmul_precision("highest"):
+            found = jax.vmap(self._fun)(x.astype(np.float32))
+        return found.astype(np.float64)
+
+    def __call__(self, x: Floats) -> Floats:
+        """The function at points ``(m, d)`` of NumPy, in batches that are filled up to one of few sizes."""
+        return self._in_batches(self._compiled, x)
+
+    def exact(self, x: Floats) -> Floats:
+        """The same in double precision, whatever the precision of the function."""
+        return self._in_batches(self._exact, x)
+
+    @staticmethod
+    def _in_batches(compiled: Callable[[Any], Any], x: Floats) -> Floats:
+        values = np.empty(len(x))
+        first = 0
+        with jax.enable_x64(True):
+            while first < len(x):
+                part = x[first : first + _SIZES[-1]]
+                size = next(size for size in _SIZES if size >= len(part))
+                filled = np.concatenate([part, np.broadcast_to(part[-1:], (size - len(part), x.shape[1]))])
+                values[first : first + len(part)] = np.asarray(compiled(jnp.asarray(filled)))[: len(part)]
+                first += len(part)
+        return values
+
+    def _check(self, dim: int) -> None:
+        """Raise if JAX cannot trace the function, or if it does not return one real number."""
+        try:
+            with jax.enable_x64(True):
+                found = jax.eval_shape(self._fun, jax.ShapeDtypeStruct((dim,), np.float64))
+                shape, dtype = found.shape, found.dtype
+        except Exception as error:
+            reason = (str(error).strip().splitlines() or [""])[0]
+            raise TypeError(
+                f"JAX cannot trace {self.name}, which must take one point x ({dim},) and use jax.numpy: {reason} Write "
+                "it with jax.numpy and without branches on values, or use engine='numpy'"
+            ) from error
+        if shape != ():
+            raise TypeError(
+                f"with engine='jax' {self.name} must take one point x ({dim},) and return one number, but it returns "
+                f"an array of shape {shape}; JAX itself makes the batches"
+            )
+        if not jnp.issubdtype(dtype, jnp.floating) and not jnp.issubdtype(dtype, jnp.integer):
+            raise TypeError(f"{self.name} must return a real number, but it returns {dtype}")
+
+
+class NamedPoint:
+    """One point that JAX traces, with names: what `NamedArray` is for NumPy."""
+
+    def __init__(self, x: Any, columns: Mapping[str, int], fixed: Mapping[str, Any]) -> None:
+        self._x, self._columns, self._fixed = x, columns, fixed
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return self._x[key]
+        return self._fixed[key] if key in self._fixed else self._x[self._columns[key]]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._columns or key in self._fixed
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._x)
+
+    def __len__(self) -> int:
+        return len(self._x)
+
+    def __jax_array__(self) -> Any:
+        return self._x
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._x, name)
+
+    def keys(self) -> list[str]:
+        """The names, fixed values last."""
+        return [*self._columns, *self._fixed]
+
+    def values(self) -> list[Any]:
+        """The parameters in the order of their names."""
+        return [self[name] for name in self.keys()]
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and parameters."""
+        return [(name, self[name]) for name in self.keys()]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A parameter by name."""
+        return self[key] if key in self else default
+
+
+def _forwarded(name: str) -> Callable[..., Any]:
+    def operator(self: NamedPoint, *others: Any) -> Any:
+        plain = [other._x if isinstance(other, NamedPoint) else other for other in others]
+        return getattr(self._x, name)(*plain)
+
+    return operator
+
+
+for _name in "add radd sub rsub mul rmul truediv rtruediv pow rpow matmul rmatmul neg abs lt le gt ge".split():
+    setattr(NamedPoint, f"__{_name}__", _forwarded(f"__{_name}__"))
+
+
+def _traceable(fun: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The function of a plain array, for functions of names or with fixed values."""
+    if isinstance(fun, ByName):
+        return lambda x: jnp.asarray(fun.fun(NamedPoint(x, fun.columns, fun.fixed)))
+    if isinstance(fun, WithFixed):
+        free = [i for i, number in enumerate(fun.numbers) if math.isnan(number)]
+        return lambda x: jnp.asarray(fun.fun(jnp.asarray(fun.numbers, dtype=x.dtype).at[np.array(free)].set(x)))
+    return lambda x: jnp.asarray(fun(x))
+
+
+def double() -> AbstractContextManager[Any]:
+    """A context in which JAX uses double precision; global settings stay as they are."""
+    context: AbstractContextManager[Any] = jax.enable_x64(True)
+    return context

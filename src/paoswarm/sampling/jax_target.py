@@ -1,0 +1,153 @@
+"""A target whose production runs on a device: draws, prior, likelihood and proposal density in one compiled function.
+
+Draws come in large batches, because a device needs many of them at once. What is known of each draw is copied to the
+host, where weights are summed in double precision. The search for modes and the fits stay on the host. They evaluate
+few points, in batches of the likelihood alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from paoswarm.core.arrays import Floats
+from paoswarm.sampling.jax_draws import Components, components, draw, numbers
+from paoswarm.sampling.jax_likelihood import JaxLikelihood, double
+from paoswarm.sampling.mixture import Density
+from paoswarm.sampling.prior import Prior
+from paoswarm.sampling.target import Drawn, Interrupted, Target
+
+_LARGEST = 2**17  # draws in a batch
+_SMALLEST = 2**10
+_MEMORY = {"cpu": 2**27}  # bytes for what a batch computes on the way: on a processor, about what caches hold
+_DEVICE_MEMORY = 2**32  # the same on other devices
+_AHEAD = 2  # batches that the device works on while another is copied
+
+
+class JaxTarget(Target):
+    """Prior and likelihood, with draws from a proposal made on the device that JAX uses.
+
+    Parameters
+    ----------
+    log_likelihood, prior, maxfev
+        As for `Target`.
+    traced : JaxLikelihood
+        The same log likelihood as ``log_likelihood``.
+    count : callable
+        Called with the number of draws that were evaluated since the last call.
+    """
+
+    def __init__(
+        self,
+        log_likelihood: Callable[[Floats], ArrayLike],
+        prior: Prior,
+        maxfev: int | None,
+        traced: JaxLikelihood,
+        count: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(log_likelihood, prior, maxfev)
+        self._traced = traced
+        self._count = count
+        self._prior_is_traced = self._can_trace_prior()
+
+    def draw(self, proposal: Density, n: int, rng: np.random.Generator) -> Drawn:
+        """Draw ``n`` points from a proposal and evaluate them on the device; fewer if there is an interrupt."""
+        parts = components(proposal, self.dim)
+        key, start = rng.integers(2**32, size=2, dtype=np.uint32), rng.integers(2**32, dtype=np.uint32)
+        made = Drawn(np.empty((n, self.dim)), *np.empty((3, n)))
+        done, cut_short = 0, None
+        with double():
+            batch, size = self._compiled(proposal, parts, n)
+            waiting: list[tuple[int, Any]] = []
+            try:
+                for first in [*range(0, n, size), *[n] * _AHEAD]:
+                    if first < n:
+                        waiting.append((first, batch(parts, np.uint32(first), start, key)))
+                    if len(waiting) > _AHEAD or (first == n and waiting):
+                        done = self._fetch(made, *waiting.pop(0))
+            except KeyboardInterrupt:
+                cut_short = Interrupted(made.log_likelihood[:done])
+        return Drawn(*(array[:done] for array in made[:4]), cut_short)
+
+    def _fetch(self, made: Drawn, first: int, found: Any) -> int:
+        """Copy a batch to the host, check and count its values; return the number of draws so far."""
+        last = min(first + len(found[0]), len(made.z))
+        rows = slice(first, last)
+        for array, part in zip(made[:4], found, strict=True):
+            array[rows] = np.asarray(part)[: last - first]
+        inside = np.isfinite(made.log_prior[rows])
+        z, values = made.z[rows][inside], made.log_likelihood[rows][inside]
+        if not self._prior_is_traced:
+            values = self._traced(self.prior.parameters(z))
+        made.log_likelihood[rows] = -np.inf
+        made.log_likelihood[rows][inside] = self._counted(_Parameters(self, z), values)
+        if self._count is not None:
+            self._count(len(z))
+        return last
+
+    def _compiled(self, proposal: Density, parts: Components, n: int) -> tuple[Callable[..., Any], int]:
+        """The function that makes a batch of draws, and the size of its batches: as large as memory allows."""
+        freedoms = tuple(sorted({float(nu) for nu in parts.freedom if math.isfinite(nu)}))
+
+        def of_size(size: int) -> Callable[..., Any]:
+            def batch(parts: Components, first: Any, start: Any, key: Any) -> Any:
+                z = draw(parts, self.circle, freedoms, start, numbers(first, size), key)
+                return z, *self._weighed(z), proposal.log_density(z)
+
+            return batch
+
+        size = _SMALLEST
+        while size < min(n, _LARGEST):
+            size *= 2
+        room = _MEMORY.get(jax.default_backend(), _DEVICE_MEMORY)
+        key = np.zeros(2, dtype=np.uint32)
+        while True:
+            compiled = jax.jit(of_size(size)).lower(parts, key[0], key[0], key).compile()
+            used = getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0)
+            if used <= room or size == _SMALLEST:
+                return compiled, size
+            while used > room and size > _SMALLEST:
+                size, used = size // 2, used / 2
+
+    def _weighed(self, z: Any) -> tuple[Any, Any]:
+        """Log prior and log likelihood at the rows of ``z``; that of rows outside the prior means nothing."""
+        log_prior = self.prior.log_density(z)
+        if not self._prior_is_traced:
+            return log_prior, log_prior  # the host evaluates the likelihood
+        inside = jnp.isfinite(log_prior)[:, None]
+        x = self.prior.parameters(jnp.where(inside, z, 0.0))
+        return log_prior, self._traced.values(x)
+
+    def measure_again(self, z: Floats, before: Floats) -> None:
+        """Evaluate points a second time; if the likelihood is in single precision, then in double precision."""
+        if not self._traced.is_single:
+            return super().measure_again(z, before)
+        again = self._counted(_Parameters(self, z), self._traced.exact(self.parameters(z)))
+        both = np.isfinite(before) & np.isfinite(again)
+        difference = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
+        self.noise = max(self.noise, float(difference.max(initial=0.0)))
+        return None
+
+    def _can_trace_prior(self) -> bool:
+        try:
+            with double():
+                jax.eval_shape(self.prior.parameters, jax.ShapeDtypeStruct((2, self.dim), np.float64))
+        except Exception:  # whatever stops JAX: a function of NumPy, or a distribution without a formula
+            return False
+        return True
+
+
+class _Parameters:
+    """The parameters at points, worked out only if an error names them."""
+
+    def __init__(self, target: Target, z: Floats) -> None:
+        self._target, self._z = target, z
+
+    def __getitem__(self, row: int) -> Floats:
+        return np.asarray(self._target.parameters(self._z[row : row + 1])[0])
