@@ -116,8 +116,9 @@ def pareto_k(log_w: Floats) -> float:
     size = int(min(0.2 * n, 3 * math.sqrt(n)))
     if size < 5 or not np.isfinite(np.max(log_w)):
         return math.inf
-    ordered = np.sort(np.exp(log_w - np.max(log_w)))
-    excess = ordered[-size:] - ordered[-size - 1]
+    largest = np.sort(np.partition(log_w, n - size - 1)[n - size - 1 :])  # the tail, and the weight before it
+    ordered = np.exp(largest - largest[-1])
+    excess = ordered[1:] - ordered[0]
     if excess[-1] <= 0:
         return -math.inf
     excess = excess[excess > 0]

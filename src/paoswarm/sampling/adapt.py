@@ -49,6 +49,7 @@ _RESERVE = 0.35  # share of maxfev kept for production
 _RESERVE_AGAIN = 0.6  # share of what is left that is kept after a production that went badly
 _AGAIN = 6  # times that badly covered points are climbed from, at most
 _AGAIN_BUDGET = 4000  # evaluations for the climbs from badly covered points, each time
+_POOLED = 200_000  # draws of a production that are added to the pool, at most: each is weighed by all proposals
 _AGAIN_SHARE = 0.125  # share of what is left of maxfev for these climbs, at most
 
 LATE = "an important mode was found late, after the search for modes: others like it may be missing"
@@ -168,8 +169,14 @@ def improve(
     rng: np.random.Generator,
 ) -> Frozen:
     """Adapt further with the draws of a production that went badly, and freeze anew."""
-    frozen.pool.add(frozen.proposal, draws, target.log_prior(draws), log_likelihood)
+    keep(target, frozen, draws, log_likelihood)
     return refine_again(target, frozen, n_effective, rng)
+
+
+def keep(target: Target, frozen: Frozen, draws: Floats, log_likelihood: Floats) -> None:
+    """Add the draws of a production to the pool; of very many the first, which are as good as any."""
+    draws, log_likelihood = draws[:_POOLED], log_likelihood[:_POOLED]
+    frozen.pool.add(frozen.proposal, draws, target.log_prior(draws), log_likelihood)
 
 
 def reach_out(target: Target, frozen: Frozen, places: list[Mode], rng: np.random.Generator) -> Frozen:

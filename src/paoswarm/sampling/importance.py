@@ -17,7 +17,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import FEWEST, effective_size, log_mean, log_mean_weight_error, pareto_k
-from paoswarm.sampling.adapt import Frozen, improve, reach_out, refine_again
+from paoswarm.sampling.adapt import Frozen, improve, keep, reach_out, refine_again
 from paoswarm.sampling.coverage import Seen, find_uncovered, uncovered_share
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target
 
@@ -34,6 +34,7 @@ class Production(NamedTuple):
 
     draws: Floats
     log_weights: Floats
+    log_prior: Floats
     log_likelihood: Floats
     log_evidence: float
     error: float  # standard error of log_evidence, after widening
@@ -115,12 +116,11 @@ def _look_around(target: Target, frozen: Frozen, made: Production, rng: np.rando
 
     If there are any, the production and draws around these places are added to the pool.
     """
-    log_prior = target.log_prior(made.draws)
-    seen = Seen(made.draws, log_prior + made.log_likelihood, made.log_weights)
+    seen = Seen(made.draws, made.log_prior + made.log_likelihood, made.log_weights)
     places = find_uncovered(target, frozen.proposal, frozen.pool, seen)
     if not places:
         return frozen, Missing(0.0, 0.0, 0.0)
-    frozen.pool.add(frozen.proposal, made.draws, log_prior, made.log_likelihood)
+    keep(target, frozen, made.draws, made.log_likelihood)
     frozen = reach_out(target, frozen, places, rng)
     variance = math.exp(min(max(place.log_mass for place in places) - 2 * made.log_evidence, 700.0))
     return frozen, Missing(*uncovered_share(frozen.pool, frozen.proposal, len(made.draws)), variance)
@@ -159,6 +159,7 @@ def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -
     return Production(
         z,
         log_w,
+        log_prior,
         log_likelihood,
         log_mean(log_w),  # (S19)
         log_mean_weight_error(log_w),

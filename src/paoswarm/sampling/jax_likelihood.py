@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from typing import Any
 
 import jax
@@ -34,44 +34,49 @@ class JaxLikelihood:
         self.name = getattr(getattr(fun, "fun", fun), "__name__", "log_likelihood")
         self._fun = _traceable(fun)
         self.is_single = precision == "single"
-        self._compiled = jax.jit(self.values)
-        self._exact = jax.jit(jax.vmap(self._fun))
+        self.dtype = np.dtype(np.float32 if self.is_single else np.float64)
+        self.compiled = jax.jit(self.values)
         self._check(dim)
 
     def values(self, x: Any) -> Any:
-        """The function at points ``(m, d)``, to be traced in double precision; NaN where it failed."""
-        if not self.is_single:
-            return jax.vmap(self._fun)(x).astype(np.float64)
-        with jax.enable_x64(False), jax.default_matmul_precision("highest"):
-            found = jax.vmap(self._fun)(x.astype(np.float32))
-        return found.astype(np.float64)
+        """The function at points ``(m, d)`` of its precision, to be traced `within` that precision."""
+        return jax.vmap(self._fun)(x)
+
+    def within(self) -> ExitStack:
+        """A context with the precision of the function; products of matrices are not rounded further."""
+        stack = ExitStack()
+        stack.enter_context(jax.enable_x64(not self.is_single))
+        stack.enter_context(jax.default_matmul_precision("highest"))
+        return stack
 
     def __call__(self, x: Floats) -> Floats:
         """The function at points ``(m, d)`` of NumPy, in batches that are filled up to one of few sizes."""
-        return self._in_batches(self._compiled, x)
+        with self.within():
+            return self._in_batches(self.compiled, x.astype(self.dtype, copy=False))
 
     def exact(self, x: Floats) -> Floats:
         """The same in double precision, whatever the precision of the function."""
-        return self._in_batches(self._exact, x)
+        with jax.enable_x64(True):
+            return self._in_batches(jax.jit(jax.vmap(self._fun)), x)
 
     @staticmethod
-    def _in_batches(compiled: Callable[[Any], Any], x: Floats) -> Floats:
+    def _in_batches(compiled: Callable[[Any], Any], x: Any) -> Floats:
         values = np.empty(len(x))
         first = 0
-        with jax.enable_x64(True):
-            while first < len(x):
-                part = x[first : first + _SIZES[-1]]
-                size = next(size for size in _SIZES if size >= len(part))
-                filled = np.concatenate([part, np.broadcast_to(part[-1:], (size - len(part), x.shape[1]))])
-                values[first : first + len(part)] = np.asarray(compiled(jnp.asarray(filled)))[: len(part)]
-                first += len(part)
+        while first < len(x):
+            part = x[first : first + _SIZES[-1]]
+            size = next(size for size in _SIZES if size >= len(part))
+            filled = np.concatenate([part, np.broadcast_to(part[-1:], (size - len(part), x.shape[1]))])
+            found = tried_twice(compiled, jnp.asarray(filled))
+            values[first : first + len(part)] = np.asarray(found)[: len(part)]
+            first += len(part)
         return values
 
     def _check(self, dim: int) -> None:
         """Raise if JAX cannot trace the function, or if it does not return one real number."""
         try:
-            with jax.enable_x64(True):
-                found = jax.eval_shape(self._fun, jax.ShapeDtypeStruct((dim,), np.float64))
+            with self.within():
+                found = jax.eval_shape(self._fun, jax.ShapeDtypeStruct((dim,), self.dtype))
                 shape, dtype = found.shape, found.dtype
         except Exception as error:
             reason = (str(error).strip().splitlines() or [""])[0]
@@ -86,6 +91,21 @@ class JaxLikelihood:
             )
         if not jnp.issubdtype(dtype, jnp.floating) and not jnp.issubdtype(dtype, jnp.integer):
             raise TypeError(f"{self.name} must return a real number, but it returns {dtype}")
+
+
+def tried_twice(compile: Callable[..., Any], *args: Any) -> Any:
+    """Call what compiles a function; if JAX mixes up precisions, once more without what it remembers.
+
+    JAX 0.10 cannot lower a function that uses arrays of NumPy if it has traced them in the other precision before,
+    for example in ``jax.jit(log_likelihood)(x)``.
+    """
+    try:
+        return compile(*args)
+    except ValueError as error:
+        if "verifier" not in str(error):
+            raise
+    jax.clear_caches()
+    return compile(*args)
 
 
 class NamedPoint:
@@ -151,9 +171,3 @@ def _traceable(fun: Callable[..., Any]) -> Callable[[Any], Any]:
         free = [i for i, number in enumerate(fun.numbers) if math.isnan(number)]
         return lambda x: jnp.asarray(fun.fun(jnp.asarray(fun.numbers, dtype=x.dtype).at[np.array(free)].set(x)))
     return lambda x: jnp.asarray(fun(x))
-
-
-def double() -> AbstractContextManager[Any]:
-    """A context in which JAX uses double precision; global settings stay as they are."""
-    context: AbstractContextManager[Any] = jax.enable_x64(True)
-    return context

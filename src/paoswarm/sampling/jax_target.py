@@ -14,11 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.jax_draws import Components, components, draw, numbers
-from paoswarm.sampling.jax_likelihood import JaxLikelihood, double
+from paoswarm.sampling.jax_likelihood import JaxLikelihood, tried_twice
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.prior import Prior
 from paoswarm.sampling.target import Drawn, Interrupted, Target
@@ -55,40 +55,48 @@ class JaxTarget(Target):
         self._traced = traced
         self._count = count
         self._prior_is_traced = self._can_trace_prior()
+        self._is_fused = self._prior_is_traced and not traced.is_single  # one function cannot have two precisions
 
     def draw(self, proposal: Density, n: int, rng: np.random.Generator) -> Drawn:
         """Draw ``n`` points from a proposal and evaluate them on the device; fewer if there is an interrupt."""
         parts = components(proposal, self.dim)
         key, start = rng.integers(2**32, size=2, dtype=np.uint32), rng.integers(2**32, dtype=np.uint32)
         made = Drawn(np.empty((n, self.dim)), *np.empty((3, n)))
+        batch, size = self._compiled(proposal, parts, n)
         done, cut_short = 0, None
-        with double():
-            batch, size = self._compiled(proposal, parts, n)
-            waiting: list[tuple[int, Any]] = []
-            try:
-                for first in [*range(0, n, size), *[n] * _AHEAD]:
-                    if first < n:
-                        waiting.append((first, batch(parts, np.uint32(first), start, key)))
-                    if len(waiting) > _AHEAD or (first == n and waiting):
-                        done = self._fetch(made, *waiting.pop(0))
-            except KeyboardInterrupt:
-                cut_short = Interrupted(made.log_likelihood[:done])
+        waiting: list[tuple[int, Any]] = []
+        try:
+            for first in [*range(0, n, size), *[n] * _AHEAD]:
+                if first < n:
+                    waiting.append((first, self._launch(batch, parts, np.uint32(first), start, key)))
+                if len(waiting) > _AHEAD or (first == n and waiting):
+                    done = self._fetch(made, *waiting.pop(0))
+        except KeyboardInterrupt:
+            cut_short = Interrupted(made.log_likelihood[:done])
         return Drawn(*(array[:done] for array in made[:4]), cut_short)
+
+    def _launch(self, batch: Callable[..., Any], *which: Any) -> Any:
+        """Begin a batch: its draws, log priors, log likelihoods and log densities of the proposal, on the device."""
+        with jax.enable_x64(True):
+            *found, last = batch(*which)
+        if self._is_fused or not self._prior_is_traced:
+            return *found, last
+        with self._traced.within():
+            return *found, self._traced.compiled(last)
 
     def _fetch(self, made: Drawn, first: int, found: Any) -> int:
         """Copy a batch to the host, check and count its values; return the number of draws so far."""
         last = min(first + len(found[0]), len(made.z))
         rows = slice(first, last)
-        for array, part in zip(made[:4], found, strict=True):
+        for array, part in zip((made.z, made.log_prior, made.log_proposal, made.log_likelihood), found, strict=True):
             array[rows] = np.asarray(part)[: last - first]
         inside = np.isfinite(made.log_prior[rows])
-        z, values = made.z[rows][inside], made.log_likelihood[rows][inside]
-        if not self._prior_is_traced:
-            values = self._traced(self.prior.parameters(z))
+        where = _Parameters(self, made.z[rows], np.flatnonzero(inside))
+        values = made.log_likelihood[rows][inside] if self._prior_is_traced else self._traced(where[:])
         made.log_likelihood[rows] = -np.inf
-        made.log_likelihood[rows][inside] = self._counted(_Parameters(self, z), values)
+        made.log_likelihood[rows][inside] = self._counted(where, values)
         if self._count is not None:
-            self._count(len(z))
+            self._count(len(values))
         return last
 
     def _compiled(self, proposal: Density, parts: Components, n: int) -> tuple[Callable[..., Any], int]:
@@ -98,7 +106,8 @@ class JaxTarget(Target):
         def of_size(size: int) -> Callable[..., Any]:
             def batch(parts: Components, first: Any, start: Any, key: Any) -> Any:
                 z = draw(parts, self.circle, freedoms, start, numbers(first, size), key)
-                return z, *self._weighed(z), proposal.log_density(z)
+                log_prior = self.prior.log_density(z)
+                return z, log_prior, proposal.log_density(z), self._likelihood(z, log_prior)
 
             return batch
 
@@ -108,27 +117,35 @@ class JaxTarget(Target):
         room = _MEMORY.get(jax.default_backend(), _DEVICE_MEMORY)
         key = np.zeros(2, dtype=np.uint32)
         while True:
-            compiled = jax.jit(of_size(size)).lower(parts, key[0], key[0], key).compile()
-            used = getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0)
+            with jax.enable_x64(True):
+                compiled = tried_twice(jax.jit(of_size(size)).lower, parts, key[0], key[0], key).compile()
+            used = max(_memory(compiled), self._memory_of_likelihood(size))
             if used <= room or size == _SMALLEST:
                 return compiled, size
             while used > room and size > _SMALLEST:
                 size, used = size // 2, used / 2
 
-    def _weighed(self, z: Any) -> tuple[Any, Any]:
-        """Log prior and log likelihood at the rows of ``z``; that of rows outside the prior means nothing."""
-        log_prior = self.prior.log_density(z)
+    def _likelihood(self, z: Any, log_prior: Any) -> Any:
+        """The log likelihood at the rows of ``z``, or what it is evaluated from later; outside the prior no value."""
         if not self._prior_is_traced:
-            return log_prior, log_prior  # the host evaluates the likelihood
-        inside = jnp.isfinite(log_prior)[:, None]
-        x = self.prior.parameters(jnp.where(inside, z, 0.0))
-        return log_prior, self._traced.values(x)
+            return log_prior  # the host maps draws to parameters
+        x = self.prior.parameters(jnp.where(jnp.isfinite(log_prior)[:, None], z, 0.0))
+        return self._traced.values(x) if self._is_fused else x.astype(self._traced.dtype)
+
+    def _memory_of_likelihood(self, size: int) -> int:
+        """Bytes that the likelihood needs on the way, if it is compiled by itself on the device's draws."""
+        if self._is_fused or not self._prior_is_traced:
+            return 0
+        with self._traced.within():
+            x = jax.ShapeDtypeStruct((size, self.dim), self._traced.dtype)
+            return _memory(tried_twice(self._traced.compiled.lower, x).compile())
 
     def measure_again(self, z: Floats, before: Floats) -> None:
         """Evaluate points a second time; if the likelihood is in single precision, then in double precision."""
         if not self._traced.is_single:
             return super().measure_again(z, before)
-        again = self._counted(_Parameters(self, z), self._traced.exact(self.parameters(z)))
+        x = self.parameters(z)
+        again = self._counted(x, self._traced.exact(x))
         both = np.isfinite(before) & np.isfinite(again)
         difference = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
         self.noise = max(self.noise, float(difference.max(initial=0.0)))
@@ -136,18 +153,24 @@ class JaxTarget(Target):
 
     def _can_trace_prior(self) -> bool:
         try:
-            with double():
+            with jax.enable_x64(True):
                 jax.eval_shape(self.prior.parameters, jax.ShapeDtypeStruct((2, self.dim), np.float64))
         except Exception:  # whatever stops JAX: a function of NumPy, or a distribution without a formula
             return False
         return True
 
 
+def _memory(compiled: Any) -> int:
+    """Bytes that a compiled function needs on the way from arguments to results; zero if not known."""
+    return int(getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0))
+
+
 class _Parameters:
-    """The parameters at points, worked out only if an error names them."""
+    """The parameters at some rows of ``z``, worked out when they are asked for: usually never."""
 
-    def __init__(self, target: Target, z: Floats) -> None:
-        self._target, self._z = target, z
+    def __init__(self, target: Target, z: Floats, rows: NDArray[np.intp]) -> None:
+        self._target, self._z, self._rows = target, z, rows
 
-    def __getitem__(self, row: int) -> Floats:
-        return np.asarray(self._target.parameters(self._z[row : row + 1])[0])
+    def __getitem__(self, which: Any) -> Floats:
+        z = self._z[self._rows[which]]
+        return self._target.parameters(z) if z.ndim > 1 else self._target.parameters(z[None])[0]
