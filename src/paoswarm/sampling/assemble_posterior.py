@@ -128,7 +128,7 @@ def make_posterior(
         error = math.inf
         text = (
             f"log_likelihood is noisy: two values at one point differ by {target.noise:.2g}, but all values are "
-            "treated as exact, so no error is stated; use the same seed at every point"
+            f"treated as exact, so no error is stated; {target.against_noise[0]}"
         )
         remarks.insert(0, Remark(DOUBTFUL, text))
     if names := target.prior.pressed(z[some], share):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.jax_draws import Components, components, draw, numbers
+from paoswarm.sampling.jax_draws import Components, components, draw, merged, numbers
 from paoswarm.sampling.jax_likelihood import JaxLikelihood, tried_twice
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.prior import Prior
@@ -27,6 +27,9 @@ _LARGEST = 2**17  # draws in a batch
 _SMALLEST = 2**10
 _MEMORY = {"cpu": 2**27}  # bytes for what a batch computes on the way: on a processor, about what caches hold
 _DEVICE_MEMORY = 2**32  # the same on other devices
+_TOO_COARSE = (
+    "Single precision is too coarse for it: use engine='jax', which has double precision, or leave out what is constant"
+)
 _AHEAD = 2  # batches that the device works on while another is copied
 
 
@@ -55,6 +58,8 @@ class JaxTarget(Target):
         self._traced = traced
         self._count = count
         self._prior_is_traced = self._can_trace_prior()
+        if traced.is_single:
+            self.against_noise = ("use engine='jax', which has double precision", _TOO_COARSE)
         self._is_fused = self._prior_is_traced and not traced.is_single  # one function cannot have two precisions
 
     def draw(self, proposal: Density, n: int, rng: np.random.Generator) -> Drawn:
@@ -101,13 +106,14 @@ class JaxTarget(Target):
 
     def _compiled(self, proposal: Density, parts: Components, n: int) -> tuple[Callable[..., Any], int]:
         """The function that makes a batch of draws, and the size of its batches: as large as memory allows."""
+        density = merged(proposal, self.dim, self.circle)
         freedoms = tuple(sorted({float(nu) for nu in parts.freedom if math.isfinite(nu)}))
 
         def of_size(size: int) -> Callable[..., Any]:
             def batch(parts: Components, first: Any, start: Any, key: Any) -> Any:
                 z = draw(parts, self.circle, freedoms, start, numbers(first, size), key)
                 log_prior = self.prior.log_density(z)
-                return z, log_prior, proposal.log_density(z), self._likelihood(z, log_prior)
+                return z, log_prior, density.log_density(z), self._likelihood(z, log_prior)
 
             return batch
 
@@ -140,16 +146,12 @@ class JaxTarget(Target):
             x = jax.ShapeDtypeStruct((size, self.dim), self._traced.dtype)
             return _memory(tried_twice(self._traced.compiled.lower, x).compile())
 
-    def measure_again(self, z: Floats, before: Floats) -> None:
-        """Evaluate points a second time; if the likelihood is in single precision, then in double precision."""
-        if not self._traced.is_single:
-            return super().measure_again(z, before)
+    def _again(self, z: Floats) -> Floats:
+        """The log likelihood at points that were evaluated before: what is in single precision, in double precision."""
+        if not self._traced.is_single or len(z) == 0:
+            return super()._again(z)
         x = self.parameters(z)
-        again = self._counted(x, self._traced.exact(x))
-        both = np.isfinite(before) & np.isfinite(again)
-        difference = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
-        self.noise = max(self.noise, float(difference.max(initial=0.0)))
-        return None
+        return self._counted(x, self._traced.exact(x))
 
     def _can_trace_prior(self) -> bool:
         try:

@@ -57,6 +57,11 @@ class Target:
         Maximum number of likelihood evaluations.
     """
 
+    against_noise = (  # what to do, in short and at length
+        "use the same seed at every point",
+        "Use the same seed at every point, or average until the values differ by much less than one",
+    )
+
     def __init__(self, log_likelihood: Callable[[Floats], ArrayLike], prior: Any, maxfev: int | None = None) -> None:
         self.prior = read_prior(prior)
         self.dim = self.prior.dim
@@ -159,9 +164,13 @@ class Target:
         self.n_failed += int(failed.sum())
         return np.where(failed | (found < _ZERO), -np.inf, found)
 
+    def _again(self, z: Floats) -> Floats:
+        """The log likelihood at points that were evaluated before."""
+        return self.log_likelihood(z)
+
     def measure_again(self, z: Floats, before: Floats) -> None:
         """Evaluate points a second time, and warn if the likelihood is noisy."""
-        again = self.log_likelihood(z)
+        again = self._again(z)
         both = np.isfinite(before) & np.isfinite(again)
         difference = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
         self.noise = max(self.noise, float(difference.max(initial=0.0)))
@@ -169,6 +178,5 @@ class Target:
             i = int(np.argmax(difference))
             warn_user(
                 f"log_likelihood is noisy: at x = {self.parameters(z[i : i + 1])[0]} it was {before[i]:.6g} and then "
-                f"{again[i]:.6g}, but sample treats every value as exact. Use the same seed at every point, or average "
-                "until the values differ by much less than one"
+                f"{again[i]:.6g}, but sample treats every value as exact. {self.against_noise[1]}"
             )
