@@ -64,7 +64,8 @@ for owner, name, label in [
     (sample, "make_posterior", "posterior"),
     (jax_target.JaxTarget, "draw", "draw"),
     (jax_target.JaxTarget, "_compiled", "compile"),
-    (jax_target.JaxTarget, "_fetch", "wait and copy"),
+    (jax_target.JaxTarget, "_checked", "check"),
+    (importance, "_measure", "draw and weigh"),
     (importance, "find_uncovered", "coverage"),
 ]:
     timed(owner, name, label)
@@ -168,11 +169,12 @@ def device_rate(problem: str, n: int) -> dict[str, object]:
     def compiled(self, proposal, parts, count):
         batch, size = inner(self, proposal, parts, count)
         word = np.zeros(2, dtype=np.uint32)
-        jax.block_until_ready(batch(parts, word[0], word[0], word))
-        began = time.perf_counter()
-        for k in range(max(1, n // size)):
-            last = batch(parts, np.uint32(k * size), word[0], word)
-        jax.block_until_ready(last)
+        with jax.enable_x64(True):
+            jax.block_until_ready(batch(parts, word[0], word[0], word))
+            began = time.perf_counter()
+            for k in range(max(1, n // size)):
+                last = batch(parts, np.uint32(k * size), word[0], word)
+            jax.block_until_ready(last)
         found["device draws a second"] = max(1, n // size) * size / (time.perf_counter() - began)
         began = time.perf_counter()
         for _ in range(4):

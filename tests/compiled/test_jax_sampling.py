@@ -225,15 +225,15 @@ def test_single_precision_that_is_too_coarse_is_noticed():
 
 
 def test_an_interrupt_leaves_what_was_drawn(monkeypatch):
-    fetch = jax_target.JaxTarget._fetch
+    checked = jax_target.JaxTarget._checked
     monkeypatch.setattr(jax_target, "_LARGEST", 1024)
 
-    def interrupted(self, made, first, found):
+    def interrupted(self, made, first, last):
         if first >= 4096:
             raise KeyboardInterrupt
-        return fetch(self, made, first, found)
+        return checked(self, made, first, last)
 
-    monkeypatch.setattr(jax_target.JaxTarget, "_fetch", interrupted)
+    monkeypatch.setattr(jax_target.JaxTarget, "_checked", interrupted)
     fun, prior, exact = KNOWN["normal"]
     posterior = ps.sample(fun, prior, engine="jax", n_effective=20_000, rng=4)
     assert posterior.method == "interrupted"

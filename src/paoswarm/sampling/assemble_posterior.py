@@ -110,14 +110,14 @@ def make_posterior(
     kept = np.isfinite(log_weights)
     if not kept.any():
         raise ValueError("no draw has a positive likelihood; raise maxfev, or give points near a mode (start=)")
-    if not kept.all():
-        z, log_weights, log_likelihood = z[kept], log_weights[kept], log_likelihood[kept]
-    x = target.parameters(z)
+    x = target.kept_parameters(z, kept)
+    log_weights, log_likelihood = log_weights[kept], log_likelihood[kept]
     weights = normalise(log_weights)
     remarks = list(remarks)
-    some = slice(None, None, max(1, len(z) // _LOOKED_AT))
+    some = slice(None, None, max(1, len(x) // _LOOKED_AT))
     share = weights[some] / weights[some].sum()
-    if share[target.prior.strained(z[some])].sum() > 1e-3:
+    z = z[np.flatnonzero(kept)[some]]
+    if share[target.prior.strained(z)].sum() > 1e-3:
         error = math.inf
         text = (
             "The posterior lies so far in a tail of the prior that the prior's quantiles have no digits left, so no "
@@ -131,7 +131,7 @@ def make_posterior(
             f"treated as exact, so no error is stated; {target.against_noise[0]}"
         )
         remarks.insert(0, Remark(DOUBTFUL, text))
-    if names := target.prior.pressed(z[some], share):
+    if names := target.prior.pressed(z, share):
         text = f"The posterior of {', '.join(names)} is pressed against a bound of the prior; check the bound, and the "
         remarks.append(Remark(SHAPE, f"{text}sign of the log likelihood"))
     remarks += tail_remarks(target.prior.names, x[some], share)

@@ -143,7 +143,7 @@ def _surprising(target: Target, proposal: Density, pool: Pool, made: Seen) -> Fl
         return z[:0]
     log_ratio = height - proposal.log_density(z)
     scaled = z / np.maximum(z.std(axis=0), 1e-300)
-    nearest = np.asarray(KDTree(scaled).query(scaled, k=_NEIGHBOURS * target.dim + 1)[1])[:, 1:]
+    nearest = np.asarray(KDTree(scaled).query(scaled, k=_NEIGHBOURS * target.dim + 1, workers=-1)[1])[:, 1:]
     each = [_standing_out(value, nearest) for value in (height - trend(z, height), log_ratio)]
     turns = [i for pair in zip_longest(*each) for i in pair if i is not None]
     return z[list(dict.fromkeys(turns))[:_SURPRISING]]

@@ -14,7 +14,9 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 from paoswarm.spaces.named_array import ByName, WithFixed
 
-_SIZES = (64, 512, 4096, 32768)  # points in a call: each size is compiled once
+# Points in a call. Each size is compiled once, which takes a GPU longer than points that only fill up a batch.
+_SIZES = {"cpu": (64, 512, 4096, 32768)}
+_DEVICE_SIZES = (1024, 16384)
 
 
 class JaxLikelihood:
@@ -61,11 +63,12 @@ class JaxLikelihood:
 
     @staticmethod
     def _in_batches(compiled: Callable[[Any], Any], x: Any) -> Floats:
+        sizes = _SIZES.get(jax.default_backend(), _DEVICE_SIZES)
         values = np.empty(len(x))
         first = 0
         while first < len(x):
-            part = x[first : first + _SIZES[-1]]
-            size = next(size for size in _SIZES if size >= len(part))
+            part = x[first : first + sizes[-1]]
+            size = next(size for size in sizes if size >= len(part))
             filled = np.concatenate([part, np.broadcast_to(part[-1:], (size - len(part), x.shape[1]))])
             found = tried_twice(compiled, jnp.asarray(filled))
             values[first : first + len(part)] = np.asarray(found)[: len(part)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -30,7 +31,8 @@ _DEVICE_MEMORY = 2**32  # the same on other devices
 _TOO_COARSE = (
     "Single precision is too coarse for it: use engine='jax', which has double precision, or leave out what is constant"
 )
-_AHEAD = 2  # batches that the device works on while another is copied
+_AHEAD = 6  # batches that are made and copied while another is checked
+_COPIES = 4  # batches that are copied at the same time
 
 
 class JaxTarget(Target):
@@ -69,19 +71,22 @@ class JaxTarget(Target):
         made = Drawn(np.empty((n, self.dim)), *np.empty((3, n)))
         batch, size = self._compiled(proposal, parts, n)
         done, cut_short = 0, None
-        waiting: list[tuple[int, Any]] = []
-        try:
-            for first in [*range(0, n, size), *[n] * _AHEAD]:
-                if first < n:
-                    waiting.append((first, self._launch(batch, parts, np.uint32(first), start, key)))
-                if len(waiting) > _AHEAD or (first == n and waiting):
-                    done = self._fetch(made, *waiting.pop(0))
-        except KeyboardInterrupt:
-            cut_short = Interrupted(made.log_likelihood[:done])
+        waiting: list[Future[tuple[int, int]]] = []
+        with ThreadPoolExecutor(_COPIES) as pool:
+            try:
+                for first in range(0, n, size):
+                    found = self._launch(batch, parts, np.uint32(first), start, key)
+                    waiting.append(pool.submit(self._copy, made, first, found))
+                    if len(waiting) > _AHEAD:
+                        done = self._checked(made, *waiting.pop(0).result())
+                while waiting:
+                    done = self._checked(made, *waiting.pop(0).result())
+            except KeyboardInterrupt:
+                cut_short = Interrupted(made.log_likelihood[:done])
         return Drawn(*(array[:done] for array in made[:4]), cut_short)
 
     def _launch(self, batch: Callable[..., Any], *which: Any) -> Any:
-        """Begin a batch: its draws, log priors, log likelihoods and log densities of the proposal, on the device."""
+        """Begin a batch: its draws, log priors, log densities of the proposal and log likelihoods, on the device."""
         with jax.enable_x64(True):
             *found, last = batch(*which)
         if self._is_fused or not self._prior_is_traced:
@@ -89,12 +94,17 @@ class JaxTarget(Target):
         with self._traced.within():
             return *found, self._traced.compiled(last)
 
-    def _fetch(self, made: Drawn, first: int, found: Any) -> int:
-        """Copy a batch to the host, check and count its values; return the number of draws so far."""
+    @staticmethod
+    def _copy(made: Drawn, first: int, found: Any) -> tuple[int, int]:
+        """Copy a batch to the host, as soon as it is done; return the numbers of its first draw and of the next one."""
         last = min(first + len(found[0]), len(made.z))
-        rows = slice(first, last)
         for array, part in zip((made.z, made.log_prior, made.log_proposal, made.log_likelihood), found, strict=True):
-            array[rows] = np.asarray(part)[: last - first]
+            array[first:last] = np.asarray(part)[: last - first]
+        return first, last
+
+    def _checked(self, made: Drawn, first: int, last: int) -> int:
+        """Check and count the values of a batch; return the number of draws so far."""
+        rows = slice(first, last)
         inside = np.isfinite(made.log_prior[rows])
         where = _Parameters(self, made.z[rows], np.flatnonzero(inside))
         values = made.log_likelihood[rows][inside] if self._prior_is_traced else self._traced(where[:])

@@ -43,6 +43,8 @@ class Prior(ABC):
 
     Attributes
     ----------
+    is_ours : bool
+        True if `parameters` calls no function of the user.
     is_box : bool
         True if all coordinates are uniform on [-1, 1].
     walled : array (d,) of bool
@@ -52,6 +54,7 @@ class Prior(ABC):
     """
 
     is_box = False
+    is_ours = True
 
     def __init__(self, names: Sequence[str], periodic: Sequence[bool] | None = None) -> None:
         self.names = list(names)
@@ -236,6 +239,8 @@ class Transformed(Prior):
 
     Its log density ``(m, d) -> (m,)`` is optional: it is reported at the draws, but not needed to find them.
     """
+
+    is_ours = False
 
     def __init__(
         self,

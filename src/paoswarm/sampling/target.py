@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.sampling.in_parts import map_rows
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.read_prior import read_prior
 from paoswarm.warn_user import warn_user
 
 _ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
 _MOST = 1e100  # no log likelihood of data is above, and it would overflow too
-_PART = 2**15  # rows that are mapped to parameters at once
 NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
 
 MORE = "raise maxfev if it is set, else n_effective"
@@ -73,18 +73,16 @@ class Target:
         self.n_failed = 0
         self.noise = 0.0  # largest difference of two log likelihoods at one point
         self._log_likelihood = log_likelihood
+        self.parameters = self.prior.parameters
         self.log_prior = self.prior.log_density
         self.draw_prior = self.prior.draw
         self.inside = self.prior.inside
 
-    def parameters(self, z: Floats) -> Floats:
-        """The parameters at the rows of ``z``; of very many in parts, which stay in the cache."""
-        if len(z) <= _PART:
-            return np.asarray(self.prior.parameters(z))
-        x = np.empty_like(z)
-        for first in range(0, len(z), _PART):
-            x[first : first + _PART] = self.prior.parameters(z[first : first + _PART])
-        return x
+    def kept_parameters(self, z: Floats, kept: NDArray[np.bool_]) -> Floats:
+        """The parameters at some of the rows of ``z``, of which there may be millions."""
+        if self.prior.is_ours:
+            return map_rows(self.prior.parameters, z, kept)
+        return self.parameters(z[kept])
 
     @property
     def n_left(self) -> int:
