@@ -20,9 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.jax_draws import Components, components, draw, merged, numbers
 from paoswarm.sampling.jax_likelihood import JaxLikelihood, tried_twice
+from paoswarm.sampling.jax_moves import DeviceChains, Seen, TracedBridge, filled, step_of_size
+from paoswarm.sampling.kernels import State
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.prior import Prior
-from paoswarm.sampling.target import Drawn, Interrupted, Target
+from paoswarm.sampling.target import ZERO, Drawn, Interrupted, Target
+from paoswarm.sampling.tempering_stages import Stage
 
 _LARGEST = 2**17  # draws in a batch
 _SMALLEST = 2**10
@@ -31,6 +34,7 @@ _DEVICE_MEMORY = 2**32  # the same on other devices
 _TOO_COARSE = (
     "Single precision is too coarse for it: use engine='jax', which has double precision, or leave out what is constant"
 )
+_CHAINS = 1000  # from which on a device moves them
 _AHEAD = 6  # batches that are made and copied while another is checked
 _COPIES = 4  # batches that are copied at the same time
 
@@ -59,6 +63,7 @@ class JaxTarget(Target):
         super().__init__(log_likelihood, prior, maxfev)
         self._traced = traced
         self._count = count
+        self._steps: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # compiled moves
         self._prior_is_traced = self._can_trace_prior()
         if traced.is_single:
             self.against_noise = ("use engine='jax', which has double precision", _TOO_COARSE)
@@ -119,6 +124,8 @@ class JaxTarget(Target):
         density = merged(proposal, self.dim, self.circle)
         freedoms = tuple(sorted({float(nu) for nu in parts.freedom if math.isfinite(nu)}))
 
+        key = np.zeros(2, dtype=np.uint32)
+
         def of_size(size: int) -> Callable[..., Any]:
             def batch(parts: Components, first: Any, start: Any, key: Any) -> Any:
                 z = draw(parts, self.circle, freedoms, start, numbers(first, size), key)
@@ -127,19 +134,40 @@ class JaxTarget(Target):
 
             return batch
 
-        size = _SMALLEST
-        while size < min(n, _LARGEST):
-            size *= 2
-        room = _MEMORY.get(jax.default_backend(), _DEVICE_MEMORY)
-        key = np.zeros(2, dtype=np.uint32)
-        while True:
-            with jax.enable_x64(True):
-                compiled = tried_twice(jax.jit(of_size(size)).lower, parts, key[0], key[0], key).compile()
-            used = max(_memory(compiled), self._memory_of_likelihood(size))
-            if used <= room or size == _SMALLEST:
-                return compiled, size
-            while used > room and size > _SMALLEST:
-                size, used = size // 2, used / 2
+        return fitting(of_size, lambda size: (parts, key[0], key[0], key), n, self._memory_of_likelihood)
+
+    def bridged_chains(self, proposal: Density, state: State, stage: Stage, rng: np.random.Generator) -> Any:
+        """Chains that move on the device, if they are many, and prior and likelihood are traced together."""
+        if not self._is_fused or len(stage.references) > 1 or len(state.z) < _CHAINS:
+            return None
+        reference = stage.references[0]
+        arrays = filled(reference)
+        kind = (id(proposal), len(arrays[0]), reference.freedom, len(state.z))
+        if kind not in self._steps:
+            bridge = TracedBridge(
+                merged(proposal, self.dim, self.circle), self.prior.log_density, self._likelihood, ZERO
+            )
+
+            def shapes(size: int) -> tuple[Any, ...]:
+                vector, matrix = (jax.ShapeDtypeStruct(s, np.float64) for s in ((size,), (size, self.dim)))
+                which = jax.ShapeDtypeStruct((size,), np.intp)
+                words = np.zeros(3, dtype=np.uint32)
+                return State(matrix, matrix, vector, vector), arrays, np.float64(1), which, vector, words[:2], words
+
+            def of_size(size: int) -> Callable[..., Any]:
+                return step_of_size(bridge, self.circle, reference.freedom, size)
+
+            self._steps[kind] = (proposal, *fitting(of_size, shapes, len(state.z)))
+        _, step, size = self._steps[kind]
+        return DeviceChains(step, size, state, stage, rng, self._note)
+
+    def _note(self, seen: Seen) -> None:
+        """Count the evaluations of a batch of moves; raise if a value is too large."""
+        self.n_evaluations += int(seen.n_inside)
+        self.n_failed += int(seen.n_failed)
+        self.check_highest(float(seen.highest), _Parameters(self, np.asarray(seen.at)[None], np.zeros(1, dtype=int)), 0)
+        if self._count is not None:
+            self._count(int(seen.n_inside))
 
     def _likelihood(self, z: Any, log_prior: Any) -> Any:
         """The log likelihood at the rows of ``z``, or what it is evaluated from later; outside the prior no value."""
@@ -170,6 +198,30 @@ class JaxTarget(Target):
         except Exception:  # whatever stops JAX: a function of NumPy, or a distribution without a formula
             return False
         return True
+
+
+def fitting(
+    of_size: Callable[[int], Callable[..., Any]],
+    arguments: Callable[[int], tuple[Any, ...]],
+    n: int,
+    other: Callable[[int], int] = lambda size: 0,
+) -> tuple[Callable[..., Any], int]:
+    """Compile a function of batches for ``n`` rows, and the size of its batches: as large as memory allows.
+
+    ``other`` is the memory that something else needs for a batch.
+    """
+    size = _SMALLEST
+    while size < min(n, _LARGEST):
+        size *= 2
+    room = _MEMORY.get(jax.default_backend(), _DEVICE_MEMORY)
+    while True:
+        with jax.enable_x64(True):
+            compiled = tried_twice(jax.jit(of_size(size)).lower, *arguments(size)).compile()
+        used: float = max(_memory(compiled), other(size))
+        if used <= room or size == _SMALLEST:
+            return compiled, size
+        while used > room and size > _SMALLEST:
+            size, used = size // 2, used / 2
 
 
 def _memory(compiled: Any) -> int:

@@ -13,8 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from paoswarm.core.arrays import Floats
+from paoswarm.sampling.kernels import State
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.target import Target
+from paoswarm.sampling.tempering_stages import Chains, Stage
 
 
 class Bridge:
@@ -49,6 +51,10 @@ class Bridge:
             z = z[inside]
             ratio[inside] = log_prior[inside] + self._target.log_likelihood(z) - self._proposal.log_density(z)  # (S18)
         return ratio
+
+    def chains(self, state: State, stage: Stage, rng: np.random.Generator) -> Chains | None:
+        """Chains that move on a device; None if they move here."""
+        return self._target.bridged_chains(self._proposal, state, stage, rng)
 
     def true_log_likelihood(self, z: Floats, log_ratio: Floats) -> Floats:
         """The target's log likelihood, recovered from the log ratio without an evaluation."""

@@ -15,7 +15,7 @@ from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.read_prior import read_prior
 from paoswarm.warn_user import warn_user
 
-_ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
+ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
 _MOST = 1e100  # no log likelihood of data is above, and it would overflow too
 NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
 
@@ -144,6 +144,14 @@ class Target:
             z = z[: len(log_likelihood)]
         return Drawn(z, self.log_prior(z), log_likelihood, proposal.log_density(z), cut_short)
 
+    def chains(self, state: Any, stage: Any, rng: np.random.Generator) -> Any:
+        """Chains of `tempered` that move on a device: none, they move here."""
+        return None
+
+    def bridged_chains(self, proposal: Density, state: Any, stage: Any, rng: np.random.Generator) -> Any:
+        """The same with ``p L / q`` as the likelihood, see `Bridge`."""
+        return None
+
     def height(self, z: Floats) -> Floats:
         """Log posterior up to a constant, at the nearest points where the prior is positive."""
         z = self.inside(z)
@@ -154,13 +162,19 @@ class Target:
         self.n_evaluations += len(found)
         if (found > _MOST).any():
             highest = int(np.nanargmax(found))
-            raise ValueError(
-                f"log_likelihood is {found[highest]:+g} at {x[highest]}: log likelihoods must be at most {_MOST:g}. Is "
-                "its sign right, and its scale?"
-            )
+            self.check_highest(found[highest], x, highest)
         failed = np.isnan(found)
         self.n_failed += int(failed.sum())
-        return np.where(failed | (found < _ZERO), -np.inf, found)
+        return np.where(failed | (found < ZERO), -np.inf, found)
+
+    @staticmethod
+    def check_highest(value: float, x: Any, row: int) -> None:
+        """Raise if the largest log likelihood, that of a row of ``x``, cannot be one."""
+        if value > _MOST:
+            raise ValueError(
+                f"log_likelihood is {value:+g} at {x[row]}: log likelihoods must be at most {_MOST:g}. Is its sign "
+                "right, and its scale?"
+            )
 
     def _again(self, z: Floats) -> Floats:
         """The log likelihood at points that were evaluated before."""
