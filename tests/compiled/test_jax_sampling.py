@@ -9,17 +9,26 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.sampling import jax_target
+from paoswarm.compiled import counter
+from paoswarm.sampling import sample as sampling
 from paoswarm.sampling.adapt import PriorDensity
 from paoswarm.sampling.engine import make_target, read_traced
+from paoswarm.sampling.kernels import RHO, State, correlated, move
 from paoswarm.sampling.mixture import Blend, Mixture
 from paoswarm.sampling.periodic_coordinates import Wrapped
+from paoswarm.sampling.proposal_path import Bridge
 from paoswarm.sampling.read_prior import as_given, read_prior
 from paoswarm.sampling.target import Target
+from paoswarm.sampling.tempering_stages import Stage
 from paoswarm.sampling.unbounded_coordinates import Warped
 
 jax = need_jax()
 jnp = jax.numpy
+
+from paoswarm.sampling import jax_target  # noqa: E402
+from paoswarm.sampling.jax_draws import numbers  # noqa: E402
+from paoswarm.sampling.jax_moves import DeviceChains, Source  # noqa: E402
+
 D = 3
 FALSE_ALARM = 4.5  # standard errors: a right value is further away with probability 7e-6
 PRIORS = {
@@ -222,6 +231,74 @@ def test_single_precision_that_is_too_coarse_is_noticed():
         posterior = ps.sample(fun, [(-1, 1)] * 2, engine=ps.compiled.Jax("single"), n_effective=500, rng=1)
     assert math.isinf(posterior.log_evidence_error)
     assert "use engine='jax', which has double precision" in posterior.message
+
+
+class SameNumbers:
+    """The random numbers of a device, for NumPy."""
+
+    def __init__(self, source):
+        self._source = source
+
+    def __getattr__(self, name):
+        def method(*args, **options):
+            with jax.enable_x64(True):
+                return np.asarray(getattr(self._source, name)(*args, **options))
+
+        return method
+
+
+@pytest.mark.parametrize("name", ["correlated", "circle"])
+def test_a_move_is_that_of_numpy(name):
+    """With the same random numbers the same proposals, probabilities and states."""
+    rng = np.random.default_rng(7)
+    target = a_target(PRIORS[name])
+    proposal = a_proposal(target, rng)
+    z = proposal.sample(1500, rng)
+    z = z[np.isfinite(target.log_prior(z))]
+    bridge = Bridge(target, proposal)
+    state = State(z, np.zeros_like(z), bridge.log_prior(z), bridge.log_likelihood(z))
+    stage = Stage(0.7, (a_mixture(rng, 8.0),), np.full(6, 1 / 6))
+    which, jump = rng.integers(6, size=len(z)), rng.choice([0.1, 1.0], size=len(z))
+    before = target.n_evaluations
+    chains = target.bridged_chains(proposal, state, stage, np.random.default_rng(9))
+    new, tried = chains.move(which, jump)
+    n_evaluated = target.n_evaluations - before
+
+    key = np.random.default_rng(9).integers(2**32, size=2, dtype=np.uint32)
+    with jax.enable_x64(True):
+        turned = counter.hashed((int(key[1]) + int(counter.hashed(1))) % 2**32)
+        source = Source(jnp.asarray([key[0], turned]), numbers(0, len(z)))
+    spring = correlated(RHO).take(which)
+    expected, record = move(
+        state, bridge, 0.7, stage.references[0], spring, SameNumbers(source), jump=jump, circle=target.circle
+    )
+    assert_allclose(tried.proposal.z, record.proposal.z, rtol=1e-9, atol=1e-10)
+    assert_allclose(tried.proposal.log_likelihood, record.proposal.log_likelihood, rtol=1e-8, atol=1e-8)
+    assert_allclose(tried.probability, record.probability, rtol=1e-7, atol=1e-9)
+    assert_array_equal(tried.accepted, record.accepted)
+    assert_allclose(new.z, expected.z, rtol=1e-9, atol=1e-10)
+    assert 0.02 < record.accepted.mean() < 0.98
+    assert n_evaluated >= np.isfinite(record.proposal.log_likelihood).sum()
+    again, _ = chains.move(which, jump)  # velocities stay on the device
+    assert not np.array_equal(again.z, new.z)
+
+
+def test_evidence_by_moves(monkeypatch):
+    monkeypatch.setattr(sampling, "_should_move", lambda *args: True)
+    made = []
+    chains = jax_target.JaxTarget.bridged_chains
+    monkeypatch.setattr(
+        jax_target.JaxTarget, "bridged_chains", lambda *args: made.append(chains(*args)) or made[-1]
+    )  # fmt: skip
+    fun, prior, exact = KNOWN["normal"]
+    posterior = ps.sample(fun, prior, engine="jax", n_effective=8000, maxfev=200_000, rng=4)
+    assert posterior.method == "tempered"
+    assert any(isinstance(one, DeviceChains) for one in made)
+    assert abs(posterior.log_evidence - exact) < FALSE_ALARM * posterior.log_evidence_error
+    assert posterior.log_evidence_error < 0.02
+    variance = 1 / (1 + 1 / 4)
+    assert_allclose(posterior.std() ** 2, variance, rtol=FALSE_ALARM * math.sqrt(2 / posterior.effective_size))
+    assert (np.abs(posterior.mean()) < FALSE_ALARM * math.sqrt(variance / posterior.effective_size)).all()
 
 
 def test_an_interrupt_leaves_what_was_drawn(monkeypatch):

@@ -123,7 +123,7 @@ class DeviceChains:
         self._n_moves = 0
         with jax.enable_x64(True):
             self._batches = [
-                State(*(jnp.asarray(_filled_up(array[first : first + size], size)) for array in state))
+                State(*(jnp.asarray(filled_up(array[first : first + size], size)) for array in state))
                 for first in range(0, len(state.z), size)
             ]
 
@@ -134,7 +134,7 @@ class DeviceChains:
         with jax.enable_x64(True):
             for number, batch in enumerate(self._batches):
                 rows = slice(number * self._size, (number + 1) * self._size)
-                given = _filled_up(which[rows], self._size), _filled_up(jump[rows], self._size)
+                given = filled_up(which[rows], self._size), filled_up(jump[rows], self._size)
                 at = np.array([rows.start, len(which[rows]), self._n_moves], dtype=np.uint32)
                 self._batches[number], *record = self._step(
                     batch, self._reference, self._beta, *given, self._key, at
@@ -193,6 +193,6 @@ def filled(mixture: Mixture) -> tuple[Floats, Floats, Floats]:
     )
 
 
-def _filled_up(array: Any, size: int) -> Any:
+def filled_up(array: Any, size: int) -> Any:
     """An array whose last row is repeated up to a size."""
     return np.concatenate([array, np.broadcast_to(array[-1:], (size - len(array), *array.shape[1:]))])

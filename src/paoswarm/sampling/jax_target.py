@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.jax_draws import Components, components, draw, merged, numbers
 from paoswarm.sampling.jax_likelihood import JaxLikelihood, tried_twice
-from paoswarm.sampling.jax_moves import DeviceChains, Seen, TracedBridge, filled, step_of_size
+from paoswarm.sampling.jax_moves import DeviceChains, Seen, TracedBridge, filled, filled_up, step_of_size
 from paoswarm.sampling.kernels import State
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.prior import Prior
@@ -160,6 +160,21 @@ class JaxTarget(Target):
             self._steps[kind] = (proposal, *fitting(of_size, shapes, len(state.z)))
         _, step, size = self._steps[kind]
         return DeviceChains(step, size, state, stage, rng, self._note)
+
+    def log_proposal(self, proposal: Density, z: Floats) -> Floats:
+        """Log density of a proposal, of many points on the device."""
+        if len(z) < _LARGEST:
+            return super().log_proposal(proposal, z)
+        density = merged(proposal, self.dim, self.circle)
+        found = np.empty(len(z))
+        compiled, size = fitting(
+            lambda size: density.log_density, lambda size: (jax.ShapeDtypeStruct((size, self.dim), np.float64),), len(z)
+        )
+        with jax.enable_x64(True):
+            for first in range(0, len(z), size):
+                part = z[first : first + size]
+                found[first : first + size] = np.asarray(compiled(jnp.asarray(filled_up(part, size))))[: len(part)]
+        return found
 
     def _note(self, seen: Seen) -> None:
         """Count the evaluations of a batch of moves; raise if a value is too large."""

@@ -144,6 +144,16 @@ class Target:
             z = z[: len(log_likelihood)]
         return Drawn(z, self.log_prior(z), log_likelihood, proposal.log_density(z), cut_short)
 
+    def draw_evaluated(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """``n`` draws from the prior, and their log likelihoods."""
+        z = self.draw_prior(n, rng)
+        return z, self.log_likelihood(z)
+
+    def log_proposal(self, proposal: Density, z: Floats) -> Floats:
+        """Log density of a proposal."""
+        density: Floats = proposal.log_density(z)
+        return density
+
     def chains(self, state: Any, stage: Any, rng: np.random.Generator) -> Any:
         """Chains of `tempered` that move on a device: none, they move here."""
         return None

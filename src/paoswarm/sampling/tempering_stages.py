@@ -62,8 +62,8 @@ class Path(Unnormalised, Protocol):
     def n_left(self) -> int:
         """Likelihood evaluations that the budget still allows."""
 
-    def draw_prior(self, n: int, rng: np.random.Generator) -> Floats:
-        """``n`` independent draws."""
+    def draw_evaluated(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """``n`` independent draws from the prior, and their log likelihoods."""
 
 
 class Cloud(NamedTuple):
