@@ -38,7 +38,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import paoswarm as ps  # noqa: E402
-from paoswarm.sampling import adapt, assemble_posterior, importance, jax_target, sample  # noqa: E402
+from paoswarm.sampling import importance, jax_target, sample  # noqa: E402
 
 D = 10
 SECONDS: dict[str, float] = {}
@@ -69,7 +69,6 @@ for owner, name, label in [
     (importance, "find_uncovered", "coverage"),
 ]:
     timed(owner, name, label)
-assert adapt, assemble_posterior
 
 
 def normal(xp):

@@ -42,6 +42,11 @@ PRIORS = {
 }
 
 
+def some_slow(values, *quick):
+    """All values as parameters; compilation takes a second for each, so most are slow tests."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 def bump(x):
     """A smooth log likelihood for NumPy and JAX."""
     return -0.5 * (((x - 0.3) / 0.5) ** 2).sum()
@@ -72,7 +77,7 @@ def a_proposal(target, rng):
                  [: len(share)] if len(parts) > 2 else (*parts, PriorDensity(target)))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("name", some_slow(PRIORS, "circle", "laws", "no formula"))
 def test_weights_and_priors_are_those_of_numpy(name):
     rng = np.random.default_rng(5)
     target = a_target(PRIORS[name])
@@ -86,7 +91,7 @@ def test_weights_and_priors_are_those_of_numpy(name):
     weights = made.log_prior + made.log_likelihood - made.log_proposal
     expected = host.log_prior(made.z) + likelihood - proposal.log_density(made.z)
     finite = np.isfinite(expected)
-    assert 1000 < finite.sum()
+    assert finite.sum() > 1000
     assert_array_equal(np.isfinite(weights), finite)
     assert_allclose(weights[finite], expected[finite], rtol=0, atol=1e-10)
     assert target.n_evaluations == np.isfinite(made.log_prior).sum()
@@ -105,7 +110,7 @@ def test_draws_depend_on_their_numbers_alone(monkeypatch):
     assert len(np.unique(whole.z[:, 0])) == 5000
 
 
-@pytest.mark.parametrize("freedom", [math.inf, 4.0, 5.0])
+@pytest.mark.parametrize("freedom", some_slow([math.inf, 4.0, 5.0], 4.0))
 def test_draws_have_the_law_of_the_proposal(freedom):
     """Kolmogorov-Smirnov tests; false alarms in 0.1 % of seeds each."""
     target = a_target(PRIORS["correlated"])
@@ -162,7 +167,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", some_slow(KNOWN, "two modes", "cut off"))
 def test_known_evidences(name):
     fun, prior, exact = KNOWN[name]
     posterior = ps.sample(fun, prior, engine="jax", n_effective=20_000, rng=4)
@@ -177,6 +182,7 @@ def test_known_evidences(name):
         assert abs(share - 0.8) < FALSE_ALARM * math.sqrt(0.16 / 15_000)
 
 
+@pytest.mark.slow
 def test_numpy_and_jax_agree_and_seeds_repeat():
     fun, prior, _ = KNOWN["banana"]
     plain = ps.sample(fun, prior, n_effective=500, maxfev=20_000, rng=3)
@@ -247,7 +253,7 @@ class SameNumbers:
         return method
 
 
-@pytest.mark.parametrize("name", ["correlated", "circle"])
+@pytest.mark.parametrize("name", some_slow(["correlated", "circle"], "circle"))
 def test_a_move_is_that_of_numpy(name):
     """With the same random numbers the same proposals, probabilities and states."""
     rng = np.random.default_rng(7)
@@ -283,6 +289,7 @@ def test_a_move_is_that_of_numpy(name):
     assert not np.array_equal(again.z, new.z)
 
 
+@pytest.mark.slow
 def test_evidence_by_moves(monkeypatch):
     monkeypatch.setattr(sampling, "_should_move", lambda *args: True)
     made = []

@@ -85,6 +85,7 @@ class PriorDensity:
         self._draw = target.draw_prior
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
+        """``n`` independent draws."""
         return self._draw(n, rng)
 
 

@@ -86,7 +86,9 @@ def _parts(density: Density, dim: int) -> list[tuple[Any, ...]]:
     raise TypeError(f"draws from {type(density).__name__} need engine='numpy'")
 
 
-def draw(parts: Components, circle: Circle | None, freedoms: tuple[float, ...], start: Any, number: Any, key: Any) -> Any:
+def draw(
+    parts: Components, circle: Circle | None, freedoms: tuple[float, ...], start: Any, number: Any, key: Any
+) -> Any:
     """The draws ``(m, d)`` with these numbers ``(m,)``, in the sampler's coordinates; to be traced.
 
     ``freedoms`` are the finite degrees of freedom that occur, ``start`` is that of (S23) in units of 2^-32, and ``key``

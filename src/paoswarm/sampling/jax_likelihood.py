@@ -151,7 +151,7 @@ class NamedPoint:
 
     def get(self, key: str, default: Any = None) -> Any:
         """A parameter by name."""
-        return self[key] if key in self else default
+        return self[key] if key in self.keys() else default
 
 
 def _forwarded(name: str) -> Callable[..., Any]:
@@ -162,7 +162,8 @@ def _forwarded(name: str) -> Callable[..., Any]:
     return operator
 
 
-for _name in "add radd sub rsub mul rmul truediv rtruediv pow rpow matmul rmatmul neg abs lt le gt ge".split():
+_BINARY = ("add", "sub", "mul", "truediv", "pow", "matmul")
+for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), "neg", "abs", "lt", "le", "gt", "ge"):
     setattr(NamedPoint, f"__{_name}__", _forwarded(f"__{_name}__"))
 
 

@@ -136,9 +136,7 @@ class DeviceChains:
                 rows = slice(number * self._size, (number + 1) * self._size)
                 given = filled_up(which[rows], self._size), filled_up(jump[rows], self._size)
                 at = np.array([rows.start, len(which[rows]), self._n_moves], dtype=np.uint32)
-                self._batches[number], *record = self._step(
-                    batch, self._reference, self._beta, *given, self._key, at
-                )
+                self._batches[number], *record = self._step(batch, self._reference, self._beta, *given, self._key, at)
                 found.append(record)
             records = [[np.asarray(array) for array in record[:5]] for record in found]
         for record in found:
@@ -169,7 +167,8 @@ def step_of_size(target: TracedBridge, circle: Circle | None, freedom: float, si
         first, count, turn = at
         source = Source(jnp.stack([key[0], jax_noise.hashed(key[1] + jax_noise.hashed(turn))]), numbers(first, size))
         spring = springs._replace(A=jnp.asarray(A)[which], noise=jnp.asarray(noise)[which])
-        mixture = Mixture(*reference, freedom)
+        weight, mean, factor = reference
+        mixture = Mixture(weight, mean, factor, freedom)
         new, tried = move(state, target, beta, mixture, spring, source, jump=jump, circle=circle)
         z, _, log_prior, log_likelihood = tried.proposal
         inside, found = target.evaluated

@@ -88,7 +88,7 @@ class JaxTarget(Target):
                     done = self._checked(made, *waiting.pop(0).result())
             except KeyboardInterrupt:
                 cut_short = Interrupted(made.log_likelihood[:done])
-        return Drawn(*(array[:done] for array in made[:4]), cut_short)
+        return made.first(done)._replace(cut_short=cut_short)
 
     def _launch(self, batch: Callable[..., Any], *which: Any) -> Any:
         """Begin a batch: its draws, log priors, log densities of the proposal and log likelihoods, on the device."""

@@ -124,7 +124,7 @@ def sample(
         ``"numpy"``, or ``"jax"`` for a log likelihood of one point that JAX can trace. With JAX the draws are made,
         evaluated and weighted on the device that JAX uses, in batches of up to 131,072. The likelihood is evaluated in
         double precision; ``ps.compiled.Jax(precision="single")`` says otherwise. JAX makes the batches, so there are no
-        ``vectorized``, ``workers``, ``timeout`` and ``store``. See :doc:`/compiled`.
+        ``vectorized``, ``workers``, ``timeout`` and ``store``.
 
     Returns
     -------

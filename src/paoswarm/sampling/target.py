@@ -43,6 +43,10 @@ class Drawn(NamedTuple):
     log_proposal: Floats
     cut_short: Interrupted | None = None  # the interrupt that came before the last draw
 
+    def first(self, n: int) -> Drawn:
+        """The first draws."""
+        return Drawn(self.z[:n], self.log_prior[:n], self.log_likelihood[:n], self.log_proposal[:n], self.cut_short)
+
 
 class Target:
     """Prior and likelihood in the sampler's coordinates ``z``, see `paoswarm.sampling.prior`.
