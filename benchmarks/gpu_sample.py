@@ -41,6 +41,7 @@ import paoswarm as ps  # noqa: E402
 from paoswarm.sampling import importance, jax_target, sample  # noqa: E402
 
 D = 10
+SHOULD_MOVE = sample._should_move
 SECONDS: dict[str, float] = {}
 
 
@@ -67,6 +68,7 @@ for owner, name, label in [
     (jax_target.JaxTarget, "_checked", "check"),
     (importance, "_measure", "draw and weigh"),
     (importance, "find_uncovered", "coverage"),
+    (sample, "tempered", "tempering"),
 ]:
     timed(owner, name, label)
 
@@ -130,9 +132,10 @@ def regression(xp, n=1000):
 PROBLEMS = {"normal": normal, "banana": banana, "two modes": two_modes, "regression": regression}
 
 
-def measure(problem: str, engine: object, n_effective: int, rng: int) -> dict[str, object]:
-    """One call of `sample`, with the time of its parts."""
+def measure(problem: str, engine: object, n_effective: int, rng: int, by_moves: bool = False) -> dict[str, object]:
+    """One call of `sample`, with the time of its parts; by tempering, if it is told so."""
     is_numpy = engine == "numpy"
+    sample._should_move = (lambda *args: True) if by_moves else SHOULD_MOVE
     log_likelihood, prior, exact = PROBLEMS[problem](np if is_numpy else jnp)
     SECONDS.clear()
     began = time.perf_counter()
@@ -214,7 +217,14 @@ def main() -> None:
                 tell(measure(problem, engine, n_effective, rng=1))
             except Exception as error:
                 tell({"problem": problem, "engine": str(engine), "failed": f"{type(error).__name__}: {error}"[:800]})
+        if problem == "normal":
+            for engine, n_effective in (("jax", sizes[0]), ("numpy", sizes[0] // 10)):
+                try:
+                    tell(measure(problem, engine, n_effective, rng=1, by_moves=True))
+                except Exception as error:
+                    tell({"engine": f"{engine} by moves", "failed": f"{type(error).__name__}: {error}"[:800]})
         try:
+            sample._should_move = SHOULD_MOVE
             tell(device_rate(problem, sizes[-1]))
         except Exception as error:
             tell({"problem": problem, "engine": "device alone", "failed": f"{type(error).__name__}: {error}"[:800]})

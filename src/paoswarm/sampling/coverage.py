@@ -83,8 +83,8 @@ def find_uncovered(target: Target, proposal: Density, pool: Pool, made: Seen) ->
     """
     rows = np.flatnonzero(np.isfinite(made.log_weight))
     if len(rows) > _RANKED:
-        heaviest = np.argpartition(made.log_weight, -_TOP)[-_TOP:]
-        rows = np.unique(np.concatenate([rows[:: len(rows) // _RANKED], heaviest]))
+        top = np.argpartition(made.log_weight, -_TOP)[-_TOP:]
+        rows = np.unique(np.concatenate([rows[:: len(rows) // _RANKED], top]))
     z, weights = made.z[rows], normalise(made.log_weight[rows])
     log_ratio = made.log_weight[rows] - (log_sum_exp(made.log_weight) - math.log(len(made.z)))
     starts = _surprising(target, proposal, pool, made)
