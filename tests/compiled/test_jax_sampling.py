@@ -226,6 +226,13 @@ def test_numbers_of_numpy_in_the_function_and_precisions_of_earlier_calls():
     assert not jax.config.jax_enable_x64
 
 
+def test_a_transform_written_for_jax_has_double_precision():
+    target = a_target((2, lambda u: jnp.exp(3 * u)), lambda x: -jnp.sum(x))
+    z = np.random.default_rng(1).standard_normal((100, 2))
+    assert_allclose(target.parameters(z), np.exp(3 * stats.norm.cdf(z)), rtol=1e-14)
+    assert_allclose(target.log_likelihood(z), -np.exp(3 * stats.norm.cdf(z)).sum(axis=1), rtol=1e-13)
+
+
 def test_single_precision_that_is_too_coarse_is_noticed():
     def fun(x):
         return 1e7 - 0.5 * jnp.sum((x / 0.1) ** 2)

@@ -61,6 +61,7 @@ class JaxTarget(Target):
         count: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(log_likelihood, prior, maxfev)
+        self.parameters = self._exact_parameters
         self._traced = traced
         self._count = count
         self._steps: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # compiled moves
@@ -198,6 +199,11 @@ class JaxTarget(Target):
         with self._traced.within():
             x = jax.ShapeDtypeStruct((size, self.dim), self._traced.dtype)
             return _memory(tried_twice(self._traced.compiled.lower, x).compile())
+
+    def _exact_parameters(self, z: Floats) -> Floats:
+        """The parameters at points of the host, in double precision even if the prior's transform uses JAX."""
+        with jax.enable_x64(True):
+            return np.asarray(self.prior.parameters(z))
 
     def _again(self, z: Floats) -> Floats:
         """The log likelihood at points that were evaluated before: what is in single precision, in double precision."""

@@ -274,8 +274,8 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
 
 def _measure_again(target: Target, z: Floats, log_weights: Floats, log_likelihood: Floats) -> None:
     """Evaluate a few of the heaviest draws again: the likelihood may be noisy only near the peak."""
-    n = min(_AGAIN, target.n_left, len(log_weights))
-    heaviest = np.argpartition(log_weights, len(log_weights) - n)[len(log_weights) - n :] if n else np.empty(0, dtype=int)
+    last = np.argpartition(log_weights, -min(_AGAIN, len(log_weights)))[-_AGAIN:]
+    heaviest = last[: target.n_left]
     target.measure_again(z[heaviest], log_likelihood[heaviest])
 
 
