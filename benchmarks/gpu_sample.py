@@ -163,7 +163,7 @@ def measure(problem: str, engine: object, n_effective: int, rng: int, by_moves: 
 
 
 def device_rate(problem: str, n: int) -> dict[str, object]:
-    """Draws a second of the compiled function alone, with nothing copied, and with all copied to the host."""
+    """Draws a second of the compiled function alone, with nothing copied to the host."""
     log_likelihood, prior, _ = PROBLEMS[problem](jnp)
     found: dict[str, object] = {"problem": problem, "engine": "device alone"}
     inner = jax_target.JaxTarget._compiled
@@ -178,10 +178,6 @@ def device_rate(problem: str, n: int) -> dict[str, object]:
                 last = batch(parts, np.uint32(k * size), word[0], word)
             jax.block_until_ready(last)
         found["device draws a second"] = max(1, n // size) * size / (time.perf_counter() - began)
-        began = time.perf_counter()
-        for _ in range(4):
-            copied = [np.asarray(array + 0) for array in last]
-        found["copy GB a second"] = 4 * sum(array.nbytes for array in copied) / (time.perf_counter() - began) / 1e9
         found["components"], found["batch"] = len(parts.cumulative), size
         return batch, size
 

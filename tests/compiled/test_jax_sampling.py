@@ -41,6 +41,13 @@ PRIORS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch):
+    """Small productions stay on the host, because compiling takes longer; here they go to the device."""
+    monkeypatch.setattr(jax_target, "_DRAWS", 2000)
+    monkeypatch.setattr(jax_target, "_CHAINS", 1000)
+
+
 def some_slow(values, *quick):
     """All values as parameters; compilation takes a second for each, so most are slow tests."""
     return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
@@ -187,6 +194,7 @@ def test_numpy_and_jax_agree_and_seeds_repeat():
     assert_array_equal(first.draws, again.draws)
     assert first.log_evidence == again.log_evidence
     assert first.n_evaluations <= 20_000
+    assert len(first.weighted.draws) > 2000
     apart = math.hypot(first.log_evidence_error, plain.log_evidence_error)
     assert abs(first.log_evidence - plain.log_evidence) < FALSE_ALARM * apart
     spread = plain.std() * math.sqrt(1 / first.effective_size + 1 / plain.effective_size)

@@ -49,7 +49,7 @@ _RESERVE = 0.35  # share of maxfev kept for production
 _RESERVE_AGAIN = 0.6  # share of what is left that is kept after a production that went badly
 _AGAIN = 6  # times that badly covered points are climbed from, at most
 _AGAIN_BUDGET = 4000  # evaluations for the climbs from badly covered points, each time
-_POOLED = 200_000  # draws of a production that are added to the pool, at most: each is weighed by all proposals
+_POOLED = 100_000  # draws of a production that are added to the pool, at most: each is weighed by all proposals
 _AGAIN_SHARE = 0.125  # share of what is left of maxfev for these climbs, at most
 
 LATE = "an important mode was found late, after the search for modes: others like it may be missing"

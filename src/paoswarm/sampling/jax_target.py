@@ -1,8 +1,8 @@
 """A target whose production runs on a device: draws, prior, likelihood and proposal density in one compiled function.
 
 Draws come in large batches, because a device needs many of them at once. What is known of each draw is copied to the
-host, where weights are summed in double precision. The search for modes and the fits stay on the host. They evaluate
-few points, in batches of the likelihood alone.
+host, where weights are summed in double precision. The search for modes and the fits stay on the host, and so do small
+productions. They evaluate few points, in batches of the likelihood alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _DEVICE_MEMORY = 2**32  # the same on other devices
 _TOO_COARSE = (
     "Single precision is too coarse for it: use engine='jax', which has double precision, or leave out what is constant"
 )
-_CHAINS = 1000  # from which on a device moves them
+_DRAWS = 30_000  # from which on the device makes them: before, compiling takes longer than the host does
+_CHAINS = 10_000  # from which on a device moves them, likewise
 _AHEAD = 6  # batches that are made and copied while another is checked
 _COPIES = 4  # batches that are copied at the same time
 
@@ -72,6 +73,8 @@ class JaxTarget(Target):
 
     def draw(self, proposal: Density, n: int, rng: np.random.Generator) -> Drawn:
         """Draw ``n`` points from a proposal and evaluate them on the device; fewer if there is an interrupt."""
+        if n < _DRAWS:
+            return super().draw(proposal, n, rng)
         parts = components(proposal, self.dim)
         key, start = rng.integers(2**32, size=2, dtype=np.uint32), rng.integers(2**32, dtype=np.uint32)
         made = Drawn(np.empty((n, self.dim)), *np.empty((3, n)))
