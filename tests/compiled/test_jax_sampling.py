@@ -83,7 +83,7 @@ def a_proposal(target, rng):
                  [: len(share)] if len(parts) > 2 else (*parts, PriorDensity(target)))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_slow(PRIORS, "circle", "laws", "no formula"))
+@pytest.mark.parametrize("name", some_slow(PRIORS, "circle", "no formula"))
 def test_weights_and_priors_are_those_of_numpy(name):
     rng = np.random.default_rng(5)
     target = a_target(PRIORS[name])
@@ -104,7 +104,7 @@ def test_weights_and_priors_are_those_of_numpy(name):
 
 
 def test_draws_depend_on_their_numbers_alone(monkeypatch):
-    target = a_target(PRIORS["circle"])
+    target = a_target(PRIORS["correlated"])
     proposal = a_proposal(target, np.random.default_rng(1))
     whole = target.draw(proposal, 5000, np.random.default_rng(2))
     monkeypatch.setattr(jax_target, "_LARGEST", 1024)
@@ -335,6 +335,7 @@ def test_evidence_by_moves(monkeypatch):
     assert (np.abs(posterior.mean()) < FALSE_ALARM * math.sqrt(variance / posterior.effective_size)).all()
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_what_was_drawn(monkeypatch):
     checked = jax_target.JaxTarget._checked
     monkeypatch.setattr(jax_target, "_LARGEST", 1024)

@@ -30,7 +30,7 @@ from paoswarm.sampling.tempering_stages import Stage
 _LARGEST = 2**17  # draws in a batch
 _SMALLEST = 2**10
 _MEMORY = {"cpu": 2**27}  # bytes for what a batch computes on the way: on a processor, about what caches hold
-_DEVICE_MEMORY = 2**32  # the same on other devices
+_DEVICE_MEMORY = 2**32  # the same on other devices, at most
 _TOO_COARSE = (
     "Single precision is too coarse for it: use engine='jax', which has double precision, or leave out what is constant"
 )
@@ -237,7 +237,7 @@ def fitting(
     size = _SMALLEST
     while size < min(n, _LARGEST):
         size *= 2
-    room = _MEMORY.get(jax.default_backend(), _DEVICE_MEMORY)
+    room = _room()
     while True:
         with jax.enable_x64(True):
             compiled = tried_twice(jax.jit(of_size(size)).lower, *arguments(size)).compile()
@@ -246,6 +246,14 @@ def fitting(
             return compiled, size
         while used > room and size > _SMALLEST:
             size, used = size // 2, used / 2
+
+
+def _room() -> int:
+    """Bytes that a batch may need on the way: on a device no more than a quarter of its memory."""
+    if (known := _MEMORY.get(jax.default_backend())) is not None:
+        return known
+    stats = jax.devices()[0].memory_stats() or {}
+    return min(_DEVICE_MEMORY, int(stats.get("bytes_limit", _DEVICE_MEMORY)) // 4)
 
 
 def _memory(compiled: Any) -> int:
