@@ -26,7 +26,8 @@ jax = need_jax()
 jnp = jax.numpy
 
 from paoswarm.sampling import jax_target  # noqa: E402
-from paoswarm.sampling.jax_moves import DeviceChains  # noqa: E402
+from paoswarm.sampling.jax_draws import numbers  # noqa: E402
+from paoswarm.sampling.jax_moves import DeviceChains, Source  # noqa: E402
 
 D = 3
 FALSE_ALARM = 4.5  # standard errors: a right value is further away with probability 7e-6
@@ -285,7 +286,27 @@ class Reference:
         return np.searchsorted(np.cumsum(p), self.random(size), side="right")
 
 
-@pytest.mark.parametrize("name", some_slow(["correlated", "circle"], "correlated"))
+def test_random_numbers_of_moves_are_those_of_the_reference():
+    key, n, p = np.array([123, 4_000_000_000], dtype=np.uint32), 500, np.array([0.2, 0.5, 0.3])
+
+    def calls(source):
+        return (
+            source.standard_normal((2, n, D)),
+            source.random((n, 1)),
+            source.gamma(5.5, size=n),
+            source.standard_normal((n, D)),
+            source.choice(3, size=n, p=p),
+        )
+
+    with jax.enable_x64(True):
+        high = jnp.asarray([key[0], counter.hashed((int(key[1]) + int(counter.hashed(7))) % 2**32)])
+        found = jax.jit(lambda key: calls(Source(key, numbers(0, n))))(high)
+        for ours, expected in zip(found, calls(Reference(key, 7, n)), strict=True):
+            assert_allclose(np.asarray(ours), expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["correlated", "circle"])
 def test_a_move_is_that_of_numpy(name):
     """With the same random numbers the same proposals, probabilities and states."""
     rng = np.random.default_rng(7)

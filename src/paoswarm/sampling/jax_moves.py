@@ -53,9 +53,9 @@ class Source:
 
     def standard_normal(self, shape: tuple[int, ...]) -> Any:
         """Normal deviates ``(n, d)`` or ``(2, n, d)``."""
-        d = shape[-1]
-        found = [ndtri(self._columns(d)) for _ in range(int(np.prod(shape[:-2])))]
-        return jnp.stack(found).reshape(shape)
+        *several, n, d = shape
+        count = int(np.prod(several))
+        return jnp.moveaxis(ndtri(self._columns(count * d)).reshape(n, count, d), 1, 0).reshape(shape)
 
     def gamma(self, a: float, size: Any) -> Any:
         """Gamma deviates whose shape is half of a whole number."""
