@@ -239,6 +239,9 @@ def test_names_fixed_values_and_failures():
     assert posterior.weighted.draws[:, 1].max() <= 0.9
     exact = math.log(0.1 * math.sqrt(2 * math.pi) / 2 * 0.95)
     assert abs(posterior.log_evidence - exact) < FALSE_ALARM * posterior.log_evidence_error
+    for fun in (lambda x: jnp.sum(x) + 9 * x[1], lambda x: x["a"] + 10 * x["b"], lambda x: x @ jnp.array([1, 10])):
+        unnamed = a_target({"a": (-1, 1), "b": (-1, 1)}, fun)
+        assert_allclose(unnamed.log_likelihood(np.array([[0.5, -0.5]])), [0.5 - 5], rtol=1e-6)
     listed = a_target([(-1, 1), 7.0, (-1, 1)], lambda x: x[0] + 10 * x[1] + 100 * x[2])
     assert_allclose(listed.log_likelihood(np.array([[0.5, -0.5]])), [0.5 + 70 - 50], rtol=1e-12)
 

@@ -38,7 +38,18 @@ class JaxLikelihood:
         self.is_single = precision == "single"
         self.dtype = np.dtype(np.float32 if self.is_single else np.float64)
         self.compiled = jax.jit(self.values)
-        self._check(dim)
+        try:
+            self._check(dim)
+        except TypeError:
+            if not isinstance(fun, ByName) or fun.fixed:
+                raise
+            # Functions of jax.numpy refuse a point with names. The function may do without names.
+            named, self._fun = self._fun, _traceable(fun.fun)
+            try:
+                self._check(dim)
+            except TypeError:
+                self._fun = named
+                self._check(dim)
 
     def values(self, x: Any) -> Any:
         """The function at points ``(m, d)`` of its precision, to be traced `within` that precision."""
@@ -112,7 +123,10 @@ def tried_twice(compile: Callable[..., Any], *args: Any) -> Any:
 
 
 class NamedPoint:
-    """One point that JAX traces, with names: what `NamedArray` is for NumPy."""
+    """One point that JAX traces, with names: what `NamedArray` is for NumPy.
+
+    It has names, numbers and operators, but functions of `jax.numpy` take ``jnp.asarray(x)`` only.
+    """
 
     def __init__(self, x: Any, columns: Mapping[str, int], fixed: Mapping[str, Any]) -> None:
         self._x, self._columns, self._fixed = x, columns, fixed
