@@ -262,6 +262,9 @@ def test_numbers_of_numpy_in_the_function_and_precisions_of_earlier_calls():
     assert_allclose(single.log_likelihood(z), expected, rtol=1e-5)
     assert np.abs(single.log_likelihood(z) - expected).max() > 1e-9
     assert not jax.config.jax_enable_x64
+    assert isinstance(a_target([(-1, 1)] * 2, jax.jit(fun), engine="auto"), jax_target.JaxTarget)
+    none = read_traced("auto", fun, 2, vectorized=True, workers=2, timeout=None, store=None)
+    assert none is None
 
 
 def test_a_transform_written_for_jax_has_double_precision():

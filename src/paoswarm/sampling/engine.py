@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from paoswarm.compiled.engines import Jax, read_engine
+from paoswarm.compiled.engines import Jax, Numba, read_engine
 from paoswarm.core.arrays import Floats
 from paoswarm.extras import need
 from paoswarm.sampling.prior import Prior
@@ -23,7 +23,9 @@ _LACKING: dict[str, Any] = {"vectorized": False, "workers": 1, "timeout": None, 
 
 def read_traced(engine: Any, fun: Any, dim: int, **options: Any) -> JaxLikelihood | None:
     """The log likelihood made ready for JAX; None for NumPy. Raise if the engine, or an option for it, is unknown."""
-    described = read_engine(engine, fun)
+    described = read_engine(engine, getattr(fun, "fun", fun))
+    if engine == "auto" and described is not None:  # a function that was compiled with JAX, or with numba
+        described = None if isinstance(described, Numba) else Jax()
     if described is None:
         return None
     if not isinstance(described, Jax):

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paoswarm.compiled.jax_constants import with_own_constants
 from paoswarm.core.arrays import Floats
 from paoswarm.spaces.named_array import ByName, WithFixed
 
@@ -34,7 +35,7 @@ class JaxLikelihood:
 
     def __init__(self, fun: Callable[..., Any], dim: int, precision: str) -> None:
         self.name = getattr(getattr(fun, "fun", fun), "__name__", "log_likelihood")
-        self._fun = _traceable(fun)
+        self._fun = _traceable(fun, dim)
         self.is_single = precision == "single"
         self.dtype = np.dtype(np.float32 if self.is_single else np.float64)
         self.compiled = jax.jit(self.values)
@@ -44,7 +45,7 @@ class JaxLikelihood:
             if not isinstance(fun, ByName) or fun.fixed:
                 raise
             # Functions of jax.numpy refuse a point with names. The function may do without names.
-            named, self._fun = self._fun, _traceable(fun.fun)
+            named, self._fun = self._fun, _traceable(fun.fun, dim)
             try:
                 self._check(dim)
             except TypeError:
@@ -81,8 +82,7 @@ class JaxLikelihood:
             part = x[first : first + sizes[-1]]
             size = next(size for size in sizes if size >= len(part))
             filled = np.concatenate([part, np.broadcast_to(part[-1:], (size - len(part), x.shape[1]))])
-            found = tried_twice(compiled, jnp.asarray(filled))
-            values[first : first + len(part)] = np.asarray(found)[: len(part)]
+            values[first : first + len(part)] = np.asarray(compiled(jnp.asarray(filled)))[: len(part)]
             first += len(part)
         return values
 
@@ -105,21 +105,6 @@ class JaxLikelihood:
             )
         if not jnp.issubdtype(dtype, jnp.floating) and not jnp.issubdtype(dtype, jnp.integer):
             raise TypeError(f"{self.name} must return a real number, but it returns {dtype}")
-
-
-def tried_twice(compile: Callable[..., Any], *args: Any) -> Any:
-    """Call what compiles a function; if JAX mixes up precisions, once more without what it remembers.
-
-    JAX 0.10 cannot lower a function that uses arrays of NumPy if it has traced them in the other precision before,
-    for example in ``jax.jit(log_likelihood)(x)``.
-    """
-    try:
-        return compile(*args)
-    except ValueError as error:
-        if "verifier" not in str(error):
-            raise
-    jax.clear_caches()
-    return compile(*args)
 
 
 class NamedPoint:
@@ -181,8 +166,13 @@ for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), "neg", "abs", "lt", "
     setattr(NamedPoint, f"__{_name}__", _forwarded(f"__{_name}__"))
 
 
-def _traceable(fun: Callable[..., Any]) -> Callable[[Any], Any]:
-    """The function of a plain array, for functions of names or with fixed values."""
+def _traceable(fun: Callable[..., Any], dim: int) -> Callable[[Any], Any]:
+    """The function of a plain array, with arrays of NumPy that JAX has not met in another precision."""
+    with jax.default_matmul_precision("highest"):
+        return with_own_constants(_of_plain_array(fun), dim)
+
+
+def _of_plain_array(fun: Callable[..., Any]) -> Callable[[Any], Any]:
     if isinstance(fun, ByName):
         return lambda x: jnp.asarray(fun.fun(NamedPoint(x, fun.columns, fun.fixed)))
     if isinstance(fun, WithFixed):

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.jax_draws import Components, components, draw, merged, numbers
-from paoswarm.sampling.jax_likelihood import JaxLikelihood, tried_twice
+from paoswarm.sampling.jax_likelihood import JaxLikelihood
 from paoswarm.sampling.jax_moves import DeviceChains, Seen, TracedBridge, filled, filled_up, step_of_size
 from paoswarm.sampling.kernels import State
 from paoswarm.sampling.mixture import Density
@@ -201,7 +201,7 @@ class JaxTarget(Target):
             return 0
         with self._traced.within():
             x = jax.ShapeDtypeStruct((size, self.dim), self._traced.dtype)
-            return _memory(tried_twice(self._traced.compiled.lower, x).compile())
+            return _memory(self._traced.compiled.lower(x).compile())
 
     def _exact_parameters(self, z: Floats) -> Floats:
         """The parameters at points of the host, in double precision even if the prior's transform uses JAX."""
@@ -240,7 +240,7 @@ def fitting(
     room = _room()
     while True:
         with jax.enable_x64(True):
-            compiled = tried_twice(jax.jit(of_size(size)).lower, *arguments(size)).compile()
+            compiled = jax.jit(of_size(size)).lower(*arguments(size)).compile()
         used: float = max(_memory(compiled), other(size))
         if used <= room or size == _SMALLEST:
             return compiled, size
