@@ -123,10 +123,10 @@ def sample(
         in `minimize`.
     engine : str or ps.compiled.Jax
         ``"numpy"``, or ``"jax"`` for a log likelihood of one point that JAX can trace; ``"auto"`` takes JAX for a
-        function of ``jax.jit``. With JAX the draws are made,
-        evaluated and weighted on the device that JAX uses, in batches of up to 131,072. The likelihood is evaluated in
-        double precision; ``ps.compiled.Jax(precision="single")`` says otherwise. JAX makes the batches, so there are no
-        ``vectorized``, ``workers``, ``timeout`` and ``store``.
+        function of ``jax.jit``. With JAX the draws are made, evaluated and weighted on the device that JAX uses, in
+        batches of up to 131,072. The likelihood is evaluated in double precision;
+        ``ps.compiled.Jax(precision="single")`` says otherwise. JAX makes the batches, so there are no ``vectorized``,
+        ``workers``, ``timeout`` and ``store``.
 
     Returns
     -------
