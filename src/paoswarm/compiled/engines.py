@@ -28,9 +28,12 @@ class Engine(Protocol):
     ----------
     longest : int
         Generations in one call, at most.
+    at_once : int
+        Calls with a multiple of so many generations are the fastest.
     """
 
     longest: int
+    at_once: int
 
     def begin(self, keys: Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""

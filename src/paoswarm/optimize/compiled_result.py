@@ -123,9 +123,8 @@ def _look_around(
 
 
 def _swarm(state: State, lower: Floats, upper: Floats) -> Swarm:
-    """All swarms as the rest of the library knows them."""
+    """All swarms as the rest of the library knows them; what particles share is there once, in views."""
     best, best_value = np.asarray(state.best, dtype=float), np.asarray(state.best_value, dtype=float)
-    n = best.shape[1]
     leader = np.take_along_axis(best, np.argmin(best_value, axis=-1)[:, None, None], axis=1)
     return Swarm(
         position=np.asarray(state.x, dtype=float),
@@ -135,10 +134,10 @@ def _swarm(state: State, lower: Floats, upper: Floats) -> Swarm:
         best_value=best_value,
         age=np.asarray(state.age, dtype=float),
         repeats=None,
-        global_best=np.repeat(leader, n, axis=1),
+        global_best=np.broadcast_to(leader, best.shape),
         global_value=best_value.min(axis=-1),
-        lower=np.repeat(lower[None], n, axis=0),
-        upper=np.repeat(upper[None], n, axis=0),
+        lower=np.broadcast_to(lower, best.shape[1:]),
+        upper=np.broadcast_to(upper, best.shape[1:]),
     )
 
 

@@ -46,7 +46,6 @@ from paoswarm.spaces.space import Space
 from paoswarm.storage.state_journal import StateJournal
 from paoswarm.storage.store import Run, Store
 
-_FIRST_CALL = 16  # generations
 _CALL = 0.2  # seconds that a call of the engine may take: an interrupt waits so long
 # What compiled engines do not have, and the values that say that it is not wanted.
 _LACKING: dict[str, Any] = {
@@ -294,7 +293,8 @@ def _advance(
 ) -> tuple[Standing, Status | None]:
     """Move all runs to their ends in calls of a fraction of a second; what stopped them from outside, if anything."""
     done, state, columns = standing
-    count, last = _FIRST_CALL, program.generations
+    few, last = engine.at_once, program.generations
+    count = few
     complete = last if states is None else states.last_complete
     ended: Status | None = None
     try:
@@ -308,6 +308,7 @@ def _advance(
                 done += count
             seconds = time.monotonic() - began
             count = max(1, min(2 * count, int(count * _CALL / max(seconds, 1e-9))))
+            count = count // few * few or count
             if states is not None:
                 states.keep(Standing(done, state, columns), is_last=done == complete)
             if bar.is_shown:
