@@ -18,6 +18,7 @@ from paoswarm.core.arrays import Floats
 # Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 _POINT = types.Array(types.float64, 1, "C")
+_CONSTANT_POINT = types.Array(types.float64, 1, "C", readonly=True)
 _SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 
 
@@ -41,7 +42,7 @@ class Objective:
     """An objective of ``d`` unknowns as a pointer to compiled code.
 
     The code is a loop over points. The number of unknowns is a constant in it, so that loops over unknowns are
-    unrolled. A point where the objective raises an error has failed.
+    unrolled. A point where the objective raises an error has failed. An objective that writes to its point gets a copy.
 
     Attributes
     ----------
@@ -53,7 +54,10 @@ class Objective:
         fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or FASTMATH
         options = {"error_model": "numpy", "fastmath": fastmath}
         try:
-            one = numba.njit(types.float64(_POINT), forceinline=True, **options)(python)
+            try:
+                one, writes = numba.njit(types.float64(_CONSTANT_POINT), forceinline=True, **options)(python), False
+            except Exception:  # it may write to its point, or call a compiled function that could
+                one, writes = numba.njit(types.float64(_POINT), forceinline=True, **options)(python), True
         except Exception as error:  # of numba, or of Python where numba looks something up
             name = getattr(fun, "__name__", repr(fun))
             raise TypeError(
@@ -63,9 +67,12 @@ class Objective:
 
         def measure(points: Any, m: int, values: Any) -> None:
             rows, found = numba.carray(points, (m, d)), numba.carray(values, (m,))
+            own = np.empty(d) if writes else rows[0]  # one for all points: what an error leaves behind is not freed
             for i in range(m):
+                if writes:
+                    own[:] = rows[i]
                 try:
-                    value = one(rows[i])
+                    value = one(own if writes else rows[i])
                 except Exception:
                     value = math.nan
                 found[i] = math.nan if value == -math.inf else value
