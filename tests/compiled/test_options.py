@@ -94,6 +94,24 @@ def test_the_history_begins_with_the_first_swarm():
     assert (many.history[:, 0] > many.history[:, -1]).all()
 
 
+def test_sums_keep_their_order_if_the_user_says_so():
+    def rounding_error(x):
+        total, lost = 0.0, 0.0
+        for i in range(100):
+            term = x[0] * i - lost
+            new = total + term
+            lost = (new - total) - term
+            total = new
+        return abs(lost)
+
+    strict, free = (
+        ps.minimize_many(numba.njit(**how)(rounding_error), BOX, runs=1, maxiter=1, tol=0, **HOW).swarm.value
+        for how in ({"fastmath": False}, {})
+    )
+    assert strict.any()
+    assert not free.any()  # the compiler takes it for zero
+
+
 def test_what_a_callback_has_seen_stays_as_it_was():
     seen = []
 

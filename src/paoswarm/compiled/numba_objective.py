@@ -51,7 +51,7 @@ class Objective:
 
     def __init__(self, fun: Callable[..., Any], d: int) -> None:
         python = getattr(fun, "py_func", fun)
-        fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or FASTMATH
+        fastmath = getattr(fun, "targetoptions", {}).get("fastmath", FASTMATH)
         options = {"error_model": "numpy", "fastmath": fastmath}
         try:
             try:
