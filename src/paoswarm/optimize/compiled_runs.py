@@ -260,7 +260,7 @@ def run_compiled(
         if journal is not None:
             _end(journal, many)
     if came_from is not None and wanted.runs is None:
-        many.message[0] += f" Generations 0 to {came_from} came from the store."
+        many.message[0] += f" Generations 0 to {min(came_from, int(many.nit[0]))} came from the store."
     return many
 
 
