@@ -1,0 +1,258 @@
+"""Whole adaptive runs for numba: one run is one program, with the objective inside.
+
+The objective comes in as a pointer to compiled code, so these functions are compiled once and kept on disk. `advance`
+moves a run on by some generations and returns where it stands. So a run can be looked at, and stopped, between calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from paoswarm.compiled import numba_noise as noise
+from paoswarm.compiled.numba_agreement import is_settled
+from paoswarm.compiled.numba_dense import ask_dense, begin_dense, end_of_dense, tell_dense
+from paoswarm.compiled.numba_element import ask_element, begin_element, end_of_element, tell_element
+from paoswarm.compiled.numba_lanes import lane, with_room, with_time
+from paoswarm.compiled.numba_searches import charge, follow, judge, turn
+from paoswarm.compiled.program import CONVERGED, FAILED, RUNNING, STAGNATED, TARGET
+
+MAXFEV, MAXITER = 4, 5  # as in `Status`
+BY_ITS_OWN_RULE = 4  # as in `Rule`
+_U32 = np.uint32
+_UNIT = 2.0**-32
+
+_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+class Limits(NamedTuple):
+    """What ends a run; zero or infinity for what does not."""
+
+    maxfev: int
+    maxiter: int
+    target: float
+    stagnation: int
+    may_agree: bool  # whether it ends when its searches agree
+    is_single: bool  # one search that is not started again
+
+
+class Room(NamedTuple):
+    """Space for one generation."""
+
+    words: Any  # (2, n d)
+    deviates: Any  # (2, n d) in single precision
+    normal: Any  # (n, d)
+    uniform: Any  # (n, d)
+    points: Any  # (n, d)
+    values: Any  # (n,)
+    steps: Any  # (n, d)
+
+
+@_compiled
+def advance(fun, low, high, limits, key, given, n_first, run, generations):
+    """Move a run on by so many generations, or to its end; return where it stands.
+
+    ``given`` are the first points (n, d); if there are none, the first ``n_first`` are a Latin hypercube.
+    """
+    d = len(low)
+    facts = run.facts[0]
+    room = _room(run.lanes.swarm.value.shape[1], d)
+    for _ in range(generations):
+        if facts.status != RUNNING:
+            break
+        run = with_time(run)
+        k = turn(run)
+        is_new = not run.lanes.own[k].is_used
+        left = limits.maxfev - facts.nfev
+        if is_new:
+            own_key = search_key(key, facts.n_begun)
+            n = follow(run, k, d, _chances(own_key), n_first)
+            m = min(n, left)
+            run = with_room(run, m)
+            room = _room(run.lanes.swarm.value.shape[1], d) if len(room.values) < m else room
+            points = room.points[:m]
+            if facts.n_begun == 1 and len(given):
+                points[:] = given[:m]
+            else:
+                first_points(own_key, n, low, high, points)
+            is_whole = m == n
+        else:
+            own_key = search_key(key, run.lanes.own[k].search)
+            asked = ask(lane(run, k), own_key, low, high, room)
+            m = min(asked, left)
+            points = room.points[:m]
+            is_whole = m == asked
+        values = room.values[:m]
+        fun(points.ctypes, m, values.ctypes)
+        _count(run, points, values, 0 if is_new and facts.n_begun == 1 else 1)
+        if is_whole:
+            charge(run, k, points, values)
+            if is_new:
+                begin(run, k, points, values, low, high)
+            else:
+                tell(lane(run, k), points, values, room)
+                if not limits.is_single:
+                    judge(run, k, lane(run, k), low, high)
+        _see_whether_it_ends(run, low, high, limits)
+    return run
+
+
+@_compiled
+def _room(n, d):
+    size = n * d
+    return Room(
+        np.empty((2, size), dtype=np.uint32), np.empty((2, size), dtype=np.float32), np.empty((n, d)),
+        np.empty((n, d)), np.empty((n, d)), np.empty(n), np.empty((n, d)),
+    )  # fmt: skip
+
+
+@_compiled
+def search_key(key, search):
+    """The key of a search (E4)."""
+    own = np.empty(2, dtype=np.uint32)
+    own[0] = key[0]
+    own[1] = noise.hashed(_U32(key[1] ^ noise.hashed(_U32(search + 1))))
+    return own
+
+
+@_compiled
+def _chances(key):
+    """Two uniform numbers that say how a search begins."""
+    a, b = noise.philox(_U32(0), key[0], noise.generation_key(key, 1))
+    return a * _UNIT, b * _UNIT
+
+
+@_compiled
+def first_points(key, n, low, high, points):
+    """The first of ``n`` points of a Latin hypercube (E3), as many as ``points`` has rows."""
+    half = 1
+    while 4**half < n:
+        half += 1
+    if len(points) == n:
+        noise.first_points(key, half, low, high, points)
+    else:
+        whole = np.empty((n, len(low)))
+        noise.first_points(key, half, low, high, whole)
+        points[:] = whole[: len(points)]
+
+
+@_compiled
+def begin(run, k, points, values, low, high):
+    """Make the first swarm of a search from evaluated points."""
+    own = run.lanes.own[k]
+    own.n, own.n_first = len(values), len(values)
+    search = lane(run, k)
+    swarm = search.swarm
+    for i in range(len(values)):
+        swarm.position[i], swarm.best_position[i], swarm.age[i] = points[i], points[i], 0
+        value = np.inf if np.isnan(values[i]) else values[i]
+        swarm.value[i], swarm.best_value[i] = value, value
+    own.is_open, own.n_asked = 0, 0
+    if own.is_dense:
+        begin_dense(search, low, high)
+    else:
+        begin_element(search)
+
+
+@_compiled
+def ask(search, key, low, high, room):
+    """Fill the first points of the room with those that a search wants evaluated; return how many."""
+    own, swarm = search.own[0], search.swarm
+    n, d = swarm.drawn.shape
+    if not own.is_open:
+        own.drawn_generations += 1
+        word = 4 * own.drawn_generations
+        _draw_normals(key, word, room, room.normal[:n])
+        if own.is_dense:
+            ask_dense(search, room.normal[:n])
+        else:
+            _draw_uniforms(key, word + 1, room.uniform[:n])
+            ask_element(search, key, low, high, room.normal[:n], room.uniform[:n])
+    for i in range(own.n_asked):
+        x = swarm.drawn[swarm.asked[i]]
+        for j in range(d):
+            place = low[j] + x[j] * (high[j] - low[j]) if own.is_dense else x[j]
+            room.points[i, j] = min(max(place, low[j]), high[j])
+    return own.n_asked
+
+
+@_compiled
+def _draw_normals(key, word, room, normal):
+    """Normal deviates: the first of all pairs, then the second (E5)."""
+    n, d = normal.shape
+    pairs = (n * d + 1) // 2
+    first, second = room.deviates[0, :pairs], room.deviates[1, :pairs]
+    noise.normals(key, word, room.words[0, :pairs], room.words[1, :pairs], first, second)
+    for i in range(n):
+        for j in range(d):
+            e = i * d + j
+            normal[i, j] = first[e] if e < pairs else second[e - pairs]
+
+
+@_compiled
+def _draw_uniforms(key, word, uniform):
+    """Uniform deviates in the same order."""
+    n, d = uniform.shape
+    pairs = (n * d + 1) // 2
+    mixed = noise.generation_key(key, word)
+    for e in range(pairs):
+        a, b = noise.philox(_U32(e), key[0], mixed)
+        uniform[e // d, e % d] = a * _UNIT
+        if e + pairs < n * d:
+            uniform[(e + pairs) // d, (e + pairs) % d] = b * _UNIT
+
+
+@_compiled
+def tell(search, points, values, room):
+    """The search after its points were evaluated."""
+    own = search.own[0]
+    if own.is_dense:
+        tell_dense(search, points, values, room.steps[: own.n])
+    else:
+        tell_element(search, points, values)
+
+
+@_compiled
+def _count(run, points, values, generations):
+    """The best point, the counts and the history after points were evaluated."""
+    facts = run.facts[0]
+    if facts.n_history == 0:
+        run.x[:] = points[0]
+    facts.stale += generations
+    facts.nit += generations
+    facts.nfev += len(values)
+    for i in range(len(values)):
+        if values[i] < facts.value:
+            facts.value, facts.stale = values[i], 0
+            run.x[:] = points[i]
+        elif np.isnan(values[i]):
+            facts.n_failed += 1
+    run.history[facts.n_history] = facts.value
+    facts.n_history += 1
+
+
+@_compiled
+def _see_whether_it_ends(run, low, high, limits):
+    """What ends the run, if anything; the first reason that holds counts, in the order of `Status`."""
+    facts = run.facts[0]
+    if limits.is_single:
+        search = lane(run, 0)
+        stands = end_of_dense(search) if search.own[0].is_dense else end_of_element(search, high - low)
+        has_converged = stands != 0
+    else:
+        has_converged = limits.may_agree and is_settled(facts)
+    facts.rule = BY_ITS_OWN_RULE if has_converged else 0
+    if facts.nit == 0 and facts.value == np.inf:
+        facts.status = FAILED
+    elif facts.value <= limits.target:
+        facts.status = TARGET
+    elif has_converged:
+        facts.status = CONVERGED
+    elif limits.stagnation and facts.stale >= limits.stagnation:
+        facts.status = STAGNATED
+    elif facts.nfev >= limits.maxfev:
+        facts.status = MAXFEV
+    elif facts.nit >= limits.maxiter:
+        facts.status = MAXITER
