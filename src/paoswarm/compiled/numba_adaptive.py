@@ -6,6 +6,7 @@ moves a run on by some generations and returns where it stands. So a run can be 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numba
@@ -15,7 +16,7 @@ from paoswarm.compiled import numba_noise as noise
 from paoswarm.compiled.numba_agreement import is_settled
 from paoswarm.compiled.numba_dense import ask_dense, begin_dense, end_of_dense, tell_dense
 from paoswarm.compiled.numba_element import ask_element, begin_element, end_of_element, tell_element
-from paoswarm.compiled.numba_lanes import lane, with_room, with_time
+from paoswarm.compiled.numba_lanes import AGE, ASKED, BEST, BEST_VALUE, DRAWN, POSITION, VALUE, copy, with_room, with_time
 from paoswarm.compiled.numba_searches import charge, follow, judge, turn
 from paoswarm.compiled.program import CONVERGED, FAILED, RUNNING, STAGNATED, TARGET
 
@@ -58,7 +59,7 @@ def advance(fun, low, high, limits, key, given, n_first, run, generations):
     """
     d = len(low)
     facts = run.facts[0]
-    room = _room(run.lanes.swarm.value.shape[1], d)
+    room = _room(run.lanes.numbers.shape[2], d)
     for _ in range(generations):
         if facts.status != RUNNING:
             break
@@ -71,16 +72,16 @@ def advance(fun, low, high, limits, key, given, n_first, run, generations):
             n = follow(run, k, d, _chances(own_key), n_first)
             m = min(n, left)
             run = with_room(run, m)
-            room = _room(run.lanes.swarm.value.shape[1], d) if len(room.values) < m else room
+            room = _room(run.lanes.numbers.shape[2], d) if len(room.values) < m else room
             points = room.points[:m]
             if facts.n_begun == 1 and len(given):
-                points[:] = given[:m]
+                copy(given[:m].reshape(-1), points.reshape(-1))
             else:
                 first_points(own_key, n, low, high, points)
             is_whole = m == n
         else:
             own_key = search_key(key, run.lanes.own[k].search)
-            asked = ask(lane(run, k), own_key, low, high, room)
+            asked = ask(run.lanes, k, own_key, low, high, room)
             m = min(asked, left)
             points = room.points[:m]
             is_whole = m == asked
@@ -90,11 +91,11 @@ def advance(fun, low, high, limits, key, given, n_first, run, generations):
         if is_whole:
             charge(run, k, points, values)
             if is_new:
-                begin(run, k, points, values, low, high)
+                begin(run.lanes, k, points, values, low, high)
             else:
-                tell(lane(run, k), points, values, room)
+                tell(run.lanes, k, points, values, room)
                 if not limits.is_single:
-                    judge(run, k, lane(run, k), low, high)
+                    judge(run, k, low, high)
         _see_whether_it_ends(run, low, high, limits)
     return run
 
@@ -135,44 +136,42 @@ def first_points(key, n, low, high, points):
     else:
         whole = np.empty((n, len(low)))
         noise.first_points(key, half, low, high, whole)
-        points[:] = whole[: len(points)]
+        copy(whole[: len(points)].reshape(-1), points.reshape(-1))
 
 
 @_compiled
-def begin(run, k, points, values, low, high):
+def begin(lanes, k, points, values, low, high):
     """Make the first swarm of a search from evaluated points."""
-    own = run.lanes.own[k]
-    own.n, own.n_first = len(values), len(values)
-    search = lane(run, k)
-    swarm = search.swarm
-    for i in range(len(values)):
-        swarm.position[i], swarm.best_position[i], swarm.age[i] = points[i], points[i], 0
-        value = np.inf if np.isnan(values[i]) else values[i]
-        swarm.value[i], swarm.best_value[i] = value, value
-    own.is_open, own.n_asked = 0, 0
+    own, numbers = lanes.own[k], lanes.numbers[k]
+    own.n, own.n_first, own.is_open = len(values), len(values), 0
+    for i in range(own.n):
+        value = np.inf if math.isnan(values[i]) else values[i]
+        numbers[VALUE, i], numbers[BEST_VALUE, i], numbers[AGE, i] = value, value, 0
+        copy(points[i], lanes.points[k, POSITION, i])
+        copy(points[i], lanes.points[k, BEST, i])
     if own.is_dense:
-        begin_dense(search, low, high)
+        begin_dense(lanes, k, low, high)
     else:
-        begin_element(search)
+        begin_element(lanes, k)
 
 
 @_compiled
-def ask(search, key, low, high, room):
+def ask(lanes, k, key, low, high, room):
     """Fill the first points of the room with those that a search wants evaluated; return how many."""
-    own, swarm = search.own[0], search.swarm
-    n, d = swarm.drawn.shape
+    own = lanes.own[k]
     if not own.is_open:
+        normal, uniform = room.normal[: own.n], room.uniform[: own.n]
         own.drawn_generations += 1
         word = 4 * own.drawn_generations
-        _draw_normals(key, word, room, room.normal[:n])
+        _draw_normals(key, word, room, normal)
         if own.is_dense:
-            ask_dense(search, room.normal[:n])
+            ask_dense(lanes, k, normal)
         else:
-            _draw_uniforms(key, word + 1, room.uniform[:n])
-            ask_element(search, key, low, high, room.normal[:n], room.uniform[:n])
+            _draw_uniforms(key, word + 1, uniform)
+            ask_element(lanes, k, key, low, high, normal, uniform)
     for i in range(own.n_asked):
-        x = swarm.drawn[swarm.asked[i]]
-        for j in range(d):
+        x = lanes.points[k, DRAWN, int(lanes.numbers[k, ASKED, i])]
+        for j in range(len(low)):
             place = low[j] + x[j] * (high[j] - low[j]) if own.is_dense else x[j]
             room.points[i, j] = min(max(place, low[j]), high[j])
     return own.n_asked
@@ -205,13 +204,13 @@ def _draw_uniforms(key, word, uniform):
 
 
 @_compiled
-def tell(search, points, values, room):
+def tell(lanes, k, points, values, room):
     """The search after its points were evaluated."""
-    own = search.own[0]
+    own = lanes.own[k]
     if own.is_dense:
-        tell_dense(search, points, values, room.steps[: own.n])
+        tell_dense(lanes, k, points, values, room.steps[: own.n])
     else:
-        tell_element(search, points, values)
+        tell_element(lanes, k, points, values)
 
 
 @_compiled
@@ -219,15 +218,15 @@ def _count(run, points, values, generations):
     """The best point, the counts and the history after points were evaluated."""
     facts = run.facts[0]
     if facts.n_history == 0:
-        run.x[:] = points[0]
+        copy(points[0], run.x)
     facts.stale += generations
     facts.nit += generations
     facts.nfev += len(values)
     for i in range(len(values)):
         if values[i] < facts.value:
             facts.value, facts.stale = values[i], 0
-            run.x[:] = points[i]
-        elif np.isnan(values[i]):
+            copy(points[i], run.x)
+        elif math.isnan(values[i]):
             facts.n_failed += 1
     run.history[facts.n_history] = facts.value
     facts.n_history += 1
@@ -238,8 +237,8 @@ def _see_whether_it_ends(run, low, high, limits):
     """What ends the run, if anything; the first reason that holds counts, in the order of `Status`."""
     facts = run.facts[0]
     if limits.is_single:
-        search = lane(run, 0)
-        stands = end_of_dense(search) if search.own[0].is_dense else end_of_element(search, high - low)
+        is_dense = run.lanes.own[0].is_dense
+        stands = end_of_dense(run.lanes, 0) if is_dense else end_of_element(run.lanes, 0, high - low)
         has_converged = stands != 0
     else:
         has_converged = limits.may_agree and is_settled(facts)

@@ -11,7 +11,7 @@ import numba
 import numpy as np
 
 from paoswarm.algorithms import agreement
-from paoswarm.compiled.numba_linear import ranked
+from paoswarm.compiled.numba_linear import median, ranked
 from paoswarm.core import order
 
 GOES_ON = 0
@@ -58,7 +58,7 @@ def agree(facts, searches, ends, width):
         sizes[place[one]] += 1
         if search.ending != HOPELESS:
             is_reached[place[one]] = 1
-        if np.isfinite(search.first_value):
+        if math.isfinite(search.first_value):
             gained = max(gained, search.first_value - search.value)
     if n_places == 0:
         return
@@ -66,7 +66,7 @@ def agree(facts, searches, ends, width):
     for p in range(n_places):
         lowest[p] = searches[firsts[p]].value
     best = lowest[0]
-    same = max(_SAME_VALUE * max(abs(best), np.median(lowest) - best), _ROUNDING * gained)
+    same = max(_SAME_VALUE * max(abs(best), median(lowest) - best), _ROUNDING * gained)
     for p in range(n_places):
         is_equal = lowest[p] - best <= same
         if is_equal:

@@ -1,7 +1,7 @@
 """The dense adaptive swarm for numba: its generations and its ends.
 
-It follows `paoswarm.algorithms.dense_pao` and `paoswarm.algorithms.dense_ends` step by step. A function that changes a
-swarm changes the arrays of its lane.
+It follows `paoswarm.algorithms.dense_pao` and `paoswarm.algorithms.dense_ends` step by step. Every function is
+about the search in lane ``k``, whose arrays it changes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,25 @@ import numba
 import numpy as np
 
 from paoswarm.algorithms import dense_ends, dense_pao
+from paoswarm.compiled.numba_lanes import (
+    AGE,
+    ASKED,
+    BEST,
+    BEST_VALUE,
+    BESTS,
+    CENTRE,
+    COVARIANCE,
+    DRAWN,
+    MEASURED,
+    MEDIANS,
+    PATH,
+    POSITION,
+    PREDICTED,
+    RANGES,
+    VALUE,
+)
 from paoswarm.compiled.numba_law import begin_law, draw, learn, longest
-from paoswarm.compiled.numba_linear import ranked
+from paoswarm.compiled.numba_linear import median, ranked
 from paoswarm.compiled.numba_model import (
     fit,
     generations_between_fits,
@@ -23,7 +40,7 @@ from paoswarm.compiled.numba_model import (
     n_coefficients,
     points_for,
     predict,
-    test,
+    test_model,
 )
 from paoswarm.core import order
 
@@ -41,118 +58,129 @@ _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"c
 
 
 @_compiled
-def begin_dense(lane, low, high):
+def begin_dense(lanes, k, low, high):
     """A round cloud around the best point of a first swarm."""
-    own, swarm = lane.own[0], lane.swarm
-    n, d = swarm.position.shape
-    swarm.drawn[:] = (swarm.best_position - low) / (high - low)
-    begin_law(lane, swarm.drawn[np.argmin(swarm.best_value)], own.spread)
+    own, drawn, bests = lanes.own[k], lanes.points[k, DRAWN], lanes.numbers[k, BEST_VALUE]
+    n, d = own.n, len(low)
+    leader, n_finite = 0, 0
+    finite = np.empty(n)
+    for i in range(n):
+        lanes.numbers[k, ASKED, i] = i
+        for j in range(d):
+            drawn[i, j] = (lanes.points[k, BEST, i, j] - low[j]) / (high[j] - low[j])
+        if bests[i] < bests[leader]:
+            leader = i
+        if bests[i] < _FIRST_INFEASIBLE:
+            finite[n_finite] = bests[i]
+            n_finite += 1
+    begin_law(lanes, k, drawn[leader], own.spread)
     own.agreeing, own.pairs, own.trust_wait, own.trust_period = 0.0, 0.0, 0, 1
     own.generations, own.n_ranges, own.apart = 0, 0, np.inf
-    finite = swarm.best_value[swarm.best_value < _FIRST_INFEASIBLE]
-    first = np.median(finite) - finite.min() if len(finite) else 0.0
-    own.negligible = 1e-16 * first if np.isfinite(first) else 0.0
-    own.n_known, own.first_known, own.is_fitted, own.is_open = 0, 0, 0, 0
-    swarm.asked[:] = np.arange(n)
-    own.n_asked = n
-    _remember(lane, swarm.best_value)
+    first = median(finite[:n_finite]) - bests[leader] if n_finite else 0.0
+    own.negligible = 1e-16 * first if math.isfinite(first) else 0.0
+    own.n_known, own.first_known, own.is_fitted, own.is_open, own.n_asked = 0, 0, 0, 0, n
+    _remember(lanes, k, bests)
 
 
 @_compiled
-def ask_dense(lane, normal):
+def ask_dense(lanes, k, normal):
     """Draw the particles of a generation, and choose those to evaluate; ``normal`` (n, d) are standard deviates."""
-    own, swarm = lane.own[0], lane.swarm
-    n, d = swarm.drawn.shape
-    draw(lane, normal)
-    swarm.measured[:] = np.nan
-    own.is_predicted, own.is_led, own.n_asked = 0, 0, n
+    own, drawn, numbers = lanes.own[k], lanes.points[k, DRAWN], lanes.numbers[k]
+    n, d = normal.shape
+    draw(lanes, k, normal)
+    own.is_predicted, own.n_asked = 0, n
     for i in range(n):
-        swarm.asked[i] = i
+        numbers[ASKED, i], numbers[MEASURED, i] = i, np.nan
     is_new = not own.is_fitted or own.law_generation - own.fit_generation >= generations_between_fits(d)
     if is_new:
-        own.is_fitted = 1 if own.has_model and is_due(own) and fit(lane) else 0
+        own.is_fitted = 1 if own.has_model and is_due(own) and fit(lanes, k) else 0
     if not own.is_fitted or not is_due(own):
         return
     own.is_predicted = 1
-    own.is_led = 1 if is_trusted(own) else 0
-    if own.is_led and is_new:
-        minimum(lane, swarm.drawn[n - 1])  # the scout
+    is_led = is_trusted(own)
+    has_scout = is_led and is_new
+    if has_scout:
+        minimum(lanes, k, drawn[n - 1])
     u, inside = np.empty(d), np.empty(d)
     for i in range(n):
         for j in range(d):
-            inside[j] = min(max(swarm.drawn[i, j], 0.0), 1.0)
-        swarm.predicted[i] = predict(lane, inside, u)
-    if own.is_led:
-        promising = ranked(swarm.predicted)
+            inside[j] = min(max(drawn[i, j], 0.0), 1.0)
+        numbers[PREDICTED, i] = predict(lanes, k, inside, u)
+    if is_led:
+        promising = ranked(numbers[PREDICTED, :n])
         own.n_asked = min(n, max(2, math.ceil(_EVALUATED * n)))
         filled = 0
-        if is_new:
-            swarm.asked[0] = n - 1
+        if has_scout:
+            numbers[ASKED, 0] = n - 1
             filled = 1
         for i in range(n):
-            if filled < own.n_asked and not (is_new and promising[i] == n - 1):
-                swarm.asked[filled] = promising[i]
+            if filled < own.n_asked and not (has_scout and promising[i] == n - 1):
+                numbers[ASKED, filled] = promising[i]
                 filled += 1
 
 
 @_compiled
-def tell_dense(lane, points, values, steps):
+def tell_dense(lanes, k, points, values, steps):
     """Complete the generation, or open it again if the model was wrong; then learn.
 
     ``points`` (m, d) were asked for and have these ``values`` (m,); ``steps`` (n, d) is space.
     """
-    own, swarm = lane.own[0], lane.swarm
+    own, numbers = lanes.own[k], lanes.numbers[k]
     m = own.n_asked
     for i in range(m):
-        particle = swarm.asked[i]
-        swarm.measured[particle] = np.inf if np.isnan(values[i]) else values[i]
-        record(swarm, particle, points[i], values[i])
-    _remember(lane, values)
+        particle = int(numbers[ASKED, i])
+        numbers[MEASURED, particle] = np.inf if math.isnan(values[i]) else values[i]
+        record(lanes, k, particle, points[i], values[i])
+    _remember(lanes, k, values)
     if not own.is_predicted:
         own.trust_wait = max(0, own.trust_wait - 1)
     elif not own.is_open:
         predicted, measured = np.empty(m), np.empty(m)
         for i in range(m):
-            predicted[i], measured[i] = swarm.predicted[swarm.asked[i]], swarm.measured[swarm.asked[i]]
-        test(own, predicted, measured)
-        if m < len(swarm.measured):
+            particle = int(numbers[ASKED, i])
+            predicted[i], measured[i] = numbers[PREDICTED, particle], numbers[MEASURED, particle]
+        test_model(own, predicted, measured)
+        if m < own.n:
             if not is_trusted(own):
-                _open_again(lane)
+                _open_again(own, numbers)
                 return
-            _complete(swarm, predicted, measured)
+            _complete(numbers, own.n, predicted, measured)
     own.is_fitted = 1 if own.is_predicted and not own.is_open else 0
     own.is_open = 0
-    _learn(lane, steps)
+    _learn(lanes, k, steps)
 
 
 @_compiled
-def record(swarm, particle, x, value):
+def record(lanes, k, particle, x, value):
     """A particle was evaluated: its best moves only if the new point is better."""
-    swarm.position[particle] = x
-    swarm.value[particle] = value
-    swarm.age[particle] += 1
-    if value < swarm.best_value[particle]:
-        swarm.best_position[particle] = x
-        swarm.best_value[particle] = value
-        swarm.age[particle] = 0
+    points, numbers = lanes.points[k], lanes.numbers[k]
+    is_better = value < numbers[BEST_VALUE, particle]
+    numbers[VALUE, particle] = value
+    numbers[AGE, particle] = 0 if is_better else numbers[AGE, particle] + 1
+    for j in range(len(x)):
+        points[POSITION, particle, j] = x[j]
+    if is_better:
+        numbers[BEST_VALUE, particle] = value
+        for j in range(len(x)):
+            points[BEST, particle, j] = x[j]
 
 
 @_compiled
-def _remember(lane, values):
+def _remember(lanes, k, values):
     """Keep the points that were asked for, for the model; as many as it needs are kept."""
-    own, swarm, known = lane.own[0], lane.swarm, lane.known
-    d = swarm.drawn.shape[1]
-    m = own.n_asked
-    if own.first_known + own.n_known + m > len(known.f):
+    own, known, drawn = lanes.own[k], lanes.known[k], lanes.points[k, DRAWN]
+    d, m = drawn.shape[1], own.n_asked
+    if own.first_known + own.n_known + m > len(known):
         for i in range(own.n_known):
-            known.x[i], known.f[i] = known.x[own.first_known + i], known.f[own.first_known + i]
+            for j in range(d + 1):
+                known[i, j] = known[own.first_known + i, j]
         own.first_known = 0
     for i in range(m):
         if values[i] < _FIRST_INFEASIBLE:
-            at = own.first_known + own.n_known
+            at, particle = own.first_known + own.n_known, int(lanes.numbers[k, ASKED, i])
             for j in range(d):
-                known.x[at, j] = min(max(swarm.drawn[swarm.asked[i], j], 0.0), 1.0)
-            known.f[at] = values[i]
+                known[at, j] = min(max(drawn[particle, j], 0.0), 1.0)
+            known[at, d] = values[i]
             own.n_known += 1
     kept = max(3 * points_for(n_coefficients(d)), 4 * m)
     if own.n_known > kept:
@@ -161,75 +189,83 @@ def _remember(lane, values):
 
 
 @_compiled
-def _open_again(lane):
+def _open_again(own, numbers):
     """Ask for the particles that were left out."""
-    own, swarm = lane.own[0], lane.swarm
     own.is_open, own.n_asked = 1, 0
-    for i in range(len(swarm.measured)):
-        if np.isnan(swarm.measured[i]):
-            swarm.asked[own.n_asked] = i
+    for i in range(own.n):
+        if math.isnan(numbers[MEASURED, i]):
+            numbers[ASKED, own.n_asked] = i
             own.n_asked += 1
 
 
 @_compiled
-def _complete(swarm, predicted, measured):
+def _complete(numbers, n, predicted, measured):
     """Particles that were not measured get predictions, corrected by the median error."""
-    shift = np.median(measured - predicted)
-    least = measured.min()
-    for i in range(len(swarm.measured)):
-        if np.isnan(swarm.measured[i]):
-            swarm.measured[i] = max(swarm.predicted[i] + shift, least)
+    error, least = np.empty(len(measured)), np.inf
+    for i in range(len(measured)):
+        error[i], least = measured[i] - predicted[i], min(least, measured[i])
+    shift = median(error)
+    for i in range(n):
+        if math.isnan(numbers[MEASURED, i]):
+            numbers[MEASURED, i] = max(numbers[PREDICTED, i] + shift, least)
 
 
 @_compiled
-def _learn(lane, steps):
+def _learn(lanes, k, steps):
     """The law after a generation all of whose particles have a value, measured or predicted."""
-    own, swarm, course, values = lane.own[0], lane.swarm, lane.course, lane.swarm.measured
-    n, d = swarm.drawn.shape
+    own, lists, drawn = lanes.own[k], lanes.lists[k], lanes.points[k, DRAWN]
+    n, d = steps.shape
+    values = lanes.numbers[k, MEASURED, :n]
     ranking = ranked(values)
-    far = np.zeros(n)
-    is_outside = False
+    worst = values[ranking[n - 1]]
+    far, is_outside = np.zeros(n), False
     for i in range(n):
         for j in range(d):
-            x = swarm.drawn[i, j]
+            x = drawn[i, j]
             outside = x if x < 0 else x - 1 if x > 1 else 0.0
             if outside != 0:
                 is_outside = True
-                far[i] += (outside / own.scale) ** 2 / lane.law.covariance[j, j] / d
+                far[i] += (outside / own.scale) ** 2 / lanes.matrices[k, COVARIANCE, j, j] / d
     if is_outside:
-        low, high = values[ranking[_nearest_rank(0.25, n)]], values[ranking[_nearest_rank(0.75, n)]]
-        course.ranges[own.n_ranges % _RECENT] = high - low if np.isfinite(high - low) else 0.0
+        apart = values[ranking[_nearest_rank(0.75, n)]] - values[ranking[_nearest_rank(0.25, n)]]
+        lists[RANGES, own.n_ranges % _RECENT] = apart if math.isfinite(apart) else 0.0
         own.n_ranges += 1
-        usual = np.median(course.ranges[: min(own.n_ranges, _RECENT)])
-        ranking = ranked(values + usual * far)  # (A4)
-    course.bests[own.generations] = values[ranking[0]]
-    course.medians[own.generations] = values[ranking[n // 2]]
-    own.apart = values.max() - values[ranking[0]]
-    if np.isnan(own.apart):
+        usual = median(lists[RANGES, : min(own.n_ranges, _RECENT)])
+        for i in range(n):
+            far[i] = values[i] + usual * far[i]
+        ranking = ranked(far)  # (A4)
+    own.apart = worst - values[ranking[0]]
+    if math.isnan(own.apart):
         own.apart = np.inf
+    lists[BESTS, own.generations] = values[ranking[0]]
+    lists[MEDIANS, own.generations] = values[ranking[n // 2]]
     own.generations += 1
-    learn(lane, ranking, steps)
+    learn(lanes, k, ranking, steps)
 
 
 @_compiled
 def _nearest_rank(share, n):
-    """The rank of a quantile, of two that are as near the even one."""
+    """The rank of a quantile; of two that are as near, the even one."""
     return int(np.rint(share * (n - 1)))
 
 
 @_compiled
-def end_of_dense(lane):
+def end_of_dense(lanes, k):
     """Whether the search is over: it goes on, has arrived, or its cloud has grown too wide."""
-    own, law, course = lane.own[0], lane.law, lane.course
-    n, d, done = own.n, len(law.centre), own.generations
+    own, lists = lanes.own[k], lanes.lists[k]
+    n, d, done = own.n, lanes.vectors.shape[2], own.generations
     recent = 10 + 30 * d // n
     if done >= recent:
-        bests = course.bests[done - recent : done]
-        apart = max(bests.max() - bests.min(), own.apart)
-        if apart <= max(_ROUNDING * abs(bests[-1]), own.negligible):
+        lowest, highest = np.inf, -np.inf
+        for g in range(done - recent, done):
+            lowest, highest = min(lowest, lists[BESTS, g]), max(highest, lists[BESTS, g])
+        apart = max(highest - lowest, own.apart)
+        if apart <= max(_ROUNDING * abs(lists[BESTS, done - 1]), own.negligible):
             return ARRIVED
-    widest = longest(lane)
-    if max(widest, own.scale * np.abs(law.path).max()) < _NARROWEST * own.spread:
+    widest, drift = longest(lanes, k), 0.0
+    for along in lanes.vectors[k, PATH]:
+        drift = max(drift, own.scale * abs(along))
+    if max(widest, drift) < _NARROWEST * own.spread:
         return ARRIVED
     if own.is_singular:
         return ARRIVED
@@ -237,17 +273,18 @@ def end_of_dense(lane):
         return GREW
     if done > 100 + 150 * (d + 3) ** 2 / math.sqrt(n):
         return ARRIVED
-    return ARRIVED if done % _EVERY == 0 and _stagnates(course, done, n, d) else GOES_ON
+    return ARRIVED if done % _EVERY == 0 and _stagnates(lists, done, n, d) else GOES_ON
 
 
 @_compiled
-def _stagnates(course, done, n, d):
+def _stagnates(lists, done, n, d):
     """Whether neither bests nor medians have fallen: the last third is compared with the first."""
     window = int(120 + 30 * d / n + 0.2 * done)
     if done <= window:
         return False
     third = int(0.3 * window)
-    for values in (course.bests, course.medians):
-        if np.median(values[done - third : done]) < np.median(values[done - window : done - window + third]):
+    for row in (BESTS, MEDIANS):
+        now, before = lists[row, done - third : done], lists[row, done - window : done - window + third]
+        if median(now) < median(before):
             return False
     return True

@@ -1,6 +1,7 @@
 """The law of a dense swarm's next step for numba: draws from it, and what it learns from ranks.
 
-The formulas are those of `paoswarm.algorithms.dense_learning`, where they are explained.
+The formulas are those of `paoswarm.algorithms.dense_learning`, where they are explained. Every function is about the
+search in lane ``k``.
 """
 
 from __future__ import annotations
@@ -10,29 +11,31 @@ import math
 import numba
 import numpy as np
 
+from paoswarm.algorithms import dense_learning
+from paoswarm.compiled.numba_lanes import AXES, CENTRE, COVARIANCE, DRAWN, LENGTHS, PATH, PATH_SCALE, ROOT, WEIGHTS
 from paoswarm.compiled.numba_linear import dot
 
-_WORST_CONDITION = 1e14  # ratio of the covariance's eigenvalues beyond which rounding decides
+_WORST_CONDITION = dense_learning._WORST_CONDITION
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
 @_compiled
-def begin_law(lane, centre, spread):
+def begin_law(lanes, k, centre, spread):
     """A round cloud, and the constants of learning."""
-    own, law = lane.own[0], lane.law
+    own, vectors, matrices = lanes.own[k], lanes.vectors[k], lanes.matrices[k]
     d = len(centre)
     for i in range(d):
-        law.centre[i], law.lengths[i], law.path_scale[i], law.path[i] = centre[i], 1.0, 0.0, 0.0
+        vectors[CENTRE, i], vectors[LENGTHS, i], vectors[PATH_SCALE, i], vectors[PATH, i] = centre[i], 1.0, 0.0, 0.0
         for j in range(d):
             same = 1.0 if i == j else 0.0
-            law.covariance[i, j], law.axes[i, j], law.root[i, j] = same, same, same
+            matrices[COVARIANCE, i, j], matrices[AXES, i, j], matrices[ROOT, i, j] = same, same, same
     own.scale, own.law_generation, own.is_singular = spread, 0, 0
-    _set_rates(own, lane.swarm.weights, d)
+    set_rates(own, lanes.numbers[k, WEIGHTS, : own.n], d)
 
 
 @_compiled
-def _set_rates(own, weights, d):
+def set_rates(own, weights, d):
     """The constants of `dense_learning.rates` for ``len(weights)`` particles and ``d`` unknowns."""
     n = len(weights)
     mu = n // 2
@@ -56,8 +59,7 @@ def _set_rates(own, weights, d):
     own.rank_many = min(1 - own.rank_one, many)
     negative = min(
         1 + own.rank_one / own.rank_many,
-        1 + 2 * rest_effective / (effective + 2),
-        (1 - own.rank_one - own.rank_many) / (d * own.rank_many),
+        min(1 + 2 * rest_effective / (effective + 2), (1 - own.rank_one - own.rank_many) / (d * own.rank_many)),
     )
     own.total_weight = 1 - negative
     for i in range(mu, n):
@@ -69,41 +71,36 @@ def _set_rates(own, weights, d):
 
 
 @_compiled
-def draw(lane, normal):
-    """Draw all particles from the law (A1), into ``drawn``; ``normal`` (n, d) are standard deviates."""
-    law, drawn = lane.law, lane.swarm.drawn
-    scale = lane.own[0].scale
-    n, d = drawn.shape
+def draw(lanes, k, normal):
+    """Draw all particles from the law (A1); ``normal`` (n, d) are standard deviates."""
+    centre, root, drawn = lanes.vectors[k, CENTRE], lanes.matrices[k, ROOT], lanes.points[k, DRAWN]
+    n, d = normal.shape
+    scale = lanes.own[k].scale
     for i in range(n):
         for j in range(d):
-            drawn[i, j] = law.centre[j] + scale * dot(law.root[j], normal[i])
+            drawn[i, j] = centre[j] + scale * dot(root[j], normal[i])
 
 
 @_compiled
-def longest(lane):
+def longest(lanes, k):
     """The largest standard deviation of the next position."""
-    return lane.own[0].scale * lane.law.lengths.max()
+    most = 0.0
+    for length in lanes.vectors[k, LENGTHS]:
+        most = max(most, length)
+    return lanes.own[k].scale * most
 
 
 @_compiled
-def whitening(lane, matrix):
-    """Fill ``matrix`` (d, d): ``(x - centre) @ matrix`` is standard normal for the next position ``x``."""
-    law, scale = lane.law, lane.own[0].scale
-    d = len(law.lengths)
-    for i in range(d):
-        for j in range(d):
-            matrix[i, j] = law.axes[i, j] / (law.lengths[j] * scale)
-
-
-@_compiled
-def learn(lane, ranking, steps):
+def learn(lanes, k, ranking, steps):
     """The law after a generation whose particles have this ``ranking``, best first; ``steps`` (n, d) is space."""
-    own, law, drawn, weights = lane.own[0], lane.law, lane.swarm.drawn, lane.swarm.weights
-    n, d = drawn.shape
+    own, weights, drawn = lanes.own[k], lanes.numbers[k, WEIGHTS], lanes.points[k, DRAWN]
+    vectors, axes = lanes.vectors[k], lanes.matrices[k, AXES]
+    centre, lengths, path_scale, path = vectors[CENTRE], vectors[LENGTHS], vectors[PATH_SCALE], vectors[PATH]
+    n, d = steps.shape
     mean_step, straight = np.zeros(d), np.zeros(d)
     for i in range(n):
         for j in range(d):
-            steps[i, j] = (drawn[ranking[i], j] - law.centre[j]) / own.scale
+            steps[i, j] = (drawn[ranking[i], j] - centre[j]) / own.scale
     for i in range(own.mu):
         for j in range(d):
             mean_step[j] += weights[i] * steps[i, j]  # (A2)
@@ -111,16 +108,16 @@ def learn(lane, ranking, steps):
     for c in range(d):
         along = 0.0
         for j in range(d):
-            along += law.axes[j, c] * mean_step[j]
-        along /= law.lengths[c]
+            along += axes[j, c] * mean_step[j]
+        along /= lengths[c]
         for j in range(d):
-            straight[j] += law.axes[j, c] * along
+            straight[j] += axes[j, c] * along
     rate = own.path_scale_rate
     gain = math.sqrt(rate * (2 - rate) * own.effective)
     squared = 0.0
     for j in range(d):
-        law.path_scale[j] = (1 - rate) * law.path_scale[j] + gain * straight[j]
-        squared += law.path_scale[j] ** 2
+        path_scale[j] = (1 - rate) * path_scale[j] + gain * straight[j]
+        squared += path_scale[j] ** 2
     length = math.sqrt(squared)
     # While the scale grows fast, the path of the covariance waits.
     settled = math.sqrt(1 - (1 - rate) ** (2 * own.law_generation))
@@ -128,22 +125,21 @@ def learn(lane, ranking, steps):
     rate = own.path_rate
     gain = math.sqrt(rate * (2 - rate) * own.effective) if is_steady else 0.0
     for j in range(d):
-        law.path[j] = (1 - rate) * law.path[j] + gain * mean_step[j]
+        path[j] = (1 - rate) * path[j] + gain * mean_step[j]
     kept = 1 - own.rank_one - own.rank_many * own.total_weight
     if not is_steady:
         kept += own.rank_one * rate * (2 - rate)
-    _update_covariance(own, law, weights, steps, kept)
+    _update_covariance(own, lanes.matrices[k, COVARIANCE], path, axes, lengths, weights, steps, kept)
     for j in range(d):
-        law.centre[j] += own.scale * mean_step[j]
+        centre[j] += own.scale * mean_step[j]
     own.scale *= math.exp(min(1.0, own.path_scale_rate / own.damping_scale * (length / own.length - 1)))
     if own.law_generation % own.patience == 0:
-        decompose(lane)
+        decompose(lanes, k)
 
 
 @_compiled
-def _update_covariance(own, law, weights, steps, kept):
+def _update_covariance(own, covariance, path, axes, lengths, weights, steps, kept):
     """The rank-one and the rank-many update."""
-    covariance, path = law.covariance, law.path
     n, d = steps.shape
     for i in range(d):
         for j in range(d):
@@ -155,8 +151,8 @@ def _update_covariance(own, law, weights, steps, kept):
             for c in range(d):
                 along = 0.0
                 for j in range(d):
-                    along += steps[p, j] * law.axes[j, c]
-                squared += (along / law.lengths[c]) ** 2
+                    along += steps[p, j] * axes[j, c]
+                squared += (along / lengths[c]) ** 2
             weight *= d / max(squared, 1e-12)
         for i in range(d):
             share = own.rank_many * weight * steps[p, i]
@@ -165,33 +161,36 @@ def _update_covariance(own, law, weights, steps, kept):
 
 
 @_compiled
-def decompose(lane):
+def decompose(lanes, k):
     """Axes and lengths of the covariance, whose mean eigenvalue is made one: only the scale has a size."""
-    own, law = lane.own[0], lane.law
-    d = len(law.centre)
+    own, path, lengths = lanes.own[k], lanes.vectors[k, PATH], lanes.vectors[k, LENGTHS]
+    covariance, axes, root = lanes.matrices[k, COVARIANCE], lanes.matrices[k, AXES], lanes.matrices[k, ROOT]
+    d = len(path)
     size = 0.0
     for i in range(d):
-        size += law.covariance[i, i] / d
+        size += covariance[i, i] / d
+    is_finite = True
     for i in range(d):
         for j in range(i + 1):
-            mean = (law.covariance[i, j] + law.covariance[j, i]) / 2 / size
-            law.covariance[i, j], law.covariance[j, i] = mean, mean
-    if not np.isfinite(law.covariance).all():
+            mean = (covariance[i, j] + covariance[j, i]) / 2 / size
+            covariance[i, j], covariance[j, i] = mean, mean
+            is_finite = is_finite and math.isfinite(mean)
+    if not is_finite:
         own.is_singular = 1
         return
-    eigenvalues, axes = np.linalg.eigh(law.covariance)
-    root = math.sqrt(size)
-    own.scale *= root
-    least = eigenvalues[-1] / _WORST_CONDITION
+    eigenvalues, turned = np.linalg.eigh(covariance)
+    shrunk = math.sqrt(size)
+    own.scale *= shrunk
+    least = eigenvalues[d - 1] / _WORST_CONDITION
     own.is_singular = 1 if eigenvalues[0] <= least else 0
     for i in range(d):
-        law.path[i] /= root
-        law.lengths[i] = math.sqrt(max(eigenvalues[i], least))
+        path[i] /= shrunk
+        lengths[i] = math.sqrt(max(eigenvalues[i], least))
         for j in range(d):
-            law.axes[i, j] = axes[i, j]
+            axes[i, j] = turned[i, j]
     for i in range(d):
         for j in range(i + 1):
             total = 0.0
             for c in range(d):
-                total += law.axes[i, c] * law.lengths[c] * law.axes[j, c]
-            law.root[i, j], law.root[j, i] = total, total
+                total += axes[i, c] * lengths[c] * axes[j, c]
+            root[i, j], root[j, i] = total, total

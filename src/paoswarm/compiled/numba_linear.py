@@ -1,4 +1,4 @@
-"""Linear algebra for the adaptive search with numba: sums of products, and positive definite systems.
+"""Order and linear algebra for the adaptive search with numba: ranks, sums of products, positive definite systems.
 
 Written as loops, because they call no library: whatever threads a BLAS has, a run gives the same numbers. Up to ten
 unknowns they take as long as BLAS and LAPACK. Eigenvectors are those of LAPACK, which is faster from five unknowns on.
@@ -11,6 +11,9 @@ import math
 import numba
 import numpy as np
 
+_PART = 8  # numbers that are sorted by insertion
+
+_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 # Sums may be taken in any order, so that they become vector instructions.
 _in_any_order = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 
@@ -80,17 +83,68 @@ def solve_positive(matrix, b):
     return True
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@_compiled
 def ranked(scores):
-    """Indices from the best to the worst; equals keep their order, as in `paoswarm.core.order`."""
+    """Indices from the best to the worst; equals keep their order, as in `paoswarm.core.order`.
+
+    Parts of eight are sorted by insertion, and merged two by two.
+    """
     n = len(scores)
-    if n > 40:  # beyond it, sorting by insertion takes longer
-        return np.argsort(scores, kind="mergesort")
-    found = np.empty(n, dtype=np.int64)
+    found, merged = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     for i in range(n):
         place = i
-        while place > 0 and scores[i] < scores[found[place - 1]]:
+        while place % _PART and scores[i] < scores[found[place - 1]]:
             found[place] = found[place - 1]
             place -= 1
         found[place] = i
+    size = _PART
+    while size < n:
+        for begin in range(0, n, 2 * size):
+            middle, end = min(begin + size, n), min(begin + 2 * size, n)
+            a, b = begin, middle
+            for place in range(begin, end):
+                if b == end or (a < middle and not scores[found[b]] < scores[found[a]]):
+                    merged[place] = found[a]
+                    a += 1
+                else:
+                    merged[place] = found[b]
+                    b += 1
+        found, merged = merged, found
+        size *= 2
     return found
+
+
+@_compiled
+def median(values):
+    """The median."""
+    ranking = ranked(values)
+    middle = len(values) // 2
+    if len(values) % 2:
+        return values[ranking[middle]]
+    return (values[ranking[middle - 1]] + values[ranking[middle]]) / 2
+
+
+@_compiled
+def smallest(values, count):
+    """Indices of the ``count`` smallest values, in any order: Hoare's selection."""
+    index = np.arange(len(values))
+    first, last = 0, len(values) - 1
+    while first < last:
+        pivot = values[index[(first + last) // 2]]
+        i, j = first, last
+        while i <= j:
+            while values[index[i]] < pivot:
+                i += 1
+            while pivot < values[index[j]]:
+                j -= 1
+            if i <= j:
+                index[i], index[j] = index[j], index[i]
+                i += 1
+                j -= 1
+        if count - 1 <= j:
+            last = j
+        elif count - 1 >= i:
+            first = i
+        else:
+            break
+    return index[:count]

@@ -1,6 +1,7 @@
 """The quadratic model of a dense swarm for numba, and whether it is to be trusted.
 
-The formulas are those of `paoswarm.algorithms.quadratic_model` and `paoswarm.algorithms.model_trust`.
+The formulas are those of `paoswarm.algorithms.quadratic_model` and `paoswarm.algorithms.model_trust`. Every function of
+``lanes`` is about the search in lane ``k``.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import numba
 import numpy as np
 
 from paoswarm.algorithms import model_trust, quadratic_model
-from paoswarm.compiled.numba_law import whitening
-from paoswarm.compiled.numba_linear import dot, gram, ranked, solve_positive
+from paoswarm.compiled.numba_lanes import AXES, CENTRE, COEFFICIENTS, FIT_AXES, FIT_CENTRE, LENGTHS
+from paoswarm.compiled.numba_linear import dot, gram, ranked, smallest, solve_positive
 
 _POINTS, _LEAST_WEIGHT, _RIDGE = quadratic_model._POINTS, quadratic_model._LEAST_WEIGHT, quadratic_model._RIDGE
 _FLATTEST, _SHORTENINGS, _MANY = quadratic_model._FLATTEST, quadratic_model._SHORTENINGS, quadratic_model._MANY
@@ -42,88 +43,69 @@ def generations_between_fits(d):
 
 
 @_compiled
-def fit(lane):
+def fit(lanes, k):
     """Fit the model (A5) to the known points nearest to the centre; False if they do not determine one."""
-    own, law, model = lane.own[0], lane.law, lane.model
-    d = len(law.centre)
+    own, vectors, matrices = lanes.own[k], lanes.vectors[k], lanes.matrices[k]
+    d = vectors.shape[1]
     first, m = own.first_known, own.n_known
+    known = lanes.known[k, first : first + m]
     own.is_full = 1 if d <= _MANY and m >= points_for(n_coefficients(d)) else 0
     if not own.is_full and m < points_for(1 + 2 * d):
         return False
     c = n_coefficients(d) if own.is_full else 1 + 2 * d
     n_fit = min(m, points_for(c))
-    whitening(lane, model.axes)
-    for j in range(d):
-        model.centre[j] = law.centre[j]
-    u, distance = np.empty((m, d)), np.empty(m)
+    for i in range(d):
+        vectors[FIT_CENTRE, i] = vectors[CENTRE, i]
+        for j in range(d):
+            matrices[FIT_AXES, i, j] = matrices[AXES, i, j] / (vectors[LENGTHS, j] * own.scale)
+    u, distance, values = np.empty((m, d)), np.empty(m), np.empty(n_fit)
     for i in range(m):
-        distance[i] = _whitened(model, lane.known.x[first + i], u[i])
-    near = _nearest(distance, n_fit)
-    known = np.empty(n_fit)
+        distance[i] = _whitened(vectors[FIT_CENTRE], matrices[FIT_AXES], known[i], u[i])
+    near = smallest(distance, n_fit)
     for i in range(n_fit):
-        known[i] = lane.known.f[first + near[i]]
-    order = ranked(known)
-    own.lowest, own.unit = known[order[0]], known[order[n_fit // 2]] - known[order[0]]
+        values[i] = known[near[i], d]
+    order = ranked(values)
+    own.lowest, own.unit = values[order[0]], values[order[n_fit // 2]] - values[order[0]]
     if not (own.unit > 0 and own.unit < np.inf):
         return False
     farthest = 0.0
-    rows, b, values = np.empty((c, n_fit)), np.empty(c), np.empty(n_fit)
+    rows, b, weighted = np.empty((c, n_fit)), np.empty(c), np.empty(n_fit)
     for i in range(n_fit):
         one = near[order[i]]
         farthest = max(farthest, distance[one])
         weight = math.sqrt(1 + (_LEAST_WEIGHT - 1) * i / (n_fit - 1))
         _set_features(u[one], own.is_full, weight, rows, i)
-        values[i] = weight * (known[order[i]] - own.lowest) / own.unit
+        weighted[i] = weight * (values[order[i]] - own.lowest) / own.unit
     own.radius = math.sqrt(farthest)
     normal = np.empty((c, c))
     gram(rows, normal)
     trace = 0.0
     for a in range(c):
         trace += normal[a, a]
-        b[a] = dot(rows[a], values)
+        b[a] = dot(rows[a], weighted)
     for a in range(c):
         normal[a, a] += _RIDGE * trace / c
     if not solve_positive(normal, b):
         return False
     for a in range(c):
-        if not np.isfinite(b[a]):
+        if not math.isfinite(b[a]):
             return False
-        model.coefficients[a] = b[a]
+        lanes.lists[k, COEFFICIENTS, a] = b[a]
     own.fit_generation = own.law_generation
     return True
 
 
 @_compiled
-def _whitened(model, x, u):
+def _whitened(centre, axes, x, u):
     """Fill ``u`` with a point in the coordinates of the model; return its squared distance from the centre."""
-    d = len(x)
+    d = len(u)
     for j in range(d):
         u[j] = 0.0
     for i in range(d):
-        apart = x[i] - model.centre[i]
+        apart = x[i] - centre[i]
         for j in range(d):
-            u[j] += apart * model.axes[i, j]
+            u[j] += apart * axes[i, j]
     return dot(u, u)
-
-
-@_compiled
-def _nearest(distance, count):
-    """The numbers of the points with the least distances."""
-    m = len(distance)
-    if m == count:
-        return np.arange(m)
-    limit = np.partition(distance, count - 1)[count - 1]
-    found = np.empty(count, dtype=np.int64)
-    filled = 0
-    for i in range(m):
-        if distance[i] < limit:
-            found[filled] = i
-            filled += 1
-    for i in range(m):
-        if distance[i] == limit and filled < count:
-            found[filled] = i
-            filled += 1
-    return found
 
 
 @_compiled
@@ -141,65 +123,72 @@ def _set_features(u, is_full, weight, rows, i):
 
 
 @_compiled
-def predict(lane, x, u):
+def predict(lanes, k, x, u):
     """The model at a point ``x`` (d,); ``u`` (d,) is space."""
-    own, model = lane.own[0], lane.model
-    _whitened(model, x, u)
-    c = model.coefficients
+    own, c = lanes.own[k], lanes.lists[k, COEFFICIENTS]
+    _whitened(lanes.vectors[k, FIT_CENTRE], lanes.matrices[k, FIT_AXES], x, u)
     d = len(u)
     total, at = c[0], 1 + d
-    for j in range(d):
-        slope = c[1 + j]
-        for k in range(j, d if own.is_full else j + 1):
-            slope += c[at] * u[k]
+    for i in range(d):
+        slope = c[1 + i]
+        for j in range(i, d if own.is_full else i + 1):
+            slope += c[at] * u[j]
             at += 1
-        total += slope * u[j]
+        total += slope * u[i]
     return own.lowest + own.unit * total
 
 
 @_compiled
-def minimum(lane, x):
+def minimum(lanes, k, x):
     """Fill ``x`` (d,) with the lowest point of the model, no farther away than the points it was fitted to."""
-    own, law, model = lane.own[0], lane.law, lane.model
+    own, c, vectors = lanes.own[k], lanes.lists[k, COEFFICIENTS], lanes.vectors[k]
     d = len(x)
-    hessian = np.zeros((d, d))
+    hessian, slope, curvature = np.zeros((d, d)), np.zeros(d), np.empty(d)
     at = 1 + d
-    for j in range(d):
-        for k in range(j, d if own.is_full else j + 1):
-            hessian[j, k] += model.coefficients[at]
-            hessian[k, j] += model.coefficients[at]
-            at += 1
-    curvature, axes = np.linalg.eigh(hessian)
-    slope = np.zeros(d)
-    for c in range(d):
-        for j in range(d):
-            slope[c] += axes[j, c] * model.coefficients[1 + j]
-    step = _shortened_newton(slope, np.abs(curvature), own.radius)
     for i in range(d):
-        x[i] = law.centre[i]
+        for j in range(i, d if own.is_full else i + 1):
+            hessian[i, j] += c[at]
+            hessian[j, i] += c[at]
+            at += 1
+    eigenvalues, axes = np.linalg.eigh(hessian)
+    for a in range(d):
+        curvature[a] = abs(eigenvalues[a])
+        for j in range(d):
+            slope[a] += axes[j, a] * c[1 + j]
+    step = np.empty(d)
+    _shortened_newton(slope, curvature, own.radius, step)
+    for i in range(d):
+        x[i] = vectors[CENTRE, i]
     for j in range(d):
-        along = 0.0
-        for c in range(d):
-            along += axes[j, c] * step[c]
-        along *= law.lengths[j] * own.scale
+        along = vectors[LENGTHS, j] * own.scale * dot(axes[j], step)
         for i in range(d):
-            x[i] += law.axes[i, j] * along
+            x[i] += lanes.matrices[k, AXES, i, j] * along
 
 
 @_compiled
-def _shortened_newton(slope, curvature, radius):
-    """The lowest point of a bowl within a ball; see `quadratic_model._shortened_newton`."""
-    shift = 0.0
-    floor = max(_FLATTEST * curvature.max(), 1e-12 * np.abs(slope).max(), _TINY)
-    bent = np.maximum(curvature, floor)
-    step = -slope / bent
+def _shortened_newton(slope, curvature, radius, step):
+    """Fill ``step`` with the lowest point of a bowl within a ball; see `quadratic_model._shortened_newton`."""
+    d = len(slope)
+    bent, steepest, shift = 0.0, 0.0, 0.0
+    for a in range(d):
+        bent, steepest = max(bent, curvature[a]), max(steepest, abs(slope[a]))
+    floor = max(_FLATTEST * bent, max(1e-12 * steepest, _TINY))
+    for a in range(d):
+        curvature[a] = max(curvature[a], floor)
+        step[a] = -slope[a] / curvature[a]
+    length = math.sqrt(dot(step, step))
     for _ in range(_SHORTENINGS):
-        length = math.sqrt(dot(step, step))
         if length <= radius * (1 + 1e-6):
             break
-        shift += (length / radius - 1) * length**2 / np.sum(step * step / (bent + shift))
-        step = -slope / (bent + shift)
-    return step * min(1.0, radius / max(math.sqrt(dot(step, step)), radius))
+        fall = 0.0
+        for a in range(d):
+            fall += step[a] ** 2 / (curvature[a] + shift)
+        shift += (length / radius - 1) * length**2 / fall
+        for a in range(d):
+            step[a] = -slope[a] / (curvature[a] + shift)
+        length = math.sqrt(dot(step, step))
+    for a in range(d):
+        step[a] *= min(1.0, radius / max(length, radius))
 
 
 @_compiled
@@ -215,7 +204,7 @@ def is_due(own):
 
 
 @_compiled
-def test(own, predicted, measured):
+def test_model(own, predicted, measured):
     """The trust after a generation: a model that fails is tested less and less often."""
     m = len(predicted)
     agreeing = 0.0

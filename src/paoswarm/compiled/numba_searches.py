@@ -6,6 +6,8 @@ The rules are those of `paoswarm.algorithms.sharing`, `restarts` and `adaptive_p
 
 from __future__ import annotations
 
+import math
+
 import numba
 import numpy as np
 
@@ -23,8 +25,8 @@ from paoswarm.compiled.numba_agreement import (
     is_unanimous,
 )
 from paoswarm.compiled.numba_dense import end_of_dense
-from paoswarm.compiled.numba_element import end_of_element, reach
-from paoswarm.compiled.numba_lanes import keep
+from paoswarm.compiled.numba_element import end_of_element, leader_of, reach
+from paoswarm.compiled.numba_lanes import BEST, BEST_VALUE, BESTS, CENTRE, FOUND, copy, keep
 from paoswarm.compiled.numba_law import longest
 from paoswarm.compiled.numba_linear import ranked
 from paoswarm.compiled.search_plan import SHRINKING, SMALL
@@ -121,7 +123,7 @@ def _spent(run):
 @_compiled
 def charge(run, k, points, values):
     """Count the evaluations of a search, and keep its best point."""
-    own = run.lanes.own[k]
+    own, found = run.lanes.own[k], run.lanes.vectors[k, FOUND]
     is_first = own.used == 0
     best, lowest = 0, np.inf
     for i in range(len(values)):
@@ -129,7 +131,7 @@ def charge(run, k, points, values):
             best, lowest = i, values[i]
     if is_first or lowest < own.value:
         own.value = lowest
-        run.lanes.found[k] = points[best]
+        copy(points[best], found)
     if is_first:
         own.first_value = lowest
     own.used += len(values)
@@ -137,27 +139,21 @@ def charge(run, k, points, values):
 
 
 @_compiled
-def judge(run, k, lane, low, high):
+def judge(run, k, low, high):
     """End the search of lane ``k`` if it is over."""
-    own, facts = run.lanes.own[k], run.facts[0]
+    lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
     width = high - low
     best_known = np.inf
     for s in range(facts.n_ended):
         best_known = min(best_known, run.searches[s].value)
-    lowest, apart = np.inf, np.inf
-    if not own.is_dense:
-        bests = lane.swarm.best_value
-        lowest = bests.min()
-        apart = bests.max() - lowest if np.isfinite(lowest) else np.inf
-    elif own.generations:
-        lowest, apart = lane.course.bests[own.generations - 1], own.apart
+    lowest, apart = _outlook(lanes, k)
     is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
     own.hopeless = own.hopeless + 1 if is_behind else 0
-    stands = end_of_dense(lane) if own.is_dense else end_of_element(lane, width)
+    stands = end_of_dense(lanes, k) if own.is_dense else end_of_element(lanes, k, width)
     ending = GOES_ON
     if stands:
         ending = CUT_SHORT if stands == _GREW else CONVERGED
-    elif _is_known(run, k, lane, low, width):
+    elif _is_known(run, k, low, width):
         ending = KNOWN
     elif own.hopeless >= _HOPELESS_FOR:
         ending = HOPELESS
@@ -168,25 +164,34 @@ def judge(run, k, lane, low, high):
 
 
 @_compiled
-def _is_known(run, k, lane, low, width):
+def _outlook(lanes, k):
+    """The best value that a swarm holds, and how far its values are apart."""
+    own = lanes.own[k]
+    if own.is_dense:
+        return (lanes.lists[k, BESTS, own.generations - 1], own.apart) if own.generations else (np.inf, np.inf)
+    lowest, highest = np.inf, -np.inf
+    for value in lanes.numbers[k, BEST_VALUE, : own.n]:
+        lowest, highest = min(lowest, value), max(highest, value)
+    return lowest, highest - lowest if math.isfinite(lowest) else np.inf
+
+
+@_compiled
+def _is_known(run, k, low, width):
     """Whether a search has contracted around the end of the best finished one, and found nothing better."""
-    own, facts = run.lanes.own[k], run.facts[0]
+    lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
     if not is_unanimous(facts):
         return False
     best = 0
     for s in range(facts.n_ended):
         if run.searches[s].value < run.searches[best].value:
             best = s
-    if (longest(lane) if own.is_dense else reach(lane, width)) >= _CONTRACTED:
+    if (longest(lanes, k) if own.is_dense else reach(lanes, k, width)) >= _CONTRACTED:
         return False
     if own.value < run.searches[best].value:
         return False
-    centre = np.empty(len(low))
     if own.is_dense:
-        centre[:] = low + width * lane.law.centre
-    else:
-        centre[:] = lane.swarm.best_position[np.argmin(lane.swarm.best_value)]
-    return is_same_place(run.ends[best], centre, width)
+        return is_same_place(run.ends[best], low + width * lanes.vectors[k, CENTRE], width)
+    return is_same_place(run.ends[best], lanes.points[k, BEST, leader_of(lanes, k)], width)
 
 
 @_compiled
@@ -196,12 +201,12 @@ def _end(run, k, ending, best_known, width):
     one = run.searches[facts.n_ended]
     one.series, one.n_particles, one.evaluations, one.ending = k, own.n_first, own.used, ending
     one.began, one.ended, one.value, one.first_value = own.began, _spent(run), own.value, own.first_value
-    run.ends[facts.n_ended] = run.lanes.found[k]
+    copy(run.lanes.vectors[k, FOUND], run.ends[facts.n_ended])
     facts.n_ended += 1
     # A search that was over at a known end would have reached its value.
     run.tallies[k].reached, run.tallies[k].has_reached = best_known if ending == KNOWN else own.value, 1
     last = run.lanes.own[len(run.series)]
     if not last.is_used or own.value < last.value:
-        keep(run, k)
+        keep(run.lanes, k)
     own.is_used = 0
     agree(facts, run.searches[: facts.n_ended], run.ends, width)
