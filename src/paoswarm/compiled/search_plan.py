@@ -56,6 +56,12 @@ class SearchPlan(NamedTuple):
         return Start(kind.method, n_particles, kind=kind.kind)
 
 
+    def kind(self, series: int) -> str:
+        """What sort of searches a series has, for people."""
+        start = self.start(series, 0, 1.0, 1.0, 0.0)
+        return start.kind or type(start.method).__name__
+
+
 def is_adaptive(method: Method) -> bool:
     """Whether a method is an adaptive search."""
     return type(method) in (*_SINGLE, *_OVER_OTHERS)

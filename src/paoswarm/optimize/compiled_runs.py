@@ -18,11 +18,13 @@ from paoswarm.checks import flag, whole_number
 from paoswarm.compiled import counter
 from paoswarm.compiled.engines import Compiled, Engine
 from paoswarm.compiled.program import Rules, read_program
+from paoswarm.compiled.search_plan import is_adaptive
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.swarm import Swarm
 from paoswarm.optimize import convergence
+from paoswarm.optimize.adaptive_runs import minimize_adaptively
 from paoswarm.optimize.callback import Notify, read_callback
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.look_around import cost, is_worth_it, look
@@ -96,12 +98,12 @@ def minimize_compiled(
     space = read_space(bounds)
     if not space.is_plain:
         raise ValueError(f"compiled engines do not have {space!r}; engine='numpy' has it. {_SUPPORTED}")
-    if method is None:
-        raise ValueError(
-            "compiled engines move single swarms: give method='PAO'. The default search needs engine='numpy'"
-        )
     method = read_method(method, init, space)
     d = len(space.lower)
+    if is_adaptive(method):
+        return minimize_adaptively(
+            engine, fun, space, method, n_particles, limited, x0, init, keys, seeds, callback, progress
+        )
     limits = Limits.read(*limited, method.default_limits(d))
     size = whole_number("n_particles", read_size(n_particles, method, d, limits, x0, None, None), 2)
     first = FirstSwarm((space.lower, space.upper), size, x0, None, init, (space.lower, space.upper))

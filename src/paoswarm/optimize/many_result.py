@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm.algorithms.agreement import Agreement
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
@@ -220,8 +221,13 @@ def gather(
     return many, why
 
 
-def with_messages(many: ManyResult, rule: Any, limits: Limits) -> ManyResult:
-    """The result of runs of single swarms, with their messages, successes and progress."""
+def with_messages(
+    many: ManyResult, rule: Any, limits: Limits, agreements: list[Agreement | None] | None = None
+) -> ManyResult:
+    """The result of compiled runs, with their messages, successes and progress.
+
+    ``agreements`` say how the searches of each run agree, if they are started again.
+    """
     length = many.history.shape[-1]
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
         length = max(length, limits.maxiter + 1)
@@ -231,7 +237,8 @@ def with_messages(many: ManyResult, rule: Any, limits: Limits) -> ManyResult:
     def message(r: int) -> str:
         best = many.history[r, : many.nit[r] + 1]
         ended = Status(int(many.status[r])), Rule(int(rule[r]))
-        why = explain(*ended, limits, best, float(many.fun[r]), d, many.method)
+        agreed = None if agreements is None else agreements[r]
+        why = explain(*ended, limits, best, float(many.fun[r]), d, many.method, agreed)
         return message_of(why, int(many.n_failed[r]), int(many.nfev[r]))
 
     many.message = [message(r) for r in range(runs)]
