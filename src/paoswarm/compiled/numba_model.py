@@ -69,13 +69,15 @@ def fit(lanes, k):
     if not (own.unit > 0 and own.unit < np.inf):
         return False
     farthest = 0.0
-    rows, b, weighted = np.empty((c, n_fit)), np.empty(c), np.empty(n_fit)
+    rows, b, weighted, turned = np.empty((c, n_fit)), np.empty(c), np.empty(n_fit), np.empty((d, n_fit))
     for i in range(n_fit):
         one = near[order[i]]
         farthest = max(farthest, distance[one])
-        weight = math.sqrt(1 + (_LEAST_WEIGHT - 1) * i / (n_fit - 1))
-        _set_features(u[one], own.is_full, weight, rows, i)
-        weighted[i] = weight * (values[order[i]] - own.lowest) / own.unit
+        rows[0, i] = math.sqrt(1 + (_LEAST_WEIGHT - 1) * i / (n_fit - 1))
+        weighted[i] = rows[0, i] * (values[order[i]] - own.lowest) / own.unit
+        for j in range(d):
+            turned[j, i] = u[one, j]
+    _fill_features(turned, own.is_full, rows)
     own.radius = math.sqrt(farthest)
     normal = np.empty((c, c))
     gram(rows, normal)
@@ -109,16 +111,17 @@ def _whitened(centre, axes, x, u):
 
 
 @_compiled
-def _set_features(u, is_full, weight, rows, i):
-    """Column ``i`` of the weighted features: one, the coordinates, their products."""
-    d = len(u)
-    rows[0, i] = weight
+def _fill_features(u, is_full, rows):
+    """The features of points ``u`` (d, m), each times its weight: that in the first row, coordinates, their products."""
+    d, m = u.shape
     for j in range(d):
-        rows[1 + j, i] = weight * u[j]
+        for i in range(m):
+            rows[1 + j, i] = rows[0, i] * u[j, i]
     at = 1 + d
     for j in range(d):
         for k in range(j, d if is_full else j + 1):
-            rows[at, i] = weight * u[j] * u[k]
+            for i in range(m):
+                rows[at, i] = rows[1 + j, i] * u[k, i]
             at += 1
 
 
