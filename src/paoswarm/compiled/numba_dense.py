@@ -40,7 +40,7 @@ from paoswarm.compiled.numba_model import (
     n_coefficients,
     points_for,
     predict,
-    test_model,
+    after_test,
 )
 from paoswarm.core import order
 
@@ -139,7 +139,7 @@ def tell_dense(lanes, k, points, values, steps):
         for i in range(m):
             particle = int(numbers[ASKED, i])
             predicted[i], measured[i] = numbers[PREDICTED, particle], numbers[MEASURED, particle]
-        test_model(own, predicted, measured)
+        after_test(own, predicted, measured)
         if m < own.n:
             if not is_trusted(own):
                 _open_again(own, numbers)

@@ -207,7 +207,7 @@ def is_due(own):
 
 
 @_compiled
-def test_model(own, predicted, measured):
+def after_test(own, predicted, measured):
     """The trust after a generation: a model that fails is tested less and less often."""
     m = len(predicted)
     agreeing = 0.0
