@@ -244,7 +244,11 @@ def test_the_next_series_is_that_of_numpy():
             agreement=Agreement(n_searches, min(here, n_searches)),
         )
         facts, tallies = np.zeros(1, dtype=ROWS.RUN), np.zeros(count, dtype=ROWS.TALLY)
-        facts["n_ended"], facts["n_here"], facts["n_searches"] = len(sharing.searches), min(here, n_searches), n_searches
+        facts["n_ended"], facts["n_here"], facts["n_searches"] = (
+            len(sharing.searches),
+            min(here, n_searches),
+            n_searches,
+        )
         tallies["spent"], tallies["has_reached"] = spent, [one is not None for one in reached]
         tallies["reached"] = [one or 0.0 for one in reached]
         assert chosen(tallies, facts) == sharing._next_series(())
@@ -260,7 +264,9 @@ def test_order_and_sums_are_those_of_numpy():
         np.testing.assert_array_equal(numba_linear.ranked(scores), np.argsort(scores, kind="stable"))
         assert numba_linear.median(scores) == np.median(scores)
         for count in {1, n, (n + 1) // 2}:
-            np.testing.assert_array_equal(np.sort(scores[numba_linear.smallest(scores, count)]), np.sort(scores)[:count])
+            np.testing.assert_array_equal(
+                np.sort(scores[numba_linear.smallest(scores, count)]), np.sort(scores)[:count]
+            )
     for c in (1, 3, 4, 6, 21, 66):
         rows, b = rng.normal(size=(c, c + 9)), rng.normal(size=c)
         product = np.full((c, c), np.nan)

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from paoswarm.algorithms.quadratic_model import n_coefficients, points_for
 from paoswarm.compiled import numba_adaptive
 from paoswarm.compiled.counter import Words
@@ -50,8 +48,8 @@ class AdaptiveRuns:
         Size of the first swarm.
     limits : numba_adaptive.Limits
     keys : array (runs, 2)
-    given : callable
-        ``given(r)`` are the first points of run ``r`` (n, d); none if they are a Latin hypercube.
+    given : array (runs, n, d)
+        The first points of the runs; with ``n = 0`` they are a Latin hypercube.
     is_side_by_side : bool
         Whether all runs move on together. Otherwise each is finished before another begins, which takes less memory.
     threads : int, optional
@@ -67,7 +65,7 @@ class AdaptiveRuns:
         n_particles: int,
         limits: numba_adaptive.Limits,
         keys: Words,
-        given: Callable[[int], Floats],
+        given: Floats,
         is_side_by_side: bool,
         threads: int | None = None,
     ) -> None:
@@ -102,7 +100,9 @@ class AdaptiveRuns:
                 r = self._waiting.popleft()
             run = self.states.get(r) or new_run(self._plan.series, *self._sizes)
             began = time.monotonic()
-            run = numba_adaptive.advance(*self._problem, self._keys[r], self._given(r), self._sizes[1], run, generations)
+            run = numba_adaptive.advance(
+                *self._problem, self._keys[r], self._given[r], self._sizes[1], run, generations
+            )
             seconds = time.monotonic() - began
             facts = run.facts[0]
             counts = (int(facts[name]) for name in ("nit", "nfev", "n_failed"))
@@ -132,8 +132,3 @@ def limits_of(
         may_agree=tol > 0,
         is_single=plan.is_single,
     )
-
-
-def no_points(d: int) -> Floats:
-    """No first points: they are a Latin hypercube."""
-    return np.empty((0, d))

@@ -16,7 +16,18 @@ from paoswarm.compiled import numba_noise as noise
 from paoswarm.compiled.numba_agreement import is_settled
 from paoswarm.compiled.numba_dense import ask_dense, begin_dense, end_of_dense, tell_dense
 from paoswarm.compiled.numba_element import ask_element, begin_element, end_of_element, tell_element
-from paoswarm.compiled.numba_lanes import AGE, ASKED, BEST, BEST_VALUE, DRAWN, POSITION, VALUE, copy, with_room, with_time
+from paoswarm.compiled.numba_lanes import (
+    AGE,
+    ASKED,
+    BEST,
+    BEST_VALUE,
+    DRAWN,
+    POSITION,
+    VALUE,
+    copy,
+    with_room,
+    with_time,
+)
 from paoswarm.compiled.numba_searches import charge, follow, judge, turn
 from paoswarm.compiled.program import CONVERGED, FAILED, RUNNING, STAGNATED, TARGET
 

@@ -18,7 +18,6 @@ from paoswarm.compiled.numba_lanes import (
     BEST,
     BEST_VALUE,
     BESTS,
-    CENTRE,
     COVARIANCE,
     DRAWN,
     MEASURED,
@@ -32,6 +31,7 @@ from paoswarm.compiled.numba_lanes import (
 from paoswarm.compiled.numba_law import begin_law, draw, learn, longest
 from paoswarm.compiled.numba_linear import median, ranked
 from paoswarm.compiled.numba_model import (
+    after_test,
     fit,
     generations_between_fits,
     is_due,
@@ -40,7 +40,6 @@ from paoswarm.compiled.numba_model import (
     n_coefficients,
     points_for,
     predict,
-    after_test,
 )
 from paoswarm.core import order
 

@@ -55,7 +55,6 @@ class SearchPlan(NamedTuple):
             return Start(replace(kind.method, spread=spread), n_particles, most, kind="small dense")
         return Start(kind.method, n_particles, kind=kind.kind)
 
-
     def kind(self, series: int) -> str:
         """What sort of searches a series has, for people."""
         start = self.start(series, 0, 1.0, 1.0, 0.0)

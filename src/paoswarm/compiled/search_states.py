@@ -41,10 +41,10 @@ def swarm_of(run: Run, plan: SearchPlan, lower: Floats, upper: Floats) -> Swarm:
     lanes = [lane for lane in lanes if lane.used]  # one whose first swarm the budget did not pay for has not begun
     best = None
     if run.lanes.own[last]["is_used"]:
-        best = Leader(float(run.lanes.own[last]["value"]), _start(run, last, plan).method, _swarm(run, last, lower, upper))
-    tallies = [
-        Tally(int(one["spent"]), float(one["reached"]) if one["has_reached"] else None) for one in run.tallies
-    ]
+        best = Leader(
+            float(run.lanes.own[last]["value"]), _start(run, last, plan).method, _swarm(run, last, lower, upper)
+        )
+    tallies = [Tally(int(one["spent"]), float(one["reached"]) if one["has_reached"] else None) for one in run.tallies]
     sharing = Sharing(
         tallies=tuple(tallies),
         lanes=tuple(sorted(lanes, key=lambda lane: lane.search)),

@@ -91,16 +91,14 @@ def minimize_adaptively(
     notify = read_callback(callback, lambda so_far: so_far)
     limits = limits.starting_with(first.n_particles)
 
-    def given(r: int) -> Floats:
-        return np.empty((0, d)) if is_designed else first.points([generator(seeds[r])], ())
-
+    given = np.empty((len(keys), 0, d))  # none: the engine's own design
+    if not is_designed:
+        given = np.stack([first.points([generator(seed)], ()) for seed in seeds])
     from paoswarm.compiled.adaptive_engine import AdaptiveRuns, limits_of
 
     ends = limits_of(plan, limits.maxfev, limits.maxiter, limits.target, limits.stagnation, limits.tol)
     is_side_by_side = callback is not None or limits.time_limit is not None
-    runs = AdaptiveRuns(
-        plan, fun, *box, first.n_particles, ends, keys, given, is_side_by_side, engine.threads
-    )
+    runs = AdaptiveRuns(plan, fun, *box, first.n_particles, ends, keys, given, is_side_by_side, engine.threads)
     budget = None if limits.maxfev is None else len(keys) * limits.maxfev
     with ProgressBar(flag("progress", progress), budget) as bar:
         outcomes = _run(runs, plan, box, len(keys), limits, notify, bar)
@@ -175,9 +173,7 @@ def _so_far(runs: AdaptiveRuns) -> ManyResult:
     return ManyResult(x=x, fun=fun, nit=nit, nfev=nfev, n_failed=n_failed)
 
 
-def _result(
-    outcomes: list[Outcome], method: Method, seeds: list[np.random.SeedSequence], limits: Limits
-) -> ManyResult:
+def _result(outcomes: list[Outcome], method: Method, seeds: list[np.random.SeedSequence], limits: Limits) -> ManyResult:
     length = max(len(one.history) for one in outcomes)
     history = np.empty((len(outcomes), length))
     for row, one in zip(history, outcomes, strict=True):
