@@ -58,7 +58,12 @@ def side_by_side(method, fun, d, n, seed, generations):
     run = numba_lanes.new_run(plan.series, d, n, n_coefficients(d), points_for(n_coefficients(d)))
     pointer, nfev = objective(fun, d).pointer, 0
     for _, (state, m) in zip(range(generations), reference(method, rows(fun), n, lower, upper, key), strict=False):
-        run = numba_adaptive.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
+        run = numba_lanes.with_room(run)
+        before = int(run.facts[0]["n_history"])
+        numba_adaptive.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
+        if run.facts[0]["n_history"] == before:  # it wanted more room
+            run = numba_lanes.with_room(run)
+            numba_adaptive.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
         nfev += m
         assert run.facts[0]["nfev"] == nfev
         yield state, run

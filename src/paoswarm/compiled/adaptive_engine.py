@@ -14,7 +14,7 @@ from paoswarm.algorithms.quadratic_model import n_coefficients, points_for
 from paoswarm.compiled import numba_adaptive
 from paoswarm.compiled.counter import Words
 from paoswarm.compiled.numba_engine import _cores
-from paoswarm.compiled.numba_lanes import Run, new_run
+from paoswarm.compiled.numba_lanes import Run, new_run, with_room
 from paoswarm.compiled.numba_objective import objective
 from paoswarm.compiled.program import RUNNING
 from paoswarm.compiled.search_plan import SearchPlan
@@ -100,9 +100,7 @@ class AdaptiveRuns:
                 r = self._waiting.popleft()
             run = self.states.get(r) or new_run(self._plan.series, *self._sizes)
             began = time.monotonic()
-            run = numba_adaptive.advance(
-                *self._problem, self._keys[r], self._given[r], self._sizes[1], run, generations
-            )
+            numba_adaptive.advance(*self._problem, self._keys[r], self._given[r], self._sizes[1], run, generations)
             seconds = time.monotonic() - began
             facts = run.facts[0]
             counts = (int(facts[name]) for name in ("nit", "nfev", "n_failed"))
@@ -111,7 +109,7 @@ class AdaptiveRuns:
                 self.states.pop(r, None)
                 ended(r, run)
                 continue
-            self.states[r] = run
+            self.states[r] = with_room(run)
             with self._lock:
                 if self._is_side_by_side:
                     self._waiting.append(r)

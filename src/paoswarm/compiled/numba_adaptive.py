@@ -1,7 +1,7 @@
 """Whole adaptive runs for numba: one run is one program, with the objective inside.
 
 The objective comes in as a pointer to compiled code, so these functions are compiled once and kept on disk. `advance`
-moves a run on by some generations and returns where it stands. So a run can be looked at, and stopped, between calls.
+moves a run on by some generations. So a run can be looked at, and stopped, between calls.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from paoswarm.compiled.numba_lanes import (
     POSITION,
     VALUE,
     copy,
-    with_room,
-    with_time,
+    is_full,
 )
 from paoswarm.compiled.numba_searches import charge, follow, judge, turn
 from paoswarm.compiled.program import CONVERGED, FAILED, RUNNING, STAGNATED, TARGET
@@ -64,51 +63,47 @@ class Room(NamedTuple):
 
 @_compiled
 def advance(fun, low, high, limits, key, given, n_first, run, generations):
-    """Move a run on by so many generations, or to its end; return where it stands.
+    """Move a run on by so many generations, or to its end, or until it wants more room (`numba_lanes.with_room`).
 
     ``given`` are the first points (n, d); if there are none, the first ``n_first`` are a Latin hypercube.
     """
-    d = len(low)
-    facts = run.facts[0]
-    room = _room(run.lanes.numbers.shape[2], d)
+    lanes, facts, width = run.lanes, run.facts[0], high - low
+    room = _room(lanes.numbers.shape[2], len(low))
     for _ in range(generations):
-        if facts.status != RUNNING:
+        if facts.status != RUNNING or is_full(run):
             break
-        run = with_time(run)
         k = turn(run)
-        is_new = not run.lanes.own[k].is_used
+        is_new, is_first = not lanes.own[k].is_used, facts.n_begun == 0
         left = limits.maxfev - facts.nfev
         if is_new:
             own_key = search_key(key, facts.n_begun)
-            n = follow(run, k, d, _chances(own_key), n_first)
-            m = min(n, left)
-            run = with_room(run, m)
-            room = _room(run.lanes.numbers.shape[2], d) if len(room.values) < m else room
-            points = room.points[:m]
-            if facts.n_begun == 1 and len(given):
-                copy(given[:m].reshape(-1), points.reshape(-1))
+            n_asked = follow(run, k, len(low), _chances(own_key), n_first)
+            m = min(n_asked, left)
+            if m > len(room.values):
+                facts.wanted = max(m, 2 * len(room.values))
+                break
+            lanes.own[k].is_used = 1
+            facts.n_begun += 1
+            if is_first and len(given):
+                for i in range(m):
+                    copy(given[i], room.points[i])
             else:
-                first_points(own_key, n, low, high, points)
-            is_whole = m == n
+                first_points(own_key, n_asked, low, high, room.points[:m])
         else:
-            own_key = search_key(key, run.lanes.own[k].search)
-            asked = ask(run.lanes, k, own_key, low, high, room)
-            m = min(asked, left)
-            points = room.points[:m]
-            is_whole = m == asked
-        values = room.values[:m]
+            n_asked = ask(lanes, k, search_key(key, lanes.own[k].search), low, high, room)
+            m = min(n_asked, left)
+        points, values = room.points[:m], room.values[:m]
         fun(points.ctypes, m, values.ctypes)
-        _count(run, points, values, 0 if is_new and facts.n_begun == 1 else 1)
-        if is_whole:
+        _count(run, points, values, is_first)
+        if m == n_asked:
             charge(run, k, points, values)
             if is_new:
-                begin(run.lanes, k, points, values, low, high)
+                begin(lanes, k, points, values, low, high)
             else:
-                tell(run.lanes, k, points, values, room)
+                tell(lanes, k, points, values, room)
                 if not limits.is_single:
-                    judge(run, k, low, high)
-        _see_whether_it_ends(run, low, high, limits)
-    return run
+                    judge(run, k, low, width)
+        _see_whether_it_ends(run, k, width, limits)
 
 
 @_compiled
@@ -147,7 +142,8 @@ def first_points(key, n, low, high, points):
     else:
         whole = np.empty((n, len(low)))
         noise.first_points(key, half, low, high, whole)
-        copy(whole[: len(points)].reshape(-1), points.reshape(-1))
+        for i in range(len(points)):
+            copy(whole[i], points[i])
 
 
 @_compiled
@@ -225,13 +221,14 @@ def tell(lanes, k, points, values, room):
 
 
 @_compiled
-def _count(run, points, values, generations):
+def _count(run, points, values, is_first):
     """The best point, the counts and the history after points were evaluated."""
     facts = run.facts[0]
-    if facts.n_history == 0:
+    if is_first:
         copy(points[0], run.x)
-    facts.stale += generations
-    facts.nit += generations
+    else:
+        facts.stale += 1
+        facts.nit += 1
     facts.nfev += len(values)
     for i in range(len(values)):
         if values[i] < facts.value:
@@ -244,12 +241,12 @@ def _count(run, points, values, generations):
 
 
 @_compiled
-def _see_whether_it_ends(run, low, high, limits):
+def _see_whether_it_ends(run, k, width, limits):
     """What ends the run, if anything; the first reason that holds counts, in the order of `Status`."""
     facts = run.facts[0]
     if limits.is_single:
-        is_dense = run.lanes.own[0].is_dense
-        stands = end_of_dense(run.lanes, 0) if is_dense else end_of_element(run.lanes, 0, high - low)
+        is_dense = run.lanes.own[k].is_dense
+        stands = end_of_dense(run.lanes, k) if is_dense else end_of_element(run.lanes, k, width)
         has_converged = stands != 0
     else:
         has_converged = limits.may_agree and is_settled(facts)

@@ -2,8 +2,8 @@
 
 A run has a *lane* for each of its series: the search that is under way. One lane more holds the best search that has
 ended, as it was then. Row ``k`` of every array belongs to lane ``k``. Arrays of the same shape are one array, because
-numba takes long to compile functions of many arrays; their names below are its second index. They are as long as the
-largest swarm needs, and grow with it.
+numba takes long to compile functions of many arrays; their names below are its second index. Where a run wants more
+room, compiled code stops and `with_room` makes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ LANE = _record(
     "total_weight agreeing pairs apart negligible lowest unit radius horizon noise",
 )
 RUN = _record(
-    "status rule nit nfev n_failed stale n_begun n_ended n_history n_searches n_here n_places n_once n_equal n_worse",
+    "status rule wanted nit nfev n_failed stale n_begun n_ended n_history "
+    "n_searches n_here n_places n_once n_equal n_worse",
     "value",
 )
 TALLY = _record("spent has_reached", "reached")
@@ -101,63 +102,60 @@ def new_run(series: Any, d: int, n_first: int, n_coefficients: int, n_fitted: in
     )
 
 
-@_compiled
-def with_room(run, n):
-    """The run with room for searches of ``n`` particles."""
-    own, vectors, matrices, points, numbers, lists, known, replaced = run.lanes
-    if n <= numbers.shape[2]:
-        return run
-    k, before, d = len(own), numbers.shape[2], points.shape[3]
-    n = max(n, 2 * before)
-    wide_points, wide_numbers = np.empty((k, 3, n, d)), np.empty((k, 9, n))
-    wide_known, wide_replaced = np.empty((k, max(known.shape[1], 8 * n), d + 1)), np.empty((k, 3 * n, d))
-    for i in range(k):
-        for row in range(3):
-            copy(points[i, row].reshape(-1), wide_points[i, row].reshape(-1))
-        for row in range(9):
-            copy(numbers[i, row], wide_numbers[i, row])
-        copy(known[i].reshape(-1), wide_known[i].reshape(-1))
-        copy(replaced[i].reshape(-1), wide_replaced[i].reshape(-1))
-    lanes = Lanes(own, vectors, matrices, wide_points, wide_numbers, lists, wide_known, wide_replaced)
-    return Run(run.facts, run.x, run.series, run.tallies, run.searches, run.ends, run.history, lanes)
+def with_room(run: Run) -> Run:
+    """The run with all the room that it wants: `numba_adaptive.advance` stops where it has too little."""
+    lanes, facts = run.lanes, run.facts[0]
+    n = max(int(facts["wanted"]), lanes.numbers.shape[2])
+    time = len(run.history) * (2 if is_full(run) else 1)
+    return run._replace(
+        searches=_longer(run.searches, 0, time),
+        ends=_longer(run.ends, 0, time),
+        history=_longer(run.history, 0, time),
+        lanes=lanes._replace(
+            points=_longer(lanes.points, 2, n),
+            numbers=_longer(lanes.numbers, 2, n),
+            lists=_longer(lanes.lists, 2, time),
+            known=_longer(lanes.known, 1, max(lanes.known.shape[1], 8 * n)),
+            replaced=_longer(lanes.replaced, 1, 3 * n),
+        ),
+    )
+
+
+def _longer(array: Any, axis: int, size: int) -> Any:
+    """The array with room for ``size`` entries along an axis."""
+    missing = size - array.shape[axis]
+    shape = (*array.shape[:axis], missing, *array.shape[axis + 1 :])
+    return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=axis) if missing else array
 
 
 @_compiled
-def with_time(run):
-    """The run with room for one more generation of every search, and one more end."""
-    own, vectors, matrices, points, numbers, lists, known, replaced = run.lanes
-    needed = max(run.facts[0].n_history, run.facts[0].n_ended)
+def is_full(run):
+    """Whether there is no room for another generation of every search, or for another end."""
+    facts, own = run.facts[0], run.lanes.own
+    needed = max(facts.n_history, facts.n_ended)
     for k in range(len(own)):
         needed = max(needed, own[k].generations)
-    before = len(run.history)
-    if needed + 1 < before:
-        return run
-    size, d = 2 * before, run.ends.shape[1]
-    longer, history = np.empty((len(own), 6, size)), np.empty(size)
-    searches, ends = np.empty(size, dtype=run.searches.dtype), np.empty((size, d))
-    copy(run.history, history)
-    copy(run.ends.reshape(-1), ends.reshape(-1))
-    for i in range(before):
-        searches[i] = run.searches[i]
-    for k in range(len(own)):
-        for row in range(6):
-            copy(lists[k, row], longer[k, row])
-    lanes = Lanes(own, vectors, matrices, points, numbers, longer, known, replaced)
-    return Run(run.facts, run.x, run.series, run.tallies, searches, ends, history, lanes)
+    return needed + 1 >= len(run.history)
 
 
 @_compiled
 def keep(lanes, k):
     """Copy the search of lane ``k`` into the last lane, that of the best search which has ended."""
-    own, vectors, matrices, points, numbers, lists, _, _ = lanes
-    last = len(own) - 1
-    own[last] = own[k]
-    copy(vectors[k].reshape(-1), vectors[last].reshape(-1))
-    copy(matrices[k].reshape(-1), matrices[last].reshape(-1))
-    copy(points[k].reshape(-1), points[last].reshape(-1))
-    copy(numbers[k].reshape(-1), numbers[last].reshape(-1))
-    copy(lists[k, STEPS], lists[last, STEPS])
-    copy(lists[k, RATES], lists[last, RATES])
+    last = len(lanes.own) - 1
+    lanes.own[last] = lanes.own[k]
+    d, n = lanes.vectors.shape[2], lanes.own[k].n
+    for j in range(d):
+        for row in range(lanes.vectors.shape[1]):
+            lanes.vectors[last, row, j] = lanes.vectors[k, row, j]
+        for row in range(lanes.matrices.shape[1]):
+            copy(lanes.matrices[k, row, j], lanes.matrices[last, row, j])
+    for i in range(n):
+        for row in range(lanes.points.shape[1]):
+            copy(lanes.points[k, row, i], lanes.points[last, row, i])
+        for row in range(lanes.numbers.shape[1]):
+            lanes.numbers[last, row, i] = lanes.numbers[k, row, i]
+    for row in (STEPS, RATES):
+        copy(lanes.lists[k, row], lanes.lists[last, row])
 
 
 @_compiled

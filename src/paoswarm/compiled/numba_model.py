@@ -27,7 +27,7 @@ _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"c
 @_compiled
 def points_for(coefficients):
     """How many points a fit of so many coefficients takes."""
-    return int(math.ceil(_POINTS * coefficients)) + 2
+    return math.ceil(_POINTS * coefficients) + 2
 
 
 @_compiled
@@ -112,7 +112,7 @@ def _whitened(centre, axes, x, u):
 
 @_compiled
 def _fill_features(u, is_full, rows):
-    """The features of points ``u`` (d, m), each times its weight: that in the first row, coordinates, their products."""
+    """The features of points ``u`` (d, m) times their weights, which are in the first row: coordinates, products."""
     d, m = u.shape
     for j in range(d):
         for i in range(m):

@@ -79,7 +79,7 @@ def next_series(tallies, facts):
 
 @_compiled
 def follow(run, k, d, uniform, n_first):
-    """Describe the next search of series ``k`` in its lane, and return how many particles it has.
+    """Describe the next search of series ``k`` in its lane, which is free, and return how many particles it has.
 
     ``uniform`` are its two chance numbers. The first search of a run has ``n_first`` particles.
     """
@@ -93,7 +93,7 @@ def follow(run, k, d, uniform, n_first):
         if one.series == _LARGE:
             latest = one.n_particles
             evaluations = one.evaluations if one.ending != KNOWN else evaluations
-    own.is_used, own.search, own.series = 1, facts.n_begun, k
+    own.search, own.series = facts.n_begun, k
     own.is_dense, own.has_model = series.is_dense, series.has_model
     own.spread, own.horizon, own.noise, own.most = series.spread, series.horizon, series.noise, np.inf
     n = max(int(first * series.growth**finished), series.least)
@@ -108,7 +108,6 @@ def follow(run, k, d, uniform, n_first):
         n = n_first
     own.used, own.hopeless, own.drawn_generations = 0, 0, 0
     own.began = _spent(run)
-    facts.n_begun += 1
     return n
 
 
@@ -139,10 +138,9 @@ def charge(run, k, points, values):
 
 
 @_compiled
-def judge(run, k, low, high):
+def judge(run, k, low, width):
     """End the search of lane ``k`` if it is over."""
     lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
-    width = high - low
     best_known = np.inf
     for s in range(facts.n_ended):
         best_known = min(best_known, run.searches[s].value)
@@ -189,9 +187,12 @@ def _is_known(run, k, low, width):
         return False
     if own.value < run.searches[best].value:
         return False
-    if own.is_dense:
-        return is_same_place(run.ends[best], low + width * lanes.vectors[k, CENTRE], width)
-    return is_same_place(run.ends[best], lanes.points[k, BEST, leader_of(lanes, k)], width)
+    if not own.is_dense:
+        return is_same_place(run.ends[best], lanes.points[k, BEST, leader_of(lanes, k)], width)
+    centre = np.empty(len(low))
+    for j in range(len(low)):
+        centre[j] = low[j] + width[j] * lanes.vectors[k, CENTRE, j]
+    return is_same_place(run.ends[best], centre, width)
 
 
 @_compiled

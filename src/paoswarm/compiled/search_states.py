@@ -29,7 +29,7 @@ _AGREEMENT = ("n_searches", "n_here", "n_places", "n_once", "n_equal", "n_worse"
 def agreement_of(run: Run) -> Agreement:
     """How the searches of a run agree."""
     facts = run.facts[0]
-    return Agreement(*(int(facts[name]) for name in _AGREEMENT))
+    return Agreement(**{name: int(facts[name]) for name in _AGREEMENT})
 
 
 def swarm_of(run: Run, plan: SearchPlan, lower: Floats, upper: Floats) -> Swarm:
