@@ -1,6 +1,6 @@
-"""Compiled engines on a GPU, beside evosax: microseconds a generation, in one call on a bare machine.
+"""Compiled engines on a GPU, beside evosax and EvoX: microseconds a generation, in one call on a bare machine.
 
-    python benchmarks/gpu.py                 # needs JAX and CuPy; evosax if it can be imported
+    python benchmarks/gpu.py                 # needs JAX and CuPy; peers take part if they can be imported
     python benchmarks/gpu.py --out gpu.jsonl
 
 Swarms with the default hyperparameters on Rastrigin's function in (-5.12, 5.12), single precision, no rule that ends
@@ -37,6 +37,7 @@ SHAPES = [
 ]
 REPEATS = 7
 BYTES = 22.4
+RULES = Rules(-np.inf, 0.0, 10**6, 0, 1e-4, 1e-14)  # none that ends a run
 
 
 def rastrigin(x):
@@ -46,8 +47,7 @@ def rastrigin(x):
 def of_engine(kind, runs, n, d, generations):
     """Microseconds a generation of one of our engines, and seconds of the first call."""
     lower, upper = np.full(d, -5.12), np.full(d, 5.12)
-    rules = Rules(-np.inf, 0.0, 10**6, 0, 1e-4, 1e-14)
-    program = read_program(ps.PAO(), n, lower, upper, rules, maxiter=10**6)
+    program = read_program(ps.PAO(), n, lower, upper, RULES, maxiter=10**6)
     began = time.perf_counter()
     engine = kind.make(program, rastrigin)
     keys = counter.run_keys(np.random.SeedSequence(1), runs)
@@ -99,6 +99,48 @@ def of_evosax(runs, n, d, generations):
             "median best": float(np.median(best[..., -1]))}  # fmt: skip
 
 
+def of_evox(runs, n, d, generations):
+    """The same of EvoX's particle swarm with ``torch.compile``, the runs side by side by its ``vmap``."""
+    import torch
+    from evox.algorithms import PSO
+    from evox.core import Problem, use_state, vmap
+    from evox.workflows import StdWorkflow
+
+    class Rastrigin(Problem):
+        def evaluate(self, x):
+            return (x * x - 10 * torch.cos(2 * torch.pi * x) + 10).sum(dim=-1)
+
+    torch.set_default_device("cuda")
+    torch._dynamo.reset()
+    generations = min(generations, 64)
+    workflow = StdWorkflow(PSO(n, torch.full((d,), -5.12), torch.full((d,), 5.12)), Rastrigin(), device="cuda")
+    began = time.perf_counter()
+    if runs == 1:
+        workflow.init_step()
+        step = torch.compile(workflow.step)
+    else:
+        state = {name: part.detach().expand(runs, *part.shape).clone() for name, part in workflow.state_dict().items()}
+        moved = torch.compile(vmap(use_state(workflow.step), randomness="different"))
+
+        def step():
+            nonlocal state
+            result = moved(state)
+            state = result[0] if isinstance(result, tuple) else result
+
+    times = []
+    for i in range(-1, REPEATS):
+        start = time.perf_counter()
+        for _ in range(3 if i < 0 else generations):
+            step()
+        torch.cuda.synchronize()
+        if i < 0:
+            first = time.perf_counter() - began
+        else:
+            times.append((time.perf_counter() - start) / generations)
+    return {"us": 1e6 * float(np.median(times)), "least": 1e6 * min(times), "first": first,
+            "median best": float("nan")}  # fmt: skip
+
+
 def copy_bandwidth():
     """Terabytes a second of a copy on the device, read and written."""
     import cupy
@@ -123,7 +165,7 @@ def main():
     bandwidth = copy_bandwidth()
     print(f"{jax.devices()[0].device_kind}: copy {bandwidth:.2f} TB/s", flush=True)
     kinds = {"CUDA": lambda *s: of_engine(ps.compiled.Cuda(), *s), "JAX": lambda *s: of_engine(ps.compiled.Jax(), *s),
-             "evosax PSO": of_evosax}  # fmt: skip
+             "evosax PSO": of_evosax, "EvoX PSO": of_evox}  # fmt: skip
     for runs, n, d, generations in SHAPES:
         for name, measure in kinds.items():
             try:

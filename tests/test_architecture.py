@@ -17,6 +17,7 @@ LAYERS = [
     "keywords",
     "warn_user",
     "error_text",
+    "plain_json",
     "extras",
     "progress_bar",
     "notebook",

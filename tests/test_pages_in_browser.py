@@ -4,29 +4,13 @@ They are those that `make docs` has built last; `make test` builds them before i
 """
 
 import pathlib
-import shutil
 
 import pytest
 
-pytest.importorskip("selenium", reason="needs selenium")
-
-from selenium import webdriver
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 BUILT = pathlib.Path(__file__).parents[1] / "docs" / "_build" / "html"
-pytestmark = [
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
-    pytest.mark.skipif(not (BUILT / "index.html").is_file(), reason="needs `make docs`"),
-]
+pytestmark = pytest.mark.skipif(not (BUILT / "index.html").is_file(), reason="needs `make docs`")
 
 DESK, PHONE = 1280, 390
-FLAGS = ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "no-first-run")
-QUIET = (
-    "disable-background-networking",
-    "disable-component-update",
-    "disable-sync",
-    "host-resolver-rules=MAP * 0.0.0.0",
-)
 FIRST_SEEN = ("index", "tutorial", "calibrate", "which_tool", "coming_from/samplers")
 FAULTS = """
 const cut = [...document.querySelectorAll("pre")].filter(e => e.scrollWidth > e.clientWidth + 1);
@@ -38,17 +22,6 @@ return [
     ...(width > window.innerWidth ? ["the page is " + width + " wide"] : []),
 ];
 """
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, *QUIET, f"user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(f"--{flag}")
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 def show(browser, page, width, theme="light"):

@@ -47,7 +47,7 @@ class Known(RegressorMixin, BaseEstimator):
 
 
 def loss(p):
-    return (p["a"] - 1) ** 2 + np.log10(p["b"]) ** 2 + (p["kind"] != "flat") + (p["n"] - 5) ** 2
+    return (p["a"] - 1) ** 2 + np.log10(p["b"]) ** 2 + (str(p["kind"]) != "flat") + (p["n"] - 5) ** 2
 
 
 def search(space=SPACE, estimator=None, **more):
@@ -122,6 +122,19 @@ def test_types_are_those_of_the_space():
 )
 def test_what_randomized_search_takes_is_the_same_search_as_our_variables(theirs, ours):
     assert search({"a": theirs}).cv_results_["params"] == search({"a": ours}).cv_results_["params"]
+
+
+def test_entries_of_lists_need_no_hash_and_may_be_equal():
+    table = np.arange(2.0)
+    entries = {"kind": [None, {0: 2}, "flat", table, "flat"], "n": [1, 1.0, True], "fails_above": [9.0]}
+    found = search(entries, n_iter=60, method="RandomSearch", x0={"kind": {0: 2}, "n": 1.0, "fails_above": 9.0})
+    tried = [(repr(one["kind"]), repr(one["n"])) for one in found.cv_results_["params"]]
+    assert tried[0] == ("{0: 2}", "1.0")
+    assert len(tried) == len(set(tried)) == 12
+    assert set(tried) == {(repr(k), repr(n)) for k in (None, {0: 2}, "flat", table) for n in (1, 1.0, True)}
+    assert found.best_params_["kind"] == "flat"
+    with pytest.raises(ValueError, match="the list is empty"):
+        search({"kind": [], "a": ps.Real(0, 1)})
 
 
 def test_a_small_space_is_searched_once():

@@ -42,7 +42,7 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
         The objective, or the log likelihood.
     **changes
         Arguments of that function to pass again or to change, for example ``maxiter=1000``. Limits can change
-        unless the method has schedules that depend on them.
+        unless the method has schedules that depend on them. Stored evaluations count.
 
     Returns
     -------

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,6 +120,23 @@ def test_failures_are_counted_and_the_first_is_shown(capsys):
     found = result_of(capsys, "minimize", "model.py:failing", "--bounds", "a=-5,5", "--seed", 1, "--maxfev", 60, code=1)
     assert found["n_failed"] == found["failure_kinds"]["raised"] > 0
     assert found["failures"][0]["at"]["a"] > 0
+
+
+@pytest.mark.parametrize("command", ["minimize", "sample"])
+def test_a_program_that_always_fails_is_told_in_its_own_words_with_the_names(command, capsys):
+    options = ["--command", "sh -c 'exit 3' {rate}", "--bounds", "rate=1,2", "--seed", "1", "--maxfev", "1000"]
+    assert cli.main([command, *options]) == 2
+    error = capsys.readouterr().err
+    assert re.search(r"the first, at rate = 1\.\d+, raised an error: exit status 3$", error.strip())
+
+
+def test_resume_says_how_many_evaluations_a_limit_includes(capsys):
+    assert cli.main(["minimize", "model.py:sphere", "--bounds", "-5,5", "--maxfev", "30", "--store", "run"]) == 1
+    for fewer in ("3", "29"):
+        assert cli.main(["resume", "run", "--maxfev", fewer]) == 2
+        assert f"holds 30 evaluations already, which --maxfev {fewer} includes" in capsys.readouterr().err
+    assert cli.main(["resume", "run", "--maxfev", "30"]) == 1
+    assert cli.main(["resume", "run", "--maxfev", "31"]) == 1
 
 
 def test_sample_is_the_library_s(capsys):

@@ -41,29 +41,57 @@ def bowls_rows(x):
     return np.where(x[..., 0] > 1.5, np.nan, values)
 
 
-@pytest.mark.parametrize("n", [12, 100, 1024, 1500])
+# Particles, unknowns, kernels, and what a block has of it: runs or particles.
+LAYOUTS = [
+    (12, 3, "resident", 1),
+    (12, 3, "resident", 2),
+    (100, 3, "resident", 3),
+    (1024, 3, "resident", 1),
+    (40, 20, "resident", 2),
+    (250, 30, "together", 7),
+    (1500, 3, "together", 300),
+    (1500, 3, "streaming", 8),
+    (70, 4, "streaming", 64),
+]
+
+
+def laid_out(monkeypatch, kind, share, n, d):
+    """Have the engine use these kernels."""
+    from paoswarm.compiled import cuda_engine
+    from paoswarm.compiled.cuda_plan import Plan, in_shared
+
+    threads = -(-share * n // 32) * 32 if kind == "resident" else 256
+    kept = {"resident": in_shared(d, threads) * d * threads, "together": share * ((d | 1) + 2 * d)}
+    plan = Plan(kind, threads, share, 4 * kept.get(kind, share * (d | 1)))
+    monkeypatch.setattr(cuda_engine, "plan_for", lambda *_: plan)
+
+
+@pytest.mark.parametrize(("n", "d", "layout", "share"), LAYOUTS)
 @pytest.mark.parametrize("tol", [0.0, 1e-9])
-def test_every_step_is_that_of_numpy(n, tol):
-    """One generation at a time, from NumPy's own swarm: errors do not add up. Above 1024 particles it is streaming."""
+def test_every_step_is_that_of_numpy(monkeypatch, n, d, layout, share, tol):
+    """One generation at a time, from NumPy's own swarm: errors do not add up."""
     from paoswarm.compiled.cuda_engine import CudaEngine
 
+    laid_out(monkeypatch, layout, share, n, d)
+    lower, upper = np.resize(LOWER, d), np.resize(UPPER, d)
     method, generations = ps.PAO(dt=lambda progress: 1 + 0.2 * progress), 4
     keys = counter.run_keys(np.random.SeedSequence(6), 3)
-    program = read_program(method, n, LOWER, UPPER, no_rules(tol=tol), maxiter=generations)
+    program = read_program(method, n, lower, upper, no_rules(tol=tol), maxiter=generations)
     engine = CudaEngine(program, bowls)
     state = engine.begin(keys)
-    normals = lambda t: counter.normals(keys, t, n, 3)  # noqa: E731
-    width = UPPER - LOWER
-    for t, expected in enumerate(reference(method, bowls_rows, n, LOWER, UPPER, keys, generations, normals)):
+    normals = lambda t: counter.normals(keys, t, n, d)  # noqa: E731
+    width = upper - lower
+    for t, expected in enumerate(reference(method, bowls_rows, n, lower, upper, keys, generations, normals)):
         pairs = ((state.x, expected.position), (state.v, expected.velocity), (state.best, expected.best_position))
         for ours, theirs in pairs:
             apart = np.abs(np.asarray(ours) / width - theirs / width)
             assert np.quantile(apart, 0.99) < 2e-5
-        assert np.abs(np.asarray(state.leader_value) - expected.global_value).max() < 1e-4
+        np.testing.assert_allclose(np.asarray(state.leader_value), expected.global_value, rtol=1e-4, atol=1e-4)
         assert (np.asarray(state.nit) == t).all()
         assert (np.isfinite(np.asarray(state.value)) == np.isfinite(expected.value)).mean() > 0.999
         if t < generations:
-            state, _ = engine.advance(state, keys, t + 1, 1)
+            state, history = engine.advance(state, keys, t + 1, 1)
+            np.testing.assert_array_equal(history[:, 0], np.asarray(state.leader_value))
 
 
 def test_first_swarms_are_those_of_the_counter():
@@ -95,20 +123,23 @@ def test_many_runs_end_as_with_numpy(n):
     np.testing.assert_allclose(ours.fun, rows(ours.x), rtol=1e-12)  # evaluated again in double precision
 
 
-def test_limits_are_exact_and_runs_are_the_same_in_any_company():
+@pytest.mark.parametrize(
+    ("n", "layout", "share"), [(30, "resident", 2), (1200, "together", 50), (1200, "streaming", 8)]
+)
+def test_limits_are_exact_and_runs_are_the_same_in_any_company(monkeypatch, n, layout, share):
+    laid_out(monkeypatch, layout, share, n, 3)
     box = [(-5, 4)] * 3
     options = {"method": "PAO", "engine": "cuda", "rng": 1}
-    for n in (30, 1200):
-        limited = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, maxfev=5 * n + 7, tol=0, **options)
-        assert (limited.nfev == 5 * n + 7).all()
-        assert set(limited.status) == {ps.Status.MAXFEV}
-        hit = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, target=2.0, maxiter=300, **options)
-        assert set(hit.status) == {ps.Status.TARGET}
-        alone = ps.minimize(rastrigin, box, method="PAO", engine="cuda", n_particles=n, target=2.0, maxiter=300,
-                            rng=hit.seeds[1])  # fmt: skip
-        np.testing.assert_array_equal(alone.x, hit.x[1])
-        ended = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, maxiter=3000, tol=1e-5, **options)
-        assert set(ended.status) == {ps.Status.CONVERGED}
+    limited = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, maxfev=5 * n + 7, tol=0, **options)
+    assert (limited.nfev == 5 * n + 7).all()
+    assert set(limited.status) == {ps.Status.MAXFEV}
+    hit = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, target=2.0, maxiter=300, **options)
+    assert set(hit.status) == {ps.Status.TARGET}
+    alone = ps.minimize(rastrigin, box, method="PAO", engine="cuda", n_particles=n, target=2.0, maxiter=300,
+                        rng=hit.seeds[1])  # fmt: skip
+    np.testing.assert_array_equal(alone.x, hit.x[1])
+    ended = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, maxiter=3000, tol=1e-5, **options)
+    assert set(ended.status) == {ps.Status.CONVERGED}
 
 
 def test_an_objective_that_cannot_be_translated_falls_back_to_jax_and_says_so():

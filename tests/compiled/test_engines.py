@@ -69,7 +69,7 @@ class WithNumba:
 
         return NumbaEngine(program, rippled, precision, threads=1)
 
-    def words_and_normals(self, keys, generation, n, d):
+    def words_and_normals(self, keys, generation, n, d, precision="single"):
         from paoswarm.compiled import numba_noise
 
         found = np.empty((len(keys), 2, n * d), dtype=np.float32)
@@ -100,10 +100,15 @@ class WithJax:
 
         return JaxEngine(program, rippled_with_jax, precision)
 
-    def words_and_normals(self, keys, generation, n, d):
+    def words_and_normals(self, keys, generation, n, d, precision="single"):
+        import jax
+
         from paoswarm.compiled import jax_noise
 
-        deviates = np.stack(jax_noise.normals(keys, generation, n, d, np.float32), axis=1).astype(float)
+        with jax.enable_x64(True):
+            mixed = jax_noise.generation_keys(keys, generation)
+            deviates = jax_noise.normals(keys, mixed, n, d, np.float64 if precision == "double" else np.float32)
+        deviates = np.stack(deviates, axis=1).astype(float)
         return np.asarray(jax_noise.words(keys, generation, n * d)), deviates
 
     def first_points(self, keys, n, lower, upper):
@@ -145,15 +150,16 @@ def test_every_step_is_that_of_numpy(kind, name, precision, tolerance):
     program = read_program(method, n, LOWER, UPPER, no_rules(), maxiter=generations)
     engine = kind.engine(program, precision)
     state = engine.begin(keys)
-    normals = lambda t: kind.words_and_normals(keys, t, n, 3)[1]  # noqa: E731
+    normals = lambda t: kind.words_and_normals(keys, t, n, 3, precision)[1]  # noqa: E731
     swarms = reference(method, rippled_rows, n, LOWER, UPPER, keys, generations, normals)
     width = UPPER - LOWER
     for t, expected in enumerate(swarms):
         pairs = ((state.x, expected.position), (state.v, expected.velocity), (state.best, expected.best_position))
         for ours, theirs in pairs:
             np.testing.assert_allclose(np.asarray(ours) / width, theirs / width, atol=30 * tolerance, rtol=0)
-        if precision == "double":  # in single precision a particle at rest may seem to improve
-            np.testing.assert_array_equal(state.age, expected.age)
+        # A particle at rest at its best may seem to improve, by rounding.
+        rests = np.abs(expected.position - expected.best_position).max(axis=-1) < 30 * tolerance
+        np.testing.assert_array_equal(np.where(rests, 0, state.age), np.where(rests, 0, expected.age))
         np.testing.assert_array_equal(np.isfinite(np.asarray(state.value)), np.isfinite(expected.value))
         state, _ = engine.advance(state, keys, t + 1, 1)
 
@@ -286,10 +292,29 @@ def test_jax_in_short():
     kind, method, n = WithJax(), ps.PAO(), 12
     keys = counter.run_keys(np.random.SeedSequence(6), 3)
     program = read_program(method, n, LOWER, UPPER, no_rules(), maxiter=3)
-    normals = lambda t: kind.words_and_normals(keys, t, n, 3)[1]  # noqa: E731
+    normals = lambda t: kind.words_and_normals(keys, t, n, 3, "double")[1]  # noqa: E731
     *_, expected = reference(method, rippled_rows, n, LOWER, UPPER, keys, 3, normals)
     for precision, tolerance in (("double", 3e-11), ("single", 3e-5)):
         engine = kind.engine(program, precision)
         state, history = engine.advance(engine.begin(keys), keys, 1, 3)
         np.testing.assert_allclose(np.asarray(state.x), expected.position, atol=tolerance)
         np.testing.assert_allclose(history[:, -1], expected.global_value, atol=tolerance)
+
+
+def test_jax_shares_runs_among_devices():
+    """Two devices (here parts of one processor) give what one gives, but for rounding; three runs are given to one."""
+    if len(need_jax().devices()) < 2:
+        pytest.skip("JAX has one device; set XLA_FLAGS=--xla_force_host_platform_device_count=2")
+    from paoswarm.compiled.jax_engine import JaxEngine
+
+    program = read_program(ps.PAO(), 9, LOWER, UPPER, no_rules(), maxiter=70)
+    keys = counter.run_keys(np.random.SeedSequence(6), 4)
+    ends = {}
+    for devices in (1, None):
+        engine = JaxEngine(program, rippled_with_jax, "double", devices)
+        ends[devices], _ = engine.advance(engine.begin(keys), keys, 1, 66)  # many at once, then two
+    assert len(ends[1].x.devices()) == 1
+    assert len(ends[None].x.devices()) == 2
+    for alone, shared in zip(ends[1], ends[None], strict=True):
+        np.testing.assert_allclose(np.asarray(alone), np.asarray(shared), atol=1e-9)
+    assert len(engine.begin(keys[:3]).x.devices()) == 1

@@ -19,7 +19,7 @@ def test_the_engine_and_the_translator(speed):
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", speed, "-k", "jax or translate or translated"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(HERE)],
-        env=os.environ | {SETTING: "1"},
+        env=os.environ | {SETTING: "1", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
         capture_output=True,
         text=True,
         check=False,

@@ -157,7 +157,7 @@ def test_failed_points_are_survived_and_explained(tmp_path):
     result = ps.minimize(ps.Command("./simulate {n}"), {"n": ps.Integer(1, 4)}, **ONE_EACH)
     assert result.best == {"n": 1}
     assert result.n_failed == 1
-    assert result.failures[0].reason == "raised CommandFailed: exit status 1: no two"
+    assert result.failures[0].reason == "raised an error: exit status 1: no two"
 
 
 def test_a_timeout_kills_the_program_and_what_it_has_started(tmp_path):

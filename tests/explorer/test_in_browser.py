@@ -1,7 +1,8 @@
 """Both rooms in a browser, at the width of a desk and of a phone: what is clicked is what the library computes."""
 
+import itertools
 import json
-import shutil
+import math
 import time
 
 import pytest
@@ -12,31 +13,13 @@ from paoswarm.explorer.swarm_settings import Settings
 
 pytest.importorskip("selenium", reason="needs selenium")
 
-from selenium import webdriver
 from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver")
-
 DESK, PHONE = 1280, 390
 HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>")
-FLAGS = ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "no-first-run")
-QUIET = ("disable-background-networking", "disable-component-update", "disable-sync")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, *QUIET, f"user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +181,50 @@ def test_the_run_room_and_hostile_names(page, store):
     with pytest.raises(NoAlertPresentException):
         _ = browser.switch_to.alert.text
     assert browser.execute_script("return document.images.length") == 1  # the page's own
+
+
+NOTE_TEXTS = """
+window.texts = new Map();
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const name = this.canvas.getAttribute("aria-label") || this.canvas.id;
+  const place = this.textBaseline === "top" ? Math.round(x) : -1; // of a mark below the axis
+  window.texts.set(name, { ...window.texts.get(name), [`${text}${place < 0 ? " beside" : ""}`]: place });
+  return write.call(this, text, x, y);
+};
+"""
+
+
+def test_logarithmic_scales_and_entries_of_choices_are_drawn(browser, tmp_path):
+    path = tmp_path / "space.paoswarm"
+    space = {"rate": ps.Real(1e-3, 1e3, log=True), "kernel": ps.Choice(["rbf", "matern", HOSTILE[1]])}
+    how = {"method": ps.PAO(), "n_particles": 20, "maxiter": 3, "rng": 1, "store": ps.Store(path, "never")}
+    ps.minimize(lambda p: (math.log10(p["rate"]) - 1) ** 2 + (p["kernel"] != "matern"), space, **how)
+    size = {"width": DESK, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    noted = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NOTE_TEXTS})
+    with ps.explore(path) as room:
+        browser.get("about:blank")
+        browser.get(room.address + "#run")
+        until(browser, lambda _: "matern" in text(browser, "unknowns"))
+        assert "<img src=…" in text(browser, "unknowns")  # the last entry that was tried
+        for name in ("parallel", "pair"):
+            assert drawn(browser, name) > 0.005
+        for canvas in browser.find_elements(By.CSS_SELECTOR, "#slices canvas"):
+            browser.execute_script("arguments[0].scrollIntoView({ block: 'center' })", canvas)
+        texts = until(browser, lambda _: all_texts(browser))
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", noted)
+    rate = texts["rate against value"]
+    apart = [b - a for a, b in itertools.pairwise(rate[one] for one in ("0.001", "0.1", "10", "1000"))]
+    assert max(apart) - min(apart) <= 20  # equal factors are equally far apart; the outer marks are moved inwards
+    assert {"rbf", "matern"} <= set(texts["kernel against value"])
+    assert {"rbf beside", "matern beside", "0.1"} <= set(texts["Pair of unknowns"])
+    assert {"rbf beside", "matern beside"} <= set(texts["Parallel coordinates"])
+
+
+def all_texts(browser):
+    found = browser.execute_script("return Object.fromEntries(window.texts)")
+    return found if {"rate against value", "kernel against value", "Pair of unknowns"} <= set(found) else None
 
 
 def test_a_growing_run_is_followed(browser, tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from written_stores import evaluation, header, opened, write
 
 import paoswarm as ps
@@ -224,12 +224,58 @@ def test_names_and_bounds_of_a_space_are_read(tmp_path):
     path = write(tmp_path / "space", head, [opened(), evaluation(0, 1.0, 2.0, (5.0, 2.0))])
     answer = RunRoom(path).show({})
     assert answer["names"] == ["rate", "kind"]
-    assert_array_equal([answer["lower"], answer["upper"]], [[1e-3, 0], [1e3, 2]])
+    assert_array_equal([answer["lower"], answer["upper"]], [[1e-3, -0.5], [1e3, 2.5]])
+    assert (answer["entries"], answer["is_log"]) == ([None, ["a", "b", "c"]], [False, False])
     entries[0][1] = {"paoswarm": "Real", "with": {"low": 2, "high": 7, "log": True}}
     entries[1][1] = {"own": "something"}
     path = write(tmp_path / "other", head, [opened(), *(evaluation(i, 1.0, 2.0, (5.0, i)) for i in range(4))])
     answer = RunRoom(path).show({})
     assert_array_equal([answer["lower"], answer["upper"]], [[2, 0], [7, 3]])  # the range of the points
+    assert (answer["entries"], answer["is_log"]) == ([None, None], [True, False])
+    path = write(tmp_path / "crafted", head, [opened(), evaluation(0, 1.0, 2.0, (-5.0, 0.0))])  # no logarithm
+    assert RunRoom(path).show({})["is_log"] == [False, False]
+
+
+@pytest.fixture(scope="module")
+def in_a_space(tmp_path_factory):
+    """Values over six decades of a rate, for three kernels."""
+    path = tmp_path_factory.mktemp("space") / "run.paoswarm"
+    space = {"rate": ps.Real(1e-3, 1e3, log=True), "kernel": ps.Choice(["rbf", "matern", max])}
+    cost = {"rbf": 1.0, "matern": 0.0, max: 2.0}
+    how = {"method": ps.PAO(), "n_particles": 30, "maxiter": 8, "rng": 1, "store": ps.Store(path, "never")}
+    ps.minimize(lambda p: (np.log10(p["rate"]) - 1) ** 2 + cost[p["kernel"]], space, **how)
+    return path
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2, 0.001])
+def test_logarithmic_scales_have_equal_factors_and_choices_one_value_each(in_a_space, share):
+    room, (x, f) = RunRoom(in_a_space), ps.Store(in_a_space).read()
+    answer = room.show({"share": share})
+    assert answer["is_log"] == [True, False]
+    assert answer["entries"] == [None, ["rbf", "matern", "max"]]
+    (low, first), (high, last) = answer["window"]
+    n = answer["profiles"].shape[1]
+    place = np.log(x[:, 0] / low) / np.log(high / low) * n
+    for k in range(n):
+        inside = np.floor(place) == k
+        if inside.any() and not np.isclose(place, k).any() and not np.isclose(place, k + 1).any():  # on an edge
+            assert_allclose(answer["profiles"][0, k], f[inside].min(), rtol=1e-12)
+    assert {first % 1, last % 1} == {0.5}  # whole entries
+    middle = first + (np.arange(n) + 0.5) * (last - first) / n
+    is_inside = (x[:, 0] >= low) & (x[:, 0] <= high)
+    for entry in range(3):
+        drawn = answer["profiles"][1][np.round(middle) == entry]
+        if first < entry < last:
+            assert_array_equal(drawn, f[x[:, 1] == entry].min())
+        else:
+            assert drawn.size == 0
+    pair = room.pair({"share": share, "across": 0, "up": 1})
+    assert_array_equal([pair["lower"], pair["upper"]], answer["window"])
+    assert np.nanmin(pair["best"]) == f.min() == f[is_inside].min()
+    up = first + (np.arange(len(pair["best"])) + 0.5) * (last - first) / len(pair["best"])
+    for entry in np.unique(np.round(up)):
+        rows = pair["best"][np.round(up) == entry]
+        assert_array_equal(rows, np.broadcast_to(rows[0], rows.shape))
 
 
 def test_values_without_sense_do_no_harm(tmp_path):

@@ -128,6 +128,27 @@ def test_workers_get_different_points_and_learn_from_each_other():
     assert study.best_value < 1e-3
 
 
+@pytest.mark.parametrize("n_clashes", [1, 2, 9])
+def test_a_row_that_another_worker_takes_at_the_same_moment_is_left_to_it(n_clashes, monkeypatch):
+    study = run(objective, 3)
+    sampler, study.sampler = study.sampler, optuna.samplers.RandomSampler(seed=1)
+    others = [study.ask() for _ in range(n_clashes)]
+    study.sampler = sampler
+    write, storage = study._storage.set_trial_system_attr, study._storage
+
+    def clash(trial_id, key, value):
+        if others and key == ATTRIBUTE:
+            write(others.pop()._trial_id, key, value)  # another process was quicker
+        write(trial_id, key, value)
+
+    monkeypatch.setattr(storage, "set_trial_system_attr", clash)
+    study.ask().suggest_float("x", -5, 10)
+    *found, last = [(seat.generation, seat.row) for seat in seats(study)]
+    assert len(found) == 2 + min(n_clashes, 4)
+    assert last not in [place for place in found if place[1] is not None]
+    assert (last[1] is None) == (n_clashes == 9)  # an extra point, rather than trying for ever
+
+
 def test_threads_share_the_swarm():
     study = run(objective, 80, n_jobs=4)
     taken = [(seat.generation, seat.row) for seat in seats(study) if seat.row is not None]
@@ -376,6 +397,8 @@ def test_processes_without_a_seed_agree_on_one_swarm(tmp_path):
     last = [seat.seed for seat in seats(study)][-60:]
     assert len(set(last)) == 1
     assert sum(seat.row is None for seat in seats(study)) < 60
+    taken = [(seat.seed, seat.generation, seat.row, str(seat.told)) for seat in seats(study) if seat.row is not None]
+    assert len(set(taken)) == len(taken)
     assert study.best_value < 0.1
 
 

@@ -141,6 +141,34 @@ def test_a_result_is_continued_and_points_are_taken_in(tmp_path):
         ps.minimize(by_name, SPACE | {"offset": (-6, 6)}, init=short, method=ps.PAO())
 
 
+def test_given_points_are_evaluated_to_the_last_bit_on_a_logarithmic_scale(tmp_path):
+    x0 = 10 ** np.random.default_rng(1).uniform(-6, 3, (40, 2))
+    assert (np.exp(np.log(x0)) != x0).sum() > 20
+    space = {"a": ps.Real(1e-6, 1e3, log=True), "n": ps.Integer(0, 3), "b": ps.Real(1e-6, 1e3, log=True)}
+    given = [{"a": a, "n": 1, "b": b} for a, b in x0.tolist()]
+    seen = []
+
+    def record(p):
+        seen.append(p)
+        return abs(p["a"] - given[7]["a"]) + abs(p["b"] - given[7]["b"]) + abs(p["n"] - 1)
+
+    how = {"method": ps.PAO(), "n_particles": 40, "rng": 1}
+    result = ps.minimize(record, space, x0=given, maxiter=2, store=tmp_path / "run", **how)
+    assert seen[:40] == given
+    assert (result.best, result.fun) == (given[7], 0.0)
+    resumed = ps.resume(tmp_path / "run", record, maxiter=3)
+    whole = ps.minimize(record, space, x0=given, maxiter=3, **how)
+    np.testing.assert_array_equal(resumed.swarm.position, whole.swarm.position)
+    assert ps.minimize(record, space, init=result, maxiter=1, rng=1).best == given[7]
+    many = ps.minimize_many(record, space, runs=2, x0=given, maxiter=1, **how)
+    assert [many.run(r).best for r in range(2)] == [given[7]] * 2
+    optimizer = ps.Optimizer(space, x0=given, **how)
+    assert optimizer.ask() == given
+    optimizer.tell(np.ones(40))
+    optimizer.inject(given[3], [0.0])
+    assert optimizer.result.best == given[3]
+
+
 def test_an_optimizer_asks_for_points_by_name():
     optimizer = ps.Optimizer(SPACE, n_particles=12, rng=1)
     for _ in range(5):

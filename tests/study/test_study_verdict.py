@@ -75,6 +75,34 @@ def test_equal_methods_share_the_first_place():
     assert "PAO is not significantly different from PSO on any task" in tests
 
 
+def test_ties_behind_the_first_place_are_told_with_the_reference():
+    ahead = verdict(study(same(PSO=1e-3, PAO=1e-3, DE=1e-9, QPSO=1.0), reference="PAO"))[0]
+    assert ahead == (
+        "Of 4 methods on 3 tasks, DE ranks first (average rank 1.00, 100\u00a0% of runs solved), PAO and PSO share the "
+        "2nd place (2.50, 0\u00a0%)."
+    )
+    ahead = verdict(study(same(PSO=1e-3, PAO=1e-3, DE=1e-9, QPSO=1e-5), reference="PAO"))[0]
+    assert ahead.endswith("QPSO 2nd (2.00, 0\u00a0%), and PAO and PSO share the 3rd place (3.50, 0\u00a0%).")
+
+
+def test_methods_that_share_a_place_may_have_solved_different_shares():
+    final = {"sphere": {"PAO": 1e-9, "PSO": 1.0}, "ackley": {"PAO": 1.0, "PSO": 0.1}}
+    ahead = verdict(study(final))[0]
+    assert "PAO and PSO share the first place (average rank 1.50, 50\u00a0% and 0\u00a0% of runs solved)" in ahead
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.01])
+def test_a_loss_without_a_margin_is_no_negative_number(factor):
+    """Most runs are equal or nearly so; the others are clearly behind."""
+    better = SPREAD.copy()
+    better[12:] /= 1e3
+    cells = {p: {"PAO": factor * SPREAD, "PSO": better} for p in TASKS}
+    loses = verdict(study_of(cells))[2]
+    assert "better than PAO on 3 of 3 tasks" in loses
+    assert "Sphere in 2 dimensions (less than 0.1 decades behind PSO)" in loses
+    assert "-0.0" not in loses
+
+
 def test_the_widest_losses_are_named_first_with_the_method_that_is_furthest_ahead():
     final = {
         "sphere": {"PAO": 1e-3, "PSO": 1e-4, "DE": 1e-9},

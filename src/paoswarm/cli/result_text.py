@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from importlib.metadata import version
 from textwrap import fill
 from typing import Any
 
-import numpy as np
-
-from paoswarm.evaluation.calls import RAISED
-from paoswarm.evaluation.program_output import CommandFailed
+from paoswarm.evaluation.calls import PROGRAM_FAILED
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
+from paoswarm.plain_json import plain
 from paoswarm.sampling.posterior import Posterior
+from paoswarm.spaces.names import numbered
 from paoswarm.storage.encoding import describe
 
 _WIDTH = 80  # characters of a line
@@ -31,7 +29,7 @@ def summary(result: Any, seconds: float) -> str:
     rows.append(("evaluations", f"{result.nfev}, in {seconds:.3g} s"))
     if result.failures:
         point, reason = _failures(result)[0].values()
-        shown = point.items() if isinstance(point, dict) else ((f"x[{i}]", x) for i, x in enumerate(point))
+        shown = point.items() if isinstance(point, dict) else zip(numbered(len(point)), point, strict=True)
         at = ", ".join(f"{name} = {x:.4g}" if isinstance(x, float) else f"{name} = {x}" for name, x in shown)
         rows.append(("failed", f"{result.n_failed}, the first at {at}: {reason}"))
     rows += [("hint", result.hint)] if result.hint else []
@@ -70,8 +68,7 @@ def _of_result(result: Result) -> dict[str, Any]:
 def _failures(result: Result) -> list[dict[str, Any]]:
     """The first failed points, as the user gave the variables, and why they failed."""
     shown = (lambda x: x.tolist()) if "space" not in result else result.space.point
-    said = f"{RAISED} {CommandFailed.__name__}: "  # of a program, its own words are enough
-    return [{"at": shown(one.x), "reason": one.reason.removeprefix(said)} for one in result.failures]
+    return [{"at": shown(one.x), "reason": one.reason.removeprefix(PROGRAM_FAILED)} for one in result.failures]
 
 
 def _of_posterior(posterior: Posterior) -> dict[str, Any]:
@@ -88,15 +85,5 @@ def _of_posterior(posterior: Posterior) -> dict[str, Any]:
 
 
 def _plain(thing: Any) -> Any:
-    """The same for JSON: without NumPy's types, and null for numbers that are not finite."""
-    if isinstance(thing, dict):
-        return {str(key): _plain(value) for key, value in thing.items()}
-    if isinstance(thing, np.ndarray | list | tuple):
-        return [_plain(part) for part in thing]
-    if isinstance(thing, bool | np.bool_):
-        return bool(thing)
-    if isinstance(thing, int | np.integer):
-        return int(thing)
-    if isinstance(thing, float | np.floating):
-        return float(thing) if math.isfinite(thing) else None
-    return thing if thing is None or isinstance(thing, str) else str(thing)
+    """The same for JSON: arrays as lists, and null for numbers that are not finite."""
+    return plain(thing, array=lambda numbers: _plain(numbers.tolist()), not_finite=lambda number: None)

@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
     check_draws(options.draws)
     source = _source(options)
+    _check_maxfev(options)
     store = Store(options.store, trust=options.trust, origin=source.origin)
     changes = given_of(options, "maxiter", "maxfev", "time_limit", "timeout", "workers") | source.more()
     fun, progress = source.load(), progress_wanted(options)
@@ -64,6 +65,21 @@ def run(options: argparse.Namespace) -> int:
             raise ValueError(f"--draws: {options.store} is a run of minimize, which has no draws")
 
     return carry_out(options, lambda: resume(store, fun, **changes, progress=progress), write)
+
+
+def _check_maxfev(options: argparse.Namespace) -> None:
+    """Raise if a new limit is below what the file holds: who gives it means that many more."""
+    from paoswarm.storage.store import Store
+    from paoswarm.storage.watch import Progress
+
+    if options.maxfev is None or Store(options.store).run().function == "minimize_many":  # a limit of each run
+        return
+    held = Progress(options.store).update().evaluations
+    if options.maxfev < held:
+        limit = f"--maxfev {options.maxfev:g}"
+        raise ValueError(
+            f"{options.store} holds {held} evaluations already, which {limit} includes: give more than {held}"
+        )
 
 
 def _source(options: argparse.Namespace) -> Source:

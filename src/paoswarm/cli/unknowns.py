@@ -6,14 +6,9 @@ import argparse
 from typing import Any, NamedTuple
 
 from paoswarm.cli.options import BOUND
-from paoswarm.spaces.space_file import read_space
-from paoswarm.spaces.variables import Integer, Periodic, Real, Variable
-
-_KINDS: dict[str, Any] = {
-    "log": lambda low, high: Real(low, high, log=True),
-    "integer": Integer,
-    "periodic": Periodic,
-}
+from paoswarm.spaces.names import check_name, numbered
+from paoswarm.spaces.space_file import RANGES, read_space
+from paoswarm.spaces.variables import Real, Variable
 
 
 class Unknowns(NamedTuple):
@@ -32,7 +27,7 @@ def read_unknowns(options: argparse.Namespace, *, prior: bool = False) -> Unknow
         if len(named) < len(entries):
             if named:
                 raise ValueError("--bounds: give names to all bounds or to none, and each name once")
-            names = [f"x{i}" for i in range(len(entries))]
+            names = numbered(len(entries))
             return Unknowns([variable for _, variable in entries], names, names)
         return Unknowns(named, list(named), list(named))
     space = read_space(options.space, prior=prior)
@@ -49,11 +44,13 @@ def _read_bound(text: str) -> tuple[str, Any]:
     kind = rest[1] if len(rest) == 2 else ""
     try:
         pair = float(low), float(rest[0])
-        if len(rest) > 2 or (kind and kind not in _KINDS) or (name and not name.isidentifier()):
+        if len(rest) > 2 or (kind and kind not in RANGES):
             raise ValueError
     except (ValueError, IndexError):
         raise ValueError(f"--bounds: {text!r} must be {BOUND}, for example -5,5 or rate=1e-6,1e3,log") from None
     try:
-        return name, _KINDS[kind](*pair) if kind else Real(*pair)
+        if name:
+            check_name(name)
+        return name, RANGES[kind](*pair) if kind else Real(*pair)
     except ValueError as error:
         raise ValueError(f"--bounds: {text}: {error}") from None

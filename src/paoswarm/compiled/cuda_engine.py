@@ -1,7 +1,6 @@
 """The CUDA engine: swarms of the default kind in kernels of our own, with the objective translated into them.
 
-Small swarms stay in the registers of the device for a whole call; large ones stay in its memory. The kernels are
-compiled when they are used, by CuPy.
+`paoswarm.compiled.cuda_plan` says which kernels. They are compiled when they are used, by CuPy.
 """
 
 from __future__ import annotations
@@ -11,21 +10,20 @@ from importlib.resources import files
 from typing import Any
 
 import cupy
+import cupyx
 import numpy as np
 
 from paoswarm.compiled import counter
+from paoswarm.compiled.cuda_plan import Plan, in_shared, most_threads, plan_for
 from paoswarm.compiled.jax_engine import evaluator
 from paoswarm.compiled.program import Program
 from paoswarm.compiled.state import State
 from paoswarm.compiled.translate import translate
 from paoswarm.core.arrays import Floats
 
-_MOST_RESIDENT = 1024, 48  # particles, unknowns: threads of a block, and registers of a thread
-_LARGE_BLOCK = 256  # threads that move a part of a large swarm
-_ENOUGH_BLOCKS = 264  # two for each multiprocessor of a large device
-_MOST_SHARED = 54 * 1024  # bytes of a block for places of particles, so that four blocks fit a multiprocessor
 _LONGEST = 4096  # generations in one call
 _GRAPH = 16  # generations of a large swarm that are launched together
+OPTIONS = ("--std=c++17", "--use_fast_math")
 _HEADER = """typedef float real;
 #define FUNCTION __device__ __forceinline__
 #define INFINITY __int_as_float(0x7F800000)
@@ -58,17 +56,9 @@ class CudaEngine:
     def __init__(self, program: Program, fun: Callable[..., Any]) -> None:
         self._program = program
         n, d = program.n_particles, program.n_dimensions
-        self._is_resident = n <= _MOST_RESIDENT[0] and d <= _MOST_RESIDENT[1]
-        self._threads = -(-n // 32) * 32 if self._is_resident else _LARGE_BLOCK
-        self._particles = _particles_of_a_block(n, d)
-        self._shared_bytes = 4 * self._particles * (d | 1)
-        settings = {"D": d, "N": n, "THREADS": self._threads, "HAS_TOL": int(program.rules.tol > 0)}
-        settings |= {"PARTICLES": self._particles, "WIDE": 4 if d % 4 == 0 else 1}
-        settings["RESIDENT" if self._is_resident else "STREAMING"] = 1
-        lines = "".join(f"#define {name} {value}\n" for name, value in settings.items())
-        kernels = files("paoswarm.compiled").joinpath("kernels.cu").read_text(encoding="utf-8")
-        text = _HEADER + translate(fun, d) + lines + kernels
-        self._module = cupy.RawModule(code=text, options=("--std=c++17", "--use_fast_math"), backend="nvrtc")
+        self._objective = translate(fun, d)
+        self._compiled_for: Plan | None = None
+        self._module: Any = None
         rules = program.rules
         self._rules = (
             *map(np.float32, (rules.target, rules.tol, rules.near, rules.same)),
@@ -83,9 +73,42 @@ class CudaEngine:
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._graph: Any = None
 
+    def source(self, plan: Plan) -> str:
+        """What is compiled for a plan: settings, the objective and the kernels."""
+        p = self._program
+        d = p.n_dimensions
+        settings = {"D": d, "N": p.n_particles, "HAS_TOL": int(p.rules.tol > 0), "THREADS": plan.threads}
+        if plan.kind == "resident":
+            settings |= {"PACK": plan.share, "MAY_END": int(p.rules.may_end), "IN_SHARED": in_shared(d, plan.threads)}
+            settings["BLOCKS"] = max(1, most_threads(d) // plan.threads)
+        else:
+            settings |= {"PARTICLES": plan.share, "WIDE": 4 if d % 4 == 0 else 1}
+        if plan.kind == "streaming":
+            settings["RARE_BOUNCES"] = 1
+        lines = "".join(f"#define {name} {value}\n" for name, value in settings.items())
+        folder = files("paoswarm.compiled").joinpath("kernels")
+        texts = [folder.joinpath(f"{name}.cu").read_text(encoding="utf-8") for name in ("common", plan.kind)]
+        return _HEADER + self._objective + lines + "".join(texts)
+
+    def _compile(self, runs: int) -> None:
+        """Compile the kernels for so many runs, unless those that are there will do."""
+        p = self._program
+        processors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self._plan = plan_for(runs, p.n_particles, p.n_dimensions, processors)
+        if self._plan == self._compiled_for:
+            return
+        self._module = cupy.RawModule(
+            code=self.source(self._plan),
+            options=OPTIONS,
+            backend="nvrtc",
+            enable_cooperative_groups=self._plan.kind == "together",
+        )
+        self._compiled_for = self._plan
+
     def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
         runs, n, d = len(keys), self._program.n_particles, self._program.n_dimensions
+        self._compile(runs)
         self._keys, self._graph = cupy.asarray(keys), None
         points = [cupy.empty((runs, n, d), dtype=cupy.float32) for _ in range(3)]
         if given is not None:
@@ -94,27 +117,39 @@ class CudaEngine:
         lead = cupy.full(runs, cupy.inf, dtype=cupy.float32)
         counts = [cupy.zeros(runs, dtype=kind) for kind in "iiqiii"]
         self._arrays = (*points, *values, lead, *counts)
-        if self._is_resident:
-            self._launch_resident(2 if given is not None else 1, 0)
-        else:
+        if self._plan.kind == "streaming":
             self._begin_large(runs, given is not None)
+        else:
+            self._launch_whole(2 if given is not None else 1, 0)
         return self._state()
 
     def advance(self, state: State, keys: counter.Words, generation: int, count: int) -> tuple[State, Floats]:
         """Move on by ``count`` generations, or until runs end. ``state`` must be the last one that this returned."""
-        history = self._launch_resident(0, count) if self._is_resident else self._advance_large(count)
-        return self._state(), cupy.asnumpy(history)
+        history = self._advance_large(count) if self._plan.kind == "streaming" else self._launch_whole(0, count)
+        return self._state(), _on_host(history)
 
     def evaluate(self, points: Floats) -> Floats:
         """The objective at points ``(m, d)``, in double precision."""
         return self._evaluate(points)
 
-    def _launch_resident(self, begins: int, count: int) -> Any:
-        runs = len(self._keys)
+    def _launch_whole(self, begins: int, count: int) -> Any:
+        """Begin (if asked) and move on, in one launch."""
+        runs, d, plan = len(self._keys), self._program.n_dimensions, self._plan
         history = cupy.empty((runs, max(count, 1)), dtype=cupy.float32)
+        arguments = (*self._arrays, history, self._keys, self._table, np.int32(len(self._table)), *self._box)
+        blocks: tuple[int, ...] = (-(-runs // plan.share),)
+        between: tuple[Any, ...] = (np.int32(runs),)
+        if plan.kind == "together":
+            parts = -(-self._program.n_particles // plan.share)
+            blocks = parts, runs
+            between = (
+                cupy.full((3, runs), 2**64 - 1, dtype=cupy.uint64),
+                cupy.empty((3, runs, parts, d), dtype=cupy.float32),
+                cupy.empty((runs, parts, 2), dtype=cupy.float32),
+                cupy.zeros(runs, dtype=cupy.uint32),
+            )
         numbers = (np.int32(begins), self._half, np.int32(count), *self._rules)
-        arguments = (*self._arrays, history, self._keys, self._table, np.int32(len(self._table)), *self._box, *numbers)
-        self._module.get_function("resident")((runs,), (self._threads,), arguments)
+        self._launch(plan.kind, blocks, (*arguments, *between, *numbers))
         return history[:, :count]
 
     def _begin_large(self, runs: int, is_given: bool) -> None:
@@ -125,23 +160,22 @@ class CudaEngine:
         self._sum, self._most = cupy.zeros(runs, dtype=cupy.float32), cupy.zeros(runs, dtype=cupy.uint32)
         self._history = cupy.empty((runs, _LONGEST), dtype=cupy.float32)
         self._column = cupy.zeros(runs, dtype=cupy.int32)
-        self._blocks = -(-self._program.n_particles // self._particles), runs
+        self._blocks = -(-self._program.n_particles // self._plan.share), runs
         arrays = (x, v, best, value, best_value, age, self._next, n_failed)
-        self._launch("begin", (*arrays, self._keys, *self._box, np.int32(is_given), self._half))
+        self._launch("begin", self._blocks, (*arrays, self._keys, *self._box, np.int32(is_given), self._half))
         self._conclude(1)
 
-    def _launch(self, name: str, arguments: tuple[Any, ...]) -> None:
-        """Start a kernel that has a block for every part of every swarm."""
+    def _launch(self, name: str, blocks: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
         kernel = self._module.get_function(name)
-        kernel.max_dynamic_shared_size_bytes = self._shared_bytes
-        kernel(self._blocks, (self._threads,), arguments, shared_mem=self._shared_bytes)
+        kernel.max_dynamic_shared_size_bytes = self._plan.shared_bytes
+        kernel(blocks, (self._plan.threads,), arguments, shared_mem=self._plan.shared_bytes)
 
     def _generation(self) -> None:
         """The launches of one generation of large swarms."""
         x, v, best, value, best_value, age, _, _, nit, nfev, n_failed, status, _ = self._arrays
         arrays = (x, v, best, value, best_value, age, self._top, self._next, self._leader)
         arguments = (nit, nfev, n_failed, status, self._keys, self._table, np.int32(len(self._table)), *self._box)
-        self._launch("move", (*arrays, *arguments, self._rules[-1]))
+        self._launch("move", self._blocks, (*arrays, *arguments, self._rules[-1]))
         self._conclude(0)
 
     def _conclude(self, begins: int) -> None:
@@ -151,7 +185,7 @@ class CudaEngine:
             return
         x, best_value, status = self._arrays[0], self._arrays[4], self._arrays[11]
         self._settle(begins, 1)
-        self._launch("spread", (x, best_value, self._leader, status, *self._box, self._sum, self._most))
+        self._launch("spread", self._blocks, (x, best_value, self._leader, status, *self._box, self._sum, self._most))
         self._settle(begins, 2)
 
     def _settle(self, begins: int, parts: int) -> None:
@@ -182,12 +216,11 @@ class CudaEngine:
         return State(*map(OnDevice, self._arrays))
 
 
-def _particles_of_a_block(n: int, d: int) -> int:
-    """How many particles a block moves: many use the device best, but there must be enough blocks."""
-    size = 64
-    while size > 8 and (n < size * _ENOUGH_BLOCKS or 4 * size * (d | 1) > _MOST_SHARED):
-        size //= 2
-    return size
+def _on_host(array: Any) -> Any:
+    """A copy for NumPy, through memory that the device reaches directly: several times faster."""
+    pinned = cupyx.empty_pinned(array.shape, dtype=array.dtype)
+    cupy.ascontiguousarray(array).get(out=pinned)
+    return pinned
 
 
 def usable(program: Program) -> str:

@@ -79,31 +79,37 @@ class Numba:
 
 @dataclass(frozen=True)
 class Jax:
-    """Swarms on the device that JAX uses, with an objective that JAX can trace.
+    """Swarms on the devices that JAX uses, with an objective that JAX can trace.
 
     Parameters
     ----------
     precision : {"single", "double"}
         Of swarms and objective. Global settings of JAX stay as they are.
+    devices : int, optional
+        How many devices share the runs, at most; all of them if not given. Each gets the same number of runs, so only
+        as many take part as divide the number of runs. The result does not depend on it.
 
     Examples
     --------
     >>> import paoswarm as ps
     >>> ps.compiled.Jax(precision="double")
-    Jax(precision='double')
+    Jax(precision='double', devices=None)
     """
 
     precision: str = "single"
+    devices: int | None = None
 
     def __post_init__(self) -> None:
         _check_precision(self.precision)
+        if self.devices is not None:
+            object.__setattr__(self, "devices", whole_number("devices", self.devices, 1))
 
     def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
         """The engine for a program and an objective."""
         need("jax", extra="jax", user="engine='jax'")
         from paoswarm.compiled.jax_engine import JaxEngine
 
-        return JaxEngine(program, fun, self.precision)
+        return JaxEngine(program, fun, self.precision, self.devices)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,11 @@ class Rules(NamedTuple):
     near: float  # widths of the bounds, within which equal values mean that a swarm has converged
     same: float  # relative difference of values that are equal but for rounding
 
+    @property
+    def may_end(self) -> bool:
+        """Whether a run can end before its budget does."""
+        return self.tol > 0 or self.stagnation > 0 or self.target > -np.inf
+
 
 class Program(NamedTuple):
     """A swarm of ``n_particles`` in a box, and when it ends.

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error, repr_of, shortened
+from paoswarm.error_text import describe_error, repr_of, shortened, text_of
 from paoswarm.evaluation.detailed import Detailed
+from paoswarm.evaluation.program_output import CommandFailed
 from paoswarm.spaces.space import Named
 
 Objective = Callable[..., Any]
@@ -23,6 +24,7 @@ Objective = Callable[..., Any]
 # The ways an evaluation can fail. A reason starts with one of these, so a recorded reason shows its kind.
 RAISED, NAN, MINUS_INF, TIMED_OUT, DIED = "raised", "returned NaN", "returned -inf", "timed out", "died"
 CONSTRAINT = "constraint failed"  # it raised or was NaN
+PROGRAM_FAILED = f"{RAISED} an error: "  # of a `Command`; then its own words
 NO_NUMBER = "not a real number"  # any other reason
 
 
@@ -236,6 +238,8 @@ class Row(NamedTuple):
 
 
 def _raised(error: BaseException) -> Failed:
+    if isinstance(error, CommandFailed):  # its class says nothing to a user
+        return Failed(f"{PROGRAM_FAILED}{text_of(error)}", error=error)
     return Failed(f"{RAISED} {describe_error(error)}", error=error)
 
 

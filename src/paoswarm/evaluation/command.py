@@ -17,6 +17,7 @@ from paoswarm.evaluation.placeholders import check_names, filled, names_in, quot
 from paoswarm.evaluation.program import check_program, run_program, split_words
 from paoswarm.evaluation.program_output import CommandFailed, check_pattern, read_value
 from paoswarm.evaluation.run_folder import input_files, run_folder
+from paoswarm.spaces.names import numbered
 
 _CHUNK = 1 << 20  # bytes
 _SETTINGS = ("command", "folder", "templates", "value_from", "pattern", "also", "factor", "shell", "keep", "cwd")
@@ -223,7 +224,7 @@ def _input_name(template: str) -> str:
 
 def _values_by_name(point: Any) -> dict[str, Any]:
     """The values of a point, without NumPy's types, whose text is not that of a number."""
-    items = point.items() if hasattr(point, "items") else ((f"x{i}", value) for i, value in enumerate(point))
+    items = point.items() if hasattr(point, "items") else zip(numbered(len(point)), point, strict=True)
     return {name: value.item() if isinstance(value, np.generic | np.ndarray) else value for name, value in items}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluation.calls import CONSTRAINT, RAISED, Failed
+from paoswarm.evaluation.calls import CONSTRAINT, PROGRAM_FAILED, RAISED, Failed
 from paoswarm.warn_user import warn_user
 
 _REMEMBERED = 10  # failures kept with their message
@@ -66,6 +66,8 @@ class FailureLog:
         why = f"the first, at {self.text(self.first[0].x)}, {self.first[0].reason}" if self.first else "all were +inf"
         if self.is_of_constraints:
             return f"{why}; a constraint must return a number everywhere, at most 0 where a point is allowed"
+        if self.first and self.first[0].reason.startswith(PROGRAM_FAILED):
+            return why
         form = "; with vectorized=True it receives an array (m, d), one point per row" if vectorized else ""
         lacks_arguments = "required positional argument" in why
         if names is not None:

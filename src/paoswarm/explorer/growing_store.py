@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.explorer.unknowns import Unknowns, read_unknowns
 from paoswarm.storage.log import Reader, Record, StoreError, open_regular
 from paoswarm.storage.store import decode_numbers
 from paoswarm.storage.validate import check_size
@@ -168,49 +169,6 @@ class GrowingStore:
             setattr(self, name, getattr(self, name)[kept])
         self.epoch += 1
 
-    def names(self) -> list[str]:
-        """Return the names of the unknowns: recorded ones, or x0, x1, ..."""
-        d, problem = self.x.shape[1], self.run["problem"]
-        for names in (problem.get("names"), _keys(problem.get("bounds")), _keys(problem.get("prior"))):
-            if isinstance(names, list) and len(names) == d and all(isinstance(name, str) for name in names):
-                return [name[:80] for name in names]
-        return [f"x{j}" for j in range(d)]
-
-    def bounds(self) -> tuple[Floats, Floats]:
-        """Return the bounds of the unknowns; where none are recorded, the range of the points."""
-        d = self.x.shape[1]
-        recorded = self.run["problem"].get("bounds")
-        entries = [item[1] for item in _items(recorded)] if isinstance(recorded, dict) else recorded
-        ends = [_ends(entry) for entry in entries] if isinstance(entries, list) and len(entries) == d else []
-        box = np.array(ends or [(np.nan, np.nan)] * d).reshape(d, 2)
-        finite = np.isfinite(self.x)
-        low = np.where(finite, self.x, np.inf).min(axis=0, initial=np.inf)
-        high = np.where(finite, self.x, -np.inf).max(axis=0, initial=-np.inf)
-        is_known = box[:, 0] < box[:, 1]
-        low, high = np.where(is_known, box[:, 0], low), np.where(is_known, box[:, 1], high)
-        is_empty = ~(low < high)
-        low = np.where(np.isfinite(low), low, 0.0)
-        return np.where(is_empty, low - 0.5, low), np.where(is_empty, low + 0.5, high)
-
-
-def _items(recorded: Any) -> list[list[Any]]:
-    """Return the pairs of an encoded dict; none if it is no such thing."""
-    items = recorded.get("items") if isinstance(recorded, dict) else None
-    return [item for item in items if isinstance(item, list) and len(item) == 2] if isinstance(items, list) else []
-
-
-def _keys(recorded: Any) -> list[Any]:
-    return [item[0] for item in _items(recorded)]
-
-
-def _ends(entry: Any) -> tuple[float, float]:
-    """Return the bounds of one unknown: of a pair, of a variable with low and high, or of a choice; NaN if unknown."""
-    if isinstance(entry, dict) and isinstance(entry.get("with"), dict):
-        settings = entry["with"]
-        choices = settings.get("entries")
-        entry = [0, len(choices) - 1] if isinstance(choices, list) else [settings.get("low"), settings.get("high")]
-    if isinstance(entry, list) and len(entry) == 2 and all(isinstance(end, int | float) for end in entry):
-        low, high = (float(end) for end in entry)
-        if np.isfinite(low) and np.isfinite(high):
-            return low, high
-    return np.nan, np.nan
+    def unknowns(self) -> Unknowns:
+        """Return names, bounds and scales of the unknowns."""
+        return read_unknowns(self.run["problem"], self.x)

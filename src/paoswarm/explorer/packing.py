@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from paoswarm.plain_json import plain
+
 
 def pack(numbers: ArrayLike) -> dict[str, Any]:
     """Return an array as JSON: its shape and its doubles."""
@@ -39,22 +41,5 @@ def unpack(packed: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def to_json(answer: Any) -> bytes:
     """Return an answer as JSON."""
-    return json.dumps(_plain(answer), allow_nan=False, separators=(",", ":")).encode()
-
-
-def _plain(thing: Any) -> Any:
-    """Return a value without NumPy's types, NaN and infinity."""
-    if isinstance(thing, dict):
-        return {str(key): _plain(value) for key, value in thing.items()}
-    if isinstance(thing, np.ndarray):
-        return pack(thing)
-    if isinstance(thing, list | tuple):
-        return [_plain(part) for part in thing]
-    if isinstance(thing, bool | np.bool_):
-        return bool(thing)
-    if isinstance(thing, int | np.integer):
-        return int(thing)
-    if isinstance(thing, float | np.floating):
-        number = float(thing)
-        return number if math.isfinite(number) else None if math.isnan(number) else str(number)
-    return thing
+    contents = plain(answer, array=pack, not_finite=lambda number: None if math.isnan(number) else str(number))
+    return json.dumps(contents, allow_nan=False, separators=(",", ":")).encode()

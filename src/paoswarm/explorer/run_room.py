@@ -14,6 +14,7 @@ from paoswarm.explorer import run_views as views
 from paoswarm.explorer import timing
 from paoswarm.explorer.growing_store import GrowingStore
 from paoswarm.explorer.posterior_view import PosteriorView
+from paoswarm.explorer.unknowns import Unknowns
 
 _MOST_LINES = 40  # runs of minimize_many that have a line of their own
 _MOST_CHARACTERS = 1000
@@ -59,21 +60,23 @@ class RunRoom:
             }
             if total == 0:
                 return answer
-            lower, upper = store.bounds()
+            unknowns = store.unknowns()
             if share != given.get("had_share") or since < total:
                 good = store.x[loss <= limit] if math.isfinite(limit) else store.x
-                window = self._window(good, share)
+                window = _window(unknowns, good, share)
                 answer["range"] = np.stack([good.min(axis=0), good.max(axis=0)])
-                answer["window"] = np.stack(window)
-                answer["profiles"] = store.sign * views.profiles(store.x, loss, *window)
+                answer["window"] = np.stack([unknowns.unscaled(window.lower), unknowns.unscaled(window.upper)])
+                answer["profiles"] = store.sign * views.profiles(unknowns.scaled(store.x), loss, window)
             if since == total:
                 return answer
             elapsed = np.cumsum(timing.gaps(store))
             rows = np.arange(-(-since // stride) * stride, total, stride)
             answer |= {
-                "names": store.names(),
-                "lower": lower,
-                "upper": upper,
+                "names": unknowns.names,
+                "lower": unknowns.lower,
+                "upper": unknowns.upper,
+                "is_log": unknowns.is_log.tolist(),
+                "entries": unknowns.entries,
                 "sign": store.sign,
                 "rows": self._rows(rows, elapsed),
                 "top": self._rows(views.top_rows(loss), elapsed),
@@ -94,9 +97,11 @@ class RunRoom:
                 raise ValueError("a pair needs two unknowns")
             chosen = [int(_between(given.get(name), 0, d - 1, j)) for j, name in enumerate(("across", "up"))]
             loss, share = _loss(store), _between(given.get("share"), 0.0, 1.0, 1.0)
-            good = store.x[loss <= views.threshold(loss, share)]
-            lower, upper = (side[chosen] for side in self._window(good, share))
-            best = views.pair_map(store.x[:, chosen], loss, lower, upper)
+            good, unknowns = store.x[loss <= views.threshold(loss, share)], store.unknowns()
+            window = _window(unknowns, good, share)
+            lower, upper = (unknowns.unscaled(side)[chosen] for side in (window.lower, window.upper))
+            box = views.Box(window.lower[chosen], window.upper[chosen], window.is_choice[chosen])
+            best = views.pair_map(unknowns.scaled(store.x)[:, chosen], loss, box)
             return {"across": chosen[0], "up": chosen[1], "lower": lower, "upper": upper, "best": store.sign * best}
 
     def posterior(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -105,12 +110,8 @@ class RunRoom:
             if self._store.run["function"] != "sample":
                 raise ValueError(f"{self.path} holds no run of sample, so it has no posterior")
             total, ended = len(self._store.f), self._store.progress.ended is not None
-        return self._posterior.show(total, ended=ended)
-
-    def _window(self, good: Floats, share: float) -> tuple[Floats, Floats]:
-        """The box in which unknowns are drawn: the bounds, or where the best share lies."""
-        lower, upper = self._store.bounds()
-        return (lower, upper) if share == 1 else views.window(good, lower, upper)
+            is_log = self._store.unknowns().is_log
+        return self._posterior.show(total, is_log, ended=ended)
 
     def _rows(self, rows: views.Rows, elapsed: Floats) -> dict[str, Any]:
         store = self._store
@@ -178,6 +179,12 @@ class RunRoom:
             "how": _texts(run["how"]),
             "versions": _texts(store.header.get("versions", {})),
         }
+
+
+def _window(unknowns: Unknowns, good: Floats, share: float) -> views.Box:
+    """Where unknowns are drawn, on their scales: the bounds, or where the best share lies."""
+    box = views.Box(unknowns.scaled(unknowns.lower), unknowns.scaled(unknowns.upper), unknowns.is_choice)
+    return box if share == 1 else views.window(unknowns.scaled(good), box)
 
 
 def _loss(store: GrowingStore) -> Floats:

@@ -1,14 +1,15 @@
 """What a stored run looks like from several sides: pure functions of its points and losses.
 
-A loss is a value that is better when lower, and infinite where the evaluation failed. All rows count in every view;
-only the points that are drawn one by one are thinned out.
+Unknowns are on their scales, see `paoswarm.explorer.unknowns`. A loss is a value that is better when lower, and
+infinite where the evaluation failed. All rows count in every view; only the points that are drawn one by one are
+thinned out.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,14 @@ _MOST_CHARACTERS = 500  # of a message
 _MOST_STEPS = 1500  # of a line of best values
 
 Rows = NDArray[np.int64]
+
+
+class Box(NamedTuple):
+    """Where unknowns are drawn, on their scales, and which of them are choices."""
+
+    lower: Floats
+    upper: Floats
+    is_choice: NDArray[np.bool_]
 
 
 def stride_for(total: int, dim: int) -> int:
@@ -83,21 +92,32 @@ def threshold(loss: Floats, share: float) -> float:
     return float(np.partition(finite, place)[place])
 
 
-def profiles(x: Floats, loss: Floats, lower: Floats, upper: Floats, bins: int = 48) -> Floats:
+def profiles(x: Floats, loss: Floats, box: Box, bins: int = 48) -> Floats:
     """Return the lowest loss in each of equal intervals of each unknown, ``(d, bins)``; NaN where there is none."""
-    place = _places(x, lower, upper, bins)
+    place = _places(x, box.lower, box.upper, bins)
     lowest = np.full((x.shape[1], bins + 1), np.inf)
     for j, row in enumerate(lowest):
         np.minimum.at(row, place[:, j], loss)
+        row[:bins] = row[_holders(box, j, bins)]
     return np.where(np.isfinite(lowest), lowest, np.nan)[:, :bins]
 
 
-def pair_map(x: Floats, loss: Floats, lower: Floats, upper: Floats, bins: int = 36) -> Floats:
+def pair_map(x: Floats, loss: Floats, box: Box, bins: int = 36) -> Floats:
     """Return the lowest loss in each cell of a plane of two unknowns, ``(bins, bins)``, the second one upwards."""
-    place = _places(x, lower, upper, bins)
+    place = _places(x, box.lower, box.upper, bins)
     lowest = np.full((bins + 1, bins + 1), np.inf)
     np.minimum.at(lowest, (place[:, 1], place[:, 0]), loss)
-    return np.where(np.isfinite(lowest), lowest, np.nan)[:bins, :bins]
+    lowest = lowest[np.ix_(_holders(box, 1, bins), _holders(box, 0, bins))]
+    return np.where(np.isfinite(lowest), lowest, np.nan)
+
+
+def _holders(box: Box, j: int, bins: int) -> Rows:
+    """Return the interval whose points count in each interval: itself, or that of the entry of a choice around it."""
+    if not box.is_choice[j]:
+        return np.arange(bins)
+    lower, upper = box.lower[j], box.upper[j]
+    middle = lower + (np.arange(bins) + 0.5) * ((upper - lower) / bins)
+    return _places(np.clip(np.round(middle), lower, upper), lower, upper, bins)
 
 
 def _places(x: Floats, lower: Floats, upper: Floats, bins: int) -> Rows:
@@ -107,15 +127,17 @@ def _places(x: Floats, lower: Floats, upper: Floats, bins: int) -> Rows:
     return np.minimum(np.where(is_inside, share, bins), np.where(is_inside, bins - 1, bins)).astype(np.int64)
 
 
-def window(x: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def window(x: Floats, box: Box) -> Box:
     """Return the part of the box that shows some points: their range with some room, inside the bounds."""
     if not len(x):
-        return lower, upper
+        return box
+    lower, upper = box.lower, box.upper
     low, high = x.min(axis=0), x.max(axis=0)
     room = np.maximum(0.25 * (high - low), 1e-3 * (upper - lower))
+    room = np.where(box.is_choice, 0.5, room)
     low, high = np.clip(low - room, lower, upper), np.clip(high + room, lower, upper)
     is_empty = ~(low < high)  # all of them outside
-    return np.where(is_empty, lower, low), np.where(is_empty, upper, high)
+    return box._replace(lower=np.where(is_empty, lower, low), upper=np.where(is_empty, upper, high))
 
 
 def failures(loss_is_nan: NDArray[np.bool_], why: dict[int, str]) -> tuple[Rows, list[tuple[str, int, str]]]:

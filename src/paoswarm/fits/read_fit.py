@@ -14,9 +14,10 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
 from paoswarm.fits.fitted_variables import FittedVariables
 from paoswarm.optimize.read_input import Box, read_bounds
-from paoswarm.optimize.read_space import check_name, read_space
+from paoswarm.optimize.read_space import read_space
 from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.lmfit_parameters import are_parameters
+from paoswarm.spaces.names import check_name, numbered
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import WIDEST, Real, Variable
 
@@ -124,7 +125,7 @@ def read_names(names: Sequence[str] | None, variables: FittedVariables | None, d
     if names is None and variables is not None:
         return variables.names
     if names is None:
-        return tuple(f"x[{i}]" for i in range(d))
+        return tuple(numbered(d))
     labels = (names,) if isinstance(names, str) else tuple(names)
     if len(labels) != d or not all(isinstance(name, str) for name in labels):
         raise ValueError(f"names must be {d} strings, one for each unknown, got {names!r}")

@@ -14,6 +14,7 @@ from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.calls import MINUS_INF
 from paoswarm.optimize.stopping import Status
 from paoswarm.optimize.valley import is_in_a_valley
+from paoswarm.spaces.names import numbered
 
 _ON, _NEAR = 1e-6, 0.01  # widths of the bounds: the best point is on a wall, the better half of the bests near it
 _CONTRACTED = 1e-9  # widths of the bounds
@@ -52,12 +53,10 @@ def _on_the_bounds(result: OptimizeResult) -> str:
     space = result.get("space")
     x = result.x if space is None else space.coordinates(result.x)
     on = np.flatnonzero(_is_on_bound(x, swarm, wall.has_atoms)).tolist()
-    labels = None if space is None else space.coordinate_labels()
+    labels = numbered(len(x)) if space is None else space.coordinate_labels()
     if not on:
         return ""
-    names = ", ".join(f"x[{i}]" if labels is None else labels[i] for i in on[:_NAMED]) + (
-        f" and {len(on) - _NAMED} more" if len(on) > _NAMED else ""
-    )
+    names = ", ".join(labels[i] for i in on[:_NAMED]) + (f" and {len(on) - _NAMED} more" if len(on) > _NAMED else "")
     lies = "lies on its bound" if len(on) == 1 else "lie on their bounds"
     return f"{names} {lies}: wider bounds, if they make sense, may contain a better point"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from paoswarm.optimize.read_input import read_bounds
 from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.lmfit_parameters import ParametersSpace, are_parameters
+from paoswarm.spaces.names import check_name
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Integer, Real, Variable
 
@@ -79,16 +79,6 @@ def _named(space: Mapping[Any, Any], integrality: Any) -> Space:
         check_name(name)
     variables = [read_variable(repr(name), entry) for name, entry in space.items()]
     return Space(variables, list(space))
-
-
-def check_name(name: Any) -> None:
-    """Raise if a variable cannot have this name."""
-    if not isinstance(name, str):
-        raise TypeError(f"the name of a variable must be a string, got {name!r}; without names, give a list")
-    if keyword.iskeyword(name):
-        raise ValueError(f"the name {name!r} is a keyword of Python; write {name + '_'!r}")
-    if not name.isidentifier():
-        raise ValueError(f"the name {name!r} is not an identifier: use letters, digits and underscores, as in Python")
 
 
 def _is_mixed(bounds: Sequence[Any]) -> bool:

@@ -21,6 +21,7 @@ from paoswarm.optimize.hints import advice
 from paoswarm.optimize.search_table import SearchTable
 from paoswarm.spaces import evaluations
 from paoswarm.spaces.evaluations import Evaluations
+from paoswarm.spaces.names import numbered
 
 # What a result says about constraints if there are none, so that code for both cases needs no question.
 _WITHOUT_CONSTRAINTS: dict[str, Callable[[], Any]] = {
@@ -246,7 +247,7 @@ class Result(OptimizeResult):
     def _named_values(self, x: Floats) -> list[tuple[str, str]]:
         """A point, name by name."""
         if "space" not in self:
-            return [(f"x[{i}]", f"{value:.10g}") for i, value in enumerate(np.ravel(x))]
+            return [(name, f"{value:.10g}") for name, value in zip(numbered(np.size(x)), np.ravel(x), strict=True)]
         point = self.space.plain(x)
         labelled = point.items() if isinstance(point, dict) else zip(self.space.labels(), point, strict=True)
         return [(label, _text(value)) for label, value in labelled]

@@ -17,7 +17,16 @@ from optuna.trial import FrozenTrial, TrialState
 from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag, whole_number
-from paoswarm.optuna.shared_search import ATTRIBUTE, Seats, SharedSearch, known_trials, read_seats
+from paoswarm.optuna.shared_search import (
+    ATTEMPTS,
+    ATTRIBUTE,
+    Seat,
+    Seats,
+    SharedSearch,
+    is_taken,
+    known_trials,
+    read_seats,
+)
 from paoswarm.optuna.trial_space import TrialSpace, constraint_names
 
 
@@ -34,7 +43,8 @@ class PAOSampler(BaseSampler):
     Parameters
     ----------
     seed : int, optional
-        With one worker, the same seed gives the same trials.
+        With one worker, the same seed gives the same trials. With several, leave it out, or give each its own: the
+        first trial of each worker depends on its seed alone.
     method : Method, optional
         The search. None: `AdaptivePAO`. With many workers, tell it how many: ``paoswarm.AdaptivePAO(parallel=16)``.
         Workers with different methods have different swarms.
@@ -128,17 +138,38 @@ class PAOSampler(BaseSampler):
         if not search_space or any(name in fixed for name in search_space):
             return {}
         with self._lock:
-            trials = {one.number: one for one in study.get_trials(deepcopy=False)}
-            sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-            space = TrialSpace(search_space, constraint_names(trials.values()), sign, repr(self._method))
-            seats = read_seats(trials.values(), space.key)
-            searches = self._searches.setdefault(study, {})  # by space and first trial
-            search = self._search(searches, space, seats, trials)
-            seat, params = search.sit(trial.number, seats, trials)
-            study._storage.set_trial_system_attr(trial._trial_id, ATTRIBUTE, list(seat))
-            if not seats:
-                searches[space.key, trial.number] = search
+            trials = _all_trials(study)
+            for attempt in range(ATTEMPTS):
+                seat, params, may_clash = self._sit_down(study, trial, search_space, trials, attempt)
+                if not may_clash:
+                    break
+                trials = _all_trials(study)
+                if not is_taken(seat, trial.number, trials):
+                    break
         return params
+
+    def _sit_down(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        search_space: dict[str, BaseDistribution],
+        trials: dict[int, FrozenTrial],
+        attempt: int,
+    ) -> tuple[Seat, dict[str, Any], bool]:
+        """The seat of a trial, which is recorded; its parameters; and whether another trial may have taken it."""
+        sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+        space = TrialSpace(search_space, constraint_names(trials.values()), sign, repr(self._method))
+        others = {number: one for number, one in trials.items() if number != trial.number}
+        seats = read_seats(others.values(), space.key)
+        searches = self._searches.setdefault(study, {})  # by space and first trial
+        search = self._search(searches, space, seats, trials)
+        seat, params, n_free = search.sit(trial.number, seats, others, attempt)
+        study._storage.set_trial_system_attr(trial._trial_id, ATTRIBUTE, list(seat))
+        if not seats:
+            searches[space.key, trial.number] = search
+        # Whoever comes next leaves the first free row to this trial, if there is another one.
+        is_alone = not any(one.state == TrialState.RUNNING for one in others.values())
+        return seat, params, seat.row is not None and not (is_alone and n_free > 1)
 
     def _search(
         self,
@@ -178,6 +209,10 @@ class PAOSampler(BaseSampler):
                 raise ValueError(f"constraints_func must return numbers, got {numbers} for trial {trial.number}")
             study._storage.set_trial_system_attr(trial._trial_id, "constraints", numbers)
         self._independent.after_trial(study, trial, state, values)
+
+
+def _all_trials(study: Study) -> dict[int, FrozenTrial]:
+    return {one.number: one for one in study.get_trials(deepcopy=False)}
 
 
 def _check_single_objective(study: Study) -> None:

@@ -8,6 +8,9 @@ tomorrow, rebuilds the swarm from the trials.
 Two workers may close a generation at the same moment with different trials, or begin two searches. Then the trial with
 the lower number is right, and the other worker builds its swarm again.
 
+Two workers may also choose the same row at the same moment. So a worker reads the trials again after it has said which
+row it evaluates, and chooses another one if there is another trial in it. The one that was later always sees the other.
+
 If all rows are being evaluated, a worker gets an *extra* point, which the swarm might have asked for as well. A worker
 may have died. So if as many extra points as rows have been evaluated, the missing rows count as failed.
 """
@@ -29,6 +32,7 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optuna.trial_space import TrialSpace
 
 ATTRIBUTE = "paoswarm:seat"
+ATTEMPTS = 4  # to find a row that no other trial has taken at the same moment; the last one is an extra point
 
 
 class Seat(NamedTuple):
@@ -55,6 +59,11 @@ def read_seats(trials: Iterable[FrozenTrial], key: str) -> Seats:
         if not own or (seat.seed, seat.told) == next((one.seed, one.told) for one in own.values()):
             own[trial.number] = seat
     return found
+
+
+def is_taken(seat: Seat, number: int, trials: Mapping[int, FrozenTrial]) -> bool:
+    """Whether another trial than the one with this number has the same seat."""
+    return any(n != number and one.system_attrs.get(ATTRIBUTE) == list(seat) for n, one in trials.items())
 
 
 class SharedSearch:
@@ -134,16 +143,20 @@ class SharedSearch:
         self.told.append(told)
         self._rows = self._swarm.next_rows()
 
-    def sit(self, number: int, seats: Seats, trials: Mapping[int, FrozenTrial]) -> tuple[Seat, dict[str, Any]]:
-        """A seat for the trial with this number, and its parameters."""
+    def sit(
+        self, number: int, seats: Seats, others: Mapping[int, FrozenTrial], attempt: int = 0
+    ) -> tuple[Seat, dict[str, Any], int]:
+        """A seat for the trial with this number, its parameters, and how many rows there were to choose from."""
         taken = {seat.row for seat in seats.get(self.generation, {}).values()}
         free = [row for row in range(len(self._rows)) if row not in taken]
         row = None
-        if free:
+        if free and attempt == 0:
             # Others may be choosing at this moment: those before this trial take the rows before its own.
-            row = free[sum(n < number and _is_choosing(one) for n, one in trials.items()) % len(free)]
+            row = free[sum(n < number and _is_choosing(one) for n, one in others.items()) % len(free)]
+        elif free and attempt < ATTEMPTS - 1:  # by chance: the trial in the same row may have to choose again, too
+            row = int(np.random.default_rng([self.seed, number, attempt]).choice(free))
         seat = Seat(self.space.key, self.seed, self.generation, row, self.told[-1])
-        return seat, self._rows[row] if row is not None else self._swarm.extra(number)
+        return seat, self._rows[row] if row is not None else self._swarm.extra(number), len(free)
 
 
 def known_trials(space: TrialSpace, method: Method, trials: Mapping[int, FrozenTrial]) -> list[int | None]:

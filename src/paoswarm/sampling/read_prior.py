@@ -13,6 +13,7 @@ from paoswarm.sampling.distributions import LogUniform, Ring, Uniform, finite_en
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
 from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
 from paoswarm.spaces.named_array import ByName, WithFixed
+from paoswarm.spaces.names import numbered
 from paoswarm.spaces.variables import Periodic, Real, Variable
 
 _MOST_CIRCLES = 6  # each one triples the number of images in (S12)
@@ -41,7 +42,7 @@ def read_prior(prior: Any) -> Prior:
     if isinstance(prior, Mapping):
         names, entries = [str(name) for name in prior], list(prior.values())
     elif isinstance(prior, Sequence) and not isinstance(prior, str):
-        names, entries = _numbered(len(prior)), list(prior)
+        names, entries = numbered(len(prior)), list(prior)
     else:
         raise TypeError(
             f"prior must be a dict or list of frozen scipy.stats distributions, a frozen multivariate_normal, or "
@@ -102,14 +103,14 @@ def _correlated(law: Any, names: list[str] | None) -> Correlated:
     mean = np.atleast_1d(np.asarray(law.mean, dtype=float))
     if names is not None and len(names) != len(mean):
         raise ValueError(f"prior: there are {len(names)} names, {names}, for {len(mean)} parameters")
-    return Correlated(names or _numbered(len(mean)), mean, np.atleast_2d(np.asarray(law.cov, dtype=float)))
+    return Correlated(names or numbered(len(mean)), mean, np.atleast_2d(np.asarray(law.cov, dtype=float)))
 
 
 def _read_names(prior: tuple[Any, ...]) -> list[str]:
     """Names from the first entry of a prior that covers all parameters at once."""
     first = prior[0]
     if isinstance(first, Integral) and not isinstance(first, bool) and int(first) >= 1:
-        return _numbered(int(first))
+        return numbered(int(first))
     if not isinstance(first, list | tuple) or not first or not all(isinstance(name, str) for name in first):
         raise ValueError(
             f"a prior for all parameters at once begins with their names or their number, for example "
@@ -122,10 +123,6 @@ def _read_names(prior: tuple[Any, ...]) -> list[str]:
 def _check_names(names: list[str]) -> None:
     if len(set(names)) < len(names):
         raise ValueError(f"prior: names must differ (compared as text), got {names}")
-
-
-def _numbered(dim: int) -> list[str]:
-    return [f"x{i}" for i in range(dim)]
 
 
 def _read_law(name: str, entry: Any) -> Any:

@@ -40,6 +40,7 @@ from paoswarm.sampling.target import Interrupted, Target
 from paoswarm.sampling.tempered import pass_cost, pass_problem, tempered
 from paoswarm.sampling.verdict import DOUBTFUL, Remark
 from paoswarm.spaces.lmfit_parameters import ParametersSpace, are_parameters
+from paoswarm.spaces.names import numbered, text_by_name
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Run, Store
@@ -176,6 +177,8 @@ def sample(
         ProgressBar(progress, budget) as bar,
     ):
         evaluate.count = bar.count if progress else None
+        if law.names != numbered(law.dim):
+            evaluate.log.text = lambda x: text_by_name(dict(zip(law.names, x.tolist(), strict=True)))
 
         def measure(x: Floats) -> Floats:
             values, end = evaluate.until(None, x)

@@ -5,7 +5,9 @@ It needs scikit-learn (``pip install "paoswarm[sklearn]"``), which is imported w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from paoswarm.extras import on_first_use
 
 if TYPE_CHECKING:
     from paoswarm.sklearn.search_cv import PAOSearchCV
@@ -13,14 +15,4 @@ if TYPE_CHECKING:
 __all__ = ["PAOSearchCV"]
 
 if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt name
-
-    def __getattr__(name: str) -> Any:
-        """Import the class, and with it scikit-learn."""
-        if name != "PAOSearchCV":
-            raise AttributeError(f"module 'paoswarm.sklearn' has no attribute {name!r}")
-        from paoswarm.extras import need
-
-        need("sklearn", extra="sklearn", user="paoswarm.sklearn.PAOSearchCV")
-        from paoswarm.sklearn.search_cv import PAOSearchCV
-
-        return PAOSearchCV
+    __getattr__ = on_first_use(__name__, "PAOSearchCV", "search_cv", needs="sklearn")

@@ -42,7 +42,7 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         The estimator whose hyperparameters are searched.
     param_distributions : dict
         By name of the hyperparameter: a variable (`Real`, `Integer`, `Choice`, `Periodic`), or what
-        ``RandomizedSearchCV`` takes: a list of entries, which is a `Choice`, or ``uniform``, ``loguniform`` and
+        ``RandomizedSearchCV`` takes: a list of any entries, which is a `Choice`, or ``uniform``, ``loguniform`` and
         ``randint`` of `scipy.stats`, of which the ends count. Numbers, strings and None are fixed.
     n_iter : int
         Number of candidates. Each one is tried once. In a space without continuous variables there are fewer if no
@@ -161,7 +161,7 @@ class _Trials:
     ) -> None:
         self._search, self._space, self._evaluate, self._most = search, space, evaluate, most
         self._splits = _SameSplits(search._checked_cv_orig)
-        self._known: dict[tuple[Any, ...], float] = {}
+        self._known: dict[tuple[float, ...], float] = {}
         self._n_recalled = 0  # in a row
         self._are_recorded = False
 
@@ -220,11 +220,31 @@ class _SameSplits:
         return self._splits
 
 
-def _key(space: Space, point: Mapping[str, Any]) -> tuple[Any, ...]:
+class _Listed(Choice):
+    """A list as scikit-learn takes it: its entries need no hash, and 1 and 1.0 are two of them."""
+
+    def __init__(self, entries: list[Any]) -> None:
+        if not entries:
+            raise ValueError("the list is empty: give at least one entry")
+        object.__setattr__(self, "entries", tuple(entries))
+
+    def index(self, value: Any) -> int | None:
+        """The index of an entry: of the same type if there is one."""
+        equal = [i for i, entry in enumerate(self.entries) if _are_equal(entry, value)]
+        return next((i for i in equal if type(self.entries[i]) is type(value)), equal[0] if equal else None)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except (TypeError, ValueError):  # arrays and tables have no single answer
+        return False
+
+
+def _key(space: Space, point: Mapping[str, Any]) -> tuple[float, ...]:
     """What tells a candidate from others."""
-    return tuple(
-        value for value, one in zip(point.values(), space.variables, strict=True) if not isinstance(one, Fixed)
-    )
+    pairs = zip(point.values(), space.variables, strict=True)
+    return tuple(one.number(value) for value, one in pairs if not isinstance(one, Fixed))
 
 
 def _read_entry(name: str, entry: Any) -> Any:
@@ -233,7 +253,11 @@ def _read_entry(name: str, entry: Any) -> Any:
         return entry
     if isinstance(entry, list | np.ndarray):
         entries = list(entry) if isinstance(entry, list) else entry.tolist()
-        return Choice(entries) if len(entries) != 1 else Fixed(entries[0])
+        different: list[Any] = []
+        for one in entries:
+            if not any(type(one) is type(other) and _are_equal(one, other) for other in different):
+                different.append(one)
+        return _Listed(different) if len(different) != 1 else Fixed(different[0])
     family = getattr(getattr(entry, "dist", None), "name", None)
     if family in ("uniform", "loguniform", "reciprocal"):
         low, high = map(float, entry.support())

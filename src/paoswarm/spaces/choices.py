@@ -104,10 +104,15 @@ class Choice(Variable):
         found[:] = [self.entries[i] for i in number.astype(int).tolist()]
         return found
 
+    def index(self, value: Any) -> int | None:
+        """The index of an entry; None if the value is none of them."""
+        return self.entries.index(value) if _can_be_hashed(value) and value in self.entries else None
+
     def number(self, value: Any) -> float:
         """The index of an entry."""
-        if _can_be_hashed(value) and value in self.entries:
-            return float(self.entries.index(value))
+        index = self.index(value)
+        if index is not None:
+            return float(index)
         raise ValueError(f"is {value!r}, which is none of {list(self.entries)!r}")
 
     def checked(self, number: float) -> float:
@@ -154,7 +159,7 @@ class Fixed(Variable):
 
     def number(self, value: Any) -> float:
         """Its number, if it is the same value."""
-        if value != self.fixed:
+        if value is not self.fixed and value != self.fixed:
             raise ValueError(f"is {value!r}, but it is fixed at {self.fixed!r}")
         return self._number
 

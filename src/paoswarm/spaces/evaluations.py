@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.extras import need
+from paoswarm.spaces.names import numbered
 from paoswarm.spaces.space import Space
 
 _MOST = 5_000_000  # numbers that are kept in memory
@@ -83,12 +84,10 @@ def dataset(
 def columns_of(space: Space | None, rows: Floats, taken: Iterable[str]) -> dict[str, Any]:
     """A column for each variable in its own type; those that are fixed have one value."""
     if space is None:
-        columns: dict[str, Any] = {f"x{i}": rows[:, i] for i in range(rows.shape[1])}
+        columns: dict[str, Any] = dict(zip(numbered(rows.shape[1]), rows.T, strict=True))
     else:
-        names = space.names or [f"x{i}" for i in range(len(space.variables))]
-        columns = {
-            name: one.values(rows[:, i]) for i, (name, one) in enumerate(zip(names, space.variables, strict=True))
-        }
+        pairs = zip(space.labels(), space.variables, strict=True)
+        columns = {name: one.values(rows[:, i]) for i, (name, one) in enumerate(pairs)}
     if clash := [name for name in taken if name in columns]:
         raise ValueError(f"the table needs the column {clash[0]!r}; give that variable another name")
     return columns

@@ -17,6 +17,7 @@ from paoswarm.checks import choices, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.spaces.choices import Choice, Fixed
+from paoswarm.spaces.names import numbered, text_by_name
 from paoswarm.spaces.variables import Real, Variable
 
 
@@ -57,6 +58,7 @@ class Space:
             raise ValueError("every variable is fixed: one number or text fixes it, (low, high) is a range")
         self.axes = self._read_axes()
         self.is_identity = all(isinstance(one, Real) and not one.log for one in self.variables)
+        self._kept: dict[int, tuple[Floats, Floats]] = {}  # by variable: coordinates in order, and their numbers
 
     def _read_axes(self) -> Axes | None:
         ends = np.cumsum([0, *self._sizes]).tolist()
@@ -88,8 +90,8 @@ class Space:
         return int(np.prod([float(count) for count in counts]))
 
     def labels(self) -> list[str]:
-        """What the variables are called in messages."""
-        return list(self.names) if self.names is not None else [f"x[{i}]" for i in range(len(self.variables))]
+        """What the variables are called."""
+        return list(self.names) if self.names is not None else numbered(len(self.variables))
 
     def coordinate_labels(self) -> list[str]:
         """What the variable of each coordinate is called."""
@@ -112,6 +114,9 @@ class Space:
         flat = z.reshape(-1, z.shape[-1])
         parts = np.split(flat, np.cumsum(self._sizes)[:-1], axis=1)
         columns = [one.decode(part) for one, part in zip(self.variables, parts, strict=True)]
+        for i, (known, exact) in self._kept.items():
+            at = np.searchsorted(known[:-1], parts[i][:, 0])
+            columns[i] = np.where(known[at] == parts[i][:, 0], exact[at], columns[i])
         return np.stack(columns, axis=-1).reshape(*z.shape[:-1], len(columns))
 
     def coordinates(self, rows: Floats) -> Floats:
@@ -121,6 +126,21 @@ class Space:
         flat = rows.reshape(-1, rows.shape[-1])
         columns = [one.encode(flat[:, i]) for i, one in enumerate(self.variables)]
         return np.concatenate(columns, axis=1).reshape(*rows.shape[:-1], len(self.lower))
+
+    def keep(self, rows: Floats) -> Floats:
+        """Coordinates ``(..., k)`` of rows ``(..., d)``, which `rows` will give back to the last bit.
+
+        The exponential of a logarithm is another number in its last bits. So those of the user are remembered. (If two
+        have the same logarithm, the first.)
+        """
+        z = self.coordinates(rows)
+        is_other, first = self.rows(z) != rows, np.cumsum([0, *self._sizes])
+        for i, one in enumerate(self.variables):
+            if isinstance(one, Real) and one.log and is_other[..., i].any():
+                known, exact = self._kept.get(i, (np.empty(0), np.empty(0)))
+                known, at = np.unique(np.concatenate([known, z[is_other[..., i], first[i]]]), return_index=True)
+                self._kept[i] = known, np.concatenate([exact, rows[is_other[..., i], i]])[at]
+        return z
 
     def point(self, row: Floats) -> Any:
         """One row as the user's values: by name, or as a list."""
@@ -149,7 +169,7 @@ class Space:
 
     def text(self, row: Floats) -> str:
         """One row as text for messages."""
-        return f"x = {row}" if self.names is None else ", ".join(f"{k} = {v!r}" for k, v in self.plain(row).items())
+        return f"x = {row}" if self.names is None else text_by_name(self.plain(row))
 
     def function(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """The user's function as one of rows."""
@@ -174,7 +194,7 @@ class Space:
         for i, one in enumerate(self.variables):
             for number in rows[:, i].tolist():
                 self._tell(what, i, lambda number=number, one=one: one.checked(number))  # type: ignore[misc]
-        return self.rows(self.coordinates(rows)) if not self.is_identity else rows
+        return self.rows(self.keep(rows)) if not self.is_identity else rows
 
     def _from_columns(self, what: str, given: Mapping[str, Any]) -> Floats:
         """Rows from values by name, each one value or several."""
@@ -188,24 +208,23 @@ class Space:
             if name not in given and not isinstance(one, Fixed):
                 raise ValueError(f"{what}: the value of {name!r} is missing")
             values = given.get(name, one.value(0.0))
-            is_one = isinstance(values, str | numbers.Number) or isinstance(one, Fixed) or np.ndim(_plain(values)) == 0
-            if isinstance(one, Choice) and _is_entry(one, values):
-                is_one = True
-            listed = [values] if is_one else list(values)
+            is_one = isinstance(values, str | numbers.Number) or isinstance(one, Fixed)
+            is_one = is_one or (isinstance(one, Choice) and one.index(values) is not None)
+            listed = [values] if is_one or np.ndim(_plain(values)) == 0 else list(values)
             columns.append([self._tell(what, i, lambda v=v, one=one: one.number(v)) for v in listed])  # type: ignore[misc]
         m = max(map(len, columns))
         if any(len(column) not in (1, m) for column in columns):
             lengths = {name: len(column) for name, column in zip(self.names, columns, strict=True)}
             raise ValueError(f"{what}: give one value for each name, or equally many for all; got {lengths}")
         rows = np.array([column * m if len(column) == 1 else column for column in columns], dtype=float).T
-        return self.rows(self.coordinates(rows)) if not self.is_identity else rows
+        return self.rows(self.keep(rows)) if not self.is_identity else rows
 
     def _tell(self, what: str, i: int, check: Callable[[], float]) -> float:
         """What the check returns; its error with the name of the variable."""
         try:
             return check()
         except ValueError as error:
-            raise ValueError(f"{what}: {self.labels()[i]} {error}") from None
+            raise ValueError(f"{what}: the value of {self.labels()[i]} {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and (self.variables, self.names) == (other.variables, other.names)
@@ -234,13 +253,6 @@ class Named:
     def __call__(self, rows: Floats) -> Any:
         """Return the value at a row, or the values at several."""
         return self.fun(self.space.given(rows))
-
-
-def _is_entry(one: Choice, value: Any) -> bool:
-    try:
-        return value in one.entries
-    except (TypeError, ValueError):
-        return False
 
 
 def _plain(values: Any) -> Any:

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-import keyword
+import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -26,7 +26,8 @@ from typing import Any
 
 from paoswarm.checks import choices
 from paoswarm.spaces.choices import Choice
-from paoswarm.spaces.variables import Integer, Periodic, Real
+from paoswarm.spaces.names import check_name
+from paoswarm.spaces.variables import Integer, Periodic, Real, Variable
 
 _SHORT = ("integer", "periodic", "log", "choice", "fixed")  # keys that hold the whole variable
 _KEYS = ("low", "high", *_SHORT, "prior")
@@ -72,8 +73,10 @@ def read_space(path: str | os.PathLike[str], *, prior: bool = False) -> dict[str
 
 
 def _named(file: Path, name: str, entry: Any, prior: bool) -> Any:
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"{file}: the name {name!r} must have letters, digits and underscores only, as in Python")
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
     try:
         return _read(entry, prior)
     except (TypeError, ValueError) as error:
@@ -90,9 +93,21 @@ def _read(entry: Any, prior: bool) -> Any:
 
 
 def _fixed(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"it is fixed at {value}, which is not finite")
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
     if not isinstance(value, str | int | float):  # dates and times
         raise ValueError(f"{value!r} cannot be used; {_FORMS}")
     return value
+
+
+def _choice(entries: list[Any]) -> Choice:
+    if any(entry != entry for entry in entries):
+        raise ValueError("nan cannot be an entry, because it is not equal to itself")
+    return Choice([_plain(one) for one in entries])
 
 
 def _from_list(entries: list[Any]) -> Any:
@@ -100,7 +115,7 @@ def _from_list(entries: list[Any]) -> Any:
         return Real(*entries)
     if entries and all(map(_is_number, entries)):
         raise ValueError(f"{entries} has {len(entries)} numbers; write [low, high], or {{ choice = {entries} }}")
-    return Choice([_fixed(one) for one in entries])
+    return _choice(entries)
 
 
 def _from_table(table: Mapping[str, Any], prior: bool) -> Any:
@@ -109,23 +124,26 @@ def _from_table(table: Mapping[str, Any], prior: bool) -> Any:
             raise ValueError(f"there is no key {key!r}; {choices(key, _KEYS)}")
     if prior and "prior" in table:
         return _distribution(table["prior"])
+    if not table:
+        raise ValueError(f"it is empty; {_FORMS}")
     if not table.keys() - {"prior"}:
         raise ValueError("it has a prior, but no ends, which a minimum needs: add low and high")
     short = [key for key in _SHORT if key in table and not isinstance(table[key], bool)]
     if "low" in table or "high" in table:
         return _between(table)
     if len(short) != 1 or len(table.keys() - {"prior"}) != 1:
-        raise ValueError(f"{', '.join(table)} do not make a variable; {_FORMS}" if table else _FORMS)
+        do = "does" if len(table) == 1 else "do"
+        raise ValueError(f"{' and '.join(table)} {do} not make a variable; {_FORMS}")
     key, value = short[0], table[short[0]]
     if key == "fixed":
         return _fixed(value)
     if not isinstance(value, list):
         raise ValueError(f"{key} = {value!r}; {_FORMS}")
     if key == "choice":
-        return Choice([_fixed(one) for one in value])
+        return _choice(value)
     if len(value) != 2:
         raise ValueError(f"{key} = {value}: give two ends, [low, high]")
-    return _RANGES[key](*value)
+    return RANGES[key](*value)
 
 
 def _between(table: Mapping[str, Any]) -> Any:
@@ -135,17 +153,28 @@ def _between(table: Mapping[str, Any]) -> Any:
         raise ValueError(f"{missing[0]} is missing beside {'high' if missing == ['low'] else 'low'}")
     kinds = [key for key in table if key not in ("low", "high", "prior")]
     for key in kinds:
-        if key not in _RANGES or not isinstance(table[key], bool):
-            raise ValueError(f"{key} = {table[key]!r} does not go with low and high; write {key} = true, or leave it")
+        if key not in RANGES:
+            raise ValueError(f"{key} does not go with low and high: leave out either {key}, or low and high")
+        if not isinstance(table[key], bool):
+            raise ValueError(f"{key} = {table[key]!r} beside low and high: write {key} = true, or leave it out")
     chosen = [key for key in kinds if table[key]]
     if len(chosen) > 1:
         raise ValueError(f"{' and '.join(chosen)} exclude each other")
-    return (_RANGES[chosen[0]] if chosen else Real)(table["low"], table["high"])
+    return (RANGES[chosen[0]] if chosen else Real)(table["low"], table["high"])
 
 
-_RANGES: dict[str, Callable[[Any, Any], Any]] = {
+def _whole(low: Any, high: Any) -> Integer:
+    """Who writes 1.5 in a file expects something else than what `Integer` makes of it, which is 2."""
+    for end in (low, high):
+        if isinstance(end, float) and math.isfinite(end) and not end.is_integer():
+            raise ValueError(f"integer needs whole ends, which are included, got {low} and {high}")
+    return Integer(low, high)
+
+
+# Kinds of variables with two ends, by the words of files and of the command line.
+RANGES: dict[str, Callable[[Any, Any], Variable]] = {
     "log": lambda low, high: Real(low, high, log=True),
-    "integer": Integer,
+    "integer": _whole,
     "periodic": Periodic,
 }
 # What the numbers of a prior are, and the distribution of scipy.stats that they make.
@@ -172,9 +201,9 @@ def _distribution(given: Any) -> Any:
         raise ValueError(f"prior: {', '.join(given)} is no distribution; {what}")
     labels, make = _PRIORS[name]
     numbers = numbers if isinstance(numbers, list) else [numbers]
-    if len(numbers) != len(labels) or not all(map(_is_number, numbers)) or not numbers[-1] > 0:
+    if len(numbers) != len(labels) or not all(map(_is_finite, numbers)) or not numbers[-1] > 0:
         form = f"[{', '.join(labels)}]" if len(labels) > 1 else labels[0]
-        raise ValueError(f"prior: write {name} = {form}, the last above zero; got {given[name]!r}")
+        raise ValueError(f"prior: write {name} = {form}, finite and the last above zero; got {given[name]!r}")
     return _of_scipy(*make(*numbers))
 
 
@@ -184,12 +213,23 @@ def _of_scipy(name: Any, settings: dict[str, Any]) -> Any:
     family = getattr(stats, name, None) if isinstance(name, str) else None
     if not isinstance(family, stats.rv_continuous):
         raise ValueError(f"prior: scipy.stats has no continuous distribution {name!r}")
+    for key, value in settings.items():
+        if not _is_finite(value):
+            raise ValueError(f"prior: {key} = {value!r} is not a finite number")
     try:
-        return family(**settings)
+        law = family(**settings)
     except TypeError:
         shapes = f"{family.shapes}, " if family.shapes else ""
         raise ValueError(f"prior: {name} takes {shapes}loc and scale, got {', '.join(settings) or 'nothing'}") from None
+    if math.isnan(law.median()):
+        values = ", ".join(f"{key} = {value}" for key, value in settings.items())
+        raise ValueError(f"prior: {name} is no distribution with {values}")
+    return law
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_finite(value: Any) -> bool:
+    return _is_number(value) and math.isfinite(value)

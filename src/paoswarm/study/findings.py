@@ -64,6 +64,11 @@ def listed(items: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
+def decades_behind(decades: float) -> str:
+    """Return a margin in decades; one that would be 0.0 is less than 0.1."""
+    return f"{decades:.1f}" if decades >= 0.05 else "less than 0.1"
+
+
 def title_of(results: Results, task: Task) -> str:
     """Return a task in words: Sphere in 2 dimensions."""
     problem, dim = task
@@ -230,7 +235,7 @@ def _margin(decades: float, to_zero: bool) -> str:
         return "the winner’s mean is zero"
     if math.isinf(decades):
         return "its own mean is infinite"
-    return f"{decades:.1f}" if decades >= 0.05 else "less than 0.1"
+    return decades_behind(decades)
 
 
 def _runs(results: Results) -> int:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
-from paoswarm.study.findings import LEVEL, Task, count, listed, title_of
+from paoswarm.study.findings import LEVEL, Task, count, decades_behind, listed, title_of
 from paoswarm.study.results import Results
 from paoswarm.study.statistics import TARGETS, Comparison, average_ranks, compare, success
 
@@ -26,10 +27,10 @@ class Standing(NamedTuple):
 
 
 def standings(results: Results) -> list[Standing]:
-    """Return all methods, the best average rank first."""
+    """Return all methods, the best average rank first; of equal ones the reference first."""
     ranks = average_ranks(results, results.methods).average
     rows = [Standing(method, ranks[method], _solved(results, method)) for method in results.methods]
-    return sorted(rows, key=lambda row: row.rank)
+    return sorted(rows, key=lambda row: (row.rank, row.method != results.reference))
 
 
 def verdict(results: Results) -> list[str]:
@@ -43,17 +44,17 @@ def verdict(results: Results) -> list[str]:
 
 def _who_is_ahead(results: Results, order: Sequence[Standing]) -> str:
     tasks = count(len(list(results.tasks())), "task")
-    first = [row for row in order if row.rank == order[0].rank]
+    first, *later = [list(rows) for _, rows in groupby(order, key=lambda row: row.rank)]
     names = listed(row.method for row in first)
     leads = "share the first place" if len(first) > 1 else "ranks first"
-    numbers = f"average rank {first[0].rank:.2f}, {_percent(first[0].solved)} of runs solved"
+    numbers = f"average rank {first[0].rank:.2f}, {_all_solved(first)} of runs solved"
     text = f"Of {count(len(order), 'method')} on {tasks}, {names} {leads} ({numbers})"
-    if len(first) < len(order):
-        text += f", {_placed(order[len(first)], len(first) + 1)}"
-    own = next(row for row in order if row.method == results.reference)
-    place = 1 + sum(row.rank < own.rank for row in order)
-    if place > len(first) + 1:
-        text += f", and {_placed(own, place)}"
+    place = 1 + len(first)
+    for i, rows in enumerate(later):
+        has_reference = rows[0].method == results.reference
+        if i == 0 or has_reference:
+            text += f", {'and ' if i > 0 else ''}{_placed(rows, place)}"
+        place += len(rows)
     return f"{text}."
 
 
@@ -89,15 +90,26 @@ def _what_it_loses(results: Results) -> str:
     else:
         text = f"At least one method is significantly better than {reference} on {len(worst)} of {len(tasks)} tasks"
         widest = sorted(worst.values(), key=lambda c: c.decades)[:NAMED]
-        named = (
-            f"{title_of(results, (c.problem, c.dim))} ({-c.decades:.1f} decades behind {c.method})" for c in widest
-        )
-        text += f", most clearly on {listed(named)}"
+        named = listed(f"{title_of(results, (c.problem, c.dim))} ({_behind(c)})" for c in widest)
+        text += f", most clearly on {named}"
     return f"{text}; {reference} is significantly better than all others on {len(unbeaten)}."
 
 
-def _placed(row: Standing, place: int) -> str:
-    return f"{row.method} {_ordinal(place)} ({row.rank:.2f}, {_percent(row.solved)})"
+def _behind(lost: Comparison) -> str:
+    return f"{decades_behind(-lost.decades)} decades behind {lost.method}"
+
+
+def _placed(rows: Sequence[Standing], place: int) -> str:
+    """The methods of one place."""
+    share = "share the " if len(rows) > 1 else ""
+    where = f"{share}{_ordinal(place)}{' place' if share else ''}"
+    return f"{listed(row.method for row in rows)} {where} ({rows[0].rank:.2f}, {_all_solved(rows)})"
+
+
+def _all_solved(rows: Sequence[Standing]) -> str:
+    """The shares of solved runs, in the order of the methods; one if they are the same."""
+    shares = [_percent(row.solved) for row in rows]
+    return shares[0] if len(set(shares)) == 1 else listed(shares)
 
 
 def _percent(share: float) -> str:

@@ -1,8 +1,9 @@
 // Parallel coordinates: one axis for each unknown and one for the value. Dragging along an axis selects.
 
-import { colour, Plot, ramp, show } from "./plot.js";
+import { colour, Plot, ramp, shortened } from "./plot.js";
+import { say, shareOf } from "./unknowns.js";
 
-const MOST_LINES = 1500, MOST_AXES = 24;
+const MOST_LINES = 1500, MOST_AXES = 24, MOST_ENTRIES = 12;
 
 export class Parallel {
   constructor(canvas, clearButton, redraw) {
@@ -60,7 +61,7 @@ export class Parallel {
   share(p, axis, view) {
     const d = this.count(view);
     if (axis === d) return p.rank;
-    return (p.x[axis] - view.lower[axis]) / (view.upper[axis] - view.lower[axis]);
+    return shareOf(view.is_log[axis], p.x[axis], view.lower[axis], view.upper[axis]);
   }
 
   count(view) {
@@ -97,10 +98,12 @@ export class Parallel {
     const letters = Math.max(3, Math.floor((room * nameEvery) / 6.5));
     for (let j = 0; j <= d; j++) {
       plot.segment(this.places[j], t, this.places[j], b, colour("soft", 0.8), [], 1.2);
-      const name = j === d ? "value" : view.names[j], short = name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+      const short = shortened(j === d ? "value" : view.names[j], letters), entries = j < d && view.entries[j];
       if (j === d || (j % nameEvery === 0 && d - j >= nameEvery)) plot.text(short, this.places[j], 8, { align: "center", style: colour("ink") });
-      const [low, high] = j === d ? ["best", "worst"] : [show(view.lower[j], 3), show(view.upper[j], 3)];
-      if (room > 34) {
+      const [low, high] = j === d ? ["best", "worst"] : [view.lower[j], view.upper[j]].map((end) => say(view, j, end, 3));
+      if (entries && entries.length <= MOST_ENTRIES && room > 34)
+        entries.forEach((entry, k) => plot.text(shortened(entry, letters), this.places[j] + 4, b - shareOf(false, k, view.lower[j], view.upper[j]) * (b - t) - 7));
+      else if (room > 34) {
         plot.text(low, this.places[j], b + 10, { align: "center" });
         plot.text(high, this.places[j] + 4, t + 6);
       }

@@ -92,6 +92,18 @@ function tickText(value, step) {
   return Number(value.toFixed(digits)).toString();
 }
 
+// Entries of a choice inside a range, as many as there is room for.
+function places([low, high], entries, most) {
+  const first = Math.max(0, Math.ceil(low)), last = Math.min(entries.length - 1, Math.floor(high)), found = [];
+  const every = Math.max(1, Math.ceil((last - first + 1) / Math.max(most, 1)));
+  for (let k = first; k <= last; k += every) found.push(k);
+  return found;
+}
+
+export function shortened(text, letters) {
+  return text.length > letters ? `${text.slice(0, Math.max(letters - 1, 1))}…` : text;
+}
+
 export class Plot {
   constructor(canvas, pad = [8, 10, 30, 46]) {
     this.canvas = canvas;
@@ -100,7 +112,7 @@ export class Plot {
   }
 
   // Start a drawing; false while the canvas is not visible.
-  begin(x, y, { logX = false, logY = false } = {}) {
+  begin(x, y, { logX = false, logY = false, entriesX = null, entriesY = null } = {}) {
     const { canvas, context } = this, ratio = window.devicePixelRatio || 1;
     const width = canvas.clientWidth, height = canvas.clientHeight;
     if (!width || !height) return false;
@@ -111,7 +123,7 @@ export class Plot {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     context.font = FONT;
-    Object.assign(this, { width, height, x: fix(x), y: fix(y), logX, logY, hits: [] });
+    Object.assign(this, { width, height, x: fix(x), y: fix(y), logX, logY, entriesX, entriesY, hits: [] });
     const [top, right, bottom, left] = this.pad;
     this.box = [left, top, width - right, height - bottom];
     const fx = logX ? Math.log10 : (v) => v, fy = logY ? Math.log10 : (v) => v;
@@ -128,19 +140,25 @@ export class Plot {
     c.lineWidth = 1;
     c.textAlign = "center";
     c.textBaseline = "top";
-    const across = ticks(...this.x, Math.max(2, Math.floor((r - l) / 70)), this.logX);
+    const most = Math.max(2, Math.floor((r - l) / 70)), namesX = this.entriesX;
+    const across = namesX ? places(this.x, namesX, Math.floor((r - l) / 34)) : ticks(...this.x, most, this.logX);
+    const letters = Math.max(3, Math.floor((r - l) / across.length / 6.5));
     for (const v of across) {
       this.segment(this.X(v), t, this.X(v), b, colour("faint"));
       c.fillStyle = colour("soft");
-      c.fillText(tickText(v, across.arePowers ? v : across[1] - across[0]), Math.min(Math.max(this.X(v), l + 6), r - 6), b + 4);
+      const text = namesX ? shortened(namesX[v], letters) : tickText(v, across.arePowers ? v : across[1] - across[0]);
+      const half = c.measureText(text).width / 2;
+      c.fillText(text, Math.min(Math.max(this.X(v), half), this.width - half), b + 4);
     }
     c.textAlign = "right";
     c.textBaseline = "middle";
-    const up = ticks(...this.y, Math.max(2, Math.floor((b - t) / 38)), this.logY);
+    const namesY = this.entriesY;
+    const up = namesY ? places(this.y, namesY, Math.floor((b - t) / 14)) : ticks(...this.y, Math.max(2, Math.floor((b - t) / 38)), this.logY);
     for (const v of up) {
       this.segment(l, this.Y(v), r, this.Y(v), colour("faint"));
       c.fillStyle = colour("soft");
-      c.fillText(tickText(v, up.arePowers ? v : up[1] - up[0]), l - 5, this.Y(v));
+      const text = namesY ? shortened(namesY[v], Math.floor((l - 5) / 6.5)) : tickText(v, up.arePowers ? v : up[1] - up[0]);
+      c.fillText(text, l - 5, this.Y(v));
     }
     c.fillStyle = colour("soft");
     if (xLabel) { c.textAlign = "right"; c.textBaseline = "bottom"; c.fillText(xLabel, r, this.height - 1); }

@@ -2,6 +2,7 @@
 
 import { colour, Plot, show } from "./plot.js";
 import { table } from "./run_tables.js";
+import { shareOf } from "./unknowns.js";
 
 const plots = new Map();
 
@@ -33,7 +34,7 @@ function drawCorner(found, canvas) {
     c.fillStyle = colour("accent", 0.55);
     const width = w / density.length;
     density.forEach((p, k) => c.fillRect(x + k * width, y + h - (0.94 * h * p) / most, Math.max(1, width - 0.5), (0.94 * h * p) / most));
-    const [from, middle, to] = [0, 1, 2].map((k) => x + (w * (found.quantiles[k][j] - low)) / (high - low));
+    const [from, middle, to] = [0, 1, 2].map((k) => x + w * shareOf(found.is_log[j], found.quantiles[k][j], low, high));
     for (const px of [from, to]) plot.segment(px, y, px, y + h, colour("best", 0.9), [3, 3], 1.2);
     plot.segment(middle, y, middle, y + h, colour("best"), [], 1.4);
     frame(c, x, y, w, h);

@@ -4,6 +4,7 @@ import { latest } from "./net.js";
 import { rank } from "./rank.js";
 import { Parallel } from "./parallel.js";
 import { colour, Plot, ramp, seconds, show, whenSeen, withTip } from "./plot.js";
+import { numberAt, say } from "./unknowns.js";
 
 const FIRST_SLICES = 12;
 
@@ -90,7 +91,7 @@ export class Charts {
   }
 
   tell(view, p) {
-    const lines = view.names.slice(0, 8).map((name, j) => `${name} = ${show(p.x[j], 6)}`);
+    const lines = view.names.slice(0, 8).map((name, j) => `${name} = ${say(view, j, p.x[j], 6)}`);
     if (view.names.length > 8) lines.push("…");
     return [`evaluation ${p.number}`, Number.isNaN(p.f) ? "failed" : `value ${show(p.f, 8)}`, ...lines].join("\n");
   }
@@ -131,12 +132,13 @@ export class Charts {
   drawSlice(view, plot, j) {
     const y = this.heights(view), low = view.window[0][j], high = view.window[1][j];
     if (y.log) y.range = [Math.max(y.range[0], 1e-4 * y.range[1]), y.range[1]]; // four decades: else a valley is a line
-    if (!plot.begin([low, high], y.range, { logY: y.log })) return;
+    const logX = view.is_log[j];
+    if (!plot.begin([low, high], y.range, { logX, logY: y.log, entriesX: view.entries[j] })) return;
     plot.axes();
     plot.clip(() => {
       plot.specks(view.shown, (p) => p.x[j], (p) => y.of(p.f));
-      const profile = view.profiles[j], width = (high - low) / profile.length, xs = [], ys = [];
-      profile.forEach((v, k) => { xs.push(low + k * width, low + (k + 1) * width); ys.push(y.of(v), y.of(v)); });
+      const profile = view.profiles[j], xs = [], ys = [], edge = (k) => numberAt(logX, k / profile.length, low, high);
+      profile.forEach((v, k) => { xs.push(edge(k), edge(k + 1)); ys.push(y.of(v), y.of(v)); });
       plot.line(xs, ys, colour("accent"), 1.4);
       for (let k = 0; k < view.failures.row.length; k++) {
         const px = plot.X(view.failures.x[k][j]);
@@ -161,7 +163,8 @@ export class Charts {
     const { pair, pairPlot: plot } = this;
     if (!pair || pair.across >= view.names.length || pair.up >= view.names.length) return;
     const [a, b] = [pair.across, pair.up];
-    if (!plot.begin([pair.lower[0], pair.upper[0]], [pair.lower[1], pair.upper[1]])) return;
+    const scales = { logX: view.is_log[a], logY: view.is_log[b], entriesX: view.entries[a], entriesY: view.entries[b] };
+    if (!plot.begin([pair.lower[0], pair.upper[0]], [pair.lower[1], pair.upper[1]], scales)) return;
     plot.axes(view.names[a], view.names[b]);
     plot.clip((c) => {
       const size = pair.best.length, [l, t, r, bottom] = plot.box, w = (r - l) / size, h = (bottom - t) / size;

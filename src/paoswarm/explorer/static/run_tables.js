@@ -1,6 +1,7 @@
 // Tables of a stored run, and the charts of its times. Names and messages are always text, never markup.
 
-import { colour, Plot, seconds, show } from "./plot.js";
+import { colour, Plot, seconds, shortened, show } from "./plot.js";
+import { say, shareOf } from "./unknowns.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const FIRST_ROWS = 20;
@@ -31,13 +32,12 @@ export function table(node, head, rows) {
 }
 
 // A box from bound to bound, with the range of the evaluations that are shown and the best point.
-function bar(low, high, from, to, best) {
+function bar(label, at, from, to, best) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 100 14");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `from ${show(from)} to ${show(to)}`);
-  const at = (v) => Math.min(100, Math.max(0, (100 * (v - low)) / (high - low)));
+  svg.setAttribute("aria-label", label);
   const part = (name, x, width, y, height) => {
     const box = document.createElementNS(SVG, "rect");
     for (const [key, value] of Object.entries({ class: name, x, width, y, height, rx: 1 })) box.setAttribute(key, value);
@@ -52,9 +52,11 @@ function bar(low, high, from, to, best) {
 export function showUnknowns(view, node) {
   const best = view.state.where;
   const rows = view.names.slice(0, 60).map((name, j) => {
-    const low = view.lower[j], high = view.upper[j], edge = 1e-6 * (high - low);
-    const wall = view.sign < 0 || !best.length ? "" : best[j] <= low + edge ? " (lower bound)" : best[j] >= high - edge ? " (upper bound)" : "";
-    return [name, show(best[j], 7) + wall, show(view.range[0][j], 3), bar(low, high, view.range[0][j], view.range[1][j], best[j]), show(view.range[1][j], 3)];
+    const share = (v) => shareOf(view.is_log[j], v, view.lower[j], view.upper[j]), place = best.length ? share(best[j]) : NaN;
+    const wall = view.sign < 0 || view.entries[j] ? "" : place <= 1e-6 ? " (lower bound)" : place >= 1 - 1e-6 ? " (upper bound)" : "";
+    const [from, to] = [view.range[0][j], view.range[1][j]], [first, last] = [from, to].map((v) => shortened(say(view, j, v, 3), 10));
+    const at = (v) => Math.min(100, Math.max(0, 100 * share(v)));
+    return [name, shortened(say(view, j, best[j], 7), 20) + wall, first, bar(`from ${first} to ${last}`, at, from, to, best[j]), last];
   });
   table(node, ["", "best", "from", "", "to"], rows);
 }
@@ -74,7 +76,7 @@ export function showFailures(view, element) {
   title.className = "hint";
   title.textContent = "The latest:";
   const rows = failures.why.slice(0, FIRST_ROWS).map((why, i) => [
-    failures.number[i], { text: why }, { text: Array.from(failures.x[i].slice(0, 6), (v) => show(v, 4)).join(", ") + (failures.x[i].length > 6 ? ", …" : "") },
+    failures.number[i], { text: why }, { text: Array.from(failures.x[i].slice(0, 6), (v, j) => say(view, j, v, 4)).join(", ") + (failures.x[i].length > 6 ? ", …" : "") },
   ]);
   table(latest, ["number", "why", "where"], rows);
   const scroll = document.createElement("div");

@@ -1,0 +1,327 @@
+"""The course of a run: its swarm, its best point and its counts, and how values move them on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.algorithms import tolerance
+from paoswarm.algorithms.method import Method
+from paoswarm.algorithms.mover import Mover
+from paoswarm.checks import has_nan, real_number
+from paoswarm.core import order
+from paoswarm.core import swarm as swarms
+from paoswarm.core.arrays import Floats
+from paoswarm.core.random import Draw, Seed, generator
+from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.optimize import read_input
+from paoswarm.optimize.feasibility import Feasibility, Judged
+from paoswarm.optimize.first_swarm import FirstSwarm
+from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
+from paoswarm.spaces.space import Space
+
+
+class Course:
+    """One run, or a batch of runs, from the first swarm on.
+
+    Parameters
+    ----------
+    space : Space
+    method : Method
+    reevaluate : float
+        The share of the bests that is measured again in each generation.
+    rng : seed or a list of them
+        A list makes a batch.
+
+    Attributes
+    ----------
+    swarm : Swarm or None
+        None before the first values.
+    nit, nfev, n_recalled, n_failed : int or array
+        Generations; evaluations of every run that is still going; points that were not evaluated, because their values
+        were known; failed evaluations.
+    stale : int or array
+        Generations since the best point last improved.
+    moved : array of bool or None
+        The runs of a batch that moved last; None for all.
+    feasibility : Feasibility or None
+        What is known about constraints, if there are any.
+    """
+
+    feasibility: Feasibility | None = None
+    _first: FirstSwarm | None = None
+    _mover: Mover
+    _leads: bool  # with repeated measurements: whether the swarm's leader is always the best point
+
+    def __init__(self, space: Space, method: Method, reevaluate: float, rng: Seed | Sequence[Seed]) -> None:
+        self.space, self.method = space, method
+        self.lower, self.upper = space.lower, space.upper
+        is_batch = isinstance(rng, Sequence) and not isinstance(rng, str | bytes)
+        seeds: list[Any] = list(cast(Sequence[Seed], rng)) if is_batch else [rng]
+        if not seeds:
+            raise ValueError("rng is an empty list: give one seed, or one for each run of a batch")
+        self.batch: tuple[int, ...] = (len(seeds),) if is_batch else ()
+        self._draw = Draw([generator(seed) for seed in seeds], self.batch)
+        self._share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
+        if self._share > 1:
+            raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
+        self.swarm: Swarm | None = None
+        self.nit = self.nfev = self.n_recalled = 0
+        self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
+        self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
+        self.moved: NDArray[np.bool_] | None = None
+        self._best: Incumbent | None = None
+        self._pending: Floats | None = None  # what was asked for and is not told yet
+        self._proposal: Proposal | None = None
+        self._again: Any = None  # numbers of the bests that are measured again
+        self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
+
+    def scored(self, x: Floats, answers: Any) -> Any:
+        """What points ``(m, d)`` are compared by: their values, or with constraints the score of each row."""
+        return answers if self.feasibility is None else self.feasibility.scores(self._snapped(x), answers)
+
+    def _snapped(self, x: Floats) -> Floats:
+        axes = self.space.axes
+        return x if axes is None else axes.snapped(x, self.lower, self.upper)
+
+    @property
+    def best_value(self) -> float:
+        """The value of the best point of a single run; +inf while no point is feasible."""
+        value = float(self.incumbent.value)
+        return value if self.feasibility is None or order.is_feasible(value) else np.inf
+
+    @property
+    def shown_value(self) -> Any:
+        """The value of the best point of each run; +inf while no point is feasible."""
+        return self.incumbent.value if self.feasibility is None else np.float64(self.best_value)
+
+    def _continue(self, swarm: Swarm, earlier: Any) -> None:
+        """Go on with a swarm, and with the best point of the result that it comes from."""
+        is_bounded = self.method.wall.is_bounded
+        if earlier is not None and earlier.get("space", self.space) != self.space:
+            raise ValueError(f"init is a result of another space: {earlier.space!r}, not {self.space!r}")
+        swarm = read_input.read_swarm(swarm, self.batch, (self.lower, self.upper), is_bounded=is_bounded)
+        swarm = swarm._replace(axes=self.space.axes)
+        if self._is_noisy and swarm.repeats is None:
+            swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
+        swarm = self._mover.begin(swarms.with_leader(swarm))
+        self.swarm, self._best = swarm, leader_of(swarm)
+        if earlier is None or "fun" not in earlier:
+            return
+        found = reported(earlier)
+        if self.feasibility is not None:
+            numbers = np.concatenate(earlier.constr)
+            x, score = self.space.coordinates(found.x), float(self._best.score)
+            if earlier.feasible:
+                score = min(score, float(found.score))
+            self.feasibility.best = Judged(x, float(earlier.fun), numbers, score)
+            if not earlier.feasible:
+                return
+        if not self.space.is_identity:
+            found = found._replace(x=self.space.keep(found.x))
+        low, high = self.allowed
+        is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
+        found = found._replace(score=np.where(is_inside, found.score, np.inf))
+        best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
+        if self._mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
+            swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
+        self._leads = self._leads and best is self._best
+        self.swarm, self._best = swarm, best
+
+    def _begin(self, f: Floats, may_fail: bool = False) -> None:
+        """Make the first swarm from its values ``(*batch, m)``."""
+        assert self._first is not None
+        first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
+        self.swarm = self._mover.begin(self._tolerant(first))
+        self._best = leader_of(first)
+
+    def _tolerant(self, first: Swarm) -> Swarm:
+        """The first swarm with a tolerance for violated constraints."""
+        if self.feasibility is None or not self.feasibility.is_tolerant:
+            return first
+        length = self.method.tolerant_for(first.n_dimensions, first.n_particles)
+        return tolerance.starting(first, length, self.feasibility.objective(first.best_position))
+
+    def take(
+        self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None, may_fail: bool = False
+    ) -> None:
+        """`tell` without questions, for drivers.
+
+        Only the first ``measured`` values are real if the budget ended inside a generation; the others are NaN. Only
+        ``active`` runs of a batch move on. With ``may_fail`` a first swarm without a finite value is not an error.
+        """
+        assert self._pending is not None
+        x, before = self._pending, self.swarm
+        m = f.shape[-1] if measured is None else measured
+        if before is None:  # may raise; then nothing has changed
+            self._begin(f, may_fail)
+        self._pending = None
+        self.moved = active
+        self.nfev += m
+        if has_nan(f):
+            failed = np.isnan(f[..., :m])
+            self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
+        if before is not None:
+            self._move_on(before, x, f, None if m == f.shape[-1] else np.arange(f.shape[-1]) < m, active)
+
+    def _move_on(
+        self,
+        before: Swarm,
+        x: Floats,
+        f: Floats,
+        evaluated: NDArray[np.bool_] | None,
+        active: NDArray[np.bool_] | None,
+    ) -> None:
+        """The next swarm and the best point, from the values of a proposal and of the bests measured again.
+
+        ``evaluated`` (m,) tells which points were evaluated; None if all were. The values of the others are NaN.
+        """
+        assert self._proposal is not None
+        assert self._best is not None
+        new = self._proposal.position.shape[-2]
+        swarm, old = before, self._best
+        if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
+            swarm = self._remeasured(before, x[..., new:, :], f[..., new:])
+            if not self._leads:  # the next swarm may have forgotten it
+                self._best = with_measurements(old, swarm)
+            x, f = x[..., :new, :], f[..., :new]
+        if evaluated is not None:
+            evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
+        if before.repeats is None and not self._mover.keeps_bests:  # before a user's code sees the values
+            self._improve(x, f)
+        proposal = self._proposal
+        if self.feasibility is not None and self.feasibility.is_tolerant:
+            proposal = proposal._replace(objective=self.feasibility.objective(self._snapped(x)))
+        after = self._mover.tell(swarm, proposal, f, evaluated)
+        if self.batch and after.n_particles != before.n_particles:
+            name = type(self.method).__name__
+            raise ValueError(
+                f"{name} changes the size of its swarm, so it cannot take batches: set takes_batches = False"
+            )
+        self.swarm = after if active is None else swarms.select(active, after, before)
+        if before.repeats is not None or self._mover.keeps_bests:
+            self._improve(x, f)
+        self._count_stale(old)
+        self.nit += 1
+
+    def _remeasured(self, swarm: Swarm, asked: Floats, f: Floats) -> Swarm:
+        """The swarm after bests were measured again; one that was replaced meanwhile (`inject`) was not."""
+        now = np.take_along_axis(swarm.best_position, self._again[..., None], axis=-2)
+        same = (now == asked).all(axis=-1)
+        if self.feasibility is not None:
+            return self._remeasured_in_order(swarm, self._again, np.where(same, f, np.nan))
+        with np.errstate(over="ignore"):  # values beyond 1e150 have infinite squares
+            return swarms.remeasure(swarm, self._again, np.where(same, f, np.nan))
+
+    def _remeasured_in_order(self, swarm: Swarm, index: Any, scores: Floats) -> Swarm:
+        """The same with constraints: a point that has ever been infeasible is infeasible, and has no noise."""
+        was, now = order.is_feasible(swarm.best_value[index]), order.is_feasible(scores)
+        after = swarms.remeasure(swarm, index, np.where(was & now, scores, np.nan))
+        lost = was & ~now & ~np.isnan(scores)
+        if not lost.any():
+            return after
+        values = after.best_value.copy()
+        values[index[lost]] = scores[lost]
+        return swarms.with_leader(after._replace(best_value=values))
+
+    def _improve(self, x: Floats, f: Floats) -> None:
+        """The best point after these were evaluated."""
+        assert self.swarm is not None
+        assert self._best is not None
+        if self.swarm.repeats is not None:
+            self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
+        elif not self._mover.keeps_bests or self.feasibility is not None:  # a tolerant swarm may prefer another
+            self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
+        else:  # the swarm's leader is the best of all
+            is_better = order.is_better(self.swarm.global_value, self._best.value)
+            if self.batch:
+                self._best = better_of(self._best, leader_of(self.swarm)) if is_better.any() else self._best
+            elif is_better:
+                self._best = leader_of(self.swarm)
+
+    def _count_stale(self, old: Incumbent, generations: int = 1) -> None:
+        """Count the generations without improvement: with noise, without another best point."""
+        new = self._best
+        assert new is not None
+        if new is old:
+            self.stale = self.stale + generations
+            return
+        improved = order.is_better(new.value, old.value) if new.error is None else (new.x != old.x).any(axis=-1)
+        stale = self.stale + generations
+        self.stale = np.where(improved, 0, stale) if self.batch else 0 if improved else stale
+
+    def take_extra(self, x: Floats, f: Floats, runs: NDArray[np.bool_], measured: int) -> None:
+        """The best points after others were evaluated beside the swarms of some runs: ``x`` (k, m, d), ``f`` (k, m)."""
+        points = np.zeros((*self.batch, *x.shape[1:]))
+        values = np.full(points.shape[:-1], np.inf)
+        points[runs], values[runs] = x, f
+        assert self.swarm is not None
+        self._best = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
+        self.n_failed = self.n_failed + np.isnan(values).sum(axis=-1)
+        if not self.batch:  # otherwise the other runs go on
+            self.nfev += measured
+
+    @property
+    def best(self) -> Incumbent:
+        """The best point so far, of each run; of a choice the index of the entry."""
+        best = self.incumbent
+        return best if self.space.is_identity else best._replace(x=self.space.rows(best.x))
+
+    @property
+    def incumbent(self) -> Incumbent:
+        """The same in the swarm's coordinates, for drivers."""
+        if self._best is None:
+            raise RuntimeError("no best point yet: call ask, evaluate the points, then call tell")
+        return self._best
+
+    @property
+    def n_particles(self) -> int:
+        """How many particles there are now."""
+        if self.swarm is not None:
+            return self.swarm.n_particles
+        assert self._first is not None
+        return self._first.n_particles
+
+    @property
+    def n_again(self) -> int:
+        """How many bests are measured again in a generation."""
+        return max(1, round(self._share * self.n_particles)) if self._share else 0
+
+    @property
+    def n_each(self) -> int:
+        """How many points a generation takes, if the method asks for one for each particle."""
+        return self.n_particles + self.n_again
+
+    @property
+    def n_to_start(self) -> int:
+        """How many points the first swarm still needs evaluated."""
+        return 0 if self.swarm is not None or self._first is None else self._first.n_unknown
+
+    @property
+    def knows_a_value(self) -> bool:
+        """Whether a finite value was brought along."""
+        return self.swarm is not None or (self._first is not None and self._first.has_value)
+
+    @property
+    def spread(self) -> Floats:
+        """Root mean square distance of the particles from the swarm's best, in widths of the bounds; of each run."""
+        assert self.swarm is not None
+        if self._spread is None or self._spread[0] is not self.swarm:
+            with np.errstate(under="ignore"):
+                self._spread = self.swarm, swarms.spread(self.swarm, self.method.wall.unroll)
+        return self._spread[1]
+
+    @property
+    def _is_noisy(self) -> bool:
+        return self._share > 0
+
+    @property
+    def allowed(self) -> read_input.Box:
+        """Where points may lie: without walls the bounds are only where the search begins."""
+        if self.method.wall.is_bounded:
+            return self.lower, self.upper
+        anywhere = np.full(len(self.lower), np.finfo(float).max)
+        return -anywhere, anywhere
