@@ -159,7 +159,7 @@ def search_key(key: Words, search: int) -> Words:
 
 def chances(key: Words) -> Floats:
     """Two uniform numbers that say how the search with this key begins."""
-    return np.concatenate(words(key, 1, 1)) * 2.0**-32
+    return _uniform(np.concatenate(words(key, 1, 1)))
 
 
 def search_normals(key: Words, generation: int, n: int, d: int) -> Floats:
@@ -171,12 +171,12 @@ def search_normals(key: Words, generation: int, n: int, d: int) -> Floats:
 def search_uniforms(key: Words, generation: int, n: int, d: int) -> Floats:
     """The uniform deviates ``(n, d)`` of a generation of the search with this key (E5)."""
     pairs = np.concatenate(words(key, 4 * generation + 1, -(-n * d // 2)))
-    return pairs[: n * d].reshape(n, d) * 2.0**-32
+    return _uniform(pairs[: n * d].reshape(n, d))
 
 
 def particle_numbers(key: Words, generation: int, n: int) -> dict[str, Floats]:
     """The random numbers of the particles of an element-wise swarm, by what they are for (E5)."""
-    first, second = (part.reshape(n, 4) * 2.0**-32 for part in words(key, 4 * generation + 2, 4 * n))
+    first, second = (_uniform(part.reshape(n, 4)) for part in words(key, 4 * generation + 2, 4 * n))
     return {
         "period": first[:, 0],
         "leader": second[:, 0],
@@ -184,5 +184,10 @@ def particle_numbers(key: Words, generation: int, n: int) -> dict[str, Floats]:
         "third": second[:, 1],
         "always": first[:, 2],
         "rate": normals(key, 4 * generation + 2, 4 * n, 1)[0].reshape(n, 4)[:, 3],
-        "steps": words(key, 4 * generation + 3, TRIES * n)[0].reshape(n, TRIES).T * 2.0**-32,
+        "steps": _uniform(words(key, 4 * generation + 3, TRIES * n)[0].reshape(n, TRIES).T),
     }
+
+
+def _uniform(word: Words) -> Floats:
+    """Words as numbers from zero to one."""
+    return word.astype(np.float64) * 2.0**-32

@@ -23,13 +23,18 @@ from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 
-_AGREEMENT = ("n_searches", "n_here", "n_places", "n_once", "n_equal", "n_worse")
-
 
 def agreement_of(run: Run) -> Agreement:
     """How the searches of a run agree."""
     facts = run.facts[0]
-    return Agreement(**{name: int(facts[name]) for name in _AGREEMENT})
+    return Agreement(
+        n_searches=int(facts["n_searches"]),
+        n_here=int(facts["n_here"]),
+        n_places=int(facts["n_places"]),
+        n_once=int(facts["n_once"]),
+        n_equal=int(facts["n_equal"]),
+        n_worse=int(facts["n_worse"]),
+    )
 
 
 def swarm_of(run: Run, plan: SearchPlan, lower: Floats, upper: Floats) -> Swarm:

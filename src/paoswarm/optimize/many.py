@@ -110,7 +110,8 @@ def minimize_many(
         One file that keeps the evaluations of all runs; as in `minimize`, the same call goes on after a kill.
     engine : {"numpy", "numba", "auto"} or an engine
         What moves the swarms. A compiled engine runs whole generations of a single `PAO` swarm with the objective
-        inside: ``fun`` takes one point and must be a function that it can compile. "auto" takes numba for a function
+        inside: ``fun`` takes one point and must be a function that it can compile. "numba" also runs the default
+        search, `DensePAO`, `ElementPAO` and their restarts. "auto" takes numba for a function
         that was compiled with it. `paoswarm.compiled.Numba` sets precision and threads. Random numbers are others than
         those of "numpy", with the same law.
 
