@@ -172,6 +172,15 @@ def test_a_callback_sees_all_runs_and_can_stop_them():
     assert (seen[0].nfev < stopped.nfev).all()
 
 
+def test_an_interrupt_keeps_what_was_found():
+    def interrupt(intermediate_result):
+        raise KeyboardInterrupt
+
+    stopped = many(callback=interrupt, tol=0, maxfev=10**9)
+    assert set(stopped.status) == {ps.Status.INTERRUPTED}
+    assert np.isfinite(stopped.fun).all()
+
+
 def test_failed_points_count_and_a_run_that_fails_everywhere_is_an_error():
     result = many(broken)
     assert (result.n_failed > 0).all()

@@ -20,8 +20,8 @@ from paoswarm.compiled.program import RUNNING
 from paoswarm.compiled.search_plan import SearchPlan
 from paoswarm.core.arrays import Floats
 
-_FIRST_SLICE = 64  # generations
 _SLICE = 0.05  # seconds that a slice may take: an interrupt waits so long
+_SHARED_SLICE = 64  # generations, at most, if runs move on side by side
 _NO_LIMIT = 2**60
 
 
@@ -79,6 +79,7 @@ class AdaptiveRuns:
         self._waiting = deque(range(len(keys)))
         self._lock = threading.Lock()
         self._is_stopped = False
+        self._advance(self._new(), 0, 0)  # compile before any clock starts
         self.states: dict[int, Run] = {}  # of the runs that have begun and not ended
         self.reports: dict[int, Report] = {}  # of the runs that have begun
 
@@ -92,15 +93,15 @@ class AdaptiveRuns:
         self._is_stopped = True
 
     def _work(self, ended: Callable[[int, Run], None]) -> None:
-        generations = _FIRST_SLICE
+        generations = 1
         while not self._is_stopped:
             with self._lock:
                 if not self._waiting:
                     return
                 r = self._waiting.popleft()
-            run = self.states.get(r) or new_run(self._plan.series, *self._sizes)
+            run = self.states.get(r) or self._new()
             began = time.monotonic()
-            numba_adaptive.advance(*self._problem, self._keys[r], self._given[r], self._sizes[1], run, generations)
+            self._advance(run, r, generations)
             seconds = time.monotonic() - began
             facts = run.facts[0]
             counts = (int(facts[name]) for name in ("nit", "nfev", "n_failed"))
@@ -115,7 +116,15 @@ class AdaptiveRuns:
                     self._waiting.append(r)
                 else:
                     self._waiting.appendleft(r)
-                    generations = max(1, min(2 * generations, int(generations * _SLICE / max(seconds, 1e-9))))
+            generations = max(1, min(2 * generations, int(generations * _SLICE / max(seconds, 1e-9))))
+            if self._is_side_by_side:
+                generations = min(generations, _SHARED_SLICE)
+
+    def _new(self) -> Run:
+        return new_run(self._plan.series, *self._sizes)
+
+    def _advance(self, run: Run, r: int, generations: int) -> None:
+        numba_adaptive.advance(*self._problem, self._keys[r], self._given[r], self._sizes[1], run, generations)
 
 
 def limits_of(

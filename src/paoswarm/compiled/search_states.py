@@ -19,7 +19,7 @@ from paoswarm.compiled import numba_lanes as rows
 from paoswarm.compiled.numba_agreement import ENDINGS
 from paoswarm.compiled.numba_lanes import Run
 from paoswarm.compiled.search_plan import SearchPlan
-from paoswarm.core import swarm as swarms
+from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 
@@ -111,21 +111,27 @@ def _swarm(run: Run, k: int, lower: Floats, upper: Floats) -> Swarm:
     """The swarm of one search, with its memory."""
     own, points, numbers = run.lanes.own[k], run.lanes.points[k], run.lanes.numbers[k]
     n = int(own["n"])
-    bare = swarms.start(points[rows.POSITION, :n].copy(), numbers[rows.VALUE, :n].copy(), lower, upper)
-    return swarms.with_leader(
-        bare._replace(
-            value=numbers[rows.VALUE, :n].copy(),
-            best_position=points[rows.BEST, :n].copy(),
-            best_value=numbers[rows.BEST_VALUE, :n].copy(),
-            age=numbers[rows.AGE, :n].copy(),
-            memory=_dense(run, k) if own["is_dense"] else _element(run, k),
-        )
+    bests, best_value = points[rows.BEST, :n].copy(), numbers[rows.BEST_VALUE, :n].copy()
+    leader = int(order.best(best_value))
+    return Swarm(
+        position=points[rows.POSITION, :n].copy(),
+        velocity=np.zeros_like(bests),
+        value=numbers[rows.VALUE, :n].copy(),
+        best_position=bests,
+        best_value=best_value,
+        age=numbers[rows.AGE, :n].copy(),
+        repeats=None,
+        global_best=bests[leader : leader + 1].repeat(n, axis=0),
+        global_value=best_value[leader],
+        lower=lower[None].repeat(n, axis=0),
+        upper=upper[None].repeat(n, axis=0),
+        memory=_dense(run, k) if own["is_dense"] else _element(run, k),
     )
 
 
 def _dense(run: Run, k: int) -> Dense:
     own, d = run.lanes.own[k], run.lanes.vectors.shape[2]
-    vectors, matrices, lists = (part[k].copy() for part in (run.lanes.vectors, run.lanes.matrices, run.lanes.lists))
+    vectors, matrices, lists = run.lanes.vectors[k].copy(), run.lanes.matrices[k].copy(), run.lanes.lists[k]
     law = DenseLaw(
         centre=vectors[rows.CENTRE],
         scale=float(own["scale"]),

@@ -99,6 +99,7 @@ def minimize_adaptively(
     ends = limits_of(plan, limits.maxfev, limits.maxiter, limits.target, limits.stagnation, limits.tol)
     is_side_by_side = callback is not None or limits.time_limit is not None
     runs = AdaptiveRuns(plan, fun, *box, first.n_particles, ends, keys, given, is_side_by_side, engine.threads)
+    limits = limits.restarted()  # compiling takes no time of the run
     budget = None if limits.maxfev is None else len(keys) * limits.maxfev
     with ProgressBar(flag("progress", progress), budget) as bar:
         outcomes = _run(runs, plan, box, len(keys), limits, notify, bar)
