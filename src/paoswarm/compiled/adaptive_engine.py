@@ -21,7 +21,7 @@ from paoswarm.compiled.search_plan import SearchPlan
 from paoswarm.core.arrays import Floats
 
 _SLICE = 0.05  # seconds that a slice may take: an interrupt waits so long
-_SHARED_SLICE = 64  # generations, at most, if runs move on side by side
+_LONGEST, _LONGEST_SHARED = 100_000, 64  # generations of a slice, at most; if runs move on side by side
 _NO_LIMIT = 2**60
 
 
@@ -116,9 +116,9 @@ class AdaptiveRuns:
                     self._waiting.append(r)
                 else:
                     self._waiting.appendleft(r)
-            generations = max(1, min(2 * generations, int(generations * _SLICE / max(seconds, 1e-9))))
-            if self._is_side_by_side:
-                generations = min(generations, _SHARED_SLICE)
+            longest = _LONGEST_SHARED if self._is_side_by_side else _LONGEST
+            wanted = min(2 * generations, longest, int(generations * _SLICE / max(seconds, 1e-9)))
+            generations = max(1, wanted)
 
     def _new(self) -> Run:
         return new_run(self._plan.series, *self._sizes)
