@@ -86,13 +86,13 @@ class Counted:
         return value
 
 
-def ours(engine: object, together: int) -> Callable[..., tuple[int, int, int]]:
+def ours(engine: object, together: int, model: bool = True) -> Callable[..., tuple[int, int, int]]:
     def search(fun, d, first):
         several = max(1, together // d)
         batch = rows(fun) if engine == "numpy" else fun
         many = ps.minimize_many(
             batch, [(LOW, HIGH)] * d, runs=several, target=TARGET, maxfev=EACH * d, tol=0, engine=engine,
-            vectorized=engine == "numpy", rng=first,
+            vectorized=engine == "numpy", rng=first, method=ps.AdaptivePAO(model=model),
         )  # fmt: skip
         return several, int(many.nfev.sum()), int((many.fun <= TARGET).sum())
 
@@ -135,6 +135,7 @@ def main() -> None:
     allowed = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     searches = {
         "numba": ours(ps.compiled.Numba(threads=1), 100),
+        "numba, no model": ours(ps.compiled.Numba(threads=1), 100, model=False),
         "numpy": ours("numpy", 1),
         "fcmaes": fcmaes,
         "pycma": pycma,

@@ -97,7 +97,7 @@ def learn(lanes, k, ranking, steps):
     vectors, axes = lanes.vectors[k], lanes.matrices[k, AXES]
     centre, lengths, path_scale, path = vectors[CENTRE], vectors[LENGTHS], vectors[PATH_SCALE], vectors[PATH]
     n, d = steps.shape
-    mean_step, straight = np.zeros(d), np.zeros(d)
+    mean_step, straight = np.zeros(d), np.empty(d)
     for i in range(n):
         for j in range(d):
             steps[i, j] = (drawn[ranking[i], j] - centre[j]) / own.scale
@@ -105,13 +105,10 @@ def learn(lanes, k, ranking, steps):
         for j in range(d):
             mean_step[j] += weights[i] * steps[i, j]  # (A2)
     own.law_generation += 1
-    for c in range(d):
-        along = 0.0
-        for j in range(d):
-            along += axes[j, c] * mean_step[j]
-        along /= lengths[c]
-        for j in range(d):
-            straight[j] += axes[j, c] * along
+    along = np.empty(d)
+    _in_axes(mean_step, axes, lengths, along)
+    for j in range(d):
+        straight[j] = dot(axes[j], along)
     rate = own.path_scale_rate
     gain = math.sqrt(rate * (2 - rate) * own.effective)
     squared = 0.0
@@ -138,22 +135,31 @@ def learn(lanes, k, ranking, steps):
 
 
 @_compiled
+def _in_axes(step, axes, lengths, along):
+    """Fill ``along`` with a step in the axes of the covariance, in their lengths."""
+    d = len(step)
+    for c in range(d):
+        along[c] = 0.0
+    for j in range(d):
+        for c in range(d):
+            along[c] += step[j] * axes[j, c]
+    for c in range(d):
+        along[c] /= lengths[c]
+
+
+@_compiled
 def _update_covariance(own, covariance, path, axes, lengths, weights, steps, kept):
     """The rank-one and the rank-many update."""
     n, d = steps.shape
+    along = np.empty(d)
     for i in range(d):
         for j in range(d):
             covariance[i, j] = kept * covariance[i, j] + own.rank_one * path[i] * path[j]
     for p in range(n):
         weight = weights[p]
         if weight < 0:  # a worse particle counts as if it were at the distance that is expected
-            squared = 0.0
-            for c in range(d):
-                along = 0.0
-                for j in range(d):
-                    along += steps[p, j] * axes[j, c]
-                squared += (along / lengths[c]) ** 2
-            weight *= d / max(squared, 1e-12)
+            _in_axes(steps[p], axes, lengths, along)
+            weight *= d / max(dot(along, along), 1e-12)
         for i in range(d):
             share = own.rank_many * weight * steps[p, i]
             for j in range(d):
@@ -188,9 +194,10 @@ def decompose(lanes, k):
         lengths[i] = math.sqrt(max(eigenvalues[i], least))
         for j in range(d):
             axes[i, j] = turned[i, j]
+    stretched = np.empty(d)
     for i in range(d):
+        for c in range(d):
+            stretched[c] = axes[i, c] * lengths[c]
         for j in range(i + 1):
-            total = 0.0
-            for c in range(d):
-                total += axes[i, c] * lengths[c] * axes[j, c]
-            root[i, j], root[j, i] = total, total
+            root[i, j] = dot(stretched, axes[j])
+            root[j, i] = root[i, j]
