@@ -30,7 +30,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
 # One BLAS thread per test worker: more threads than cores would wait for each other.
-test test-slow: export OPENBLAS_NUM_THREADS := 1
+docs test test-slow: export OPENBLAS_NUM_THREADS := 1
 # Compiled modules are kept, even where the environment says otherwise: each worker and each child would compile them again.
 test test-slow: export PYTHONDONTWRITEBYTECODE :=
 

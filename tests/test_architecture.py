@@ -64,10 +64,10 @@ def climbs(source, module):
 MODULES = sorted(".".join(("paoswarm", *p.relative_to(ROOT).with_suffix("").parts)) for p in ROOT.rglob("*.py"))
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if layer_of(m)])
-def test_a_layer_imports_only_downwards(module):
-    source = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text()
-    assert climbs(source, module) == []
+def test_a_layer_imports_only_downwards():
+    paths = {module: ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py") for module in MODULES if layer_of(module)}
+    upwards = {module: climbs(path.read_text(), module) for module, path in paths.items()}
+    assert {module: found for module, found in upwards.items() if found} == {}
 
 
 def test_every_module_belongs_to_a_layer():
@@ -95,36 +95,49 @@ def test_the_design_names_every_module_and_no_other():
     assert named == {p.name for p in ROOT.rglob("*.py") if p.name != "__init__.py" and p.parent.name != "problems"}
 
 
-def test_importing_the_package_is_light_and_leaves_no_trace():
-    code = """
-import sys, warnings
+FRESH = """
+import sys
+
+def assert_missing(names, after):
+    loaded = [name for name in sys.modules for room in names.split() if f"{name}.".startswith(f"{room}.")]
+    assert not loaded, (after, loaded)
+
+import paoswarm as ps
+assert_missing("numpy scipy", "the package")
+assert not [name for name in sys.modules if name.startswith("paoswarm.")]
+
+import warnings
 import numpy as np
 warnings.simplefilter("error")
 before = np.random.get_state()[1].tolist()
-import paoswarm
-heavy = "matplotlib scipy.stats pyarrow plotly jinja2 cma cocoex ioh optuna pandas jax xarray lmfit sklearn"
-heavy += " tqdm numba cupy"
-heavy = heavy.split()
-heavy = [m for m in heavy if m in sys.modules]
-assert not heavy, heavy
-assert np.random.get_state()[1].tolist() == before
-assert all(hasattr(paoswarm, name) for name in paoswarm.__all__)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_a_run_loads_only_the_rooms_that_it_needs():
-    """Half of the start is the import of SciPy, and its statistics alone would double that."""
-    code = """
-import sys
-import paoswarm as ps
-assert not [name for name in sys.modules if name.startswith(("paoswarm.", "numpy", "scipy"))]
 ps.minimize(lambda x: (x**2).sum(), [(-1, 1)] * 2, maxfev=100)
-rooms = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith(("paoswarm.", "scipy."))}
-unneeded = {f"paoswarm.{room}" for room in "fits sampling sklearn problems plot study explorer optuna cli".split()}
-unneeded |= {f"scipy.{room}" for room in "stats integrate interpolate ndimage signal".split()}
-assert not rooms & unneeded, rooms & unneeded
+heavy = "matplotlib scipy.stats pyarrow plotly jinja2 cma cocoex ioh optuna pandas jax xarray lmfit sklearn"
+heavy += " tqdm numba cupy scipy.integrate scipy.interpolate scipy.ndimage scipy.signal"
+rooms = " ".join(f"paoswarm.{room}" for room in "fits sampling sklearn plot study explorer optuna cli".split())
+assert_missing(heavy + " paoswarm.problems " + rooms, "a run")
+
+import paoswarm.problems
+assert_missing(heavy + " " + rooms, "the problems")
+
+import paoswarm.study.report
+assert_missing("jinja2 plotly matplotlib", "reports")
+
+from paoswarm import figures, publish
+assert ps.figures is figures and callable(publish) and callable(ps.read_study)
+assert ps.statistics.holm([0.01, 0.02]).tolist() == [0.02, 0.02]
+try:
+    ps.no_such_name
+except AttributeError as error:
+    assert "no_such_name" in str(error)
+else:
+    raise AssertionError
+
+assert all(hasattr(ps, name) for name in ps.__all__)
+assert np.random.get_state()[1].tolist() == before, "the global random state has changed"
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_a_fresh_interpreter_imports_what_is_used_and_nothing_else():
+    """Half of the start is the import of SciPy, and its statistics alone would double that."""
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

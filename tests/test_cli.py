@@ -357,7 +357,7 @@ def test_the_help_of_explore_has_examples(capsys):
     assert "paoswarm explore run.paoswarm" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_explore_prints_its_address_and_ends_with_a_signal(number, tmp_path):
     command = [sys.executable, "-m", "paoswarm.cli", "explore", "--no-browser", "--link", "x#swarm?seed=7"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -4,7 +4,6 @@ import importlib.util
 import inspect
 import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
@@ -67,11 +66,9 @@ def test_every_documented_name_is_exported():
     assert not_exported(PAGE, paoswarm.__all__) == []
 
 
-@pytest.mark.parametrize("path", documented_paths(PAGE))
-def test_a_documented_name_exists(path):
-    if lacks_its_package(path):
-        pytest.skip(f"{path} needs a package that is not installed")
-    assert look_up(path) is not None
+def test_every_documented_name_exists():
+    for path in documented_paths(PAGE):
+        assert lacks_its_package(path) or look_up(path) is not None
 
 
 def test_documented_paths_are_the_short_ones():
@@ -104,24 +101,6 @@ def test_no_exported_function_shares_its_name_with_a_module():
 
 def test_every_plot_is_documented():
     assert {f"paoswarm.plot.{name}" for name in paoswarm.plot.__all__} <= set(documented_paths(PAGE))
-
-
-def test_names_imported_on_first_use_work_in_a_fresh_interpreter():
-    code = """
-import paoswarm, sys
-assert "scipy.stats" not in sys.modules
-from paoswarm import figures, publish
-assert paoswarm.figures is figures and callable(publish) and callable(paoswarm.read_study)
-assert paoswarm.statistics.holm([0.01, 0.02]).tolist() == [0.02, 0.02]
-try:
-    paoswarm.no_such_name
-except AttributeError as error:
-    assert "no_such_name" in str(error)
-else:
-    raise AssertionError
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 WRONG_PAGE = """

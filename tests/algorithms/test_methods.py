@@ -73,7 +73,17 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+# Other strategies and values of methods that are in the list already. What strategies do is tested in core.
+ALIKE = {"PSO paper", "DE paper", "SADE paper", *(f"DE {strategy}" for strategy in list(STRATEGIES)[1:-1])}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(method, id=name, marks=[pytest.mark.slow] if name in ALIKE else [])
+        for name, method in METHODS.items()
+    ],
+)
 class TestEveryMethod(MethodContract):
     pass
 

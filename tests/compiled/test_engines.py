@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -87,6 +88,22 @@ class WithNumba:
         return x
 
 
+@cache
+def drawn_by_jax(n, d, precision):
+    """Words and deviates, compiled once: JAX would compile one operation after the other, in seconds."""
+    import jax
+
+    from paoswarm.compiled import jax_noise
+
+    dtype = np.float64 if precision == "double" else np.float32
+
+    def drawn(keys, generation):
+        mixed = jax_noise.generation_keys(keys, generation)
+        return jax_noise.words(keys, generation, n * d), jax_noise.normals(keys, mixed, n, d, dtype)
+
+    return jax.jit(drawn)
+
+
 class WithJax:
     """The JAX engine and what it draws."""
 
@@ -103,13 +120,9 @@ class WithJax:
     def words_and_normals(self, keys, generation, n, d, precision="single"):
         import jax
 
-        from paoswarm.compiled import jax_noise
-
         with jax.enable_x64(True):
-            mixed = jax_noise.generation_keys(keys, generation)
-            deviates = jax_noise.normals(keys, mixed, n, d, np.float64 if precision == "double" else np.float32)
-        deviates = np.stack(deviates, axis=1).astype(float)
-        return np.asarray(jax_noise.words(keys, generation, n * d)), deviates
+            words, deviates = drawn_by_jax(n, d, precision)(keys, np.uint32(generation))
+        return np.asarray(words), np.stack(deviates, axis=1).astype(float)
 
     def first_points(self, keys, n, lower, upper):
         import jax
@@ -249,7 +262,7 @@ def test_schedules_follow_the_same_progress_as_with_numpy():
         ({"method": None, "engine": "jax"}, "give method='PAO'"),
         ({"method": "DE"}, "DE needs engine='numpy'"),
         ({"vectorized": True}, "do not have vectorized; engine='numpy' has it"),
-        ({"store": "x.paoswarm"}, "do not have store"),
+        ({"init": ps.minimize(sum, [(0, 1)] * 2, maxfev=50)}, "cannot continue from an earlier result"),
         ({"constraints": lambda x: x[0]}, "do not have constraints"),
         ({"engine": "nump"}, "did you mean numpy"),
         ({"method": ps.PAO(dt=ps.schedules.patient_step())}, "follow the swarm"),

@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).parent
 
 @pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
 @pytest.mark.skipif(SETTING in os.environ, reason="this is that process")
+@pytest.mark.timeout(1800)  # for all of them together; in that process each has its own limit
 @pytest.mark.parametrize("speed", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
 def test_the_engine_and_the_translator(speed):
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", speed, "-k", "jax or translate or translated"]

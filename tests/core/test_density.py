@@ -74,7 +74,7 @@ class TestEveryRule:
 
     def test_its_own_draws_follow_it(self, rule, numbers):
         law = element(rule, *numbers)
-        x, v = (part[:, 0, 0] for part in law.sample(np.random.default_rng(8), (3000,)))
+        x, v = (part[:, 0, 0] for part in law.sample(np.random.default_rng(8), (1000,)))
         # False alarms of the whole class: 20 laws with at most 4 p-values each at 1e-4, 0.8 %.
         assert min(p_values(law, x, v)) > 1e-4
 
@@ -141,7 +141,7 @@ def square(swarm):
 
 
 @pytest.mark.parametrize("rule", bounds.WALLS)
-@pytest.mark.parametrize("copies", [2000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("copies", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_simulated_steps_follow_the_law(square, rule, copies):
     method = ps.PAO(noise_scale=shaken, noise=1.5, dt=0.7, walls=rule)
     law, steps = method.step_law(square), simulated(method, square, copies, seed=21)

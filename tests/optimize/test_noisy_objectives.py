@@ -30,7 +30,7 @@ def stochastic_simulation(seed):
     ("measure", "truth", "bounds", "maxfev"),
     [
         (lambda seed: noisy(sphere, 1.0, seed), sphere, BOX, 5000),
-        (stochastic_simulation, misfit, [(0.5, 6), (0.05, 2), (-2, 2)], 3000),
+        pytest.param(stochastic_simulation, misfit, [(0.5, 6), (0.05, 2), (-2, 2)], 3000, marks=pytest.mark.slow),
     ],
     ids=["sphere", "calibration"],
 )
@@ -160,7 +160,7 @@ def test_without_repeated_measurements_no_error_is_claimed():
 
 def test_the_reported_error_is_of_the_size_of_the_true_one():
     errors, misses, blind = [], [], []
-    for seed in range(30):
+    for seed in range(20):
         common = {"n_particles": 50, "maxiter": 80, "vectorized": True, "tol": 0, "rng": seed}
         result = ps.minimize(noisy(sphere, 3.0, seed), BOX, method=ps.PAO(), reevaluate=0.2, **common)
         assert 3.0 < result.swarm.repeats.sd < 4.5  # the first, lucky measurements make it look larger

@@ -116,7 +116,7 @@ def test_a_run_is_the_same_alone_and_in_company(method, end):
     many = ps.minimize_many(sphere, BOX, runs=6, vectorized=True, rng=8, **settings)
     if end in ("target", "stagnation"):
         assert len(set(many.nit)) > 1  # otherwise this would be the plain case
-    for r in (0, 3, 5):
+    for r in (0, 5):
         alone = ps.minimize(sphere, BOX, vectorized=True, rng=many.seeds[r], **settings)
         run = many.run(r)
         for name in ("x", "fun", "status", "message", "nit", "nfev", "n_failed"):

@@ -1,8 +1,5 @@
 """Problems by name: what is understood, and what a misspelt name or dimension is told."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -96,14 +93,3 @@ def test_one_unknown_is_enough_for_all_but_rosenbrock(name):
     else:
         problem = problems.get(name + "-shifted-rotated", np.int64(1))
         assert abs(problem(problem.optimum)) < 1e-12
-
-
-def test_importing_the_problems_is_light():
-    code = """
-import sys
-import paoswarm.problems
-heavy = [m for m in ("cocoex", "scipy.stats", "matplotlib") if m in sys.modules]
-assert not heavy, heavy
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -106,7 +106,7 @@ SETTINGS = {
 
 class TestInvariance:
     @pytest.mark.parametrize(("reference", "options"), SETTINGS.values(), ids=SETTINGS)
-    @pytest.mark.parametrize("zeta", [0.2, 1.5])
+    @pytest.mark.parametrize("zeta", [0.2, pytest.param(1.5, marks=pytest.mark.slow)])
     def test_exact_draws_stay_exact_draws(self, reference, options, zeta):
         rng = np.random.default_rng(10)
         begin = state = started(Pi(), Pi().draw(N, rng), rng)

@@ -64,7 +64,9 @@ def z_score(x):
     return x.mean() / (x.std(ddof=1) / math.sqrt(len(x)))
 
 
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize(
+    "problem", [two_modes, half_forbidden, pytest.param(normal, marks=pytest.mark.slow)], ids=lambda one: one.__name__
+)
 def test_the_draws_are_the_posterior(problem):
     log_likelihood, prior, log_evidence = problem()
     rng = np.random.default_rng(2)

@@ -3,12 +3,10 @@
 import json
 import re
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from other_process import outputs_with_other_hashes
 from scipy import stats
 
 import paoswarm as ps
@@ -216,12 +214,3 @@ def test_anything_that_can_be_called_has_a_description():
     endless = Slower(1)
     endless.by = [endless]
     assert describe(endless) == describe(endless)
-
-
-def test_a_description_is_the_same_in_another_process():
-    code = f"""
-import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_encoding import Slower, describe
-print(describe(Slower({{"a", "b", "c", "d", "e"}})), describe(Slower(Slower)))
-"""
-    assert len(outputs_with_other_hashes(code)) == 1

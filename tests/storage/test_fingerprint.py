@@ -245,17 +245,19 @@ def test_a_sample_of_huge_arrays_and_lists_is_compared(monkeypatch):
         assert found.changes(fingerprint(closure(other)))
 
 
-def test_a_fingerprint_is_the_same_in_another_process():
+def test_fingerprints_and_descriptions_are_the_same_in_another_process():
     code = f"""
 import sys; sys.path.insert(0, {str(__file__).rpartition("/")[0]!r})
+from test_encoding import Slower, describe
 from test_fingerprint import CAPTURES, fingerprint, with_a_set
+print(describe(Slower({{"a", "b", "c", "d", "e"}})), describe(Slower(Slower)))
 print(fingerprint(with_a_set))
 for name, (make, one, _) in list(CAPTURES.items())[:-1]:
     print(name, fingerprint(make(one)))
 """
     found = outputs_with_other_hashes(code)
     assert len(found) == 1
-    lines = found.pop().splitlines()
+    _, *lines = found.pop().splitlines()  # the first are descriptions
     assert lines[0] == str(fingerprint(with_a_set))
     assert lines[1:] == [f"{name} {fingerprint(make(one))}" for name, (make, one, _) in list(CAPTURES.items())[:-1]]
 

@@ -35,7 +35,13 @@ def nine():
 
 @pytest.fixture(scope="module")
 def small():
-    return synthetic(problems=("sphere", "rastrigin"), runs=3)
+    return synthetic(problems=("sphere",), runs=3)
+
+
+@pytest.fixture
+def as_drawn(monkeypatch):
+    """Figures without their layout, which takes most of the time: for tests of what does not depend on it."""
+    monkeypatch.setattr(figures, "_laid_out", lambda figure: figure)
 
 
 def line_of(ax, method):
@@ -63,6 +69,7 @@ def edited(study, change):
 # Colours
 
 
+@pytest.mark.usefixtures("as_drawn")
 @pytest.mark.parametrize("chosen", [METHODS, ("DE", "PSO")])
 def test_a_method_keeps_its_look_in_every_figure(small, chosen):
     grid, steps = figures.convergence_grid(small, 2, chosen), figures.ecdf_plot(small, 2, chosen)
@@ -78,6 +85,7 @@ def test_a_method_keeps_its_look_in_every_figure(small, chosen):
     assert names_in(legend_of(grid)) == list(chosen)
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_thirty_six_methods_are_all_different():
     many = synthetic(problems=("p",), dims=(2,), methods=tuple(f"m{i}" for i in range(36)), runs=1, generations=3)
     for figure in (figures.convergence_grid(many, 2), figures.ecdf_plot(many)):
@@ -136,6 +144,7 @@ def test_colours_stand_out_on_white_and_on_dark_paper():
 # Convergence
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_lines_and_bands_are_those_of_the_statistics(nine):
     figure = figures.convergence_grid(nine, 5)
     assert len(figure.axes) == 9
@@ -157,6 +166,7 @@ def test_lines_and_bands_are_those_of_the_statistics(nine):
             assert top > band.high.max()
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_a_grid_has_one_legend_and_shared_labels(nine):
     figure = figures.convergence_grid(nine, 2)
     assert names_in(legend_of(figure)) == list(METHODS)
@@ -168,6 +178,7 @@ def test_a_grid_has_one_legend_and_shared_labels(nine):
     assert legend_of(figures.convergence_grid(alone, 1)).get_title().get_text() == "1 dimension, 1 run"
 
 
+@pytest.mark.usefixtures("as_drawn")
 @pytest.mark.parametrize(
     ("problems", "shape"),
     [
@@ -229,6 +240,7 @@ def test_letters_are_readable_in_print(small):
         assert min(text.get_fontsize() for text in figure.findobj(matplotlib.text.Text) if text.get_text()) >= 6
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_exact_zero_falls_through_the_floor_and_is_marked():
     error = np.array([[1.0, 1e-3, 1e-5, 0.0, 0.0], [1.0, 1e-2, 0.0, 0.0, 0.0]])
     study = with_cell(synthetic(runs=2), "sphere", 2, "PSO", error, [10, 20, 30, 40, 50])
@@ -248,6 +260,7 @@ def test_exact_zero_falls_through_the_floor_and_is_marked():
     assert not any(triangles(ax) for ax in others)
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_small_is_not_zero():
     study = edited(synthetic(runs=3), lambda error: error * 1e-150)
     figure = figures.convergence_grid(study, 2)
@@ -255,6 +268,7 @@ def test_small_is_not_zero():
     assert names_in(legend_of(figure)) == list(METHODS)
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_a_band_is_open_to_the_top_where_runs_have_failed():
     error = np.array([[np.inf, np.inf, 1.0], [np.inf, 5.0, 1.0], [9.0, 3.0, 1.0]])
     study = with_cell(synthetic(methods=("A",), runs=3), "sphere", 2, "A", error, [10, 20, 30])
@@ -265,7 +279,9 @@ def test_a_band_is_open_to_the_top_where_runs_have_failed():
     assert_array_equal(line_of(ax, "A").get_ydata(), [np.inf, np.inf, 1.0])
 
 
-@pytest.mark.parametrize("value", [0.0, np.inf, 3.0, 123.456, 1e-300, 1e300])
+@pytest.mark.parametrize(
+    "value", [0.0, np.inf, 123.456, *(pytest.param(v, marks=pytest.mark.slow) for v in (1e-300, 1e300))]
+)
 def test_a_study_of_one_value_is_drawn(value):
     study = edited(synthetic(problems=("p",), runs=2), lambda error: np.full_like(error, value))
     grid = figures.convergence_grid(study, 2)
@@ -275,9 +291,13 @@ def test_a_study_of_one_value_is_drawn(value):
     assert len(triangles(ax)) == (3 if value == 0 else 0)
 
 
-@pytest.mark.parametrize("span", [0.001, 0.1, 0.5, 1.0, 1.9, 2.0, 3.0, 6.0, 11.0, 25.0, 40.0, 60.0])
 @pytest.mark.parametrize("low", [-50.0, -3.3, 0.0, 2.08])
-def test_error_axes_have_a_few_round_ticks_that_say_what_they_are(low, span):
+def test_error_axes_have_a_few_round_ticks_that_say_what_they_are(low):
+    for span in (0.001, 0.1, 0.5, 1.0, 1.9, 2.0, 3.0, 6.0, 11.0, 25.0, 40.0, 60.0):
+        assert_round_ticks(low, span)
+
+
+def assert_round_ticks(low, span):
     bottom, top = 10**low, 10 ** (low + span)
     ticks, labels = figures._error_ticks(bottom, top)
     assert 2 <= len(ticks) <= 7
@@ -291,6 +311,7 @@ def test_error_axes_have_a_few_round_ticks_that_say_what_they_are(low, span):
 # Runtime distributions
 
 
+@pytest.mark.usefixtures("as_drawn")
 @pytest.mark.parametrize("dim", [None, 5])
 def test_steps_are_those_of_the_statistics(nine, dim):
     (ax,) = figures.ecdf_plot(nine, dim).axes
@@ -308,6 +329,7 @@ def test_steps_are_those_of_the_statistics(nine, dim):
     assert_allclose(ax.get_xlim()[1], end)
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_a_method_that_has_solved_everything_is_drawn_to_the_end():
     study = synthetic(problems=("p",), dims=(2,), methods=("A", "B"), runs=1)
     study = with_cell(study, "p", 2, "B", [[0.0, 0.0]], [10, 20])
@@ -315,6 +337,7 @@ def test_a_method_that_has_solved_everything_is_drawn_to_the_end():
     assert_array_equal(line.get_xydata(), [[5, 0], [5, 1], [100, 1]])
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_the_legend_of_runtimes_has_the_best_on_top(nine):
     final = {m: statistics.ecdf(nine, m).share[-1] for m in METHODS}
     assert names_in(legend_of(figures.ecdf_plot(nine))) == sorted(METHODS, key=final.get, reverse=True)
@@ -323,6 +346,7 @@ def test_the_legend_of_runtimes_has_the_best_on_top(nine):
 # Ranks
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_ranks_are_drawn_best_first_with_their_values():
     study = study_of({p: {"A": [3.0], "B": [1.0], "C": [c]} for p, c in (("p", 2.0), ("q", 2.0), ("r", 4.0))})
     (ax,) = figures.rank_plot(study, ("A", "B", "C")).axes
@@ -339,6 +363,7 @@ def test_ranks_are_drawn_best_first_with_their_values():
     assert [label.get_fontweight() for label in ax.get_yticklabels()] == ["normal", "normal", "bold"]
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_a_rank_plot_names_the_dimensions_and_omits_a_missing_friedman_p():
     study = synthetic(problems=("p",), dims=(2, 5, 7))
     assert figures.rank_plot(study, METHODS).axes[0].get_title() == "All dimensions"
@@ -347,6 +372,7 @@ def test_a_rank_plot_names_the_dimensions_and_omits_a_missing_friedman_p():
     assert (ax.get_title(), ax.get_xlabel()) == ("5 dimensions", "Average rank over 1 task (1 is best)")
 
 
+@pytest.mark.usefixtures("as_drawn")
 def test_a_tiny_friedman_p_is_bounded():
     study = study_of({f"p{i}": {m: [float(j)] for j, m in enumerate("ABCD")} for i in range(40)})
     assert "Friedman p < 0.0001" in figures.rank_plot(study, "ABCD").axes[0].get_xlabel()
@@ -393,7 +419,6 @@ def test_without_care_such_a_name_would_be_a_formula(tmp_path):
     [
         (lambda s: figures.convergence_grid(s, 2), "svg"),
         (figures.ecdf_plot, "PNG"),
-        (lambda s: figures.rank_plot(s, METHODS), "svg"),
         (lambda s: figures.rank_plot(s, METHODS), "PNG"),
     ],
 )
@@ -478,7 +503,7 @@ from paoswarm.study import figures
 assert "matplotlib" not in sys.modules
 sys.path.insert(0, sys.argv[1])
 from synthetic import synthetic
-study = synthetic(problems=("sphere", "rastrigin"), runs=3)
+study = synthetic(problems=("sphere",), runs=3)
 figures.save(figures.convergence_grid(study, 2), sys.argv[2] + "/grid.svg")
 figures.save(figures.ecdf_plot(study), sys.argv[2] + "/steps.svg")
 figures.save(figures.rank_plot(study, study.methods), sys.argv[2] + "/ranks.svg")

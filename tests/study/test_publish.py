@@ -11,6 +11,7 @@ from helpers import small
 from matplotlib.figure import Figure
 from synthetic import synthetic, with_cell
 
+import paoswarm as ps
 from paoswarm.study import figures, statistics
 from paoswarm.study import publish as publish_module
 from paoswarm.study.publish import publish
@@ -26,39 +27,74 @@ def table(path):
         return list(csv.DictReader(file))
 
 
-@pytest.fixture
+SECTIONS = [
+    Section("What's more?", ["Some words."], ["A, B", "Verdict"], [['say "x", y', "holds"], ["ä", "partly"]]),
+    *(Section(title, [], ["it"], [[title]]) for title in ("Summary", "One!", "One?")),
+]
+
+
+@pytest.fixture(scope="module")
 def tiny():
     return synthetic(("sphere", "ackley"), (2, 5), ("PAO", "PSO", "DE"), runs=5, generations=6)
 
 
-def test_everything_is_written_and_the_tables_hold_the_numbers_of_the_study(tiny, tmp_path):
-    section = Section("What's more?", ["Some words."], ["A, B", "Verdict"], [['say "x", y', "holds"], ["ä", "partly"]])
-    folder = tmp_path / "new" / "folder"
-    report = publish(tiny, folder, sections=[section])
-    assert report == folder / "report.html"
-    assert contents(folder).keys() == {
+@pytest.fixture(scope="module")
+def published(tiny, tmp_path_factory):
+    """A folder with figures of another study, and of somebody else, to which a study was published."""
+    folder = tmp_path_factory.mktemp("published") / "new" / "folder"
+    (folder / "figures").mkdir(parents=True)
+    for name in ("convergence-9d.png", "runtimes-9d.png", "ranks-7.png", "mine.png"):
+        (folder / "figures" / name).write_bytes(b"\x89PNG")
+    assert publish(tiny, folder, sections=SECTIONS) == folder / "report.html"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def of_two_groups(tiny, tmp_path_factory):
+    """A folder with a study of two groups in which all runs of PSO have failed."""
+    folder = tmp_path_factory.mktemp("groups")
+    failed = with_cell(tiny, "sphere", 2, "PSO", np.full((5, 6), np.inf))
+    groups = {"Ours": ("PAO", "PSO"), "All": ("PAO", "PSO", "DE")}
+    publish(replace(failed, groups=groups, dims=(2,), problems=("sphere",)), folder)
+    return folder
+
+
+def test_everything_is_written_and_old_figures_of_another_study_are_removed(published):
+    assert contents(published).keys() == {
         "report.html",
         "tables/comparisons.csv",
         "tables/ranks.csv",
         "tables/success.csv",
         "tables/summary.csv",
         "tables/whats-more.csv",
+        "tables/summary-2.csv",
+        "tables/one.csv",
+        "tables/one-2.csv",
         "figures/convergence-2d.png",
         "figures/convergence-5d.png",
         "figures/runtimes-2d.png",
         "figures/runtimes-5d.png",
         "figures/ranks-1.png",
+        "figures/mine.png",
     }
-    for name, content in contents(folder).items():
+    for name, content in contents(published).items():
         assert content.startswith(b"\x89PNG") == name.endswith(".png")
-    page = report.read_text(encoding="utf-8")
+    page = (published / "report.html").read_text(encoding="utf-8")
     assert "A synthetic study" in page
     assert "Some words." in page
     assert page.rstrip().endswith("</html>")
-    assert_summary_of(tiny, table(folder / "tables" / "summary.csv"))
-    assert_tests_ranks_and_successes_of(tiny, folder / "tables")
-    rows = table(folder / "tables" / "whats-more.csv")
+
+
+def test_the_tables_hold_the_numbers_of_the_study(tiny, published):
+    assert_summary_of(tiny, table(published / "tables" / "summary.csv"))
+    assert_tests_ranks_and_successes_of(tiny, published / "tables")
+    rows = table(published / "tables" / "whats-more.csv")
     assert rows == [{"A, B": 'say "x", y', "Verdict": "holds"}, {"A, B": "ä", "Verdict": "partly"}]
+
+
+def test_a_section_cannot_replace_the_summary_or_another_section(published):
+    for name, title in (("summary-2", "Summary"), ("one", "One!"), ("one-2", "One?")):
+        assert table(published / "tables" / f"{name}.csv") == [{"it": title}]
 
 
 def assert_tests_ranks_and_successes_of(tiny, tables):
@@ -92,10 +128,13 @@ def assert_summary_of(results, rows):
         assert int(row["runs"]) == len(final)
 
 
-def test_the_same_results_give_the_same_bytes_and_other_results_do_not(tmp_path):
-    study = small(problems=["sphere"], dims=[2])
+@pytest.mark.slow  # in short: test_cli.py::test_a_study_from_a_file_to_its_report, and test_figures.py
+def test_the_same_results_give_the_same_bytes_other_results_do_not_and_no_figure_stays_open(tmp_path):
+    study = small(problems=["sphere"], dims=[2], methods={"PSO": ps.PSO()})
     one = study.run(tmp_path / "one")
+    open_before = plt.get_fignums()
     publish(one, tmp_path / "one")
+    assert plt.get_fignums() == open_before
     publish(study.run(tmp_path / "two"), tmp_path / "two")
     first = contents(tmp_path / "one")
     assert contents(tmp_path / "two") == first
@@ -110,51 +149,20 @@ def test_the_same_results_give_the_same_bytes_and_other_results_do_not(tmp_path)
     }
 
 
-def test_each_group_has_its_figures_and_none_stays_open(tiny, tmp_path):
-    open_before = plt.get_fignums()
-    groups = {"Ours": ("PAO", "PSO"), "All": ("PAO", "PSO", "DE")}
-    publish(replace(tiny, groups=groups, dims=(2,)), tmp_path)
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+def test_each_group_has_its_figures(of_two_groups):
+    assert {path.name for path in (of_two_groups / "figures").iterdir()} == {
         "convergence-2d-1.png",
         "convergence-2d-2.png",
         "runtimes-2d.png",
         "ranks-1.png",
         "ranks-2.png",
     }
-    assert plt.get_fignums() == open_before
 
 
-def test_a_section_cannot_replace_the_summary_or_another_section(tmp_path):
-    results = synthetic(("sphere",), (2,), ("PAO", "PSO"), runs=3, generations=4)
-    titles = ["Summary", "One!", "One?"]
-    publish(results, tmp_path, sections=[Section(title, [], ["it"], [[title]]) for title in titles])
-    tables = [path.read_text(encoding="utf-8") for path in (tmp_path / "tables").iterdir()]
-    assert len(tables) == 4 + 3
-    assert sum(text.startswith("problem,dim,method,runs,mean") for text in tables) == 1
-
-
-def test_runs_that_failed_can_be_published(tmp_path):
-    results = synthetic(("sphere",), (2,), ("PAO", "PSO"), runs=3, generations=4)
-    results = with_cell(results, "sphere", 2, "PSO", np.full((3, 4), np.inf))
-    publish(results, tmp_path)
-    pao, pso = table(tmp_path / "tables" / "summary.csv")
+def test_runs_that_failed_can_be_published(of_two_groups):
+    pao, pso, de = table(of_two_groups / "tables" / "summary.csv")
     assert float(pso["median"]) == np.inf
-    assert np.isfinite(float(pao["median"]))
-
-
-def test_old_figures_of_another_part_of_the_study_are_removed(tmp_path):
-    one = synthetic(("sphere",), (2,), ("PAO", "PSO"), runs=5, generations=6)
-    figures = tmp_path / "figures"
-    figures.mkdir()
-    for name in ("convergence-9d.png", "runtimes-9d.png", "ranks-7.png", "mine.png"):
-        (figures / name).touch()
-    publish(one, tmp_path)
-    assert {path.name for path in figures.iterdir()} == {
-        "convergence-2d.png",
-        "runtimes-2d.png",
-        "ranks-1.png",
-        "mine.png",
-    }
+    assert np.isfinite([float(pao["median"]), float(de["median"])]).all()
 
 
 def test_cells_of_tables_are_no_formulas_and_numbers_stay_numbers(tmp_path):

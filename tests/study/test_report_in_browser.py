@@ -56,6 +56,14 @@ def page(browser, address):
     assert errors(browser) == []
 
 
+@pytest.fixture(scope="class")
+def shared_page(browser, address):
+    """A page for a whole class, because loading takes longest; no test of the class disturbs those after it."""
+    opened(browser, address)
+    yield browser
+    assert errors(browser) == []
+
+
 def opened(browser, address, width=1280):
     for kind in ("browser", "performance"):
         browser.get_log(kind)
@@ -133,28 +141,17 @@ def assert_drawn(line, results, problem, dim, method, statistic):
 
 
 class TestAtRest:
+    @pytest.fixture
+    def page(self, shared_page):
+        return shared_page
+
     def test_it_asks_for_nothing(self, page):
         assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
         assert requests(page) == []
 
-    def test_a_request_would_be_noticed(self, browser, tmp_path):
-        (tmp_path / "bad.html").write_text('<img src="http://127.0.0.1:9/x.png">')
-        opened(browser, (tmp_path / "bad.html").as_uri())
-        assert requests(browser) == ["http://127.0.0.1:9/x.png"]
-        assert errors(browser)
-
     def test_no_button_sends_the_chart_away(self, page):
         titles = {b.get_attribute("data-title") for b in page.find_elements(By.CSS_SELECTOR, ".modebar-btn")}
         assert titles == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
-
-    @pytest.mark.parametrize("width", [390, 1280])
-    def test_the_page_does_not_scroll_sideways(self, browser, address, width):
-        opened(browser, address, width)
-        wide = "return document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
-        assert browser.execute_script(wide) <= 0
-        browser.execute_script("document.querySelector('main').append(Object.assign(document.createElement('pre'), "
-                               "{ textContent: 'x'.repeat(500) }))")  # fmt: skip
-        assert browser.execute_script(wide) > 0
 
     def test_a_fact_stands_beside_its_name(self, page):
         texts = (
@@ -173,18 +170,36 @@ class TestAtRest:
             WebDriverWait(page, 5).until(lambda page, colour=colour: page.execute_script(paper) == colour)
 
 
+def test_a_request_would_be_noticed(browser, tmp_path):
+    (tmp_path / "bad.html").write_text('<img src="http://127.0.0.1:9/x.png">')
+    opened(browser, (tmp_path / "bad.html").as_uri())
+    assert requests(browser) == ["http://127.0.0.1:9/x.png"]
+    assert errors(browser)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_does_not_scroll_sideways(browser, address, width):
+    opened(browser, address, width)
+    wide = "return document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.execute_script(wide) <= 0
+    browser.execute_script("document.querySelector('main').append(Object.assign(document.createElement('pre'), "
+                           "{ textContent: 'x'.repeat(500) }))")  # fmt: skip
+    assert browser.execute_script(wide) > 0
+
+
 class TestConvergence:
-    @pytest.mark.parametrize("statistic", ["mean", "median"])
-    def test_the_picked_cell_is_drawn(self, page, results, statistic):
+    def test_the_picked_cell_is_drawn(self, page, results):
         pick(page, "problem", "Rastrigin")
         pick(page, "dim", "5")
-        show(page, statistic)
-        drawn = lines(page)
-        assert set(drawn) == set(METHODS)
-        for method in METHODS:
-            assert_drawn(drawn[method], results, "rastrigin", 5, method, statistic)
-        assert page.find_element(By.ID, "picked").text == f"Rastrigin in 5 dimensions, {statistic} error"
+        for statistic in ("mean", "median"):
+            show(page, statistic)
+            drawn = lines(page)
+            assert set(drawn) == set(METHODS)
+            for method in METHODS:
+                assert_drawn(drawn[method], results, "rastrigin", 5, method, statistic)
+            assert page.find_element(By.ID, "picked").text == f"Rastrigin in 5 dimensions, {statistic} error"
 
+    @pytest.mark.slow  # what is drawn for a choice: the test above
     def test_another_choice_is_another_line(self, page):
         before = lines(page)["PAO"]["y"]
         pick(page, "dim", "5")
@@ -271,6 +286,10 @@ class TestAddress:
 
 
 class TestTables:
+    @pytest.fixture
+    def page(self, shared_page):
+        return shared_page
+
     def test_a_click_sorts_by_value_and_another_reverses_the_order(self, page, results):
         means = [statistics.summary(results, *task, "Random search").mean for task in results.tasks()]
         values = sorted(means)
@@ -293,7 +312,10 @@ class TestTables:
         page.execute_script("document.querySelector('#task-table tbody tr').cells[2].dataset.mean = 'NaN'")
         for _ in range(2):
             head(page, "task-table", 2).find_element(By.TAG_NAME, "button").click()
-            assert (column(page, "task-table", 0)[-1], column(page, "task-table", 1)[-1]) == ("Sphere", "2")
+            assert (column(page, "task-table", 0)[-1], column(page, "task-table", 1)[-1]) == (
+                "Sphere",
+                "2",
+            )
 
     def test_the_keyboard_sorts_too(self, page):
         head(page, "task-table", 0).find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
@@ -316,11 +338,6 @@ class TestTables:
         form.find_element(By.NAME, "text").send_keys("x")
         assert column(page, "task-table", 0) == []
 
-    def test_comparisons_are_filtered_by_method(self, page):
-        form = page.find_element(By.CSS_SELECTOR, "[data-filters=pairs-1]")
-        form.find_element(By.NAME, "text").send_keys("random")
-        assert column(page, "pairs-1", 2) == ["Random search"] * 6
-
     def test_comparisons_are_sorted_by_size_of_p(self, page, results):
         head(page, "pairs-1", 4).find_element(By.TAG_NAME, "button").click()
         wanted = sorted(c.p for c in statistics.compare(results, METHODS))
@@ -335,20 +352,26 @@ class TestTables:
             wanted = statistics.average_ranks(results, METHODS, dims).average
             assert {row[0]: row[column_] for row in rows} == {m: f"{wanted[m]:.2f}" for m in METHODS}
 
+    def test_comparisons_are_filtered_by_method(self, page):
+        form = page.find_element(By.CSS_SELECTOR, "[data-filters=pairs-1]")
+        form.find_element(By.NAME, "text").send_keys("random")
+        assert column(page, "pairs-1", 2) == ["Random search"] * 6
+
 
 class TestRuntimes:
-    @pytest.mark.parametrize(("choice", "dims"), [("5 dimensions", (5,)), ("all tasks", (2, 5))])
-    def test_the_picked_dimension_is_drawn(self, page, results, choice, dims):
-        pick(page, "dim", choice, form="runtime-picker")
+    def test_the_picked_dimension_is_drawn(self, page, results):
         tick(page, "DE", form="runtime-picker")
-        drawn = lines(page, "runtime-chart")
-        assert set(drawn) == {"PAO", "PSO", "Random search"}
-        for method, line in drawn.items():
-            ecdf = statistics.ecdf(results, method, dims)
-            assert_allclose([line["x"][0], line["x"][-1]], ecdf.evaluations[[0, -1]], rtol=1e-4)
-            assert_allclose([line["y"][0], line["y"][-1]], ecdf.share[[0, -1]], rtol=1e-4)
+        for choice, dims in (("5 dimensions", (5,)), ("all tasks", (2, 5))):
+            pick(page, "dim", choice, form="runtime-picker")
+            drawn = lines(page, "runtime-chart")
+            assert set(drawn) == {"PAO", "PSO", "Random search"}
+            for method, line in drawn.items():
+                ecdf = statistics.ecdf(results, method, dims)
+                assert_allclose([line["x"][0], line["x"][-1]], ecdf.evaluations[[0, -1]], rtol=1e-4)
+                assert_allclose([line["y"][0], line["y"][-1]], ecdf.share[[0, -1]], rtol=1e-4)
 
 
+@pytest.mark.slow  # in short, without a browser: test_report.py::TestHostileNames
 class TestHostileNames:
     @pytest.fixture(scope="class")
     @classmethod
@@ -401,7 +424,6 @@ class TestHostileNames:
         opened(hostile, hostile.current_url, width=390)
         assert hostile.find_element(By.ID, "picked").text == f"{HOSTILE[2]} in 2 dimensions, mean error"
 
-    @pytest.mark.slow
     def test_long_names_do_not_push_the_page_sideways(self, browser, tmp_path):
         long = tuple(letter * 45 for letter in "ABC")
         first = synthetic(problems=long, dims=(2,), methods=long, runs=2, generations=3)

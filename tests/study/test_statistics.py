@@ -46,16 +46,16 @@ def test_a_summary_worked_by_hand():
 
 def test_intervals_hold_their_value_and_keep_their_promise():
     # The mean of 50 normal deviates (sd 2 about 10) lies in its 95 % interval in about 94 % of all samples, the median
-    # likewise. Of 400, fewer than 364 (91 %) or more than 392 (98 %) have a chance below 1 % each.
+    # likewise. Of 150, fewer than 134 (89 %) or more than 148 (99 %) have a chance below 1 % each.
     rng = np.random.default_rng(1)
     hits = np.zeros(2)
-    for sample in rng.normal(10, 2, (400, 50)):
+    for sample in rng.normal(10, 2, (150, 50)):
         got = s.summary(one_cell(sample), "p", 2, "A")
         for i, (value, (low, high)) in enumerate([(got.mean, got.mean_interval), (got.median, got.median_interval)]):
             assert low < value < high
             hits[i] += low <= 10 <= high
-    assert (hits >= 364).all()
-    assert (hits <= 392).all()
+    assert (hits >= 134).all()
+    assert (hits <= 148).all()
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_law_in_large_samples():

@@ -51,7 +51,7 @@ class CudaEngine:
         ``fun(x) -> scalar`` for a point ``x`` (d,), written with `jax.numpy`, such that `translate` can translate it.
     """
 
-    longest = _LONGEST
+    longest, at_once = _LONGEST, _GRAPH
 
     def __init__(self, program: Program, fun: Callable[..., Any]) -> None:
         self._program = program

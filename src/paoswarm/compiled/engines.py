@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from importlib.util import find_spec
+from typing import Any, ClassVar, Protocol
 
 from paoswarm.checks import choices, whole_number
 from paoswarm.compiled.counter import Words
@@ -26,9 +28,12 @@ class Engine(Protocol):
     ----------
     longest : int
         Generations in one call, at most.
+    at_once : int
+        Calls with a multiple of so many generations are the fastest.
     """
 
     longest: int
+    at_once: int
 
     def begin(self, keys: Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
@@ -63,6 +68,7 @@ class Numba:
 
     precision: str = "double"
     threads: int | None = None
+    takes_states: ClassVar[bool] = True  # of arrays in the memory of the host, such as a store keeps
 
     def __post_init__(self) -> None:
         _check_precision(self.precision)
@@ -98,6 +104,7 @@ class Jax:
 
     precision: str = "single"
     devices: int | None = None
+    takes_states: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_precision(self.precision)
@@ -107,9 +114,10 @@ class Jax:
     def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
         """The engine for a program and an objective."""
         need("jax", extra="jax", user="engine='jax'")
+        from paoswarm.compiled.jax_constants import with_own_constants
         from paoswarm.compiled.jax_engine import JaxEngine
 
-        return JaxEngine(program, fun, self.precision, self.devices)
+        return JaxEngine(program, with_own_constants(fun, program.n_dimensions), self.precision, self.devices)
 
 
 @dataclass(frozen=True)
@@ -120,14 +128,18 @@ class Cuda:
     engine takes its place and a warning says why. The returned points are evaluated again in double precision.
     """
 
+    takes_states: ClassVar[bool] = False  # swarms stay on the device
+
     def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
         """The engine for a program and an objective."""
         need("cupy", extra="cuda", user="engine='cuda'")
         need("jax", extra="cuda", user="engine='cuda'")
         from paoswarm.compiled.cuda_engine import CudaEngine, usable
+        from paoswarm.compiled.jax_constants import with_own_constants
         from paoswarm.compiled.jax_engine import JaxEngine
         from paoswarm.compiled.translate import CannotTranslate
 
+        fun = with_own_constants(fun, program.n_dimensions)
         why = usable(program)
         try:
             if not why:
@@ -155,7 +167,59 @@ def read_engine(engine: Any, fun: Any) -> Compiled | None:
     if engine not in NAMES:
         raise ValueError(f"unknown engine {engine!r}; {choices(engine, NAMES)}")
     if engine == "auto":
-        numba = sys.modules.get("numba")
-        is_jitted = numba is not None and isinstance(fun, numba.core.dispatcher.Dispatcher)
-        return Numba() if is_jitted else None
+        return _engine_of(fun)
     return {"numpy": None, "numba": Numba(), "jax": Jax(), "cuda": Cuda()}[engine]
+
+
+def _engine_of(fun: Any) -> Compiled | None:
+    """The engine for a function that the user has compiled; None if it is not compiled."""
+    numba, jax = sys.modules.get("numba"), sys.modules.get("jax")
+    if numba is not None and isinstance(fun, numba.core.dispatcher.Dispatcher):
+        return Numba()
+    if jax is None or not isinstance(fun, type(jax.jit(abs))):
+        return None
+    if jax.config.jax_enable_x64:
+        return Jax("double")
+    return Cuda() if jax.default_backend() == "gpu" and find_spec("cupy") is not None else Jax()
+
+
+def bound(engine: Compiled, fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function of the point alone: ``fun(x, *args)``, in a form that the engine can compile."""
+    if not args:
+        return fun
+    made = _bound_for_numba(fun, args) if isinstance(engine, Numba) else lambda x: fun(x, *args)
+    made.__name__ = getattr(fun, "__name__", repr(fun))  # for messages
+    return made
+
+
+def _bound_for_numba(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """A closure, whose variables are constants to numba."""
+    numba = need("numba", extra="numba", user="engine='numba'")
+    for i, value in enumerate(args):
+        try:
+            numba.typeof(value)
+        except ValueError:
+            raise TypeError(
+                f"args[{i}] is a {type(value).__name__}, which numba cannot compile; give numbers, arrays, or tuples "
+                "of them"
+            ) from None
+    inner = jitted(fun)
+    return lambda x: inner(x, *args)
+
+
+def jitted(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that numba compiles when another one calls it, with the options of objectives."""
+    if hasattr(fun, "py_func"):
+        return fun
+    numba = need("numba", extra="numba", user="engine='numba'")
+    if not inspect.isfunction(fun):
+        raise TypeError(f"numba compiles functions, and this is a {type(fun).__name__}; write a function of one point")
+    from paoswarm.compiled.numba_objective import FASTMATH
+
+    made: Callable[..., Any] = numba.njit(error_model="numpy", fastmath=FASTMATH)(fun)
+    return made
+
+
+def name_of(engine: Engine) -> str:
+    """The name of an engine that was made: another than the one asked for may have taken its place."""
+    return type(engine).__name__.removesuffix("Engine").lower()

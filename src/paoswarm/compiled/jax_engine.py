@@ -91,7 +91,7 @@ class JaxEngine:
         How many devices share the runs, at most; all that JAX has if not given.
     """
 
-    longest = _LONGEST
+    longest, at_once = _LONGEST, _AT_ONCE
 
     def __init__(
         self, program: Program, fun: Callable[..., Any], precision: str = "single", devices: int | None = None

@@ -32,7 +32,7 @@ class NumbaEngine:
         One per core if not given.
     """
 
-    longest = 10**9  # generations in one call
+    longest, at_once = 10**9, 16
 
     def __init__(
         self, program: Program, fun: Callable[..., Any], precision: str = "double", threads: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,12 +11,11 @@ from weakref import WeakKeyDictionary
 import numba
 import numpy as np
 from numba import types
-from numba.core.errors import NumbaError
 
 from paoswarm.core.arrays import Floats
 
 # Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
-_FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
+FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 _SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 _POINT = types.Array(types.float64, 1, "C")
 
@@ -49,16 +49,15 @@ class Objective:
 
     def __init__(self, fun: Callable[..., Any], d: int) -> None:
         python = getattr(fun, "py_func", fun)
-        fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or _FASTMATH
+        fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or FASTMATH
         options = {"error_model": "numpy", "fastmath": fastmath}
         try:
             one = numba.njit(types.float64(_POINT), **options)(python)
-        except NumbaError as error:
+        except Exception as error:  # of numba, or of Python where numba looks something up
             name = getattr(fun, "__name__", repr(fun))
-            reason = str(error).strip().splitlines()
             raise TypeError(
-                f"numba cannot compile {name}, which must take one point x (d,) and return a number: {reason[0]} "
-                "Use engine='numpy' for a function that is not compiled"
+                f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
+                f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
             ) from error
 
         def measure(points: Any, m: int, values: Any) -> None:
@@ -81,3 +80,11 @@ class Objective:
         first, _, last = call.argtypes
         call(rows.ctypes.data_as(first), len(rows), values.ctypes.data_as(last))
         return values
+
+
+def _reason(error: Exception) -> str:
+    """Why numba cannot compile a function, in one line of its many."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in nopython")]
+    reason = re.sub(r" for '.*', defined at .*", "", lines[0] if lines else type(error).__name__).strip(" .")
+    where = re.search(r'^File ".*", line (\d+)', str(error), flags=re.MULTILINE)
+    return reason if where is None else f"{reason} (line {where[1]} of its file)"

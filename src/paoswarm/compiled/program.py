@@ -34,6 +34,10 @@ _NO_LIMIT = 2**60  # evaluations
 _SCALES = {noise.spread: "spread", noise.mean_to_best: "mean_to_best", noise.covariance: "covariance"}
 
 
+class NotCompiled(ValueError):
+    """Something that a compiled engine does not have; engine='numpy' has it."""
+
+
 class Pull(NamedTuple):
     """An attractor by its name; of ``neighbourhood_best`` with the neighbours ``(n, m)`` of every particle."""
 
@@ -127,7 +131,7 @@ def read_program(
 ) -> Program:
     """Turn a method into a program; an error that says why if it cannot be one."""
     if type(method) is not PAO:
-        raise ValueError(
+        raise NotCompiled(
             f"compiled engines move PAO swarms; {type(method).__name__} needs engine='numpy' (or give method=ps.PAO())"
         )
     method.check_swarm((n,))
@@ -159,14 +163,14 @@ def _named(names: dict[Any, str], function: Any, what: str) -> str:
         return names[function]
     except (KeyError, TypeError):
         name = getattr(function, "__name__", repr(function))
-        raise ValueError(f"compiled engines do not have the {what} {name}; engine='numpy' has it") from None
+        raise NotCompiled(f"compiled engines do not have the {what} {name}; engine='numpy' has it") from None
 
 
 def _table(method: PAO, n: int, evaluations: int, maxiter: int | None, maxfev: int | None) -> Floats:
     """The coefficients of every step, ``(generations or 1, n or 1, r + 7)``; one if they stay the same."""
     hyperparameters = method.hyperparameters
     if any(isinstance(h, schedules.Adaptive) for h in hyperparameters):
-        raise ValueError("compiled engines do not have hyperparameters that follow the swarm; engine='numpy' has them")
+        raise NotCompiled("compiled engines do not have hyperparameters that follow the swarm; engine='numpy' has them")
     if all(map(schedules.is_constant, hyperparameters)) or (maxiter is None and maxfev is None):
         return _rows(hyperparameters, 0.0)[None]
     steps = np.arange(max(-(-(evaluations - n) // n), 1))  # each sees the progress before it

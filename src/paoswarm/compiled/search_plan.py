@@ -16,6 +16,7 @@ from paoswarm.algorithms.element_pao import ElementPAO
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.restarts import Growing, Portfolio, Restarts
 from paoswarm.algorithms.sharing import Start
+from paoswarm.compiled.program import NotCompiled
 
 GROWING, SMALL, SHRINKING = range(3)  # how the searches of a series follow each other
 SERIES = np.dtype(
@@ -70,7 +71,7 @@ def read_plan(method: Method, d: int) -> SearchPlan:
     """The plan of an adaptive search for ``d`` unknowns; an error that says why if it cannot be one."""
     parallel = getattr(method, "parallel", None)
     if parallel is not None and parallel > 1:
-        raise ValueError(f"engine='numba' evaluates one point at a time; parallel={parallel} needs engine='numpy'")
+        raise NotCompiled(f"engine='numba' evaluates one point at a time; parallel={parallel} needs engine='numpy'")
     if isinstance(method, _SINGLE):
         kinds: tuple[Any, ...] = (Growing(method),)
     else:
@@ -88,7 +89,7 @@ def _numbers(kind: Any, d: int) -> tuple[float, ...]:
         return SHRINKING, 0, 0, first.n_particles, method.smallest_swarm, 1.0, 0.0, method.horizon, method.noise
     method = kind.method
     if type(method) not in _SINGLE:
-        raise ValueError(
+        raise NotCompiled(
             f"compiled engines start DensePAO and ElementPAO again; {type(method).__name__} needs engine='numpy'"
         )
     rule, growth = (SMALL, 1.0) if isinstance(kind, Small) else (GROWING, kind.growth)

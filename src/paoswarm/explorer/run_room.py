@@ -126,7 +126,8 @@ class RunRoom:
     def _lines(self, loss: Floats, elapsed: Floats) -> list[dict[str, Any]]:
         """The best value so far, for each run of `minimize_many`."""
         store = self._store
-        runs = store.run["problem"].get("runs")
+        problem = store.run["problem"]
+        runs = None if "engine" in problem else problem.get("runs")  # a compiled engine records the best of all runs
         runs = runs if isinstance(runs, int) and runs > 0 else 1
         lines = []
         for run in range(min(runs, _MOST_LINES)):

@@ -11,24 +11,20 @@ from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import flag, whole_number
 from paoswarm.compiled.counter import Words
 from paoswarm.compiled.engines import Compiled, Numba
-from paoswarm.compiled.program import FAILED, RUNNING
+from paoswarm.compiled.program import FAILED, RUNNING, NotCompiled
 from paoswarm.compiled.search_plan import SearchPlan, read_plan
 from paoswarm.core.arrays import Floats
-from paoswarm.core.random import generator
 from paoswarm.core.swarm import Swarm
 from paoswarm.extras import need
 from paoswarm.optimize.callback import Notify, read_callback
-from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.many_result import ManyResult, together, with_messages
+from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Limits, Status
-from paoswarm.optimize.swarm_size import read_size
 from paoswarm.progress_bar import ProgressBar
 from paoswarm.spaces.space import Space
 
@@ -54,60 +50,65 @@ class Outcome(NamedTuple):
     agreement: Agreement | None
 
 
+def check_adaptive(engine: Compiled, method: Method, wanted: dict[str, bool]) -> None:
+    """Raise if the engine cannot run this search, or if an option is wanted that adaptive runs do not have."""
+    if not isinstance(engine, Numba):
+        raise NotCompiled(
+            f"engine='{type(engine).__name__.lower()}' moves single PAO swarms: give method='PAO'. "
+            f"{type(method).__name__} needs engine='numba' or engine='numpy'"
+        )
+    if engine.precision != "double":
+        raise NotCompiled("adaptive searches are in double precision: use ps.compiled.Numba(), or method='PAO'")
+    for name, is_wanted in wanted.items():
+        if is_wanted:
+            raise NotCompiled(f"adaptive searches on numba do not have {name}; engine='numpy' has it")
+
+
 def minimize_adaptively(
     engine: Compiled,
     fun: Callable[..., Any],
     space: Space,
     method: Method,
-    n_particles: Any,
-    limited: tuple[Any, Any, Any, Any, Any, Any],
-    x0: Any,
-    init: Any,
+    n_particles: int,
+    limits: Limits,
+    given: Floats | None,
     keys: Words,
     seeds: list[np.random.SeedSequence],
     callback: Callable[..., Any] | None,
     progress: bool,
+    is_alone: bool,
 ) -> ManyResult:
-    """Read what the user gave, and run it; ``limited`` are the limits in the order of `Limits`."""
-    if not isinstance(engine, Numba):
-        raise ValueError(
-            f"engine='{type(engine).__name__.lower()}' moves single PAO swarms: give method='PAO'. "
-            f"{type(method).__name__} needs engine='numba' or engine='numpy'"
-        )
-    if engine.precision != "double":
-        raise ValueError("adaptive searches are in double precision: use ps.compiled.Numba(), or method='PAO'")
-    if isinstance(init, Swarm | OptimizeResult):
-        raise ValueError("compiled engines cannot continue a run; engine='numpy' can")
-    need("numba", extra="numba", user="engine='numba'")
-    d = len(space.lower)
-    method = method.for_workers(1)
-    plan = read_plan(method, d)
-    limits = Limits.read(*limited, method.default_limits(d))
-    box = space.lower, space.upper
-    size = whole_number("n_particles", read_size(n_particles, method, d, limits, x0, None, None), 2)
-    first = FirstSwarm(box, size, x0, None, init, box)
-    method.check_swarm((first.n_particles,))
-    is_designed = x0 is None and init == "latinhypercube" if isinstance(init, str) else False
-    notify = read_callback(callback, lambda so_far: so_far)
-    limits = limits.starting_with(first.n_particles)
+    """All runs from their first swarms to their ends; ``fun`` is a function of the coordinates.
 
-    given = np.empty((len(keys), 0, d))  # none: the engine's own design
-    if not is_designed:
-        given = np.stack([first.points([generator(seed)], ()) for seed in seeds])
+    ``given`` are the first points (n, d) of all runs or (runs, n, d) of each; None for a Latin hypercube.
+    """
+    assert isinstance(engine, Numba)
+    need("numba", extra="numba", user="engine='numba'")
     from paoswarm.compiled.adaptive_engine import AdaptiveRuns, limits_of
 
+    method = method.for_workers(1)
+    method.check_swarm((n_particles,))
+    plan, box = read_plan(method, len(space.lower)), (space.lower, space.upper)
+    limits = limits.starting_with(n_particles)
     ends = limits_of(plan, limits.maxfev, limits.maxiter, limits.target, limits.stagnation, limits.tol)
+    first = np.empty((0, len(space.lower))) if given is None else given
+    first = np.broadcast_to(first, (len(keys), *first.shape[-2:])) if first.ndim == 2 else first
     is_side_by_side = callback is not None or limits.time_limit is not None
-    runs = AdaptiveRuns(plan, fun, *box, first.n_particles, ends, keys, given, is_side_by_side, engine.threads)
+    runs = AdaptiveRuns(plan, fun, *box, n_particles, ends, keys, first, is_side_by_side, engine.threads)
     limits = limits.restarted()  # compiling takes no time of the run
+
+    def so_far(runs: AdaptiveRuns) -> Result:
+        return _so_far(runs, space, is_alone)
+
+    notify = read_callback(callback, so_far)
     budget = None if limits.maxfev is None else len(keys) * limits.maxfev
-    with ProgressBar(flag("progress", progress), budget) as bar:
+    with ProgressBar(progress, budget) as bar:
         outcomes = _run(runs, plan, box, len(keys), limits, notify, bar)
     if not outcomes:
         raise KeyboardInterrupt
     if all(one.status == FAILED for one in outcomes):
         raise ValueError("the objective is NaN or infinite at every point of the first swarm of every run")
-    return _result(outcomes, method, seeds, limits)
+    return _result(outcomes, space, method, seeds, limits)
 
 
 def _run(
@@ -116,7 +117,7 @@ def _run(
     box: tuple[Floats, Floats],
     count: int,
     limits: Limits,
-    notify: Notify[ManyResult],
+    notify: Notify[AdaptiveRuns],
     bar: ProgressBar,
 ) -> list[Outcome]:
     """All runs to their ends; those that have begun, if they are stopped before."""
@@ -153,7 +154,7 @@ def _run(
                     bar.catch_up(sum(one.nfev for one in reports))
                     bar.show(best=min(one.value for one in reports))
                 if len(runs.reports) == count:
-                    ended = notify(_so_far(runs))
+                    ended = notify(runs)
                 if limits.deadline is not None and time.monotonic() >= limits.deadline:
                     ended = ended or Status.TIME
         except KeyboardInterrupt:
@@ -167,20 +168,28 @@ def _run(
     return [outcomes[r] for r in sorted(outcomes)]
 
 
-def _so_far(runs: AdaptiveRuns) -> ManyResult:
-    """What a callback gets to see of all runs."""
+def _so_far(runs: AdaptiveRuns, space: Space, is_alone: bool) -> Result:
+    """What a callback gets to see of all runs, or of the only one."""
     reports = [runs.reports[r] for r in sorted(runs.reports)]
+    shown = {} if space.is_plain else {"space": space}
+    if is_alone:
+        one = reports[0]
+        counts = {"nit": one.nit, "nfev": one.nfev, "n_failed": one.n_failed}
+        return Result(x=space.rows(one.x), fun=one.value, **counts, **shown)
     x, fun, nit, nfev, n_failed = (np.array(part) for part in zip(*reports, strict=True))
-    return ManyResult(x=x, fun=fun, nit=nit, nfev=nfev, n_failed=n_failed)
+    return ManyResult(x=space.rows(x), fun=fun, nit=nit, nfev=nfev, n_failed=n_failed, **shown)
 
 
-def _result(outcomes: list[Outcome], method: Method, seeds: list[np.random.SeedSequence], limits: Limits) -> ManyResult:
+def _result(
+    outcomes: list[Outcome], space: Space, method: Method, seeds: list[np.random.SeedSequence], limits: Limits
+) -> ManyResult:
+    """All runs as one result."""
     length = max(len(one.history) for one in outcomes)
     history = np.empty((len(outcomes), length))
     for row, one in zip(history, outcomes, strict=True):
         row[: len(one.history)], row[len(one.history) :] = one.history, one.history[-1]
     many = ManyResult(
-        x=np.stack([one.x for one in outcomes]),
+        x=space.rows(np.stack([one.x for one in outcomes])),
         fun=np.array([one.fun for one in outcomes]),
         fun_error=None,
         status=np.array([one.status for one in outcomes]),
@@ -190,7 +199,9 @@ def _result(outcomes: list[Outcome], method: Method, seeds: list[np.random.SeedS
         history=history,
         swarm=together([one.swarm for one in outcomes]),
         method=method,
+        engine="numba",
         seeds=seeds[: len(outcomes)],
         failures=[],
+        **({} if space.is_plain else {"space": space}),
     )
     return with_messages(many, [one.rule for one in outcomes], limits, [one.agreement for one in outcomes])

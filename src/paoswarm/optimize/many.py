@@ -12,7 +12,6 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag, whole_number
-from paoswarm.compiled.engines import read_engine
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
@@ -26,14 +25,15 @@ from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.block import Block, intermediate
 from paoswarm.optimize.callback import read_callback
-from paoswarm.optimize.compiled_runs import minimize_compiled, refuse, seeds_of
+from paoswarm.optimize.compiled_runs import Wanted, run_on_engine
 from paoswarm.optimize.loop import Ends
 from paoswarm.optimize.many_result import ManyResult, gather
 from paoswarm.optimize.many_starts import differ_in_size, elements, make_optimizers
 from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.polish import finish, finish_constrained, with_reserve
+from paoswarm.optimize.polish import finish, finish_constrained, finish_each, with_reserve
 from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
+from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
@@ -108,12 +108,14 @@ def minimize_many(
         Finish each run with a local search, one after another.
     store : path or Store, optional
         One file that keeps the evaluations of all runs; as in `minimize`, the same call goes on after a kill.
-    engine : {"numpy", "numba", "auto"} or an engine
+    engine : {"numpy", "numba", "jax", "cuda", "auto"} or an engine
         What moves the swarms. A compiled engine runs whole generations of a single `PAO` swarm with the objective
         inside: ``fun`` takes one point and must be a function that it can compile. "numba" also runs the default
-        search, `DensePAO`, `ElementPAO` and their restarts. "auto" takes numba for a function
-        that was compiled with it. `paoswarm.compiled.Numba` sets precision and threads. Random numbers are others than
-        those of "numpy", with the same law.
+        search, `DensePAO`, `ElementPAO` and their restarts. `paoswarm.compiled.Numba` and `Jax` set precision and
+        threads. Random numbers are others than those of "numpy", with the same law.
+
+        "auto" takes numba for a function of ``numba.njit`` and JAX (or CUDA, if there is a GPU) for one of ``jax.jit``,
+        if the engine has all that you ask for, and otherwise NumPy. ``result.engine`` says which one ran.
 
     Returns
     -------
@@ -134,17 +136,16 @@ def minimize_many(
     True
     """
     runs = whole_number("runs", runs, 1, _MOST_RUNS)
-    compiled = read_engine(engine, fun)
+    when_to_end = (maxiter, maxfev, target, tol, stagnation, time_limit)
+    wanted = Wanted(
+        fun, args, bounds, method, n_particles, when_to_end, x0, init, callback, progress, polish, rng, store, runs
+    )
+    compiled = run_on_engine(
+        engine, wanted, integrality=integrality, f0=f0, vectorized=vectorized, workers=workers, timeout=timeout,
+        reevaluate=reevaluate, constraints=constraints,
+    )  # fmt: skip
     if compiled is not None:
-        refuse(
-            args=args, integrality=integrality, f0=f0, vectorized=vectorized, workers=workers, timeout=timeout,
-            reevaluate=reevaluate, constraints=constraints, polish=polish, store=store,
-        )  # fmt: skip
-        keys, seeds = seeds_of(rng, runs)
-        when_to_end = (maxiter, maxfev, target, tol, stagnation, time_limit)
-        return minimize_compiled(
-            compiled, fun, bounds, method, n_particles, when_to_end, x0, init, keys, seeds, callback, progress
-        )
+        return compiled
     fun = with_arguments(fun, args)
     space = read_space(bounds, integrality)
     fun = as_objective(fun, space, vectorized)
@@ -253,25 +254,18 @@ def _polish_each(
     *,
     is_stored: bool,
 ) -> None:
-    """Polish the runs that are over, one after another. What stops one of them stops all.
-
-    A recorded run that its callback stopped can go on, so it is not polished.
-    """
-    unfinished = [Status.INTERRUPTED, Status.CRASHED, Status.FAILED, *([Status.CALLBACK] if is_stored else [])]
+    """Polish the runs that are over, one after another."""
     deadlines = [one.deadline for one in ends if one.deadline is not None]
     clock = ends[0]._replace(deadline=max(deadlines, default=None))
-    for r in np.flatnonzero(~np.isin(many.status, unfinished)).tolist():
-        result = many.run(r)
-        names = ["x", "fun", "nfev", "n_failed", "status", "success", "message"]
+
+    def finish_one(result: Result, r: int) -> None:
         if constrained is None:
             finish(result, evaluate, space, limits, clock, why[r])
         else:
             finish_constrained(result, evaluate, constrained[r], limits, clock, why[r])
-            names += ["feasible", "constr", "constr_violation", "maxcv", "n_infeasible"]
-        for name in names:
-            many[name][r] = result[name]
-        if result.status in unfinished:
-            return
+
+    more = () if constrained is None else ("feasible", "constr", "constr_violation", "maxcv", "n_infeasible")
+    finish_each(many, finish_one, is_stored=is_stored, more=more)
 
 
 def _block_size(elements: int, evaluate: Evaluator, limits: Limits) -> int | None:

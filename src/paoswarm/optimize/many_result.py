@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,9 @@ class ManyResult(Result):
         return block(self._counts(), *endings, table(values, ("fun", "")), table(points, (f"run {best}", "")), more)
 
     def _counts(self) -> str:
-        return f"{len(self.fun)} runs, {int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed"
+        engine = "" if self.engine == "numpy" else f" on engine='{self.engine}'"
+        counts = f"{int(self.nfev.sum())} evaluations, {int(self.n_failed.sum())} of them failed"
+        return f"{len(self.fun)} runs{engine}, {counts}"
 
     def _spread_of_values(self) -> Floats:
         """The 10 %, 50 % and 90 % quantiles of the runs' best values."""
@@ -161,6 +164,7 @@ class ManyResult(Result):
             failures=self.failures,
             **{name: self[name][r] for name in _CONSTRAINED if name in self},
             **({"space": self.space} if "space" in self else {}),
+            **({"engine": self.engine} if "engine" in self else {}),
             **({"n_recalled": int(self.n_recalled[r])} if "n_recalled" in self else {}),
         )
 
@@ -222,7 +226,7 @@ def gather(
 
 
 def with_messages(
-    many: ManyResult, rule: Any, limits: Limits, agreements: list[Agreement | None] | None = None
+    many: ManyResult, rule: Any, limits: Limits, agreements: Sequence[Agreement | None] | None = None
 ) -> ManyResult:
     """The result of compiled runs, with their messages, successes and progress.
 
@@ -232,21 +236,29 @@ def with_messages(
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
         length = max(length, limits.maxiter + 1)
     many.history = np.pad(many.history, ((0, 0), (0, length - many.history.shape[-1])), mode="edge")
-    runs, d = many.x.shape
-
-    def message(r: int) -> str:
-        best = many.history[r, : many.nit[r] + 1]
-        ended = Status(int(many.status[r])), Rule(int(rule[r]))
-        agreed = None if agreements is None else agreements[r]
-        why = explain(*ended, limits, best, float(many.fun[r]), d, many.method, agreed)
-        return message_of(why, int(many.n_failed[r]), int(many.nfev[r]))
-
-    many.message = [message(r) for r in range(runs)]
+    why = reasons(many, rule, limits, agreements)
+    counts = zip(why, many.n_failed.tolist(), many.nfev.tolist(), strict=True)
+    many.message = [message_of(*one) for one in counts]
     many.success = np.isin(many.status, SUCCESSES)
     many.progress = np.array(
         [limits.progress(i, e) for i, e in zip(many.nit.tolist(), many.nfev.tolist(), strict=True)]
     )
     return many
+
+
+def reasons(
+    many: ManyResult, rule: Any, limits: Limits, agreements: Sequence[Agreement | None] | None = None
+) -> list[str]:
+    """Why each of several compiled runs has ended."""
+    runs, d = len(many.fun), len(many.space.lower) if "space" in many else many.x.shape[-1]
+
+    def reason(r: int) -> str:
+        best = many.history[r, : many.nit[r] + 1]
+        ended = Status(int(many.status[r])), Rule(int(rule[r]))
+        agreed = None if agreements is None else agreements[r]
+        return explain(*ended, limits, best, float(many.fun[r]), d, many.method, agreed)
+
+    return [reason(r) for r in range(runs)]
 
 
 def _add_constraints(many: ManyResult, optimizers: list[Optimizer]) -> None:

@@ -11,7 +11,6 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm.algorithms.method import Method
 from paoswarm.checks import flag
-from paoswarm.compiled.engines import read_engine
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
@@ -24,7 +23,7 @@ from paoswarm.evaluation.residuals import as_objective
 from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.callback import read_callback, so_far
-from paoswarm.optimize.compiled_runs import minimize_compiled, refuse, seeds_of
+from paoswarm.optimize.compiled_runs import Wanted, run_on_engine
 from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
@@ -192,7 +191,7 @@ def minimize(
         kill, an interrupt or an end: the result is that of a run that never stopped. For a finished run the result is
         returned without calling ``fun``. If ``fun`` or the data it uses have changed, that is an error, see `Store`.
         Repeated generations do not call ``callback`` and do not count in ``time_limit``. See also `resume`.
-    engine : {"numpy", "numba", "auto"} or an engine
+    engine : {"numpy", "numba", "jax", "cuda", "auto"} or an engine
         As in `minimize_many`: a compiled engine moves a single `PAO` swarm with the objective inside, and "numba" also
         runs adaptive searches.
 
@@ -223,18 +222,16 @@ def minimize(
     >>> print(one_swarm.message)
     Converged: no better point in the last 60 generations.
     """
-    compiled = read_engine(engine, fun)
+    when_to_end = (maxiter, maxfev, target, tol, stagnation, time_limit)
+    wanted = Wanted(
+        fun, args, bounds, method, n_particles, when_to_end, x0, init, callback, progress, polish, rng, store
+    )
+    compiled = run_on_engine(
+        engine, wanted, integrality=integrality, f0=f0, vectorized=vectorized, workers=workers, timeout=timeout,
+        reevaluate=reevaluate, constraints=constraints, asynchronous=asynchronous, store_swarms=store_swarms,
+    )  # fmt: skip
     if compiled is not None:
-        refuse(
-            args=args, integrality=integrality, f0=f0, vectorized=vectorized, workers=workers, timeout=timeout,
-            reevaluate=reevaluate, constraints=constraints, polish=polish, store=store,
-            asynchronous=asynchronous, store_swarms=store_swarms,
-        )  # fmt: skip
-        keys, seeds = seeds_of(rng, None)
-        when_to_end = (maxiter, maxfev, target, tol, stagnation, time_limit)
-        return minimize_compiled(
-            compiled, fun, bounds, method, n_particles, when_to_end, x0, init, keys, seeds, callback, progress
-        ).run(0)
+        return compiled.run(0)
     fun = with_arguments(fun, args)
     space = read_space(bounds, integrality)
     fun = as_objective(fun, space, vectorized)

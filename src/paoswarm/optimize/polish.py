@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import Bounds
@@ -21,11 +22,12 @@ from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.exchange import status_of
 from paoswarm.optimize.local_searches import LocalSearches
 from paoswarm.optimize.loop import Ends, drive
+from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.read_input import Box
 from paoswarm.optimize.result import Result, message_of
 from paoswarm.optimize.side_searches import search_from
-from paoswarm.optimize.stopping import Limits
+from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.spaces.space import Space
 
 _ASIDE = 50  # evaluations set aside for it, for each unknown and one more
@@ -50,6 +52,13 @@ class _Enough(Exception):
     pass
 
 
+class Measure(Protocol):
+    """What evaluates points: an `Evaluator`, or a compiled engine."""
+
+    def until(self, deadline: float | None, x: Floats) -> tuple[Floats, End]:
+        """Values of as many points ``(m, d)`` as time allows, and what ended it early."""
+
+
 def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
     """The limits of the swarm if it leaves something for polishing: a part of the evaluations and of the time."""
     if limits.maxfev is not None:
@@ -61,7 +70,7 @@ def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
     return limits
 
 
-def finish(result: Result, evaluate: Evaluator, space: Space, limits: Limits, ends: Ends, why: str) -> None:
+def finish(result: Result, evaluate: Measure, space: Space, limits: Limits, ends: Ends, why: str) -> None:
     """Polish a result in place, with what the swarm has left of the limits; ``why`` says why the swarm has ended."""
     budget = None if limits.maxfev is None else limits.maxfev - result.nfev
     deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
@@ -116,6 +125,24 @@ def finish_constrained(
     result.message = " ".join(filter(None, [message, lost, said]))
 
 
+def finish_each(
+    many: ManyResult, finish_one: Callable[[Result, int], None], *, is_stored: bool, more: tuple[str, ...] = ()
+) -> None:
+    """Polish the runs that are over, one after another. What stops one of them stops all.
+
+    ``finish_one`` changes the result of a run, of which ``more`` names further parts that it may change. A recorded run
+    that its callback stopped can go on, so it is not polished.
+    """
+    unfinished = [Status.INTERRUPTED, Status.CRASHED, Status.FAILED, *([Status.CALLBACK] if is_stored else [])]
+    for r in np.flatnonzero(~np.isin(many.status, unfinished)).tolist():
+        result = many.run(r)
+        finish_one(result, r)
+        for name in ("x", "fun", "nfev", "n_failed", "status", "success", "message", *more):
+            many[name][r] = result[name]
+        if result.status in unfinished:
+            return
+
+
 def _is_success(result: Result, has_converged: bool) -> bool:
     """A local minimum is an achievement for one swarm; where several searches must agree, it is none."""
     return bool(result.success or (has_converged and result.agreement is None))
@@ -135,7 +162,7 @@ def summary(spent: int, before: float, after: float) -> str:
 
 
 def polish(
-    evaluate: Evaluator,
+    evaluate: Measure,
     x: Floats,
     fun: float,
     scale: float,

@@ -70,6 +70,8 @@ class Result(OptimizeResult):
         The final state; ``init=result`` continues from it.
     method : Method
         The method that was used.
+    engine : str
+        The engine that ran it: ``numpy``, ``numba``, ``jax`` or ``cuda``.
     progress : float
         How far the run was, in [0, 1]: where its schedules stand.
     next_step : NextStep or None
@@ -110,6 +112,7 @@ class Result(OptimizeResult):
     history: Any
     swarm: Swarm
     method: Any
+    engine: str
     progress: Any
     space: Any
     constraints: Any
@@ -124,6 +127,8 @@ class Result(OptimizeResult):
         self.update(fields)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "engine" and name not in self:
+            return "numpy"
         if name in _WITHOUT_CONSTRAINTS and "constraints" not in self and name not in self:
             return self._of_all_runs(_WITHOUT_CONSTRAINTS[name]())
         return super().__getattr__(name)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from paoswarm.algorithms.method import Method
+from paoswarm.compiled.engines import Compiled, Jax, Numba
 from paoswarm.core import order
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
@@ -14,6 +17,7 @@ from paoswarm.evaluation.constraints import ConstraintSet, without_functions
 from paoswarm.optimize.first_swarm import design_name
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits
+from paoswarm.spaces.space import Space
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.store import Run
 
@@ -35,7 +39,7 @@ def describe_run(
     to other points, because a schedule depends on them, that shows when the recorded points are compared.
     """
     problem = {
-        "bounds": _bounds(optimizer),
+        "bounds": _bounds(optimizer.space),
         "method": encode(optimizer.method),
         "n_particles": optimizer.n_particles,
         **{name: encode(_plain(value)) for name, value in given.items()},
@@ -50,11 +54,48 @@ def describe_run(
     return Run("minimize" if runs is None else "minimize_many", problem, kept, options.described)
 
 
-def _bounds(optimizer: Optimizer) -> Any:
+def describe_compiled_run(
+    engine: Compiled,
+    space: Space,
+    method: Method,
+    n_particles: int,
+    given: dict[str, Any],
+    limits: Limits,
+    polish: bool,
+    seed: Any,
+    runs: int | None,
+) -> Run:
+    """The same for runs on a compiled engine, which go on from their state.
+
+    What ends a run before its budget does is part of the problem: a run that has ended by it cannot go on.
+    """
+    if isinstance(engine, Numba):  # threads and devices change no result
+        engine = replace(engine, threads=None)
+    elif isinstance(engine, Jax):
+        engine = replace(engine, devices=None)
+    kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
+    problem = {
+        "engine": encode(engine),
+        "bounds": _bounds(space),
+        "method": encode(method),
+        "n_particles": n_particles,
+        **{name: encode(_plain(value)) for name, value in given.items()},
+        **{name: kept.pop(name) for name in ("target", "tol", "stagnation")},
+        "rng": seed,
+    }
+    expected = limits.evaluations(n_particles, n_particles)
+    if runs is not None:
+        problem["runs"] = runs
+        expected = None if expected is None else runs * expected
+    kept |= {"polish": bool(polish), "expected": expected}
+    return Run("minimize" if runs is None else "minimize_many", problem, kept, {})
+
+
+def _bounds(space: Space) -> Any:
     """Pairs of ends, or the variables of a space."""
-    if optimizer.space.is_plain:
-        return np.stack([optimizer.lower, optimizer.upper], axis=1).tolist()
-    return encode(optimizer.space.description)
+    if space.is_plain:
+        return np.stack([space.lower, space.upper], axis=1).tolist()
+    return encode(space.description)
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ import numpy as np
 
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.registry import METHODS
+from paoswarm.compiled.engines import Cuda, Jax, Numba
 from paoswarm.core import attractors, noise
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Swarm
@@ -31,6 +32,7 @@ from paoswarm.storage.fingerprint import checksum
 OURS: dict[str, Any] = (
     METHODS
     | {one.__name__: one for one in (variables.Real, variables.Integer, choices.Choice, variables.Periodic)}
+    | {one.__name__: one for one in (Numba, Jax, Cuda)}
     | {
         name: thing
         for module in (schedules, attractors, noise)

@@ -129,6 +129,16 @@ class Journal:
         return bool(self._contents.known.any())
 
     @property
+    def limits(self) -> dict[str, Any]:
+        """The limits that were recorded last."""
+        return self._limits
+
+    @property
+    def limits_of_call(self) -> dict[str, Any]:
+        """Those of this call."""
+        return self._run.limits
+
+    @property
     def _is_finished(self) -> bool:
         """Whether the file holds a run that has ended by the present limits."""
         events = self._contents.events
@@ -262,11 +272,15 @@ class Journal:
             self._record(self._numbers[rows[part]].tolist(), x[part], values[part], reasons, more)
         self._missing -= len(rows)
 
-    def _record(self, index: list[int], x: Floats, values: Floats, why: dict[int, str], more: Record) -> None:
+    def _announce(self) -> None:
+        """Record who writes, and new limits, before anything else."""
         self._record_opening()
         if self._limits != self._run.limits:
             self._log.append({"limits": self._run.limits})
             self._limits = self._run.limits
+
+    def _record(self, index: list[int], x: Floats, values: Floats, why: dict[int, str], more: Record) -> None:
+        self._announce()
         if self._polish_start is not None and self._polish_start != self._recorded_polish_start:
             self._log.append({"polish": self._polish_start})
             self._recorded_polish_start = self._polish_start

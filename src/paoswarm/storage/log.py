@@ -5,7 +5,8 @@
 - A record is a single write, so a crash can only leave one unfinished record at the end: its beginning, or zeros in
   place of pages that were never written. It is cut off when the file is next opened for writing. Anything else is
   damage, and the file is refused.
-- Nothing is ever rewritten, and reading executes nothing.
+- Nothing is rewritten, and reading executes nothing. Only `Log.replace` drops records that newer ones make useless: it
+  puts a new file in the place of the old one, whole or not at all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import stat
 import time
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,6 +35,7 @@ _CHECKSUM_LENGTH = len(_CHECKSUM % 0)
 _LONGEST = 2**28  # bytes of a line
 _TORN = 2**20  # bytes of a header that may have been lost by a power failure
 _HOLE = b"\0" * 64  # a page that was never written, or a part of one
+_PIECE = b'{"piece":'  # how records of parts of arrays begin
 _PATIENCE = 0.2  # seconds to wait for the lock: a killed process keeps it for a few milliseconds
 
 Record = dict[str, Any]
@@ -107,6 +109,7 @@ class Reader:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.good_bytes = self.good_lines = 0
+        self._file: tuple[int, int] | None = None  # which one was read: another may take its place
 
     def header(self) -> Record | None:
         """Return the first record; None if the file is empty or its header is incomplete.
@@ -159,12 +162,22 @@ class Reader:
             f"choose another store{advice}"
         )
 
-    def records(self, *, with_evaluations: bool = True) -> Iterator[Record]:
-        """Yield the records that were added since the last call, if wanted without the many of evaluations."""
+    def records(self, *, with_evaluations: bool = True, with_pieces: bool = False) -> Iterator[Record]:
+        """Yield the records that were added since the last call; if wanted without the many of evaluations.
+
+        Pieces of arrays are only yielded if wanted. If another file has taken the place of the one that was read, all
+        of its records are yielded, the header first.
+        """
+        skipped = (*(() if with_evaluations else (b'{"i":',)), *(() if with_pieces else (_PIECE,)))
         with open_regular(self.path) as file:
+            found = os.fstat(file.fileno())
+            which = found.st_dev, found.st_ino
+            if self._file not in (None, which) or found.st_size < self.good_bytes:
+                self.good_bytes = self.good_lines = 0
+            self._file = which
             file.seek(self.good_bytes)
             while line := file.readline(_LONGEST):
-                is_skipped = not with_evaluations and line.startswith(b'{"i":') and _has_right_checksum(line)
+                is_skipped = bool(skipped) and line.startswith(skipped) and _has_right_checksum(line)
                 record = {} if is_skipped else decode(line)
                 if record is None:
                     is_cut_by_us = len(line) == _LONGEST or line.endswith(b"\n")  # else there is nothing more yet
@@ -205,7 +218,7 @@ class Log:
             except OSError as error:  # a file system without locks
                 logger.warning("%s cannot be locked (%s): make sure that no other run writes to it", self.path, error)
                 has_lock = True
-            if not has_lock:
+            if not has_lock or not _is_named(self._fd, self.path):
                 raise StoreInUse(
                     f"{self.path} is in use by {_describe_writer(self.path)}; only one run can write to a store"
                 )
@@ -228,6 +241,9 @@ class Log:
         """Write the first record, and make sure that the name of the file is on disk too."""
         self.header = {"paoswarm": "evaluations", "schema": SCHEMA, **header}
         self.append(self.header)
+        self._sync_folder()
+
+    def _sync_folder(self) -> None:
         if self._fsync and hasattr(os, "O_DIRECTORY"):
             folder = os.open(self.path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -242,19 +258,61 @@ class Log:
             raise StoreError(f"a record of {len(line)} bytes is too long for the store {self.path}")
         before = os.fstat(self._fd).st_size
         try:
-            rest = memoryview(line)
-            while rest:  # on an almost full disk the first write is cut short, and only the second fails
-                rest = rest[os.write(self._fd, rest) :]
+            _write(self._fd, line)
             if self._fsync:
                 os.fsync(self._fd)
         except OSError as error:
             with suppress(OSError):  # then an incomplete record is left, as after a crash
                 os.ftruncate(self._fd, before)
-            raise OSError(
-                error.errno,
-                f"cannot write to the store {self.path} ({error.strerror or error}). The recorded evaluations are "
-                "safe, and the same call continues from them",
-            ) from error
+            raise self._failed(error) from error
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return os.fstat(self._fd).st_size
+
+    def replace(self, dropped: tuple[bytes, ...], records: Iterable[Record]) -> None:
+        """Replace the file by one without the records that begin like ``dropped``, and with new ones at its end.
+
+        Whenever the process dies, the name stands for the old file or for the new one, and both are complete.
+        """
+        if os.name == "nt":  # an open file cannot be replaced there
+            for record in records:
+                self.append(record)
+            return
+        target = Path(os.path.realpath(self.path))
+        draft = target.with_name(f".{target.name}.tmp")  # only who has the lock writes it
+        how = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        new = -1
+        try:
+            new = os.open(draft, how, stat.S_IMODE(os.fstat(self._fd).st_mode))
+            with suppress(OSError):  # a file system without locks
+                locked(new)
+            with open_regular(target) as file:
+                while line := file.readline(_LONGEST):
+                    if not line.startswith(dropped):
+                        _write(new, line)
+            for record in records:
+                _write(new, encode(record))
+            os.fsync(new)  # always: a renamed file whose contents were lost would be worse than none
+            os.replace(draft, target)
+        except BaseException as error:
+            if new >= 0:
+                os.close(new)
+            draft.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise self._failed(error) from error
+            raise
+        os.close(self._fd)
+        self._fd = new
+        self._sync_folder()
+
+    def _failed(self, error: OSError) -> OSError:
+        return OSError(
+            error.errno,
+            f"cannot write to the store {self.path} ({error.strerror or error}). What was recorded before is safe, and "
+            "the same call continues from it",
+        )
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -287,6 +345,17 @@ def locked(file: Any) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _write(fd: int, line: bytes) -> None:
+    rest = memoryview(line)
+    while rest:  # on an almost full disk the first write is cut short, and only the second fails
+        rest = rest[os.write(fd, rest) :]
+
+
+def _is_named(fd: int, path: Path) -> bool:
+    """Whether an open file still has this name: who had the lock may have put another file in its place."""
+    return os.path.samestat(os.fstat(fd), os.stat(path))
 
 
 def _wait_for_lock(fd: int) -> bool:

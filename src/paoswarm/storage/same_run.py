@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.storage.encoding import as_text
 from paoswarm.storage.log import StoreError
 from paoswarm.storage.store import Run
 
@@ -28,12 +29,20 @@ def check_same(path: Path, recorded: Run, now: Run) -> None:
     """Raise `OtherRun` if the file belongs to another problem, and name what differs."""
     if recorded.function != now.function:
         raise OtherRun(f"{path} holds a run of {recorded.function}, not of {now.function}; choose another store")
+    if recorded.problem.get("engine") != now.problem.get("engine"):
+        was, wanted = (_engine(run.problem.get("engine")) for run in (recorded, now))
+        raise OtherRun(f"{path} holds a run with engine={was}, not with engine={wanted}; choose another store")
     if recorded.problem != now.problem:
         name, was, wanted = _difference("", recorded.problem, now.problem)
         raise OtherRun(
             f"{path} holds a run with {name} = {_short(was)}, but this one has {name} = {_short(wanted)}; "
             "it was not changed, choose another store"
         )
+
+
+def _engine(encoded: Any) -> str:
+    """An engine as the user would write it."""
+    return "'numpy'" if encoded is None else as_text(encoded)
 
 
 def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:

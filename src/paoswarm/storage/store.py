@@ -86,7 +86,8 @@ class Store:
     def read(self) -> tuple[Floats, Floats]:
         """Return the points ``(m, d)`` and values ``(m,)`` so far; NaN where a point failed.
 
-        They come in the order in which the run asked for them. Another process may be writing to the file.
+        They come in the order in which the run asked for them. Another process may be writing to the file. Of a run on
+        a compiled engine only a few points are recorded: some of the first swarm, and the best one now and then.
         """
         reader = Reader(self.path)
         _header(reader)

@@ -28,7 +28,7 @@ def check_header(record: dict[str, Any]) -> None:
 def check_event(record: dict[str, Any]) -> None:
     """Check a record that holds no evaluations."""
     _check_nesting(record)
-    for name in ("open", "end", "limits"):
+    for name in ("open", "end", "limits", "state"):
         if name in record and not isinstance(record[name], dict):
             raise ValueError(f"{name} holds no entries")
     if "open" in record:
@@ -39,6 +39,12 @@ def check_event(record: dict[str, Any]) -> None:
         raise ValueError("an end has no message")
     if "limits" in record:
         _check_limits(record["limits"])
+    if "state" in record:
+        state = record["state"]
+        if not all(is_count(state.get(name)) for name in ("generation", "evaluations", "failed")):
+            raise ValueError("a state has no counts")
+        if not is_time(state.get("t")) or not isinstance(state.get("arrays"), dict):
+            raise ValueError("a state has no time or no arrays")
     for name in ("polish", "aside"):
         if name in record and not is_count(record[name]):
             raise ValueError(f"{name} is not the number of an evaluation")

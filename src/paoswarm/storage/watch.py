@@ -62,6 +62,7 @@ class Progress:
         self.where: list[float] = []
         self.expected: int | None = None
         self._limits: Limits = ()  # of the constraints
+        self._has_states = False  # the run is on a compiled engine: not all of its evaluations are recorded
         self.ended: str | None = None
 
     def update(self) -> Progress:
@@ -83,8 +84,9 @@ class Progress:
             allowed = self._allowed(record)
             for point, encoded, is_allowed in zip(record["x"], record["f"], allowed, strict=True):
                 value = decode_number(encoded)
-                self.evaluations += 1
-                self.failed += math.isnan(value)
+                if not self._has_states:
+                    self.evaluations += 1
+                    self.failed += math.isnan(value)
                 if not is_allowed:
                     continue
                 is_first = math.isnan(self.best) and not math.isnan(value)
@@ -94,6 +96,8 @@ class Progress:
         check_header(record) if "run" in record else check_event(record)
         if "run" in record:
             run = record["run"]
+            self.evaluations = self.failed = 0  # the file may have been replaced by a shorter one
+            self._has_states = "engine" in run["problem"]
             self._sign = -1.0 if run["function"] == "sample" else 1.0
             method = run["problem"].get("method")
             self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
@@ -105,6 +109,9 @@ class Progress:
         elif "open" in record:
             self._writer, self.ended = record["open"], None
             self._started, self._evaluations_before = record["open"]["t"], self.evaluations
+        elif "state" in record:
+            state = record["state"]
+            self.evaluations, self.failed, self._last_recorded = state["evaluations"], state["failed"], state["t"]
         elif "polish" in record:
             self._evaluations_before_polishing = self.evaluations
         elif "aside" in record:  # the run continues from before its polishing
@@ -129,7 +136,8 @@ class Progress:
     @property
     def remaining(self) -> float:
         """Seconds until the limits are reached at this rate; NaN if unknown."""
-        return math.nan if self.expected is None else max(0, self.expected - self.evaluations) / self.rate
+        is_known = self.expected is not None and self.rate > 0
+        return max(0, (self.expected or 0) - self.evaluations) / self.rate if is_known else math.nan
 
     @property
     def is_alive(self) -> bool | None:

@@ -1,0 +1,168 @@
+"""What compiled runs have come to, as `minimize` and `minimize_many` return it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.algorithms.method import Method
+from paoswarm.compiled.engines import Engine, name_of
+from paoswarm.compiled.program import Program
+from paoswarm.compiled.state import State
+from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.optimize.look_around import cost, is_worth_it, look
+from paoswarm.optimize.many_result import ManyResult, with_messages
+from paoswarm.optimize.read_input import Box
+from paoswarm.optimize.result import Result
+from paoswarm.optimize.stopping import Limits, Status
+from paoswarm.optimize.stored_states import Standing
+from paoswarm.spaces.space import Space
+
+
+class Places(NamedTuple):
+    """The best points of all runs."""
+
+    x: Floats  # (runs, d)
+    fun: Floats  # (runs,)
+
+
+def result_of(
+    engine: Engine,
+    program: Program,
+    space: Space,
+    method: Method,
+    standing: Standing,
+    ended: Status | None,
+    limits: Limits,
+    seeds: list[np.random.SeedSequence],
+) -> ManyResult:
+    """All runs where they stand."""
+    state, d = standing.state, program.n_dimensions
+    history = np.concatenate(standing.columns, axis=1)[:, : int(np.max(state.nit)) + 1]
+    status, nfev = np.array(state.status), np.array(state.nfev)
+    if ended is not None:
+        status[status == Status.RUNNING] = ended
+    spent = limits.maxfev is not None and nfev >= limits.maxfev
+    status[status == Status.RUNNING] = Status.MAXITER
+    status[(status == Status.MAXITER) & spent] = Status.MAXFEV
+    places = _best_places(engine, state)
+    n_failed = np.array(state.n_failed)
+    allowed = (space.lower, space.upper) if method.wall.is_bounded else (np.full(d, -np.inf), np.full(d, np.inf))
+    if np.asarray(state.x).dtype == float:  # rounding would look like a better point
+        places = _look_around(engine, places, status, nfev, n_failed, np.asarray(state.rule), limits, space, allowed)
+    return with_messages(
+        ManyResult(
+            x=space.rows(places.x),
+            fun=places.fun,
+            fun_error=None,
+            status=status,
+            nit=np.array(state.nit),
+            nfev=nfev,
+            n_failed=n_failed,
+            history=history,
+            swarm=_swarm(state, program.lower, program.upper),
+            method=method,
+            engine=name_of(engine),
+            seeds=seeds,
+            failures=[],
+            **_shown(space),
+        ),
+        np.asarray(state.rule),
+        limits,
+    )
+
+
+def _best_places(engine: Engine, state: State) -> Places:
+    """The best points of all runs; what was found in single precision is evaluated again."""
+    leader = np.argmin(np.asarray(state.best_value), axis=-1)
+    points = np.take_along_axis(np.asarray(state.best), leader[:, None, None], axis=1)[:, 0, :]
+    x = points.astype(float)
+    value = np.array(state.leader_value, dtype=float)
+    return Places(x, value if points.dtype == x.dtype else np.where(value < np.inf, engine.evaluate(x), value))
+
+
+def _look_around(
+    engine: Engine,
+    places: Places,
+    status: NDArray[np.int64],
+    nfev: NDArray[np.int64],
+    n_failed: NDArray[np.int64],
+    rule: NDArray[np.int64],
+    limits: Limits,
+    space: Space,
+    allowed: Box,
+) -> Places:
+    """Look whether runs that have converged are at a minimum; statuses and counts are changed in place."""
+    x, fun = places.x.copy(), places.fun.copy()
+    d = x.shape[-1]
+    runs = (status == Status.CONVERGED) & is_worth_it(rule, limits.tol)
+    if limits.maxfev is not None:
+        runs &= limits.maxfev - nfev >= cost(d)
+    if not runs.any():
+        return places
+    looking = look(x[runs], fun[runs], space.upper - space.lower, allowed)
+    points: Any = next(looking)
+    while True:
+        values = engine.evaluate(points.reshape(-1, d)).reshape(points.shape[:-1])
+        nfev[runs] += values.shape[-1]
+        n_failed[runs] += np.isnan(values).sum(axis=-1)
+        known = np.where(np.isnan(values), np.inf, values)
+        winner = known.argmin(axis=-1)
+        lowest = known.min(axis=-1)
+        is_better = lowest < fun[runs]
+        best = np.take_along_axis(points, winner[:, None, None], axis=1)[:, 0, :]
+        x[runs], fun[runs] = np.where(is_better[:, None], best, x[runs]), np.where(is_better, lowest, fun[runs])
+        try:
+            points = looking.send(values)
+        except StopIteration as seen:
+            status[runs] = np.where(seen.value, Status.STALLED, Status.CONVERGED)
+            return Places(x, fun)
+
+
+def _swarm(state: State, lower: Floats, upper: Floats) -> Swarm:
+    """All swarms as the rest of the library knows them; what particles share is there once, in views."""
+    best, best_value = np.asarray(state.best, dtype=float), np.asarray(state.best_value, dtype=float)
+    leader = np.take_along_axis(best, np.argmin(best_value, axis=-1)[:, None, None], axis=1)
+    return Swarm(
+        position=np.asarray(state.x, dtype=float),
+        velocity=np.asarray(state.v, dtype=float),
+        value=np.asarray(state.value, dtype=float),
+        best_position=best,
+        best_value=best_value,
+        age=np.asarray(state.age, dtype=float),
+        repeats=None,
+        global_best=np.broadcast_to(leader, best.shape),
+        global_value=best_value.min(axis=-1),
+        lower=np.broadcast_to(lower, best.shape[1:]),
+        upper=np.broadcast_to(upper, best.shape[1:]),
+    )
+
+
+def intermediate(state: State, space: Space) -> ManyResult:
+    """What a callback gets to see of all runs."""
+    swarm = _swarm(state, space.lower, space.upper)
+    return ManyResult(
+        x=space.rows(swarm.global_best[:, 0, :]),
+        fun=swarm.global_value,
+        nit=np.array(state.nit),
+        nfev=np.array(state.nfev),
+        n_failed=np.array(state.n_failed),
+        swarm=swarm,
+        **_shown(space),
+    )
+
+
+def only_run(many: ManyResult) -> Result:
+    """What the callback of a single run gets to see."""
+    counts = {name: int(many[name][0]) for name in ("nit", "nfev", "n_failed")}
+    shown = {"space": many.space} if "space" in many else {}
+    swarm = map_runs(lambda array: array[0], many.swarm)
+    return Result(x=many.x[0], fun=float(many.fun[0]), swarm=swarm, **counts, **shown)
+
+
+def _shown(space: Space) -> dict[str, Any]:
+    """The space as a field of results; nothing for plain bounds."""
+    return {} if space.is_plain else {"space": space}
