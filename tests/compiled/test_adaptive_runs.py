@@ -204,6 +204,26 @@ def test_results_are_those_of_the_library_and_can_be_continued():
     assert len(on.searches) >= len(result.searches)
 
 
+@numba.njit
+def scaled(x, unit):
+    return math.log(x[0] / unit) ** 2 + (x[1] - x[2]) ** 2
+
+
+def test_arguments_and_variables_work_as_with_other_runs():
+    variables = [ps.Real(1e-3, 1e3, log=True), (-2.0, 3.0), 0.5]
+    result = ps.minimize(scaled, variables, args=(2.0,), engine="numba", rng=1)
+    np.testing.assert_allclose(result.best, [2.0, 0.5, 0.5], atol=1e-6)
+    np.testing.assert_allclose(result.searches[0].x, [2.0, 0.5, 0.5], atol=1e-3)
+    assert result.engine == "numba"
+
+
+def test_the_callback_of_minimize_sees_one_run():
+    seen = []
+    options = {"tol": 0, "time_limit": 0.3, "engine": "numba", "rng": 1}
+    ps.minimize(rosenbrock, BOX, callback=lambda intermediate_result: seen.append(intermediate_result), **options)
+    assert (seen[0].x.shape, isinstance(seen[0].fun, float)) == ((2,), True)
+
+
 def test_given_points_are_in_the_first_swarm():
     at = [1.0, 1.0]
     assert (many(x0=at, maxfev=10, tol=0).fun == 0).all()
@@ -221,6 +241,8 @@ def test_given_points_are_in_the_first_swarm():
         ({"method": ps.AdaptivePAO(parallel=4)}, "parallel=4 needs engine='numpy'"),
         ({"method": ps.Restarts(ps.PAO())}, "PAO needs engine='numpy'"),
         ({"constraints": lambda x: x[0]}, "do not have constraints"),
+        ({"store": "x.paoswarm"}, "do not have store"),
+        ({"polish": True}, "do not have polish"),
         ({"n_particles": 1}, "n_particles"),
     ],
 )

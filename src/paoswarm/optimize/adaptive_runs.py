@@ -20,6 +20,7 @@ from paoswarm.compiled.program import FAILED, RUNNING, NotCompiled
 from paoswarm.compiled.search_plan import SearchPlan, read_plan
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
+from paoswarm.evaluation.interrupts import interrupted_once
 from paoswarm.extras import need
 from paoswarm.optimize.callback import Notify, read_callback
 from paoswarm.optimize.many_result import ManyResult, together, with_messages
@@ -102,7 +103,7 @@ def minimize_adaptively(
 
     notify = read_callback(callback, so_far)
     budget = None if limits.maxfev is None else len(keys) * limits.maxfev
-    with ProgressBar(progress, budget) as bar:
+    with interrupted_once(), ProgressBar(progress, budget) as bar:
         outcomes = _run(runs, plan, box, len(keys), limits, notify, bar)
     if not outcomes:
         raise KeyboardInterrupt
