@@ -98,7 +98,7 @@ def test_a_swarm_moves_as_with_numpy(method, fun, generations):
     ("method", "d", "generations"),
     [
         (ps.AdaptivePAO(), 3, 900),
-        (ps.AdaptivePAO(model=False), 2, 500),
+        pytest.param(ps.AdaptivePAO(model=False), 2, 500, marks=pytest.mark.slow),
         (ps.Restarts(ps.DensePAO(), growth=1.5), 4, 500),
     ],
 )
