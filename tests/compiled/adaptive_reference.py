@@ -12,7 +12,7 @@ def engine_normals(key, generation, n, d):
     """The normal deviates of a search as the engine draws them, rounded to single precision."""
     pairs = -(-n * d // 2)
     words, found = np.empty((2, pairs), dtype=np.uint32), np.empty((2, pairs), dtype=np.float32)
-    numba_noise.normals(key, 4 * generation, *words, *found)
+    numba_noise.normals(key, 4 * generation, 0, *words, *found)
     return found.reshape(-1)[: n * d].reshape(n, d).astype(float)
 
 

@@ -53,3 +53,24 @@ def test_they_stay_accurate_when_the_caller_allows_sums_in_any_order(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", COMPILED_BY_A_CALLER], env=environment, check=False)
     assert done.returncode == 0
+
+
+def test_shortened_series_are_close_to_the_best_polynomials():
+    """The error alternates in sign at one point more than there are coefficients, by nearly as much at each.
+
+    By de la Vallee-Poussin's theorem no polynomial has an error below the smallest of these.
+    """
+    from fractions import Fraction
+
+    from paoswarm.compiled.series import shortened
+
+    terms, high = 5, 1.5
+    found = shortened([Fraction(1, math.factorial(i)) for i in range(16)], "0", str(high), terms)
+    x = np.linspace(0, high, 2001)
+    error = np.polyval(found, x) - np.exp(x)
+    changes = np.flatnonzero(np.diff(np.sign(error)))
+    peaks = [abs(part).max() for part in np.split(error, changes + 1)]
+    assert len(peaks) == terms + 1
+    assert max(peaks) < 1.2 * min(peaks)
+    plain = np.polyval([1 / math.factorial(i) for i in range(terms)][::-1], x) - np.exp(x)
+    assert abs(plain).max() > 100 * max(peaks)

@@ -8,12 +8,15 @@ are accurate to 2 units in the last place. They are functions of one number; cal
 from __future__ import annotations
 
 import math
-from decimal import Decimal, getcontext
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
+
+from paoswarm.compiled.series import shortened
 
 __all__ = ["cos", "exp", "log", "sin"]
 
@@ -23,27 +26,31 @@ _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"c
 
 def _parts(digits: str) -> tuple[float, float, float]:
     """A number as a sum of three, the first two of which have 32 bits: small multiples of them are exact."""
-    getcontext().prec = 60
-    rest, found = Decimal(digits), []
-    for _ in range(2):
-        exponent = math.frexp(float(rest))[1] - 32
-        part = math.ldexp(math.floor(math.ldexp(float(rest), -exponent)), exponent)
-        found.append(part)
-        rest -= Decimal(part)
-    return found[0], found[1], float(rest)
+    with localcontext() as context:
+        context.prec = 60
+        rest, found = Decimal(digits), []
+        for _ in range(2):
+            exponent = math.frexp(float(rest))[1] - 32
+            part = math.ldexp(math.floor(math.ldexp(float(rest), -exponent)), exponent)
+            found.append(part)
+            rest -= Decimal(part)
+        return found[0], found[1], float(rest)
 
 
 _PI = _parts("3.14159265358979323846264338327950288419716939937510582")
 _LN2 = _parts("0.69314718055994530941723212145817656807550013436025525")
 _PI1, _PI2, _PI3 = _PI
 _LN2_1, _LN2_2, _LN2_3 = _LN2
-_SINE = tuple((-1) ** i / math.factorial(2 * i + 1) for i in range(10, 0, -1))
-_EXPONENTIAL = tuple(1 / math.factorial(i) for i in range(13, 1, -1))
-_ARTANH = tuple(1 / (2 * i + 1) for i in range(10, 0, -1))
+# sin r = r + r z S(z) with z = r^2;  exp r = 1 + r + r^2 E(r);  artanh s = s + s z A(z) with z = s^2
+_SINE = shortened([Fraction((-1) ** (i + 1), math.factorial(2 * i + 3)) for i in range(13)], "0", "2.4675", 8)
+_EXPONENTIAL = shortened([Fraction(1, math.factorial(i + 2)) for i in range(15)], "-0.3466", "0.3466", 10)
+_ARTANH = shortened([Fraction(1, 2 * i + 3) for i in range(12)], "0", "0.02944", 7)
 _HALF_TURNS, _POWERS = 1 / math.pi, 1 / math.log(2)
 _ROOT_HALF = np.int64(np.float64(math.sqrt(0.5)).view(np.int64))
 _MANTISSA, _BIAS, _BITS = np.int64((1 << 52) - 1), np.int64(1023), np.int64(52)
 _TINY = 2.0**-1022
+_ROUND = 1.5 * 2.0**52  # a sum with it is a whole number, whose lowest bit says whether it is odd
+_SIGN = np.int64(63)  # the bit of the sign
 
 
 @intrinsic
@@ -67,28 +74,28 @@ def _as_bits(typingctx, number):
 
 
 @_compiled
-def _sine(x, turns, sign):
-    """``sign * sin(x - turns * pi)`` for what is left between -pi/2 and pi/2."""
+def _sine(x, turns, parity):
+    """``sin(x - turns * pi)`` for what is left between -pi/2 and pi/2, with the other sign if ``parity`` is odd."""
     r = ((x - turns * _PI1) - turns * _PI2) - turns * _PI3
     z = r * r
     series = 0.0
     for c in numba.literal_unroll(_SINE):
-        series = (series + c) * z
-    return sign * (r + r * series)
+        series = series * z + c
+    return _as_float(_as_bits(r + r * (z * series)) ^ (_as_bits(parity) << _SIGN))
 
 
 @_compiled
 def sin(x):
     """Sine, for arguments up to a million."""
-    turns = np.rint(x * _HALF_TURNS)
-    return _sine(x, turns, 1.0 - 2.0 * (turns - 2.0 * np.floor(0.5 * turns)))
+    rounded = x * _HALF_TURNS + _ROUND
+    return _sine(x, rounded - _ROUND, rounded)
 
 
 @_compiled
 def cos(x):
     """Cosine, for arguments up to a million."""
-    turns = np.rint(x * _HALF_TURNS + 0.5)
-    return _sine(x, turns - 0.5, 1.0 - 2.0 * (turns - 2.0 * np.floor(0.5 * turns)))
+    rounded = (x * _HALF_TURNS + 0.5) + _ROUND
+    return _sine(x, (rounded - _ROUND) - 0.5, rounded)
 
 
 @_compiled
@@ -100,11 +107,11 @@ def exp(x):
     r = ((x - powers * _LN2_1) - powers * _LN2_2) - powers * _LN2_3
     series = 0.0
     for c in numba.literal_unroll(_EXPONENTIAL):
-        series = (series + c) * r
+        series = series * r + c
     half = np.floor(0.5 * powers)  # two factors, because 2^powers may not be a normal number
     first = _as_float((np.int64(half) + _BIAS) << _BITS)
     second = _as_float((np.int64(powers - half) + _BIAS) << _BITS)
-    return (1.0 + (r + r * series)) * first * second
+    return (1.0 + (r + r * (r * series))) * first * second
 
 
 @_compiled
@@ -120,8 +127,8 @@ def log(x):
     z = s * s
     series = 0.0
     for c in numba.literal_unroll(_ARTANH):
-        series = (series + c) * z
-    found = powers * _LN2_1 + (2.0 * s + (2.0 * s * series + powers * (_LN2_2 + _LN2_3)))
+        series = series * z + c
+    found = powers * _LN2_1 + (2.0 * s + (2.0 * s * (z * series) + powers * (_LN2_2 + _LN2_3)))
     found = x if x == np.inf else found
     found = -np.inf if x == 0.0 else found
     return found if x >= 0.0 else np.nan

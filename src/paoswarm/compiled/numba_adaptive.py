@@ -137,13 +137,13 @@ def first_points(key, n, low, high, points):
     half = 1
     while 4**half < n:
         half += 1
-    if len(points) == n:
-        noise.first_points(key, half, low, high, points)
-    else:
-        whole = np.empty((n, len(low)))
-        noise.first_points(key, half, low, high, whole)
-        for i in range(len(points)):
-            copy(whole[i], points[i])
+    words, numbers = np.empty((2, n * len(low)), dtype=np.uint32), np.empty((2, n), dtype=np.uint32)
+    whole, keys = np.empty((1, n, len(low))), np.empty((1, 2), dtype=np.uint32)
+    copy(key, keys[0])
+    cipher = np.empty(4**half, dtype=np.uint32)
+    noise.first_points(keys, half, low, high, words[0], words[1], numbers[0], numbers[1], cipher, whole)
+    for i in range(len(points)):
+        copy(whole[0, i], points[i])
 
 
 @_compiled
@@ -190,7 +190,7 @@ def _draw_normals(key, word, room, normal):
     n, d = normal.shape
     pairs = (n * d + 1) // 2
     first, second = room.deviates[0, :pairs], room.deviates[1, :pairs]
-    noise.normals(key, word, room.words[0, :pairs], room.words[1, :pairs], first, second)
+    noise.normals(key, word, 0, room.words[0, :pairs], room.words[1, :pairs], first, second)
     for i in range(n):
         for j in range(d):
             e = i * d + j

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.compiled import counter, numba_runs, numba_step
+from paoswarm.compiled import counter, numba_noise, numba_record, numba_runs, numba_step
 from paoswarm.compiled.numba_objective import objective
-from paoswarm.compiled.program import Program
+from paoswarm.compiled.program import FAILED, Program
 from paoswarm.compiled.state import State, empty_state
 from paoswarm.core.arrays import Floats
 
-_BLOCKS = 4  # of runs for each thread: runs end at different times
+_CACHE_LINE = 64  # bytes
+_BLOCKS = 2  # of runs for each thread: runs end at different times
 
 
 class NumbaEngine:
@@ -42,13 +44,18 @@ class NumbaEngine:
         self._dtype = np.float32 if precision == "single" else np.float64
         self._threads = threads or _cores()
         self._step = numba_step.step_for(program, self._dtype)
+        self._keep = numba_record.keeper(program.n_dimensions, self._dtype)
         self._how = (
             numba_step.WALLS.index(program.walls),
             numba_step.SCALES.index(program.noise_scale),
             np.array([numba_step.PULLS.index(pull.name) for pull in program.pulls]),
             _neighbours(program),
         )
+        room = numba_step.reach(program), numba_step.room(program)
+        self._sizes = (program.n_particles, program.n_dimensions, *room)
         self._table = np.ascontiguousarray(program.coefficients, dtype=self._dtype)
+        box = program.lower, program.upper, 1 / (program.upper - program.lower)
+        self._box = np.stack([np.tile(edge, program.n_particles) for edge in box]).astype(self._dtype)
         self._is_periodic = program.walls == "periodic"
         rules = program.rules
         self._rules = (rules.target, rules.tol, rules.patience, rules.stagnation, rules.near, rules.same)
@@ -56,26 +63,28 @@ class NumbaEngine:
     def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""
         p = self._program
-        state = empty_state(p, len(keys), self._dtype)
-        points = np.empty(state.x.shape)
+        state = _first_state(p, len(keys), self._dtype)
         half = counter.half_bits(p.n_particles)
 
         def work(part: slice) -> None:
+            x, value = state.x[part], state.value[part]
+            points = x if self._dtype == np.float64 else np.empty(x.shape)
             if given is None:
-                numba_runs.first_swarms(keys[part], half, p.lower, p.upper, points[part])
+                room = numba_noise.make_room(p.n_particles, p.n_dimensions)
+                numba_noise.first_points(keys[part], half, p.lower, p.upper, *room, points)
             else:
-                points[part] = given
-            state.x[part] = points[part]
-            seen = state.x[part].astype(float)  # rounded, in single precision
-            state.value[part] = self._fun(seen.reshape(-1, p.n_dimensions)).reshape(seen.shape[:2])
-            state.best[part] = state.x[part]
-            is_failed = np.isnan(state.value[part])
-            state.best_value[part] = np.where(is_failed, np.inf, state.value[part])
+                points[:] = given
+            x[:] = points  # rounded, in single precision
+            state.best[part] = x
+            value[:] = self._fun(x.reshape(-1, p.n_dimensions)).reshape(value.shape)
+            is_failed = np.isnan(value)
+            state.best_value[part] = np.where(is_failed, np.inf, value)
             state.leader_value[part] = state.best_value[part].min(axis=1)
             state.n_failed[part], state.nfev[part] = is_failed.sum(axis=1), p.n_particles
-            numba_runs.judge(self._rules, p.lower, p.upper, self._is_periodic, _part(state, part))
 
         self._share(work, len(keys))
+        self.advance(state, keys, 1, 0)  # some may already have come to an end
+        state.status[state.leader_value == np.inf] = FAILED
         return state
 
     def advance(self, state: State, keys: counter.Words, generation: int, count: int) -> tuple[State, Floats]:
@@ -84,13 +93,13 @@ class NumbaEngine:
         Return where the runs stand and their best values after every generation ``(runs, count)``. The arrays of
         ``state`` are changed.
         """
-        p = self._program
-        history = np.empty((len(keys), count), dtype=self._dtype)
-        swarm = (self._fun.pointer, self._step, self._how, self._is_periodic, self._table)
-        ends = (p.evaluations, p.lower, p.upper, self._rules)
+        history = np.empty((len(keys), count))
+        swarm = (self._fun.pointer, self._step, self._keep, self._how, self._is_periodic, self._table)
+        ends = (self._program.evaluations, self._box, self._rules)
 
         def work(part: slice) -> None:
-            numba_runs.advance(*swarm, *ends, keys[part], generation, _part(state, part), history[part])
+            room = numba_runs.make_room(*self._sizes, self._dtype)
+            numba_runs.advance(*swarm, *ends, keys[part], generation, _part(state, part), history[part], room)
 
         self._share(work, len(keys))
         return state, history
@@ -128,5 +137,22 @@ def _neighbours(program: Program) -> Any:
     return found
 
 
+def _first_state(program: Program, runs: int, dtype: Any) -> State:
+    """Room for runs. Values are in double precision: the objective returns them so, and they take little memory."""
+    shape = runs, program.n_particles, program.n_dimensions
+    x, v, best = (_in_cache_lines(shape, dtype) for _ in range(3))
+    v[:] = 0
+    return empty_state(program, runs, float)._replace(x=x, v=v, best=best)
+
+
+def _in_cache_lines(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array that begins with a cache line: a vector that lies in two of them takes twice the time."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(size + _CACHE_LINE, dtype=np.uint8)
+    begin = -room.ctypes.data % _CACHE_LINE
+    return room[begin : begin + size].view(dtype).reshape(shape)
+
+
 def _part(state: State, part: slice) -> tuple[Any, ...]:
-    return tuple(array[part] for array in state)
+    """Some runs; of their points all numbers in a row."""
+    return tuple(array[part].reshape(len(array[part]), -1) if array.ndim == 3 else array[part] for array in state)

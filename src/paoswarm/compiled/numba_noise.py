@@ -1,25 +1,59 @@
 """The random numbers of `paoswarm.compiled.counter` for numba: loops that LLVM turns into vector instructions.
 
-Elementary functions are short series, because calls into the C library cannot be vectorised. In single precision they
-are as accurate as the library's.
+Elementary functions are short polynomials, because calls into the C library cannot be vectorised. They are as accurate
+as single precision is.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from paoswarm.compiled import counter
+from paoswarm.compiled.numba_options import inner_loops, loops
+from paoswarm.compiled.series import shortened
 
 _U32, _U64, _I32, _F32 = np.uint32, np.uint64, np.int32, np.float32
-_PHILOX, _WEYL = _U64(counter.PHILOX), _U32(counter.WEYL)
+_PHILOX, _WEYL, _WORD = _U64(counter.PHILOX), _U32(counter.WEYL), _U64(0xFFFFFFFF)
 _ROUNDS, _FEISTEL_ROUNDS = counter.ROUNDS, counter.FEISTEL_ROUNDS
 _SHUFFLE = _U32(counter.SHUFFLE)
-_LN2, _TURN = _F32(math.log(2)), _F32(2 * math.pi * 2.0**-32)
+_MINUS_2_LN2, _TURN, _SIGN = _F32(-2 * math.log(2)), _F32(2 * math.pi * 2.0**-32), _U32(0x80000000)
 _ROOT_HALF = _I32(0x3F3504F3)  # the bits of sqrt(1/2)
 _MANTISSA = _I32(0x7FFFFF)
+# With z the square of the argument: artanh s = s + s z L(z);  sin t = t + t z S(z);  cos t = 1 - z / 2 + z^2 C(z)
+_LIMITS = "0", "0.02944", "0.6169"  # zero; (3 - sqrt(8))^2; (pi / 4)^2
+_L2, _L1, _L0 = map(_F32, shortened([Fraction(1, 2 * i + 3) for i in range(8)], _LIMITS[0], _LIMITS[1], 3))
+_S2, _S1, _S0 = map(
+    _F32, shortened([Fraction((-1) ** (i + 1), math.factorial(2 * i + 3)) for i in range(8)], _LIMITS[0], _LIMITS[2], 3)
+)
+_C2, _C1, _C0 = map(
+    _F32, shortened([Fraction((-1) ** i, math.factorial(2 * i + 4)) for i in range(8)], _LIMITS[0], _LIMITS[2], 3)
+)
+
+
+@intrinsic
+def _float(typingctx, bits):
+    """The number in single precision with these bits."""
+
+    def made(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), made
+
+
+@intrinsic
+def _bits(typingctx, number):
+    """The bits of a number in single precision."""
+
+    def made(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
+
+    return types.int32(types.float32), made
 
 
 @numba.njit(inline="always")
@@ -32,12 +66,13 @@ def hashed(word):
 
 @numba.njit(inline="always")
 def philox(low, high, key):
-    """One block of Philox2x32-10."""
+    """One block of Philox2x32-10, in words of 64 bits of which the upper half does not count before the end."""
+    low, high = _U64(low), _U64(high)
     for _ in range(_ROUNDS):
-        product = _U64(low) * _PHILOX
-        low, high = _U32(_U32(product >> _U64(32)) ^ key ^ high), _U32(product)
+        product = (low & _WORD) * _PHILOX
+        low, high = (product >> _U64(32)) ^ _U64(key) ^ high, product
         key = _U32(key + _WEYL)
-    return low, high
+    return _U32(low), _U32(high)
 
 
 @numba.njit(inline="always")
@@ -46,57 +81,109 @@ def generation_key(key, generation):
     return hashed(_U32(key[1] + hashed(_U32(generation))))
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def normals(key, generation, first, second, d1, d2):
-    """Fill ``d1, d2`` with the deviates (E2) of a run in a generation; ``first, second`` are space for words."""
-    count = len(d1)
+@loops
+def normals(key, generation, begin, first, second, d1, d2):
+    """Fill ``d1, d2`` with the deviates (E2) of the elements from ``begin`` on of a run in a generation.
+
+    ``first, second`` are space for words.
+    """
     mixed = generation_key(key, generation)
-    for e in range(count):
-        first[e], second[e] = philox(_U32(e), key[0], mixed)
-    bits = d1.view(np.int32)
-    for e in range(count):
-        d1[e] = _F32(_I32(first[e] >> _U32(1))) * _F32(2.0**-31) + _F32(2.0**-32)
-    for e in range(count):  # ln(2^p m) = p ln 2 + 2 atanh((m - 1) / (m + 1)) with m between sqrt(1/2) and sqrt(2)
-        shifted = _I32(bits[e] - _ROOT_HALF)
-        d2[e] = _F32(shifted >> _I32(23))
-        bits[e] = _I32(shifted & _MANTISSA) + _ROOT_HALF
-    for e in range(count):
-        s = (d1[e] - _F32(1)) / (d1[e] + _F32(1))
-        z = s * s
-        series = _F32(1) + z * (_F32(1 / 3) + z * (_F32(1 / 5) + z * (_F32(1 / 7) + z * _F32(1 / 9))))
-        logarithm = d2[e] * _LN2 + _F32(2) * s * series
-        d1[e] = math.sqrt(max(_F32(-2) * logarithm, _F32(0)))
-    for e in range(count):  # the angle to the nearest multiple of a quarter turn, and which one that is
-        quarter = _U32(second[e] + _U32(0x20000000)) >> _U32(30)
-        t = _F32(_I32(second[e] - _U32(quarter << _U32(30)))) * _TURN
-        z = t * t
-        sine = t * (_F32(1) - z * (_F32(1 / 6) - z * (_F32(1 / 120) - z * (_F32(1 / 5040) - z * _F32(1 / 362880)))))
-        cosine = _F32(1) - z * (_F32(1 / 2) - z * (_F32(1 / 24) - z * (_F32(1 / 720) - z * _F32(1 / 40320))))
-        is_odd = (quarter & _U32(1)) != _U32(0)
-        along, across = (sine, cosine) if is_odd else (cosine, sine)
-        along = -along if (_U32(quarter + _U32(1)) & _U32(2)) != _U32(0) else along
-        across = -across if (quarter & _U32(2)) != _U32(0) else across
-        radius = d1[e]
+    _words(key[0], mixed, begin, first, second)
+    for e in range(len(d1)):
+        radius = _radius(first[e])
+        along, across = _direction(second[e])
         d1[e], d2[e] = radius * along, radius * across
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def first_points(key, half, lower, upper, x):
-    """Fill ``x`` (n, d) with the Latin hypercube of a run (E3); ``half`` are the bits of half a number."""
-    n, d = x.shape
+@inner_loops
+def _words(high, key, begin, first, second):
+    for e in range(len(first)):
+        first[e], second[e] = philox(_U32(begin + e), high, key)
+
+
+@numba.njit(inline="always")
+def _radius(word):
+    """The distance from the origin: ln(2^p m) = p ln 2 + 2 artanh((m - 1) / (m + 1)), m from sqrt(1/2) to sqrt(2)."""
+    u = _F32(_I32(word >> _U32(1))) * _F32(2.0**-31) + _F32(2.0**-32)
+    shifted = _I32(_bits(u) - _ROOT_HALF)
+    power = _F32(shifted >> _I32(23))
+    m = _float(_I32(_I32(shifted & _MANTISSA) + _ROOT_HALF))
+    s = (m - _F32(1)) / (m + _F32(1))
+    z = s * s
+    half = s + s * (z * (_L0 + z * (_L1 + z * _L2)))
+    return math.sqrt(power * _MINUS_2_LN2 - _F32(4) * half)  # u <= 1, so this is not negative
+
+
+@numba.njit(inline="always")
+def _direction(word):
+    """Cosine and sine of an angle, from that to the nearest quarter of a turn; the upper two bits say which it is."""
+    shifted = _U32(word + _U32(0x20000000))
+    t = _F32(_I32(_U32(shifted & _U32(0x3FFFFFFF)) - _U32(0x20000000))) * _TURN
+    z = t * t
+    sine = t + t * (z * (_S0 + z * (_S1 + z * _S2)))
+    cosine = _F32(1) + z * (_F32(-0.5) + z * (_C0 + z * (_C1 + z * _C2)))
+    is_odd = (shifted & _U32(0x40000000)) != _U32(0)
+    along, across = (sine, cosine) if is_odd else (cosine, sine)
+    return _negated(along, _U32(shifted + _U32(0x40000000))), _negated(across, shifted)
+
+
+@numba.njit(inline="always")
+def _negated(number, word):
+    """The number, with the other sign if the highest bit of the word is set."""
+    return _float(_I32(_bits(number) ^ _I32(word & _SIGN)))
+
+
+def make_room(n: int, d: int) -> list[counter.Words]:
+    """Space for words that `first_points` needs."""
+    sizes = n * d, n * d, n, n, 4 ** counter.half_bits(n)
+    return [np.empty(size, dtype=np.uint32) for size in sizes]
+
+
+@loops
+def first_points(keys, half, lower, upper, place, rest, number, outside, cipher, x):
+    """Fill ``x`` (runs, n, d) with the Latin hypercubes of runs (E3); ``half`` are the bits of half a number.
+
+    The arguments between bounds and ``x`` are those of `make_room`.
+    """
+    runs, n, d = x.shape
+    for r in range(runs):
+        key = keys[r]
+        shuffle_key = generation_key(key, _SHUFFLE)
+        _words(key[0], generation_key(key, 0), 0, place, rest)
+        for j in range(d):
+            a, b = philox(_U32(j), key[0], shuffle_key)
+            _encipher(a, b, half, cipher)
+            _permute(cipher, number, outside)
+            for i in range(n):
+                share = (number[i] + place[i * d + j] * 2.0**-32) / n
+                inside = lower[j] + (upper[j] - lower[j]) * share
+                x[r, i, j] = inside if inside < upper[j] else upper[j]
+
+
+@inner_loops
+def _permute(cipher, number, outside):
+    """The numbers 0 to n - 1 in their new order; the cipher is repeated for those that are not below n."""
+    n = len(number)
+    for i in range(n):
+        number[i], outside[i] = _U32(i), _U32(i)
+    count = n
+    while count > 0:
+        left = 0
+        for k in range(count):
+            i = outside[k]
+            number[i] = cipher[number[i]]
+            outside[left] = i
+            left += 1 if number[i] >= n else 0
+        count = left
+
+
+@inner_loops
+def _encipher(a, b, half, cipher):
+    """The Feistel cipher of all numbers of two halves."""
     shift, mask = _U32(half), _U32((1 << half) - 1)
-    place_key, shuffle_key = generation_key(key, 0), generation_key(key, _SHUFFLE)
-    for j in range(d):
-        a, b = philox(_U32(j), key[0], shuffle_key)
-        for i in range(n):
-            number = _U32(i)
-            while True:
-                left, right = number >> shift, number & mask
-                for c in range(_FEISTEL_ROUNDS):
-                    mixed = hashed(_U32(right + a + _U32(_U32(c) * b))) & mask
-                    left, right = right, left ^ mixed
-                number = _U32(_U32(left << shift) | right)
-                if number < n:
-                    break
-            place = philox(_U32(i * d + j), key[0], place_key)[0] * 2.0**-32
-            x[i, j] = min(lower[j] + (upper[j] - lower[j]) * ((number + place) / n), upper[j])
+    for number in range(len(cipher)):
+        left, right = _U32(number) >> shift, _U32(number) & mask
+        for c in range(_FEISTEL_ROUNDS):
+            mixed = hashed(_U32(right + a + _U32(_U32(c) * b))) & mask
+            left, right = right, left ^ mixed
+        cipher[number] = _U32(_U32(left << shift) | right)

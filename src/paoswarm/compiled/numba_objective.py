@@ -12,12 +12,13 @@ import numba
 import numpy as np
 from numba import types
 
+from paoswarm.compiled.numba_options import Apart
 from paoswarm.core.arrays import Floats
 
 # Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
-_SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 _POINT = types.Array(types.float64, 1, "C")
+_SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 
 
 _KEPT: WeakKeyDictionary[Any, dict[int, Objective]] = WeakKeyDictionary()
@@ -52,7 +53,7 @@ class Objective:
         fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or FASTMATH
         options = {"error_model": "numpy", "fastmath": fastmath}
         try:
-            one = numba.njit(types.float64(_POINT), **options)(python)
+            one = numba.njit(types.float64(_POINT), forceinline=True, **options)(python)
         except Exception as error:  # of numba, or of Python where numba looks something up
             name = getattr(fun, "__name__", repr(fun))
             raise TypeError(
@@ -70,7 +71,7 @@ class Objective:
                 found[i] = math.nan if value == -math.inf else value
 
         self._d = d
-        self.pointer = numba.cfunc(_SIGNATURE, **options)(measure)
+        self.pointer = numba.cfunc(_SIGNATURE, pipeline_class=Apart, **options)(measure)
 
     def __call__(self, points: Floats) -> Floats:
         """The values at points ``(m, d)``."""

@@ -1,24 +1,27 @@
 """One generation of one swarm for numba: the same step as `paoswarm.algorithms.pao_step`, in loops over elements.
 
 Arrays of points are flat, ``(n * d,)``, because loops over all elements become vector instructions even if ``d`` is
-small. A loop that writes several arrays does not, because the compiler gives up proving that they do not overlap: so
-there are several loops. Names become numbers.
+small. Names become numbers.
 
 There are three kinds of steps, each compiled when it is first needed and kept on disk: that of the usual swarm, that of
 any other, and that of dense noise. Their arguments are the same:
 
+key, generation
+    The key of the run and the number of the generation, for the noise.
 rows (n or 1, r + 7)
     The coefficients of the step.
 walls, scale, codes, neighbours
     The wall rule, the noise scale and the attractors, by their numbers.
 moved
     How many particles are moved.
-at, speed, home, leader, low, high (n * d,)
-    Positions and velocities, which are changed; the bests of the particles; the best of all and the box, for each.
+at, speed, home, low, high (n * d,)
+    Positions and velocities, which are changed; the bests of the particles; the box, for each.
+leader (reach,)
+    The best of all, again and again; see `reach`.
 known, best_known (n,)
     Values and best values.
-d1, d2 (n * d,)
-    Normal deviates.
+first, second, d1, d2 (room,)
+    Room for random words and normal deviates; see `room`.
 space (5, n * d)
     Room for what is computed on the way.
 """
@@ -32,6 +35,8 @@ import numba
 import numpy as np
 from numba import types
 
+from paoswarm.compiled import numba_noise as noise
+from paoswarm.compiled.numba_options import LOOPS, inner_loops, making_arrays
 from paoswarm.compiled.program import Program
 from paoswarm.core.bounds import RESTITUTION
 
@@ -46,97 +51,132 @@ _SPREAD, _MEAN_TO_BEST, _COVARIANCE = range(len(SCALES))
 _CLIP, _REFLECT, _PERIODIC, _NONE = range(len(WALLS))
 _FLOOR = 1e-13  # smaller eigenvalues of a correlation matrix are rounding errors
 
-_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"contract"}}
-_compiled = numba.njit(nogil=True, **_OPTIONS)
+_BLOCK = 512  # elements that the usual step moves at a time: what is computed on the way stays in the fastest cache
+_LANES = 32  # a multiple of the elements that vector instructions take at a time
 
 
 def step_for(program: Program, dtype: Any) -> Any:
     """The compiled step of a program's swarms, with arrays of this type."""
-    if program.is_usual and program.coefficients.shape[1] == 1:
+    if _is_usual(program):
         return _pointer(_usual_step, dtype)
     return _pointer(_dense_step if program.noise_scale == "covariance" else _any_step, dtype)
+
+
+def reach(program: Program) -> int:
+    """How many elements the repetitions of the best point must have for the step."""
+    size = program.n_particles * program.n_dimensions
+    return min(size, _BLOCK + program.n_dimensions) if _is_usual(program) else size
+
+
+def room(program: Program) -> int:
+    """Elements for which the step draws noise at a time."""
+    elements = _BLOCK if _is_usual(program) else program.n_particles * program.n_dimensions
+    return -(-elements // _LANES) * _LANES
+
+
+def _is_usual(program: Program) -> bool:
+    return program.is_usual and program.coefficients.shape[1] == 1
 
 
 @cache
 def _pointer(function: Any, dtype: Any) -> Any:
     real = numba.from_dtype(np.dtype(dtype))
-    line, table, deviates = real[::1], real[:, ::1], types.float32[::1]
+    line, table, words, deviates = real[::1], real[:, ::1], types.uint32[::1], types.float32[::1]
     names = (types.int64, types.int64, types.int64[::1], types.int64[:, :, ::1])
-    signature = types.void(table, *names, types.int64, *[line] * 8, deviates, deviates, table)
-    return numba.cfunc(signature, **_OPTIONS)(function)
+    values = (types.float64[::1],) * 2
+    room = (words, words, deviates, deviates, table)
+    signature = types.void(words, types.int64, table, *names, types.int64, *[line] * 6, *values, *room)
+    return numba.cfunc(signature, **LOOPS)(function)
 
 
 def _usual_step(
-    rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known, best_known, d1, d2, space
-):
+    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known,
+    best_known, first, second, d1, d2, space,
+):  # fmt: skip
     """Pulled by the own best and the best of all, shaken by their distance, clipped: equations (3) and (12)."""
-    count = moved * (len(at) // len(known))
-    to_own, to_best = rows[0, 0], rows[0, 1]
-    a11, a12, a21, a22, h11, h21, h22 = _entries(rows[0], 2)
-    place, kick = space[0], space[1]
-    for e in range(count):
-        offset = at[e] - (to_own * home[e] + to_best * leader[e])
-        kick[e] = a21 * offset + a22 * speed[e] + abs(home[e] - leader[e]) * (h21 * d1[e] + h22 * d2[e])
-    for e in range(count):
-        centre = to_own * home[e] + to_best * leader[e]
-        place[e] = centre + a11 * (at[e] - centre) + a12 * speed[e] + abs(home[e] - leader[e]) * (h11 * d1[e])
-    _clip(0, count, place, kick, low, high, at, speed)
+    d = len(at) // len(known)
+    count = moved * d
+    for a in range(0, count, _BLOCK):
+        b = a + _BLOCK if a + _BLOCK < count else count
+        m, padded = b - a, -(-(b - a) // _LANES) * _LANES
+        noise.normals(key, generation, a, first[:padded], second[:padded], d1[:padded], d2[:padded])
+        c = a % d  # the unknown of the first element
+        box = low[c : c + m], high[c : c + m]
+        _usual_move(rows[0], at[a:b], speed[a:b], home[a:b], leader[c : c + m], *box, d1[:m], d2[:m])
+
+
+@inner_loops
+def _usual_move(row, at, speed, home, leader, low, high, d1, d2):
+    to_own = row[0]  # and 1 - to_own to the best of all
+    back = at.dtype.type(-RESTITUTION)
+    a11, a12, a21, a22, h11, h21, h22 = _entries(row, 2)
+    for e in range(len(at)):
+        apart = home[e] - leader[e]
+        centre = leader[e] + to_own * apart
+        offset, strength = at[e] - centre, abs(apart)
+        kick = a21 * offset + a22 * speed[e] + strength * (h21 * d1[e] + h22 * d2[e])
+        place = centre + a11 * offset + a12 * speed[e] + strength * (h11 * d1[e])
+        at[e], speed[e] = _clipped(place, kick, low[e], high[e], back)
 
 
 def _any_step(
-    rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known, best_known, d1, d2, space
-):
+    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known,
+    best_known, first, second, d1, d2, space,
+):  # fmt: skip
     """Any attractors, the noise scale of a number for each element, any walls."""
-    _see(walls, at, home, leader, low, high, space)
-    _pull(rows, codes, neighbours, known, best_known, leader, space)
-    _shake(scale, len(known), leader, d1, d2, space)
-    _move(rows, walls, moved, len(known), at, speed, low, high, space)
+    noise.normals(key, generation, 0, first, second, d1, d2)
+    seen, homes, centre, noise1, noise2 = space[0], space[1], space[2], space[3], space[4]
+    _see(walls, at, home, leader, low, high, seen, homes)
+    _pull(rows, codes, neighbours, known, best_known, leader, seen, homes, centre, noise1)
+    _shake(scale, len(known), leader, d1, d2, seen, homes, noise1, noise2)
+    _move(rows, walls, moved, len(known), at, speed, low, high, seen, centre, noise1, noise2)
 
 
 def _dense_step(
-    rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known, best_known, d1, d2, space
-):
+    key, generation, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low, high, known,
+    best_known, first, second, d1, d2, space,
+):  # fmt: skip
     """Any attractors and walls, noise with covariances."""
-    _see(walls, at, home, leader, low, high, space)
-    _pull(rows, codes, neighbours, known, best_known, leader, space)
-    _shake_together(len(known), leader, d1, d2, space)
-    _move(rows, walls, moved, len(known), at, speed, low, high, space)
+    noise.normals(key, generation, 0, first, second, d1, d2)
+    seen, homes, centre, noise1, noise2 = space[0], space[1], space[2], space[3], space[4]
+    _see(walls, at, home, leader, low, high, seen, homes)
+    _pull(rows, codes, neighbours, known, best_known, leader, seen, homes, centre, noise1)
+    _shake_together(len(known), leader, d1, d2, homes, noise1, noise2)
+    _move(rows, walls, moved, len(known), at, speed, low, high, seen, centre, noise1, noise2)
 
 
-@_compiled
-def _entries(row, n_pulls):
-    k = n_pulls
+@numba.njit(inline="always")
+def _entries(row, k):
     return row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4], row[k + 5], row[k + 6]
 
 
-@_compiled
-def _see(walls, at, home, leader, low, high, space):
+@inner_loops
+def _see(walls, at, home, leader, low, high, seen, homes):
     """Positions and bests as springs see them: with periodic walls they take the short way round."""
-    seen, homes = space[0], space[1]
-    for e in range(len(at)):
-        seen[e] = at[e]
-    for e in range(len(at)):
-        homes[e] = home[e]
     if walls == _PERIODIC:
         for e in range(len(at)):
             width = high[e] - low[e]
-            seen[e] -= width * np.rint((seen[e] - leader[e]) / width)
-            homes[e] -= width * np.rint((homes[e] - leader[e]) / width)
+            seen[e] = at[e] - width * np.rint((at[e] - leader[e]) / width)
+            homes[e] = home[e] - width * np.rint((home[e] - leader[e]) / width)
+    else:
+        for e in range(len(at)):
+            seen[e], homes[e] = at[e], home[e]
 
 
-@_compiled
-def _pull(rows, codes, neighbours, known, best_known, leader, space):
-    """The weighted mean of the attractors, equation (3)."""
-    seen, homes, centre, there = space[0], space[1], space[2], space[3]
+@inner_loops
+def _pull(rows, codes, neighbours, known, best_known, leader, seen, homes, centre, there):
+    """The weighted mean of the attractors, equation (3), seen from the best of all; ``there`` is room for one.
+
+    So a particle at rest at the best of all stays there to the last bit.
+    """
     n = len(known)
     d = len(leader) // n
-    centre[:] = 0.0
+    for e in range(len(leader)):
+        centre[e] = leader[e]
     for r in range(len(codes)):
         code = codes[r]
         if code == _LOCAL:
-            there[:] = homes
-        elif code == _GLOBAL:
-            there[:] = leader
+            _add(rows, r, homes, leader, centre)
         elif code == _NEIGHBOURS:
             for p in range(n):
                 winner = neighbours[r, p, 0]
@@ -145,29 +185,34 @@ def _pull(rows, codes, neighbours, known, best_known, leader, space):
                         winner = q
                 for j in range(d):
                     there[p * d + j] = homes[winner * d + j]
-        else:
-            _average(code, seen, known, homes, best_known, there)
-        if len(rows) == 1:
-            for e in range(len(centre)):
-                centre[e] += rows[0, r] * there[e]
-        else:
-            for p in range(n):
-                for j in range(d):
-                    centre[p * d + j] += rows[p, r] * there[p * d + j]
+            _add(rows, r, there, leader, centre)
+        elif code != _GLOBAL:
+            if code == _AVERAGE_BEST:
+                _average(code, homes, best_known, there)
+            else:
+                _average(code, seen, known, there)
+            _add(rows, r, there, leader, centre)
 
 
-@_compiled
-def _average(code, seen, known, homes, best_known, there):
+@inner_loops
+def _add(rows, r, there, leader, centre):
+    """Add an attractor with its weight, which may differ from particle to particle."""
+    d = len(centre) // len(rows)
+    for p in range(len(rows)):
+        for e in range(p * d, (p + 1) * d):
+            centre[e] += rows[p, r] * (there[e] - leader[e])
+
+
+@making_arrays
+def _average(code, points, values, there):
     """A weighted mean of positions or bests, at the place of every particle."""
-    n = len(known)
+    n = len(values)
     d = len(there) // n
     share = np.ones(n, dtype=there.dtype)
     if code == _WEIGHTED:  # the best of n weighs n, the worst 1, a failed one 0
-        ranked = np.argsort(known, kind="mergesort")
+        ranked = np.argsort(values, kind="mergesort")
         for place in range(n):
             share[ranked[place]] = n - place
-    values = best_known if code == _AVERAGE_BEST else known
-    points = homes if code == _AVERAGE_BEST else seen
     total = 0.0
     for p in range(n):
         if code != _AVERAGE and not np.isfinite(values[p]):
@@ -184,16 +229,14 @@ def _average(code, seen, known, homes, best_known, there):
             there[p * d + j] = mean
 
 
-@_compiled
-def _shake(code, n, leader, d1, d2, space):
+@inner_loops
+def _shake(code, n, leader, d1, d2, seen, homes, noise1, noise2):
     """The deviates, scaled by the square root of nu."""
-    seen, homes, noise1, noise2 = space[0], space[1], space[3], space[4]
     d = len(leader) // n
     if code == _SPREAD:
         for e in range(len(leader)):
-            noise1[e] = abs(homes[e] - leader[e]) * d1[e]
-        for e in range(len(leader)):
-            noise2[e] = abs(homes[e] - leader[e]) * d2[e]
+            strength = abs(homes[e] - leader[e])
+            noise1[e], noise2[e] = strength * d1[e], strength * d2[e]
         return
     total = 0.0
     for j in range(d):
@@ -203,15 +246,12 @@ def _shake(code, n, leader, d1, d2, space):
         total += (mean / n - leader[j]) ** 2
     scale = np.sqrt(total)
     for e in range(len(leader)):
-        noise1[e] = scale * d1[e]
-    for e in range(len(leader)):
-        noise2[e] = scale * d2[e]
+        noise1[e], noise2[e] = scale * d1[e], scale * d2[e]
 
 
-@_compiled
-def _shake_together(n, leader, d1, d2, space):
+@making_arrays
+def _shake_together(n, leader, d1, d2, homes, noise1, noise2):
     """Dense noise shaped like the cloud of bests; see `paoswarm.core.noise.covariance`."""
-    homes, noise1, noise2 = space[1], space[3], space[4]
     d = len(leader) // n
     shape, size, safe, root = np.zeros((d, d)), np.empty(d), np.empty(d), np.zeros((d, d))
     for p in range(n):
@@ -246,21 +286,20 @@ def _shake_together(n, leader, d1, d2, space):
             noise1[p * d + i], noise2[p * d + i] = strength * first, strength * second
 
 
-@_compiled
-def _move(rows, walls, moved, n, at, speed, low, high, space):
+@inner_loops
+def _move(rows, walls, moved, n, at, speed, low, high, seen, centre, noise1, noise2):
     """One exact step, equation (12), then the walls; particles that share their coefficients in one loop."""
     d = len(at) // n
     n_pulls = rows.shape[1] - 7
-    for p in range(len(rows) if len(rows) == 1 else moved):
-        begin, end = (0, moved * d) if len(rows) == 1 else (p * d, (p + 1) * d)
-        _drift(begin, end, _entries(rows[p], n_pulls), speed, space)
-    place, kick = space[0], space[1]
+    for p in range(1 if len(rows) == 1 else moved):
+        a, b = (0, moved * d) if len(rows) == 1 else (p * d, (p + 1) * d)
+        _drift(_entries(rows[p], n_pulls), at[a:b], speed[a:b], seen[a:b], centre[a:b], noise1[a:b], noise2[a:b])
     count = moved * d
+    back = at.dtype.type(-RESTITUTION)
     if walls == _CLIP:
-        _clip(0, count, place, kick, low, high, at, speed)
-        return
-    at[:count], speed[:count] = place[:count], kick[:count]
-    if walls == _REFLECT:
+        for e in range(count):
+            at[e], speed[e] = _clipped(at[e], speed[e], low[e], high[e], back)
+    elif walls == _REFLECT:
         for e in range(count):
             if at[e] < low[e] or at[e] > high[e]:
                 width = high[e] - low[e]
@@ -274,41 +313,19 @@ def _move(rows, walls, moved, n, at, speed, low, high, space):
                 at[e] = min(max(low[e] + (at[e] - low[e]) % (high[e] - low[e]), low[e]), high[e])
 
 
-@_compiled
-def _drift(begin, end, entries, speed, space):
-    """The next positions and velocities, in the places of what springs saw."""
+@inner_loops
+def _drift(entries, at, speed, seen, centre, noise1, noise2):
+    """The next positions and velocities."""
     a11, a12, a21, a22, h11, h21, h22 = entries
-    seen, kick, centre, noise1, noise2 = space[0], space[1], space[2], space[3], space[4]
-    for e in range(begin, end):
-        kick[e] = a21 * (seen[e] - centre[e]) + a22 * speed[e] + h21 * noise1[e] + h22 * noise2[e]
-    for e in range(begin, end):
-        seen[e] = centre[e] + a11 * (seen[e] - centre[e]) + a12 * speed[e] + h11 * noise1[e]
+    for e in range(len(at)):
+        offset, kick = seen[e] - centre[e], speed[e]
+        at[e] = centre[e] + a11 * offset + a12 * kick + h11 * noise1[e]
+        speed[e] = a21 * offset + a22 * kick + h21 * noise1[e] + h22 * noise2[e]
 
 
-@_compiled
-def _clip(begin, end, place, kick, low, high, at, speed):
-    """Stop at the walls, which give back a part of the velocity."""
-    back = place.dtype.type(-RESTITUTION)
-    for e in range(begin, end):
-        inside = low[e] if place[e] < low[e] else place[e]
-        inside = high[e] if inside > high[e] else inside
-        speed[e] = back * kick[e] if (place[e] - inside) * kick[e] > 0 else kick[e]
-    for e in range(begin, end):
-        inside = low[e] if place[e] < low[e] else place[e]
-        at[e] = high[e] if inside > high[e] else inside
-
-
-@numba.njit(nogil=True, **(_OPTIONS | {"fastmath": {"contract", "reassoc"}}))
-def spread(x, leader, width, is_periodic):
-    """Root mean square distance of the particles from the leader, in widths of the bounds."""
-    total = 0.0
-    if is_periodic:
-        for e in range(len(x)):
-            apart = (x[e] - leader[e]) / width[e]
-            apart -= np.rint(apart)
-            total += apart * apart
-    else:
-        for e in range(len(x)):
-            apart = (x[e] - leader[e]) / width[e]
-            total += apart * apart
-    return np.sqrt(total / len(x))
+@numba.njit(inline="always")
+def _clipped(place, kick, low, high, back):
+    """Stop at a wall, which turns the velocity into ``back`` times what it was."""
+    inside = low if place < low else place
+    inside = high if inside > high else inside
+    return inside, back * kick if (place - inside) * kick > 0 else kick
