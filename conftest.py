@@ -13,6 +13,7 @@ collect_ignore = [path for package in MISSING for path in NEEDED[package]]
 IMPORT_JAX = ["cuda_engine", "jax_constants", "jax_engine", "jax_noise", "translate"]
 if "PAOSWARM_TEST_JAX" not in os.environ:
     collect_ignore += [f"src/paoswarm/compiled/{name}.py" for name in IMPORT_JAX]
+    collect_ignore += [f"src/paoswarm/sampling/jax_{name}.py" for name in ("draws", "likelihood", "moves", "target")]
 
 
 def pytest_report_header():

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import paoswarm as ps
-from paoswarm.sampling.adapt import _Prior, adapt
+from paoswarm.sampling.adapt import PriorDensity, adapt
 from paoswarm.sampling.climbs import climb
 from paoswarm.sampling.doubtful_draws import behind_valleys, unexplained
 from paoswarm.sampling.draw_pool import Pool
@@ -263,7 +263,7 @@ def test_a_draw_above_the_top_of_a_wide_mode_is_climbed_from():
     target = both.target()
     pool = Pool(4)
     z = np.concatenate([target.prior.draw(2000, np.random.default_rng(3)), both.mean[1:] + 0.005])
-    pool.add(_Prior(target), z, target.log_prior(z), target.log_likelihood(z))
+    pool.add(PriorDensity(target), z, target.log_prior(z), target.log_likelihood(z))
     wide, narrow = both.mode(0), both.mode(1)
     starts = badly_covered(target, pool, make_ladder([wide], target), [wide])
     np.testing.assert_array_equal(starts, z[-1:])

@@ -7,8 +7,10 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from paoswarm.sampling import weighted_draws
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.weighted_draws import WeightedDraws
 
@@ -426,3 +428,19 @@ def test_a_bayes_factor_passes_on_what_is_wrong(four):
     verdict = dataclasses.replace(four, message="as ever").compare(poor)
     assert verdict.message == "too few draws"
     assert str(verdict) == "log Bayes factor 0.000, error and probability not stated: too few draws"
+
+
+def test_quantiles_and_covariance_of_very_many_draws_are_those_of_sorting_them_all(monkeypatch):
+    rng = np.random.default_rng(1)
+    draws, log_weights = rng.standard_normal((20_000, 2)) ** 3, rng.normal(size=20_000)
+    few = WeightedDraws(draws, log_weights)
+    shares = (0.0, 1e-5, 0.025, 0.5, 0.975, 0.9999, 1.0)
+    expected = [few.quantile(share) for share in shares]
+    covariance = few.covariance()
+    monkeypatch.setattr(weighted_draws, "_PART", 1000)
+    monkeypatch.setattr(weighted_draws, "_SOME", 200)
+    many = WeightedDraws(draws, log_weights)
+    for share, quantile in zip(shares, expected, strict=True):
+        assert_array_equal(many.quantile(share), quantile)
+    assert_allclose(many.covariance(), covariance, rtol=1e-12)
+    assert (np.abs(many.quantile(0.5) - many.quantile(0.51)) > 0).all()

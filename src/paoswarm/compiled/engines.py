@@ -89,11 +89,12 @@ class Jax:
 
     Parameters
     ----------
-    precision : {"single", "double"}
-        Of swarms and objective. Global settings of JAX stay as they are.
+    precision : {"single", "double"}, optional
+        Of swarms and objective: by default single. Of the log likelihood of `sample`: by default double. Global
+        settings of JAX stay as they are.
     devices : int, optional
         How many devices share the runs, at most; all of them if not given. Each gets the same number of runs, so only
-        as many take part as divide the number of runs. The result does not depend on it.
+        as many take part as divide the number of runs. The result does not depend on it. `sample` uses one device.
 
     Examples
     --------
@@ -102,12 +103,12 @@ class Jax:
     Jax(precision='double', devices=None)
     """
 
-    precision: str = "single"
+    precision: str | None = None
     devices: int | None = None
     takes_states: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_precision(self.precision)
+        _check_precision(self.precision or "single")
         if self.devices is not None:
             object.__setattr__(self, "devices", whole_number("devices", self.devices, 1))
 
@@ -117,7 +118,8 @@ class Jax:
         from paoswarm.compiled.jax_constants import with_own_constants
         from paoswarm.compiled.jax_engine import JaxEngine
 
-        return JaxEngine(program, with_own_constants(fun, program.n_dimensions), self.precision, self.devices)
+        precision = self.precision or "single"
+        return JaxEngine(program, with_own_constants(fun, program.n_dimensions), precision, self.devices)
 
 
 @dataclass(frozen=True)

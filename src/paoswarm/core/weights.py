@@ -11,19 +11,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats, namespace
 
 FEWEST = 20  # effective draws; with fewer, no standard error is reported
 
 
-def log_sum_exp(a: Floats, axis: int | None = None) -> Floats:
+def log_sum_exp(a: Array, axis: int | None = None) -> Array:
     r"""Return :math:`\ln \sum \exp(a)` without overflow; ``-inf`` where every term is zero."""
-    top = np.max(a, axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
+    xp = namespace(a)
+    top = xp.max(a, axis=axis, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        total = np.log(np.sum(np.exp(a - top), axis=axis, keepdims=True)) + top
-    result: Floats = np.squeeze(total, axis=axis)[()]  # a number if no axis is left
-    return result
+        total = xp.log(xp.sum(xp.exp(a - top), axis=axis, keepdims=True)) + top
+    return xp.squeeze(total, axis=axis)[()]  # a number if no axis is left
 
 
 def normalise(log_w: Floats) -> Floats:
@@ -116,8 +116,9 @@ def pareto_k(log_w: Floats) -> float:
     size = int(min(0.2 * n, 3 * math.sqrt(n)))
     if size < 5 or not np.isfinite(np.max(log_w)):
         return math.inf
-    ordered = np.sort(np.exp(log_w - np.max(log_w)))
-    excess = ordered[-size:] - ordered[-size - 1]
+    largest = np.sort(np.partition(log_w, n - size - 1)[n - size - 1 :])  # the tail, and the weight before it
+    ordered = np.exp(largest - largest[-1])
+    excess = ordered[1:] - ordered[0]
     if excess[-1] <= 0:
         return -math.inf
     excess = excess[excess > 0]

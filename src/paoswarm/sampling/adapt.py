@@ -49,6 +49,7 @@ _RESERVE = 0.35  # share of maxfev kept for production
 _RESERVE_AGAIN = 0.6  # share of what is left that is kept after a production that went badly
 _AGAIN = 6  # times that badly covered points are climbed from, at most
 _AGAIN_BUDGET = 4000  # evaluations for the climbs from badly covered points, each time
+_POOLED = 100_000  # draws of a production that are added to the pool, at most: each is weighed by all proposals
 _AGAIN_SHARE = 0.125  # share of what is left of maxfev for these climbs, at most
 
 LATE = "an important mode was found late, after the search for modes: others like it may be missing"
@@ -75,14 +76,16 @@ class Frozen(NamedTuple):
     diagnostics: dict[str, Any]  # see `Posterior`
 
 
-class _Prior:
-    """The prior as a density to draw from."""
+class PriorDensity:
+    """The prior as a density to draw from; it is uniform in the ``bounded`` coordinates, normal in the others."""
 
     def __init__(self, target: Target) -> None:
         self.log_density = target.log_prior
+        self.bounded = target.walled if target.circle is None else target.walled | np.isfinite(target.circle.width)
         self._draw = target.draw_prior
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
+        """``n`` independent draws."""
         return self._draw(n, rng)
 
 
@@ -121,7 +124,7 @@ def adapt(
     z = target.draw_prior(n_prior, rng)
     log_prior, log_likelihood = target.log_prior(z), target.log_likelihood(z)
     kept = slice(_FIRST_DRAWS * _TEN)  # more of them only show where to climb from
-    pool.add(_Prior(target), z[kept], log_prior[kept], log_likelihood[kept])
+    pool.add(PriorDensity(target), z[kept], log_prior[kept], log_likelihood[kept])
     known = np.empty((0, d)) if start_points is None else target.coordinates(start_points)
     nothing = f"the likelihood is zero or failed at all {n_prior} draws from the prior"
     has_height = bool(np.isfinite(log_prior + log_likelihood).any())
@@ -141,7 +144,7 @@ def adapt(
     ladder = make_ladder(found.modes, target)
     _draw(target, pool, ladder, min(_for_dim(_LADDER_DRAWS, d), int(_EXTRA_SHARE * allowed)), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
-    first = blend([], (), ladder, _Prior(target))
+    first = blend([], (), ladder, PriorDensity(target))
     plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
     return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
 
@@ -167,8 +170,14 @@ def improve(
     rng: np.random.Generator,
 ) -> Frozen:
     """Adapt further with the draws of a production that went badly, and freeze anew."""
-    frozen.pool.add(frozen.proposal, draws, target.log_prior(draws), log_likelihood)
+    keep(target, frozen, draws, log_likelihood)
     return refine_again(target, frozen, n_effective, rng)
+
+
+def keep(target: Target, frozen: Frozen, draws: Floats, log_likelihood: Floats) -> None:
+    """Add the draws of a production to the pool; of very many the first, which are as good as any."""
+    draws, log_likelihood = draws[:_POOLED], log_likelihood[:_POOLED]
+    frozen.pool.add(frozen.proposal, draws, target.log_prior(draws), log_likelihood)
 
 
 def reach_out(target: Target, frozen: Frozen, places: list[Mode], rng: np.random.Generator) -> Frozen:
@@ -214,7 +223,7 @@ def _refine(
     callback: Callable[[dict[str, Any]], object] | None,
 ) -> Frozen:
     """Fit, draw more widely than the fit, and fit again, until the wide draws confirm the fit twice in a row."""
-    d, pool, best, prior = target.dim, plan.pool, plan.proposal, _Prior(target)
+    d, pool, best, prior = target.dim, plan.pool, plan.proposal, PriorDensity(target)
     n_confirmed = n_again = 0
     reached: list[float] = []  # efficiencies at the posterior's own temperature
     for _ in range(_STAGES):

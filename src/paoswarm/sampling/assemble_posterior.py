@@ -20,6 +20,8 @@ from paoswarm.sampling.target import NOISY, Target
 from paoswarm.sampling.verdict import DOUBTFUL, FEWER, SHAPE, Remark, is_success, message
 from paoswarm.sampling.weighted_draws import WeightedDraws
 
+_LOOKED_AT = 200_000  # draws whose shape is looked at, about; there may be millions
+
 
 def production_remarks(target: Target, made: Production, wanted: int) -> list[Remark]:
     """Remarks on a production: bad weights, uncovered places, or fewer effective draws than wanted."""
@@ -108,10 +110,14 @@ def make_posterior(
     kept = np.isfinite(log_weights)
     if not kept.any():
         raise ValueError("no draw has a positive likelihood; raise maxfev, or give points near a mode (start=)")
-    x = target.parameters(z[kept])
-    weights = normalise(log_weights[kept])
+    x = target.kept_parameters(z, kept)
+    log_weights, log_likelihood = log_weights[kept], log_likelihood[kept]
+    weights = normalise(log_weights)
     remarks = list(remarks)
-    if weights[target.prior.strained(z[kept])].sum() > 1e-3:
+    some = slice(None, None, max(1, len(x) // _LOOKED_AT))
+    share = weights[some] / weights[some].sum()
+    z = z[np.flatnonzero(kept)[some]]
+    if share[target.prior.strained(z)].sum() > 1e-3:
         error = math.inf
         text = (
             "The posterior lies so far in a tail of the prior that the prior's quantiles have no digits left, so no "
@@ -122,19 +128,19 @@ def make_posterior(
         error = math.inf
         text = (
             f"log_likelihood is noisy: two values at one point differ by {target.noise:.2g}, but all values are "
-            "treated as exact, so no error is stated; use the same seed at every point"
+            f"treated as exact, so no error is stated; {target.against_noise[0]}"
         )
         remarks.insert(0, Remark(DOUBTFUL, text))
-    if names := target.prior.pressed(z[kept], weights):
+    if names := target.prior.pressed(z, share):
         text = f"The posterior of {', '.join(names)} is pressed against a bound of the prior; check the bound, and the "
         remarks.append(Remark(SHAPE, f"{text}sign of the log likelihood"))
-    remarks += tail_remarks(target.prior.names, x, weights)
+    remarks += tail_remarks(target.prior.names, x[some], share)
     return Posterior(
         names=target.prior.names,
         weighted=WeightedDraws(
             target.prior.gathered(x, weights),
-            log_weights[kept],
-            log_likelihood[kept],
+            log_weights,
+            log_likelihood,
             target.prior.parameter_log_density(x),
         ),
         log_evidence=log_evidence,

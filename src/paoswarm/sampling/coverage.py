@@ -36,6 +36,8 @@ _STANDS_OUT = 8.0  # median deviations by which a surprising draw exceeds its ne
 _VISIBLE = 0.003  # log height that is added to these deviations: less is not worth a climb
 _NEIGHBOURS = 3  # neighbours per dimension
 _COMPARED = 8000  # draws that are compared with their neighbours, at most
+_RANKED = 200_000  # draws that are looked at, about; there may be millions
+_TOP = 1000  # of the heaviest draws, which are always looked at
 _BULK = 1e-3  # share of the posterior that may be lower than the draws that are compared
 _FIRST_SCALE = 0.3  # scale with which climbs begin, in standard deviations of the posterior
 _BUDGET_SHARE = 0.1  # share of the evaluations so far that climbs may cost
@@ -79,9 +81,12 @@ def find_uncovered(target: Target, proposal: Density, pool: Pool, made: Seen) ->
 
     ``made`` are draws from the proposal; those of the pool are compared with their neighbours as well.
     """
-    finite = np.isfinite(made.log_weight)
-    z, weights = made.z[finite], normalise(made.log_weight[finite])
-    log_ratio = made.log_weight[finite] - (log_sum_exp(made.log_weight) - math.log(len(made.z)))
+    rows = np.flatnonzero(np.isfinite(made.log_weight))
+    if len(rows) > _RANKED:
+        top = np.argpartition(made.log_weight, -_TOP)[-_TOP:]
+        rows = np.unique(np.concatenate([rows[:: len(rows) // _RANKED], top]))
+    z, weights = made.z[rows], normalise(made.log_weight[rows])
+    log_ratio = made.log_weight[rows] - (log_sum_exp(made.log_weight) - math.log(len(made.z)))
     starts = _surprising(target, proposal, pool, made)
     if log_ratio.max() > _EVEN:
         heaviest = z[spread_out(z, log_ratio, _HEAVIEST)]
@@ -126,6 +131,7 @@ def _farthest(some: Floats, z: Floats, weights: Floats) -> Floats:
 
 def _surprising(target: Target, proposal: Density, pool: Pool, made: Seen) -> Floats:
     """Draws ``(m, d)`` in the bulk of the posterior that are far above what their neighbours let expect."""
+    made = Seen(*(array[:_RANKED] for array in made))
     z = np.concatenate([made.z, pool.z])
     height = np.concatenate([made.height, pool.log_prior + pool.log_likelihood])
     order = np.argsort(made.height)
@@ -137,7 +143,7 @@ def _surprising(target: Target, proposal: Density, pool: Pool, made: Seen) -> Fl
         return z[:0]
     log_ratio = height - proposal.log_density(z)
     scaled = z / np.maximum(z.std(axis=0), 1e-300)
-    nearest = np.asarray(KDTree(scaled).query(scaled, k=_NEIGHBOURS * target.dim + 1)[1])[:, 1:]
+    nearest = np.asarray(KDTree(scaled).query(scaled, k=_NEIGHBOURS * target.dim + 1, workers=-1)[1])[:, 1:]
     each = [_standing_out(value, nearest) for value in (height - trend(z, height), log_ratio)]
     turns = [i for pair in zip_longest(*each) for i in pair if i is not None]
     return z[list(dict.fromkeys(turns))[:_SURPRISING]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats, namespace
 
 
 class Uniform:
@@ -28,11 +28,11 @@ class Uniform:
         """Probability of a larger value."""
         return np.clip((self.high - x) / (self.high - self.low), 0.0, 1.0)
 
-    def ppf(self, u: Floats) -> Floats:
+    def ppf(self, u: Array) -> Array:
         """Inverse of `cdf`."""
         return self.low + (self.high - self.low) * u
 
-    def isf(self, u: Floats) -> Floats:
+    def isf(self, u: Array) -> Array:
         """Inverse of `sf`."""
         return self.high - (self.high - self.low) * u
 
@@ -60,13 +60,15 @@ class LogUniform:
         """Probability of a larger value."""
         return self._log.sf(np.log(np.clip(x, self.low, self.high)))
 
-    def ppf(self, u: Floats) -> Floats:
+    def ppf(self, u: Array) -> Array:
         """Inverse of `cdf`."""
-        return np.clip(np.exp(self._log.ppf(u)), self.low, self.high)
+        xp = namespace(u)
+        return xp.clip(xp.exp(self._log.ppf(u)), self.low, self.high)
 
-    def isf(self, u: Floats) -> Floats:
+    def isf(self, u: Array) -> Array:
         """Inverse of `sf`."""
-        return np.clip(np.exp(self._log.isf(u)), self.low, self.high)
+        xp = namespace(u)
+        return xp.clip(xp.exp(self._log.isf(u)), self.low, self.high)
 
     def logpdf(self, x: Floats) -> Floats:
         """Log density: that of the logarithm, with the Jacobian 1 / x."""

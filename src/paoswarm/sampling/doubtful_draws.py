@@ -70,7 +70,7 @@ def unexplained(
     owner, excess = _excess(z, height, modes, circle)
     compared = np.argsort(-excess, kind="stable")[:_COMPARED]
     tree = KDTree(z[:_COMPARED])
-    nearest = tree.query(z[compared], k=min(_NEIGHBOURS * z.shape[1] + 1, tree.n))[1]
+    nearest = tree.query(z[compared], k=min(_NEIGHBOURS * z.shape[1] + 1, tree.n), workers=-1)[1]
     surprise = np.full(len(z), -np.inf)
     surprise[compared] = excess[compared] - np.median(excess[nearest.reshape(len(compared), -1)], axis=1)
     is_strange = np.zeros(len(z), dtype=bool)

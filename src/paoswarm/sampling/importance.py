@@ -17,7 +17,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import FEWEST, effective_size, log_mean, log_mean_weight_error, pareto_k
-from paoswarm.sampling.adapt import Frozen, improve, reach_out, refine_again
+from paoswarm.sampling.adapt import Frozen, improve, keep, reach_out, refine_again
 from paoswarm.sampling.coverage import Seen, find_uncovered, uncovered_share
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target
 
@@ -34,6 +34,7 @@ class Production(NamedTuple):
 
     draws: Floats
     log_weights: Floats
+    log_prior: Floats
     log_likelihood: Floats
     log_evidence: float
     error: float  # standard error of log_evidence, after widening
@@ -115,12 +116,11 @@ def _look_around(target: Target, frozen: Frozen, made: Production, rng: np.rando
 
     If there are any, the production and draws around these places are added to the pool.
     """
-    log_prior = target.log_prior(made.draws)
-    seen = Seen(made.draws, log_prior + made.log_likelihood, made.log_weights)
+    seen = Seen(made.draws, made.log_prior + made.log_likelihood, made.log_weights)
     places = find_uncovered(target, frozen.proposal, frozen.pool, seen)
     if not places:
         return frozen, Missing(0.0, 0.0, 0.0)
-    frozen.pool.add(frozen.proposal, made.draws, log_prior, made.log_likelihood)
+    keep(target, frozen, made.draws, made.log_likelihood)
     frozen = reach_out(target, frozen, places, rng)
     variance = math.exp(min(max(place.log_mass for place in places) - 2 * made.log_evidence, 700.0))
     return frozen, Missing(*uncovered_share(frozen.pool, frozen.proposal, len(made.draws)), variance)
@@ -150,20 +150,16 @@ def _problem(production: Production) -> str:
 
 def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -> Production:
     """Draw ``n`` points from the proposal, evaluate and weight them."""
-    z = frozen.proposal.sample(n, rng)
-    cut_short = None
-    try:
-        log_likelihood = target.log_likelihood(z)
-    except Interrupted as interrupt:  # its time does not depend on the values, so the draws so far are unbiased
-        n, log_likelihood, cut_short = len(interrupt.values), interrupt.values, interrupt
-        z = z[:n]
-    log_w = target.log_prior(z) + log_likelihood - frozen.proposal.log_density(z)  # (S19)
+    z, log_prior, log_likelihood, log_proposal, cut_short = target.draw(frozen.proposal, n, rng)
+    log_w = log_prior + log_likelihood - log_proposal  # (S19)
+    n = len(z)  # the time of an interrupt does not depend on the values, so the draws so far are unbiased
     if cut_short is not None and (n == 0 or effective_size(log_w) < FEWEST):
         raise cut_short
     middle = n // 2
     return Production(
         z,
         log_w,
+        log_prior,
         log_likelihood,
         log_mean(log_w),  # (S19)
         log_mean_weight_error(log_w),

@@ -10,17 +10,19 @@ velocity. A move follows the exact transition of the spring for a time ``dt`` an
 No transition density appears in (S5), because the spring is reversible up to the sign of the velocity. The target
 :math:`\pi \propto p\,L^\beta` is given by its prior and likelihood. The reference must not depend on the particle that
 it moves: it is constant, or made from other particles.
+
+`move` takes arrays of NumPy or JAX, with a source of random numbers that has the methods of NumPy's.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import lambertw
 
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats, namespace
 from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.weights import log_sum_exp
 from paoswarm.sampling.mixture import Mixture
@@ -101,23 +103,23 @@ def correlated(rho: float | Floats) -> Step:
     return spring(np.where(rho > 0, np.fmax(t, 0.0), 1e3), 1.0)  # at rho = 1, rounding may make t NaN
 
 
-def log_parts(z: Floats, reference: Mixture, circle: Circle | None) -> Floats:
+def log_parts(z: Array, reference: Mixture, circle: Circle | None) -> Array:
     """Logarithms of the terms of the reference density (n, images * k), image by image, (S8) and (S12)."""
     if circle is None:
         return reference.log_parts(z)
-    return np.concatenate([reference.log_parts(z + shift) for shift in circle.shifts], axis=1)
+    return namespace(z).concat([reference.log_parts(z + shift) for shift in circle.shifts], axis=1)
 
 
 def propose(
-    z: Floats,
-    v: Floats,
-    parts: Floats,
+    z: Array,
+    v: Array,
+    parts: Array,
     reference: Mixture,
     step: Step,
-    rng: np.random.Generator,
-    jump: float | Floats,
+    rng: Any,
+    jump: float | Array,
     circle: Circle | None,
-) -> tuple[Floats, Floats]:
+) -> tuple[Array, Array]:
     r"""Propose new positions and velocities for particles at `z`, whose `log_parts` are `parts`.
 
     A particle is written as :math:`z = a_c + L_c u / \sqrt\lambda`. The component :math:`c` is drawn by its term in the
@@ -126,15 +128,16 @@ def propose(
     and :math:`\lambda` are drawn again from the reference.
     """
     n, d = z.shape
-    k = len(reference.weight)
-    image, c = np.divmod(_pick(parts, rng), k)  # (S9)
+    xp, k = namespace(z), len(reference.weight)
+    picked = _pick(parts, rng)  # (S9)
+    image, c = picked // k, picked % k
     if circle is not None:
-        z = z + circle.shifts[image]
-    u = np.einsum("nij,nj->ni", np.linalg.inv(reference.factor)[c], z - reference.mean[c])
+        z = z + xp.asarray(circle.shifts)[image]
+    u = xp.einsum("nij,nj->ni", xp.linalg.inv(reference.factor)[c], z - reference.mean[c])
     nu = reference.freedom
-    root = np.ones((n, 1))
+    root = xp.ones((n, 1))
     if np.isfinite(nu):
-        root = np.sqrt(rng.gamma((nu + d) / 2, size=n) * 2 / (nu + np.sum(u * u, axis=1)))[:, None]  # (S9)
+        root = xp.sqrt(rng.gamma((nu + d) / 2, size=n) * 2 / (nu + xp.sum(u * u, axis=1)))[:, None]  # (S9)
     u = u * root
     A, H = step.A[..., None], step.noise[..., None]
     e1, e2 = rng.standard_normal((2, n, d))
@@ -142,12 +145,12 @@ def propose(
         A[..., 0, 0, :] * u + A[..., 0, 1, :] * v + H[..., 0, 0, :] * e1,
         A[..., 1, 0, :] * u + A[..., 1, 1, :] * v + H[..., 1, 0, :] * e1 + H[..., 1, 1, :] * e2,
     )
-    if np.any(jump):  # a new component and lambda, as in a draw from (S8)
-        jumps = np.asarray(rng.random((n, 1)) < np.reshape(jump, (-1, 1)))
-        c = np.where(jumps[:, 0], rng.choice(k, size=n, p=reference.weight / reference.weight.sum()), c)
+    if xp is not np or np.any(jump):  # a new component and lambda, as in a draw from (S8)
+        jumps = xp.asarray(rng.random((n, 1)) < xp.reshape(xp.asarray(jump), (-1, 1)))
+        c = xp.where(jumps[:, 0], rng.choice(k, size=n, p=reference.weight / reference.weight.sum()), c)
         if np.isfinite(nu):
-            root = np.where(jumps, np.sqrt(rng.gamma(nu / 2, size=(n, 1)) * 2 / nu), root)
-    y = reference.mean[c] + np.einsum("nij,nj->ni", reference.factor[c], u) / root
+            root = xp.where(jumps, xp.sqrt(rng.gamma(nu / 2, size=(n, 1)) * 2 / nu), root)
+    y = reference.mean[c] + xp.einsum("nij,nj->ni", reference.factor[c], u) / root
     return (y if circle is None else circle.wrap(y)), v
 
 
@@ -157,10 +160,10 @@ def move(
     beta: float,
     reference: Mixture,
     step: Step,
-    rng: np.random.Generator,
+    rng: Any,
     *,
     refresh: float = 1.0,
-    jump: float | Floats = 0.1,
+    jump: float | Array = 0.1,
     circle: Circle | None = None,
 ) -> tuple[State, Moved]:
     r"""Make one Metropolis-Hastings move of every particle; it leaves :math:`p\,L^\beta \times N(0, I)` invariant.
@@ -185,36 +188,48 @@ def move(
     circle : Circle, optional
         Which coordinates are periodic.
     """
-    n = len(state.z)
+    n, xp = len(state.z), namespace(state.z)
     v = np.sqrt(1 - refresh**2) * state.v + refresh * rng.standard_normal(state.v.shape)  # (S7)
     parts = log_parts(state.z, reference, circle)
     z_new, v_new = propose(state.z, v, parts, reference, step, rng, jump, circle)
-    has_image = np.asarray(np.isfinite(z_new).all(axis=1, keepdims=True))
-    z_new = np.where(has_image, z_new, state.z)
-    log_prior = np.where(has_image.ravel(), target.log_prior(z_new), -np.inf)
-    log_likelihood = np.full(n, -np.inf)
-    inside = log_prior > -np.inf
-    log_likelihood[inside] = target.log_likelihood(z_new[inside])
+    has_image = xp.all(xp.isfinite(z_new), axis=1)
+    z_new = xp.where(has_image[:, None], z_new, state.z)
+    log_prior = xp.where(has_image, target.log_prior(z_new), -np.inf)
+    log_likelihood = _where_inside(target, z_new, log_prior > -np.inf)
     here = tempered_density(state.log_prior, state.log_likelihood, beta) - log_sum_exp(parts, axis=1)
     there = tempered_density(log_prior, log_likelihood, beta) - log_sum_exp(log_parts(z_new, reference, circle), axis=1)
     # (S5); from a point of zero density every proposal is accepted, and a proposal of zero density never is.
-    log_ratio = np.where(there > -np.inf, there - np.where(there > -np.inf, here, 0.0), -np.inf)
-    probability = np.exp(np.minimum(log_ratio, 0.0))
-    accepted: NDArray[np.bool_] = np.asarray(rng.random(n) < probability)
+    log_ratio = xp.where(there > -np.inf, there - xp.where(there > -np.inf, here, 0.0), -np.inf)
+    probability = xp.exp(xp.minimum(log_ratio, 0.0))
+    accepted = xp.asarray(rng.random(n) < probability)
     proposal = State(z_new, v_new, log_prior, log_likelihood)
     stay = state._replace(v=-v)  # (S5), on rejection
     moved = State(
-        *(np.where(accepted.reshape(n, *[1] * (b.ndim - 1)), b, a) for a, b in zip(stay, proposal, strict=True))
+        *(xp.where(accepted.reshape(n, *[1] * (b.ndim - 1)), b, a) for a, b in zip(stay, proposal, strict=True))
     )
     return moved, Moved(proposal, probability, accepted)
 
 
-def tempered_density(log_prior: Floats, log_likelihood: Floats, beta: float) -> Floats:
-    r"""The logarithm of :math:`p\,L^\beta`; the log prior at :math:`\beta = 0`, even if the likelihood is zero."""
-    return log_prior + beta * log_likelihood if beta > 0 else log_prior
+def tempered_density(log_prior: Array, log_likelihood: Array, beta: float) -> Array:
+    r"""The logarithm of :math:`p\,L^\beta`; the log prior at :math:`\beta = 0`, even if the likelihood is zero.
+
+    A :math:`\beta` that is traced must be positive.
+    """
+    return log_prior if isinstance(beta, float | int) and beta <= 0 else log_prior + beta * log_likelihood
 
 
-def _pick(log_p: Floats, rng: np.random.Generator) -> Indices:
+def _where_inside(target: Unnormalised, z: Array, inside: Array) -> Array:
+    """Log likelihood of the rows inside the box, -inf for others; NumPy evaluates no others."""
+    if type(z) is not np.ndarray:
+        return namespace(z).where(inside, target.log_likelihood(z), -np.inf)
+    log_likelihood = np.full(len(z), -np.inf)
+    log_likelihood[inside] = target.log_likelihood(z[inside])
+    return log_likelihood
+
+
+def _pick(log_p: Array, rng: Any) -> Array:
     """Draw a column of each row with probability proportional to ``exp(log_p)``."""
-    total = np.cumsum(np.exp(log_p - log_p.max(axis=1, keepdims=True)), axis=1)
-    return np.sum(total <= rng.random((len(total), 1)) * total[:, -1:], axis=1).clip(max=log_p.shape[1] - 1)
+    xp = namespace(log_p)
+    total = xp.cumulative_sum(xp.exp(log_p - xp.max(log_p, axis=1, keepdims=True)), axis=1)
+    picked = xp.sum(total <= rng.random((len(total), 1)) * total[:, -1:], axis=1)
+    return xp.clip(picked, 0, log_p.shape[1] - 1)

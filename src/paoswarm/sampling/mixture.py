@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats, namespace
 from paoswarm.core.weights import log_sum_exp, systematic
 from paoswarm.sampling.moments import scatter_matrix
 
@@ -36,30 +36,34 @@ class Mixture(NamedTuple):
     factor: Floats
     freedom: float = math.inf
 
-    def log_parts(self, z: Floats) -> Floats:
+    def log_parts(self, z: Array) -> Array:
         """The logarithms of the terms of (S8), for every point and component, ``(m, k)``."""
         d = self.mean.shape[1]
-        diagonal = np.diagonal(self.factor, axis1=1, axis2=2)
+        of_parts, xp = namespace(self.factor), namespace(z)
+        diagonal = of_parts.linalg.diagonal(self.factor)
         with np.errstate(divide="ignore"):
-            constant = np.log(self.weight) - np.log(diagonal).sum(axis=1)
+            constant = of_parts.log(self.weight) - of_parts.log(diagonal).sum(axis=1)
         square = self.distances(z)
         nu = self.freedom
         if math.isinf(nu):
             return constant - 0.5 * d * math.log(2 * math.pi) - 0.5 * square
         log_peak = math.lgamma((nu + d) / 2) - math.lgamma(nu / 2) - 0.5 * d * math.log(nu * math.pi)
-        return constant + log_peak - 0.5 * (nu + d) * np.log1p(square / nu)
+        return constant + log_peak - 0.5 * (nu + d) * xp.log1p(square / nu)
 
-    def log_density(self, z: Floats) -> Floats:
+    def log_density(self, z: Array) -> Array:
         """Log density at the rows of ``z``."""
-        density: Floats = log_sum_exp(self.log_parts(z), axis=1)
-        return density
+        return log_sum_exp(self.log_parts(z), axis=1)
 
-    def distances(self, z: Floats) -> Floats:
+    def distances(self, z: Array) -> Array:
         """Squared Mahalanobis distance of every point to every component, ``(m, k)``."""
         k, d = self.mean.shape
-        inverse = np.linalg.inv(self.factor)
+        of_parts = namespace(self.factor)
+        inverse = of_parts.linalg.inv(self.factor)
         to_white = inverse.reshape(k * d, d)
-        origin = np.einsum("kij,kj->ki", inverse, self.mean)[..., None]
+        origin = of_parts.einsum("kij,kj->ki", inverse, self.mean)[..., None]
+        if type(z) is not np.ndarray:  # compiled, with batches that fit
+            white = (to_white @ z.T).reshape(k, d, -1) - origin
+            return (white * white).sum(axis=1).T
         out = np.empty((k, len(z)))  # points lie next to each other: there are many more of them than components
         columns = max(1, _CHUNK // (k * d))
         for start in range(0, len(z), columns):
@@ -86,8 +90,8 @@ class Mixture(NamedTuple):
 class Density(Protocol):
     """A distribution with a known, normalised density that can be drawn from."""
 
-    def log_density(self, z: Floats) -> Floats:
-        """Log density at the rows of ``z``."""
+    def log_density(self, z: Array) -> Array:
+        """Log density at the rows of ``z``, an array of NumPy or JAX."""
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
         """``n`` draws; if stratified, parts of a mixture give their shares to within one draw."""
@@ -99,11 +103,10 @@ class Blend(NamedTuple):
     share: Floats
     parts: tuple[Density, ...]
 
-    def log_density(self, z: Floats) -> Floats:
+    def log_density(self, z: Array) -> Array:
         """Log density at the rows of ``z``."""
-        parts = np.stack([part.log_density(z) for part in self.parts], axis=1)
-        density: Floats = log_sum_exp(parts + np.log(self.share), axis=1)
-        return density
+        parts = namespace(z).stack([part.log_density(z) for part in self.parts], axis=1)
+        return log_sum_exp(parts + np.log(self.share), axis=1)
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = True) -> Floats:
         """``n`` draws in random order; each part gives its share to within one draw."""

@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats, namespace
 from paoswarm.sampling.mixture import Density
 
 
@@ -39,16 +38,15 @@ class Circle(NamedTuple):
         turns = [(-w, 0.0, w) if np.isfinite(w) else (0.0,) for w in width]
         return cls(np.asarray(width), np.stack(np.meshgrid(*turns, indexing="ij"), axis=-1).reshape(-1, len(width)))
 
-    def wrap(self, y: Floats) -> Floats:
+    def wrap(self, y: Array) -> Array:
         """Move points onto the circle; NaN for points on a turn without an image."""
-        return np.where(self.has_image(y)[:, None], self.nearest(y), np.nan)
+        return namespace(y).where(self.has_image(y)[:, None], self.nearest(y), np.nan)
 
-    def has_image(self, y: Floats) -> NDArray[np.bool_]:
+    def has_image(self, y: Array) -> Array:
         """Whether each point lies on a turn that has an image, ``(n,)``."""
-        near: NDArray[np.bool_] = np.all(np.abs(self._turns(y)) <= 1, axis=1)
-        return near
+        return namespace(y).all(abs(self._turns(y)) <= 1, axis=1)
 
-    def nearest(self, y: Floats) -> Floats:
+    def nearest(self, y: Array) -> Array:
         """Move points onto the circle, from any turn."""
         return y - self._turns(y) * np.where(np.isfinite(self.width), self.width, 0.0)
 
@@ -59,10 +57,10 @@ class Circle(NamedTuple):
         centre = np.where(is_round, np.angle(weights @ np.exp(1j * angle * z)) / angle, 0.0)
         return self.nearest(z - centre) + centre
 
-    def _turns(self, y: Floats) -> Floats:
+    def _turns(self, y: Array) -> Array:
         """Number of whole turns of each coordinate; zero if it is not periodic."""
-        is_round = np.isfinite(self.width)
-        return np.where(is_round, np.round(y / np.where(is_round, self.width, 1.0)), 0.0)
+        xp, is_round = namespace(y), np.isfinite(self.width)
+        return xp.where(is_round, xp.round(y / np.where(is_round, self.width, 1.0)), 0.0)
 
 
 class Wrapped(NamedTuple):
@@ -74,11 +72,12 @@ class Wrapped(NamedTuple):
     density: Density
     circle: Circle
 
-    def log_density(self, z: Floats) -> Floats:
+    def log_density(self, z: Array) -> Array:
         """Log density at points of the circle, (S12)."""
-        total = np.full(len(z), -np.inf)
+        xp = namespace(z)
+        total = xp.full(len(z), -np.inf)
         for shift in self.circle.shifts:
-            total = np.logaddexp(total, self.density.log_density(z + shift))
+            total = xp.logaddexp(total, self.density.log_density(z + shift))
         return total
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:

@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats, namespace, special
 from paoswarm.sampling.check_transform import check_transform
 from paoswarm.sampling.distributions import Ring, inner_ends, is_normal, uniform_ends
 from paoswarm.sampling.moments import weighted_variance
 from paoswarm.sampling.periodic_coordinates import Circle
+from paoswarm.sampling.traceable_laws import traceable
 
 _LOG_2PI = math.log(2 * math.pi)
 _AT_END = 5.0  # |z| given to a parameter that lies exactly on an end of its distribution: just inside
@@ -38,10 +39,12 @@ class Prior(ABC):
     """A prior in the sampler's coordinates.
 
     It is standard normal there, except for periodic coordinates, which are uniform on [-1, 1]. Subclasses define how
-    the coordinates relate to the parameters.
+    the coordinates relate to the parameters. `parameters` and `log_density` take arrays of NumPy or JAX.
 
     Attributes
     ----------
+    is_ours : bool
+        True if `parameters` calls no function of the user.
     is_box : bool
         True if all coordinates are uniform on [-1, 1].
     walled : array (d,) of bool
@@ -51,6 +54,7 @@ class Prior(ABC):
     """
 
     is_box = False
+    is_ours = True
 
     def __init__(self, names: Sequence[str], periodic: Sequence[bool] | None = None) -> None:
         self.names = list(names)
@@ -62,7 +66,7 @@ class Prior(ABC):
         self._period = np.zeros(self.dim)  # of the periodic parameters
 
     @abstractmethod
-    def parameters(self, z: Floats) -> Floats:
+    def parameters(self, z: Array) -> Array:
         """Map coordinates ``z`` to the user's parameters ``x``."""
 
     @abstractmethod
@@ -73,12 +77,12 @@ class Prior(ABC):
     def parameter_log_density(self, x: Floats) -> Floats | None:
         """Normalised log density of the parameters ``x``; None if it is not known."""
 
-    def log_density(self, z: Floats) -> Floats:
+    def log_density(self, z: Array) -> Array:
         """Normalised log density of ``z``; -inf outside a box, and where a distribution function underflows."""
         line = z if self.circle is None else z[:, ~self._round]
-        density: Floats = -0.5 * (line**2).sum(axis=1) - 0.5 * line.shape[1] * _LOG_2PI
+        density = -0.5 * (line**2).sum(axis=1) - 0.5 * line.shape[1] * _LOG_2PI
         density -= (self.dim - line.shape[1]) * math.log(2)
-        return np.where((np.abs(z) <= self._reach).all(axis=1), density, -np.inf)
+        return namespace(z).where((abs(z) <= self._reach).all(axis=1), density, -np.inf)
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         """``n`` independent draws of ``z``."""
@@ -127,10 +131,10 @@ class Box(Prior):
         self._period = 2 * self._half
         self._inner = inner_ends(low, high, self._half * 2.0**-53)  # coordinates near an end are no finer
 
-    def parameters(self, z: Floats) -> Floats:
+    def parameters(self, z: Array) -> Array:
         """Scale from [-1, 1] to the inside of the box, without its ends."""
         z = z if self.circle is None else self.circle.nearest(z)
-        return np.clip(self._middle + self._half * z, *self._inner)
+        return namespace(z).clip(self._middle + self._half * z, *self._inner)
 
     def coordinates(self, x: Floats) -> Floats:
         """Scale from the box to [-1, 1]."""
@@ -139,12 +143,15 @@ class Box(Prior):
 
     def parameter_log_density(self, x: Floats) -> Floats:
         """Minus the logarithm of the volume inside the box, -inf outside."""
+        density = -np.log(2 * self._half).sum()
+        if len(x) and (self._round | ((x.min(axis=0) >= self._low) & (x.max(axis=0) <= self._high))).all():
+            return np.full(len(x), density)  # the usual case, without large arrays
         inside = (self._round | ((x >= self._low) & (x <= self._high))).all(axis=1)
-        return np.where(inside, -np.log(2 * self._half).sum(), -np.inf)
+        return np.where(inside, density, -np.inf)
 
-    def log_density(self, z: Floats) -> Floats:
+    def log_density(self, z: Array) -> Array:
         """``-d log 2`` inside the box, -inf outside."""
-        return np.where((np.abs(z) <= 1).all(axis=1), -self.dim * math.log(2), -np.inf)
+        return namespace(z).where((abs(z) <= 1).all(axis=1), -self.dim * math.log(2), -np.inf)
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         """Uniform draws."""
@@ -165,18 +172,20 @@ class Independent(Prior):
         self._ring = box_of([name for name, is_round in zip(names, self._round, strict=True) if is_round], rings)
         self._period[self._round] = self._ring._period
 
-    def parameters(self, z: Floats) -> Floats:
+    def parameters(self, z: Array) -> Array:
         """Invert (S11) by quantile functions, using the tail that keeps its digits; never an end of the support."""
-        x = np.empty_like(z)
-        x[:, self._round] = self._ring.parameters(z[:, self._round])
+        xp = namespace(z)
+        rings = self._ring.parameters(z[:, self._round])
+        columns = dict(zip(np.flatnonzero(self._round).tolist(), rings.T, strict=True))
         for i, law in self._lines:
             if i in self._normal:  # exact, however far in the tail
                 mean, sd = self._normal[i]
-                x[:, i] = mean + sd * z[:, i]
+                columns[i] = mean + sd * z[:, i]
                 continue
-            tail = ndtr(-np.abs(z[:, i]))
-            x[:, i] = np.clip(np.where(z[:, i] < 0, law.ppf(tail), law.isf(tail)), *self._inner[i])
-        return x
+            tail = special(z).ndtr(-abs(z[:, i]))
+            quantiles = law if xp is np else traceable(law)
+            columns[i] = xp.clip(xp.where(z[:, i] < 0, quantiles.ppf(tail), quantiles.isf(tail)), *self._inner[i])
+        return xp.stack([columns[i] for i in range(self.dim)], axis=1)
 
     def coordinates(self, x: Floats) -> Floats:
         """Evaluate (S11) by distribution functions, using the tail that keeps its digits."""
@@ -212,7 +221,7 @@ class Correlated(Prior):
         except np.linalg.LinAlgError:
             raise ValueError("the covariance of the prior is not positive definite") from None
 
-    def parameters(self, z: Floats) -> Floats:
+    def parameters(self, z: Array) -> Array:
         """``mean + L z``."""
         return self._mean + z @ self._factor.T
 
@@ -231,6 +240,8 @@ class Transformed(Prior):
     Its log density ``(m, d) -> (m,)`` is optional: it is reported at the draws, but not needed to find them.
     """
 
+    is_ours = False
+
     def __init__(
         self,
         names: Sequence[str],
@@ -243,10 +254,11 @@ class Transformed(Prior):
         check_transform(transform, self.dim)
         self.parameter_log_density(self.parameters(np.zeros((2, self.dim))))  # raises before any work is done
 
-    def parameters(self, z: Floats) -> Floats:
+    def parameters(self, z: Array) -> Array:
         """Transform ``Phi(z)``, the inverse of (S11)."""
-        inside = np.clip(ndtr(z), np.finfo(float).tiny, 1 - 2.0**-53)  # quantiles at 0 and 1 may be infinite
-        x = np.asarray(self._transform(inside), dtype=float)
+        xp = namespace(z)
+        inside = xp.clip(special(z).ndtr(z), np.finfo(float).tiny, 1 - 2.0**-53)  # quantiles at 0 and 1 may be infinite
+        x = xp.asarray(self._transform(inside), dtype=float)
         if x.shape != z.shape:
             raise ValueError(f"the prior's transform must map {z.shape} to the same shape, but it returned {x.shape}")
         return x
@@ -276,7 +288,7 @@ class Transformed(Prior):
 def _inner_support(law: Any) -> tuple[Floats, Floats]:
     """The support of a distribution without its ends, where quantiles would round to them."""
     low, high = np.array(law.support(), dtype=float)
-    finite = [abs(float(law.ppf(0.5)) - end) for end in (low, high) if math.isfinite(end)]
+    finite = [abs(float(law.ppf(np.array(0.5))) - end) for end in (low, high) if math.isfinite(end)]
     return inner_ends(low, high, _INSIDE * min(finite, default=0.0))
 
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from paoswarm.core.arrays import Floats
+from paoswarm.sampling.kernels import State
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.target import Target
+from paoswarm.sampling.tempering_stages import Chains, Stage
 
 
 class Bridge:
@@ -32,13 +34,16 @@ class Bridge:
         """Likelihood evaluations that ``maxfev`` still allows."""
         return self._target.n_left
 
-    def draw_prior(self, n: int, rng: np.random.Generator) -> Floats:
-        """Draws from the proposal; ``p L / q`` is zero for those outside the prior's support."""
-        return self._proposal.sample(n, rng)
+    def draw_evaluated(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draws from the proposal, and the logarithm of ``p L / q``; it is zero outside the prior's support."""
+        made = self._target.draw(self._proposal, n, rng)
+        if made.cut_short is not None:
+            raise made.cut_short
+        return made.z, made.log_prior + made.log_likelihood - made.log_proposal  # (S18)
 
     def log_prior(self, z: Floats) -> Floats:
         """Log density of the proposal."""
-        return self._proposal.log_density(z)
+        return self._target.log_proposal(self._proposal, z)
 
     def log_likelihood(self, z: Floats) -> Floats:
         """The logarithm of ``p L / q``; each row costs one likelihood evaluation."""
@@ -50,6 +55,10 @@ class Bridge:
             ratio[inside] = log_prior[inside] + self._target.log_likelihood(z) - self._proposal.log_density(z)  # (S18)
         return ratio
 
+    def chains(self, state: State, stage: Stage, rng: np.random.Generator) -> Chains | None:
+        """Chains that move on a device; None if they move here."""
+        return self._target.bridged_chains(self._proposal, state, stage, rng)
+
     def true_log_likelihood(self, z: Floats, log_ratio: Floats) -> Floats:
         """The target's log likelihood, recovered from the log ratio without an evaluation."""
-        return log_ratio + self._proposal.log_density(z) - self._target.log_prior(z)
+        return log_ratio + self.log_prior(z) - self._target.log_prior(z)

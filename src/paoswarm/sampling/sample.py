@@ -29,6 +29,7 @@ from paoswarm.sampling.assemble_posterior import (
     search_remarks,
 )
 from paoswarm.sampling.draw_pool import Pool
+from paoswarm.sampling.engine import make_target, read_traced
 from paoswarm.sampling.importance import produce
 from paoswarm.sampling.mixture import fit
 from paoswarm.sampling.move_cost import metropolis_cost
@@ -72,6 +73,7 @@ def sample(
     maxfev: float | None = None,
     rng: Seed = None,
     store: Any = None,
+    engine: Any = "numpy",
 ) -> Posterior:
     r"""Draw from a posterior and compute the evidence of the model, without gradients.
 
@@ -119,6 +121,12 @@ def sample(
     store : path or Store, optional
         A file that keeps every evaluation. If the run is killed or interrupted, repeat the same call to continue it, as
         in `minimize`.
+    engine : str or ps.compiled.Jax
+        ``"numpy"``, or ``"jax"`` for a log likelihood of one point that JAX can trace; ``"auto"`` takes JAX for a
+        function of ``jax.jit``. With JAX the draws are made, evaluated and weighted on the device that JAX uses, in
+        batches of up to 131,072. The likelihood is evaluated in double precision;
+        ``ps.compiled.Jax(precision="single")`` says otherwise. JAX makes the batches, so there are no ``vectorized``,
+        ``workers``, ``timeout`` and ``store``.
 
     Returns
     -------
@@ -162,7 +170,8 @@ def sample(
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
     points = known_points(start, law.names)
-    calling = CallOptions(vectorized, workers, timeout, retries)
+    traced = read_traced(engine, fun, law.dim, vectorized=vectorized, workers=workers, timeout=timeout, store=store)
+    calling = CallOptions(vectorized or traced is not None, workers, timeout, retries)
     journal = None
     if store is not None:
         store = Store.of(store)
@@ -173,7 +182,7 @@ def sample(
     source = generator(rng)
     with (
         journal or nullcontext(),
-        open_evaluator(fun, journal, calling, minus_inf_fails=False) as evaluate,
+        open_evaluator(traced or fun, journal, calling, minus_inf_fails=False) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
         evaluate.count = bar.count if progress else None
@@ -198,7 +207,7 @@ def sample(
             except Interrupted as interrupt:
                 raise Interrupted(np.concatenate([first_values, interrupt.values]), interrupt.why) from None
 
-        target = Target(measure_first, law, budget)
+        target = make_target(measure_first, law, budget, traced, evaluate.count)
         if points is not None:
             if is_search(start):  # an optimisation may have had wider bounds than the prior
                 points = target.within(points)
@@ -269,7 +278,8 @@ def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bo
 
 def _measure_again(target: Target, z: Floats, log_weights: Floats, log_likelihood: Floats) -> None:
     """Evaluate a few of the heaviest draws again: the likelihood may be noisy only near the peak."""
-    heaviest = np.argsort(-log_weights)[: min(_AGAIN, target.n_left)]
+    last = np.argpartition(log_weights, -min(_AGAIN, len(log_weights)))[-_AGAIN:]
+    heaviest = last[: target.n_left]
     target.measure_again(z[heaviest], log_likelihood[heaviest])
 
 

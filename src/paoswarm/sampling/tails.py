@@ -40,6 +40,7 @@ def tail_remarks(names: list[str], x: Floats, weights: Floats) -> list[Remark]:
 def _is_heavy(weights: Floats, away: Floats, is_far: NDArray[np.bool_], power: int) -> bool:
     scaled = away / away.max()  # powers of huge numbers overflow
     terms = weights * scaled**power
+    if not terms[is_far].sum() > _SHARE * terms.sum():
+        return False
     with np.errstate(divide="ignore"):
-        heavy = pareto_k(np.log(terms)) > _HEAVY
-    return bool(heavy and terms[is_far].sum() > _SHARE * terms.sum())
+        return pareto_k(np.log(terms)) > _HEAVY

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.sampling.in_parts import map_rows
+from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.read_prior import read_prior
 from paoswarm.warn_user import warn_user
 
-_ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
+ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
 _MOST = 1e100  # no log likelihood of data is above, and it would overflow too
 NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
 
@@ -32,6 +34,20 @@ class Interrupted(KeyboardInterrupt):
         self.values, self.why = values, why
 
 
+class Drawn(NamedTuple):
+    """Draws ``(n, d)`` from a proposal, with all that their weights are made of, ``(n,)`` each."""
+
+    z: Floats
+    log_prior: Floats
+    log_likelihood: Floats
+    log_proposal: Floats
+    cut_short: Interrupted | None = None  # the interrupt that came before the last draw
+
+    def first(self, n: int) -> Drawn:
+        """The first draws."""
+        return Drawn(self.z[:n], self.log_prior[:n], self.log_likelihood[:n], self.log_proposal[:n], self.cut_short)
+
+
 class Target:
     """Prior and likelihood in the sampler's coordinates ``z``, see `paoswarm.sampling.prior`.
 
@@ -44,6 +60,11 @@ class Target:
     maxfev : int, optional
         Maximum number of likelihood evaluations.
     """
+
+    against_noise = (  # what to do, in short and at length
+        "use the same seed at every point",
+        "Use the same seed at every point, or average until the values differ by much less than one",
+    )
 
     def __init__(self, log_likelihood: Callable[[Floats], ArrayLike], prior: Any, maxfev: int | None = None) -> None:
         self.prior = read_prior(prior)
@@ -60,6 +81,12 @@ class Target:
         self.log_prior = self.prior.log_density
         self.draw_prior = self.prior.draw
         self.inside = self.prior.inside
+
+    def kept_parameters(self, z: Floats, kept: NDArray[np.bool_]) -> Floats:
+        """The parameters at some of the rows of ``z``, of which there may be millions."""
+        if self.prior.is_ours:
+            return map_rows(self.prior.parameters, z, kept)
+        return self.parameters(z[kept])
 
     @property
     def n_left(self) -> int:
@@ -110,27 +137,66 @@ class Target:
         values[allowed] = self._counted(x, found)
         return values
 
+    def draw(self, proposal: Density, n: int, rng: np.random.Generator) -> Drawn:
+        """Draw ``n`` points from a proposal and evaluate them; fewer if there is an interrupt."""
+        z = proposal.sample(n, rng)
+        cut_short = None
+        try:
+            log_likelihood = self.log_likelihood(z)
+        except Interrupted as interrupt:
+            log_likelihood, cut_short = interrupt.values, interrupt
+            z = z[: len(log_likelihood)]
+        return Drawn(z, self.log_prior(z), log_likelihood, proposal.log_density(z), cut_short)
+
+    def draw_evaluated(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """``n`` draws from the prior, and their log likelihoods."""
+        z = self.draw_prior(n, rng)
+        return z, self.log_likelihood(z)
+
+    def log_proposal(self, proposal: Density, z: Floats) -> Floats:
+        """Log density of a proposal."""
+        density: Floats = proposal.log_density(z)
+        return density
+
+    def chains(self, state: Any, stage: Any, rng: np.random.Generator) -> Any:
+        """Chains of `tempered` that move on a device: none, they move here."""
+        return None
+
+    def bridged_chains(self, proposal: Density, state: Any, stage: Any, rng: np.random.Generator) -> Any:
+        """The same with ``p L / q`` as the likelihood, see `Bridge`."""
+        return None
+
     def height(self, z: Floats) -> Floats:
         """Log posterior up to a constant, at the nearest points where the prior is positive."""
         z = self.inside(z)
         return self.log_prior(z) + self.log_likelihood(z)
 
-    def _counted(self, x: Floats, found: Floats) -> Floats:
+    def _counted(self, x: Any, found: Floats) -> Floats:
         """Count the values found at the first rows of ``x``; a failed point gets likelihood zero."""
         self.n_evaluations += len(found)
         if (found > _MOST).any():
             highest = int(np.nanargmax(found))
-            raise ValueError(
-                f"log_likelihood is {found[highest]:+g} at {x[highest]}: log likelihoods must be at most {_MOST:g}. Is "
-                "its sign right, and its scale?"
-            )
+            self.check_highest(found[highest], x, highest)
         failed = np.isnan(found)
         self.n_failed += int(failed.sum())
-        return np.where(failed | (found < _ZERO), -np.inf, found)
+        return np.where(failed | (found < ZERO), -np.inf, found)
+
+    @staticmethod
+    def check_highest(value: float, x: Any, row: int) -> None:
+        """Raise if the largest log likelihood, that of a row of ``x``, cannot be one."""
+        if value > _MOST:
+            raise ValueError(
+                f"log_likelihood is {value:+g} at {x[row]}: log likelihoods must be at most {_MOST:g}. Is its sign "
+                "right, and its scale?"
+            )
+
+    def _again(self, z: Floats) -> Floats:
+        """The log likelihood at points that were evaluated before."""
+        return self.log_likelihood(z)
 
     def measure_again(self, z: Floats, before: Floats) -> None:
         """Evaluate points a second time, and warn if the likelihood is noisy."""
-        again = self.log_likelihood(z)
+        again = self._again(z)
         both = np.isfinite(before) & np.isfinite(again)
         difference = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
         self.noise = max(self.noise, float(difference.max(initial=0.0)))
@@ -138,6 +204,5 @@ class Target:
             i = int(np.argmax(difference))
             warn_user(
                 f"log_likelihood is noisy: at x = {self.parameters(z[i : i + 1])[0]} it was {before[i]:.6g} and then "
-                f"{again[i]:.6g}, but sample treats every value as exact. Use the same seed at every point, or average "
-                "until the values differ by much less than one"
+                f"{again[i]:.6g}, but sample treats every value as exact. {self.against_noise[1]}"
             )

@@ -179,9 +179,9 @@ def pass_problem(made: TemperedResult) -> str:
 
 
 def _prior_cloud(target: Path, swarms: int, n: int, rng: np.random.Generator) -> Cloud:
-    z = target.draw_prior(swarms * n, rng)
-    log_likelihood = target.log_likelihood(z).reshape(swarms, n)
-    return Cloud(z.reshape(swarms, n, -1), np.full((swarms, n), -math.log(n)), log_likelihood, np.zeros(swarms))
+    z, log_likelihood = target.draw_evaluated(swarms * n, rng)
+    log_share = np.full((swarms, n), -math.log(n))
+    return Cloud(z.reshape(swarms, n, -1), log_share, log_likelihood.reshape(swarms, n), np.zeros(swarms))
 
 
 def _effective_share(cloud: Cloud, rise: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import log_sum_exp, next_temperature, normalise, systematic
-from paoswarm.sampling.kernels import RHO, Moved, State, Step, Unnormalised, correlated, move, tempered_density
+from paoswarm.sampling.kernels import RHO, Indices, Moved, State, Unnormalised, correlated, move, tempered_density
 from paoswarm.sampling.mixture import SIZES, Mixture, distinct_draws, fit
 from paoswarm.sampling.periodic_coordinates import Circle
 
@@ -43,17 +43,27 @@ class Stage(NamedTuple):
 Plan = tuple[Stage, ...]
 
 
+class Chains(Protocol):
+    """Many chains at one temperature."""
+
+    def move(self, which: Indices, jump: Floats) -> tuple[State, Moved]:
+        """Move every chain once, by the step `RHO` of this number and with this chance to jump; where they stand."""
+
+
 class Path(Unnormalised, Protocol):
     """A target that can be tempered: a likelihood, and a prior that can be drawn from (`Target` or `Bridge`)."""
 
     circle: Circle | None  # which coordinates are periodic
 
+    def chains(self, state: State, stage: Stage, rng: np.random.Generator) -> Chains | None:
+        """Chains that move on a device; None if they move here."""
+
     @property
     def n_left(self) -> int:
         """Likelihood evaluations that the budget still allows."""
 
-    def draw_prior(self, n: int, rng: np.random.Generator) -> Floats:
-        """``n`` independent draws."""
+    def draw_evaluated(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """``n`` independent draws from the prior, and their log likelihoods."""
 
 
 class Cloud(NamedTuple):
@@ -136,7 +146,7 @@ def advance(
     state = State(z, np.zeros_like(z), target.log_prior(z), log_likelihood)
     scale = np.std(z, axis=0)
     scale = np.where(scale > 0, scale, 1.0)  # zero if all chains start at one point
-    springs = correlated(RHO)
+    chains = target.chains(state, stage, rng) or _ChainsHere(state, target, stage, rng)
     kept = [(state, np.ones(len(rows)))]
     score, n_tried, accepted = np.zeros(len(RHO)), np.zeros(len(RHO)), 0.0
     for _ in range(steps - 1):
@@ -144,7 +154,7 @@ def advance(
             return None, score, accepted
         which = rng.choice(len(RHO), size=len(rows), p=stage.chances)
         jump_chance = np.where(RHO[which] == 0, 1.0, jump)  # a step that forgets the position forgets the component
-        new, tried = _move_chains(state, target, stage, springs.take(which), jump_chance, rng)
+        new, tried = chains.move(which, jump_chance)
         kept += [(state, 1 - tried.probability), (tried.proposal, tried.probability)]  # (S15)
         squared = tried.probability * np.mean(((tried.proposal.z - state.z) / scale) ** 2, axis=1)
         score += np.bincount(which, squared, len(RHO))
@@ -163,29 +173,35 @@ def advance(
     return moved, score / np.maximum(n_tried, 1), accepted
 
 
-def _move_chains(
-    state: State, target: Path, stage: Stage, step: Step, jump: Floats, rng: np.random.Generator
-) -> tuple[State, Moved]:
-    """Make one move of all chains, each by the reference of its group."""
-    groups = np.array_split(np.arange(len(state.z)), len(stage.references))
-    parts = [
-        move(
-            state.take(group),
-            target,
-            stage.beta,
-            reference,
-            step.take(group),
-            rng,
-            jump=jump[group],
-            circle=target.circle,
-        )
-        for group, reference in zip(groups, stage.references, strict=True)
-    ]
-    states, records = zip(*parts, strict=True)
-    proposal = _joined([record.proposal for record in records])
-    return _joined(states), Moved(
-        proposal, *(np.concatenate(column) for column in zip(*(record[1:] for record in records), strict=True))
-    )
+class _ChainsHere:
+    """Chains that NumPy moves."""
+
+    def __init__(self, state: State, target: Path, stage: Stage, rng: np.random.Generator) -> None:
+        self._state, self._target, self._stage, self._rng = state, target, stage, rng
+        self._springs = correlated(RHO)
+
+    def move(self, which: Indices, jump: Floats) -> tuple[State, Moved]:
+        """Make one move of all chains, each by the reference of its group."""
+        references = self._stage.references
+        groups = np.array_split(np.arange(len(self._state.z)), len(references))
+        step = self._springs.take(which)
+        parts = [
+            move(
+                self._state.take(group),
+                self._target,
+                self._stage.beta,
+                reference,
+                step.take(group),
+                self._rng,
+                jump=jump[group],
+                circle=self._target.circle,
+            )
+            for group, reference in zip(groups, references, strict=True)
+        ]
+        states, records = zip(*parts, strict=True)
+        self._state, proposal = _joined(states), _joined([record.proposal for record in records])
+        others = zip(*(record[1:] for record in records), strict=True)
+        return self._state, Moved(proposal, *(np.concatenate(column) for column in others))
 
 
 def _joined(states: Sequence[State]) -> State:

@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats, namespace, special, with_columns
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.moments import weighted_variance
 
 Mask = NDArray[np.bool_]
 
 _GAIN = 0.1  # mean log density by which a normal distribution must fit better on the line
-_FARTHEST = 8.2  # beyond this y, z rounds to 1
+FARTHEST = 8.2  # beyond this y, z rounds to 1
 
 
 class Warped(NamedTuple):
@@ -35,26 +35,26 @@ class Warped(NamedTuple):
     density: Density
     which: Mask
 
-    def log_density(self, z: Floats) -> Floats:
+    def log_density(self, z: Array) -> Array:
         """Log density at the rows of ``z``, (S13); the density is zero outside the bounds."""
-        inside = np.asarray((np.abs(z[:, self.which]) < 1).all(axis=1))
-        y = to_line(np.where(inside[:, None], z, 0.0), self.which)
-        return np.where(inside, self.density.log_density(y) - _log_slope(y[:, self.which]).sum(axis=1), -np.inf)
+        xp = namespace(z)
+        inside = xp.all(abs(z[:, self.which]) < 1, axis=1)
+        y = to_line(xp.where(inside[:, None], z, 0.0), self.which)
+        return xp.where(inside, self.density.log_density(y) - _log_slope(y[:, self.which]).sum(axis=1), -np.inf)
 
     def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
         """``n`` draws; those that would round to a bound stay outside, where the density is zero."""
         z = self.density.sample(n, rng, stratified)
         y = z[:, self.which]
-        z[:, self.which] = np.where(np.abs(y) < _FARTHEST, ndtr(y) - ndtr(-y), y)
+        z[:, self.which] = np.where(np.abs(y) < FARTHEST, ndtr(y) - ndtr(-y), y)
         return z
 
 
-def to_line(z: Floats, which: Mask) -> Floats:
+def to_line(z: Array, which: Mask) -> Array:
     """Map the coordinates selected by ``which`` from [-1, 1] to the line."""
-    y = z.copy()
-    tail = 0.5 * (1 - np.abs(z[:, which]))  # the smaller tail: it keeps its digits near a bound
-    y[:, which] = np.clip(-np.sign(z[:, which]) * ndtri(tail), -_FARTHEST, _FARTHEST)
-    return y
+    xp, bounded = namespace(z), z[:, which]
+    tail = 0.5 * (1 - abs(bounded))  # the smaller tail: it keeps its digits near a bound
+    return with_columns(z, which, xp.clip(-xp.sign(bounded) * special(z).ndtri(tail), -FARTHEST, FARTHEST))
 
 
 def choose_warped(points: Floats, weights: Floats, walled: Mask) -> Mask:
@@ -74,6 +74,6 @@ def _spread(points: Floats, share: Floats) -> Floats:
     return np.sqrt(weighted_variance(points, share)) + 1e-300
 
 
-def _log_slope(y: Floats) -> Floats:
+def _log_slope(y: Array) -> Array:
     """Logarithm of dz/dy, the denominator of (S13)."""
     return math.log(2) - 0.5 * y**2 - 0.5 * math.log(2 * math.pi)

@@ -13,6 +13,9 @@ from paoswarm.core.random import Seed, generator
 from paoswarm.core.weights import effective_size, normalise, systematic
 from paoswarm.sampling.moments import scatter_matrix
 
+_PART = 2**20  # draws
+_SOME = 2**14  # draws that say about where a quantile of millions lies
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedDraws:
@@ -52,20 +55,44 @@ class WeightedDraws:
 
     def covariance(self) -> Floats:
         """Weighted covariance, ``(d, d)``."""
-        return scatter_matrix((self.draws - self.mean()).T, self.weights)
+        mean = self.mean()
+        parts = range(0, len(self.draws), _PART)  # of millions of draws, so that temporary arrays stay small
+        each = (scatter_matrix((self.draws[i : i + _PART] - mean).T, self.weights[i : i + _PART]) for i in parts)
+        return np.sum(list(each), axis=0)
 
     def quantile(self, share: float) -> Floats:
         """Value of each parameter below which this share of the weight lies, ``(d,)``."""
         if not 0 <= share <= 1:
             raise ValueError(f"share must lie between 0 and 1, got {share!r}")
-        found = []
-        for column in self.draws.T:
-            order = np.argsort(column)
-            below = np.cumsum(self.weights[order])
-            found.append(column[order][min(int(np.searchsorted(below, share)), len(column) - 1)])
-        return np.array(found)
+        return np.array([weighted_quantile(column, self.weights, share) for column in self.draws.T])
 
     def rows(self, n: int, rng: Seed) -> NDArray[np.intp]:
         """Rows of ``n`` draws of equal weight, in random order."""
         source = generator(rng)
         return source.permutation(systematic(self.weights, n, source))
+
+
+def weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
+    """The least of the values up to which this share of the weights lies; the weights sum to one.
+
+    Of very many values only those around the quantile are sorted: some of them say about where it is.
+    """
+    before = 0.0
+    if len(values) > _PART:
+        some = slice(None, None, len(values) // _SOME)
+        order = np.argsort(values[some])
+        below = np.cumsum(weights[some][order])
+        size = float(below[-1] ** 2 / np.sum(weights[some] ** 2))  # effective
+        margin = 6 * max(share * (1 - share), 1 / size) ** 0.5 / size**0.5
+        ends = np.searchsorted(below / below[-1], (share - margin, share + margin))
+        low = values[some][order][ends[0] - 1] if ends[0] > 0 else -np.inf
+        high = values[some][order][ends[1]] if ends[1] < len(order) else np.inf
+        near = (values > low) & (values <= high)
+        before = float(weights @ (values <= low))
+        if before < share <= before + float(weights[near].sum()):
+            values, weights = values[near], weights[near]
+        else:
+            before = 0.0
+    order = np.argsort(values)
+    below = before + np.cumsum(weights[order])
+    return float(values[order][min(int(np.searchsorted(below, share)), len(values) - 1)])

@@ -1,0 +1,272 @@
+"""A target whose production runs on a device: draws, prior, likelihood and proposal density in one compiled function.
+
+Draws come in large batches, because a device needs many of them at once. What is known of each draw is copied to the
+host, where weights are summed in double precision. The search for modes and the fits stay on the host, and so do small
+productions. They evaluate few points, in batches of the likelihood alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from paoswarm.core.arrays import Floats
+from paoswarm.sampling.jax_draws import Components, components, draw, merged, numbers
+from paoswarm.sampling.jax_likelihood import JaxLikelihood
+from paoswarm.sampling.jax_moves import DeviceChains, Seen, TracedBridge, filled, filled_up, step_of_size
+from paoswarm.sampling.kernels import State
+from paoswarm.sampling.mixture import Density
+from paoswarm.sampling.prior import Prior
+from paoswarm.sampling.target import ZERO, Drawn, Interrupted, Target
+from paoswarm.sampling.tempering_stages import Stage
+
+_LARGEST = 2**17  # draws in a batch
+_SMALLEST = 2**10
+_MEMORY = {"cpu": 2**27}  # bytes for what a batch computes on the way: on a processor, about what caches hold
+_DEVICE_MEMORY = 2**32  # the same on other devices, at most
+_TOO_COARSE = (
+    "Single precision is too coarse for it: use engine='jax', which has double precision, or leave out what is constant"
+)
+_DRAWS = 30_000  # from which on the device makes them: before, compiling takes longer than the host does
+_CHAINS = 10_000  # from which on a device moves them, likewise
+_AHEAD = 6  # batches that are made and copied while another is checked
+_COPIES = 4  # batches that are copied at the same time
+
+
+class JaxTarget(Target):
+    """Prior and likelihood, with draws from a proposal made on the device that JAX uses.
+
+    Parameters
+    ----------
+    log_likelihood, prior, maxfev
+        As for `Target`.
+    traced : JaxLikelihood
+        The same log likelihood as ``log_likelihood``.
+    count : callable
+        Called with the number of draws that were evaluated since the last call.
+    """
+
+    def __init__(
+        self,
+        log_likelihood: Callable[[Floats], ArrayLike],
+        prior: Prior,
+        maxfev: int | None,
+        traced: JaxLikelihood,
+        count: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(log_likelihood, prior, maxfev)
+        self.parameters = self._exact_parameters
+        self._traced = traced
+        self._count = count
+        self._steps: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # compiled moves
+        self._prior_is_traced = self._can_trace_prior()
+        if traced.is_single:
+            self.against_noise = ("use engine='jax', which has double precision", _TOO_COARSE)
+        self._is_fused = self._prior_is_traced and not traced.is_single  # one function cannot have two precisions
+
+    def draw(self, proposal: Density, n: int, rng: np.random.Generator) -> Drawn:
+        """Draw ``n`` points from a proposal and evaluate them on the device; fewer if there is an interrupt."""
+        if n < _DRAWS:
+            return super().draw(proposal, n, rng)
+        parts = components(proposal, self.dim)
+        key, start = rng.integers(2**32, size=2, dtype=np.uint32), rng.integers(2**32, dtype=np.uint32)
+        made = Drawn(np.empty((n, self.dim)), *np.empty((3, n)))
+        batch, size = self._compiled(proposal, parts, n)
+        done, cut_short = 0, None
+        waiting: list[Future[tuple[int, int]]] = []
+        with ThreadPoolExecutor(_COPIES) as pool:
+            try:
+                for first in range(0, n, size):
+                    found = self._launch(batch, parts, np.uint32(first), start, key)
+                    waiting.append(pool.submit(self._copy, made, first, found))
+                    if len(waiting) > _AHEAD:
+                        done = self._checked(made, *waiting.pop(0).result())
+                while waiting:
+                    done = self._checked(made, *waiting.pop(0).result())
+            except KeyboardInterrupt:
+                cut_short = Interrupted(made.log_likelihood[:done])
+        return made.first(done)._replace(cut_short=cut_short)
+
+    def _launch(self, batch: Callable[..., Any], *which: Any) -> Any:
+        """Begin a batch: its draws, log priors, log densities of the proposal and log likelihoods, on the device."""
+        with jax.enable_x64(True):
+            *found, last = batch(*which)
+        if self._is_fused or not self._prior_is_traced:
+            return *found, last
+        with self._traced.within():
+            return *found, self._traced.compiled(last)
+
+    @staticmethod
+    def _copy(made: Drawn, first: int, found: Any) -> tuple[int, int]:
+        """Copy a batch to the host, as soon as it is done; return the numbers of its first draw and of the next one."""
+        last = min(first + len(found[0]), len(made.z))
+        for array, part in zip((made.z, made.log_prior, made.log_proposal, made.log_likelihood), found, strict=True):
+            array[first:last] = np.asarray(part)[: last - first]
+        return first, last
+
+    def _checked(self, made: Drawn, first: int, last: int) -> int:
+        """Check and count the values of a batch; return the number of draws so far."""
+        rows = slice(first, last)
+        inside = np.isfinite(made.log_prior[rows])
+        where = _Parameters(self, made.z[rows], np.flatnonzero(inside))
+        values = made.log_likelihood[rows][inside] if self._prior_is_traced else self._traced(where[:])
+        made.log_likelihood[rows] = -np.inf
+        made.log_likelihood[rows][inside] = self._counted(where, values)
+        if self._count is not None:
+            self._count(len(values))
+        return last
+
+    def _compiled(self, proposal: Density, parts: Components, n: int) -> tuple[Callable[..., Any], int]:
+        """The function that makes a batch of draws, and the size of its batches: as large as memory allows."""
+        density = merged(proposal, self.dim, self.circle)
+        freedoms = tuple(sorted({float(nu) for nu in parts.freedom if math.isfinite(nu)}))
+
+        key = np.zeros(2, dtype=np.uint32)
+
+        def of_size(size: int) -> Callable[..., Any]:
+            def batch(parts: Components, first: Any, start: Any, key: Any) -> Any:
+                z = draw(parts, self.circle, freedoms, start, numbers(first, size), key)
+                log_prior = self.prior.log_density(z)
+                return z, log_prior, density.log_density(z), self._likelihood(z, log_prior)
+
+            return batch
+
+        return fitting(of_size, lambda size: (parts, key[0], key[0], key), n, self._memory_of_likelihood)
+
+    def bridged_chains(self, proposal: Density, state: State, stage: Stage, rng: np.random.Generator) -> Any:
+        """Chains that move on the device, if they are many, and prior and likelihood are traced together."""
+        if not self._is_fused or len(stage.references) > 1 or len(state.z) < _CHAINS:
+            return None
+        reference = stage.references[0]
+        arrays = filled(reference)
+        kind = (id(proposal), len(arrays[0]), reference.freedom, len(state.z))
+        if kind not in self._steps:
+            bridge = TracedBridge(
+                merged(proposal, self.dim, self.circle), self.prior.log_density, self._likelihood, ZERO
+            )
+
+            def shapes(size: int) -> tuple[Any, ...]:
+                vector, matrix = (jax.ShapeDtypeStruct(s, np.float64) for s in ((size,), (size, self.dim)))
+                which = jax.ShapeDtypeStruct((size,), np.intp)
+                words = np.zeros(3, dtype=np.uint32)
+                return State(matrix, matrix, vector, vector), arrays, np.float64(1), which, vector, words[:2], words
+
+            def of_size(size: int) -> Callable[..., Any]:
+                return step_of_size(bridge, self.circle, reference.freedom, size)
+
+            self._steps[kind] = (proposal, *fitting(of_size, shapes, len(state.z)))
+        _, step, size = self._steps[kind]
+        return DeviceChains(step, size, state, stage, rng, self._note)
+
+    def log_proposal(self, proposal: Density, z: Floats) -> Floats:
+        """Log density of a proposal, of many points on the device."""
+        if len(z) < _LARGEST:
+            return super().log_proposal(proposal, z)
+        density = merged(proposal, self.dim, self.circle)
+        found = np.empty(len(z))
+        compiled, size = fitting(
+            lambda size: density.log_density, lambda size: (jax.ShapeDtypeStruct((size, self.dim), np.float64),), len(z)
+        )
+        with jax.enable_x64(True):
+            for first in range(0, len(z), size):
+                part = z[first : first + size]
+                found[first : first + size] = np.asarray(compiled(jnp.asarray(filled_up(part, size))))[: len(part)]
+        return found
+
+    def _note(self, seen: Seen) -> None:
+        """Count the evaluations of a batch of moves; raise if a value is too large."""
+        self.n_evaluations += int(seen.n_inside)
+        self.n_failed += int(seen.n_failed)
+        self.check_highest(float(seen.highest), _Parameters(self, np.asarray(seen.at)[None], np.zeros(1, dtype=int)), 0)
+        if self._count is not None:
+            self._count(int(seen.n_inside))
+
+    def _likelihood(self, z: Any, log_prior: Any) -> Any:
+        """The log likelihood at the rows of ``z``, or what it is evaluated from later; outside the prior no value."""
+        if not self._prior_is_traced:
+            return log_prior  # the host maps draws to parameters
+        x = self.prior.parameters(jnp.where(jnp.isfinite(log_prior)[:, None], z, 0.0))
+        return self._traced.values(x) if self._is_fused else x.astype(self._traced.dtype)
+
+    def _memory_of_likelihood(self, size: int) -> int:
+        """Bytes that the likelihood needs on the way, if it is compiled by itself on the device's draws."""
+        if self._is_fused or not self._prior_is_traced:
+            return 0
+        with self._traced.within():
+            x = jax.ShapeDtypeStruct((size, self.dim), self._traced.dtype)
+            return _memory(self._traced.compiled.lower(x).compile())
+
+    def _exact_parameters(self, z: Floats) -> Floats:
+        """The parameters at points of the host, in double precision even if the prior's transform uses JAX."""
+        with jax.enable_x64(True):
+            return np.asarray(self.prior.parameters(z))
+
+    def _again(self, z: Floats) -> Floats:
+        """The log likelihood at points that were evaluated before: what is in single precision, in double precision."""
+        if not self._traced.is_single or len(z) == 0:
+            return super()._again(z)
+        x = self.parameters(z)
+        return self._counted(x, self._traced.exact(x))
+
+    def _can_trace_prior(self) -> bool:
+        try:
+            with jax.enable_x64(True):
+                jax.eval_shape(self.prior.parameters, jax.ShapeDtypeStruct((2, self.dim), np.float64))
+        except Exception:  # whatever stops JAX: a function of NumPy, or a distribution without a formula
+            return False
+        return True
+
+
+def fitting(
+    of_size: Callable[[int], Callable[..., Any]],
+    arguments: Callable[[int], tuple[Any, ...]],
+    n: int,
+    other: Callable[[int], int] = lambda size: 0,
+) -> tuple[Callable[..., Any], int]:
+    """Compile a function of batches for ``n`` rows, and the size of its batches: as large as memory allows.
+
+    ``other`` is the memory that something else needs for a batch.
+    """
+    size = _SMALLEST
+    while size < min(n, _LARGEST):
+        size *= 2
+    room = _room()
+    while True:
+        with jax.enable_x64(True):
+            compiled = jax.jit(of_size(size)).lower(*arguments(size)).compile()
+        used: float = max(_memory(compiled), other(size))
+        if used <= room or size == _SMALLEST:
+            return compiled, size
+        while used > room and size > _SMALLEST:
+            size, used = size // 2, used / 2
+
+
+def _room() -> int:
+    """Bytes that a batch may need on the way: on a device no more than a quarter of its memory."""
+    if (known := _MEMORY.get(jax.default_backend())) is not None:
+        return known
+    stats = jax.devices()[0].memory_stats() or {}
+    return min(_DEVICE_MEMORY, int(stats.get("bytes_limit", _DEVICE_MEMORY)) // 4)
+
+
+def _memory(compiled: Any) -> int:
+    """Bytes that a compiled function needs on the way from arguments to results; zero if not known."""
+    return int(getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0))
+
+
+class _Parameters:
+    """The parameters at some rows of ``z``, worked out when they are asked for: usually never."""
+
+    def __init__(self, target: Target, z: Floats, rows: NDArray[np.intp]) -> None:
+        self._target, self._z, self._rows = target, z, rows
+
+    def __getitem__(self, which: Any) -> Floats:
+        z = self._z[self._rows[which]]
+        return self._target.parameters(z) if z.ndim > 1 else self._target.parameters(z[None])[0]
