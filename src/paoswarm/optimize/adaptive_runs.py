@@ -121,7 +121,7 @@ def _run(
     notify: Notify[AdaptiveRuns],
     bar: ProgressBar,
 ) -> list[Outcome]:
-    """All runs to their ends; those that have begun, if they are stopped before."""
+    """All runs to their ends, or until they are stopped; only an interrupt leaves out runs that have not begun."""
     from paoswarm.compiled.search_states import agreement_of, swarm_of
 
     outcomes: dict[int, Outcome] = {}
@@ -162,6 +162,8 @@ def _run(
             ended = Status.INTERRUPTED
         finally:
             runs.stop()
+    if ended is Status.TIME:
+        runs.begin_others()
     for r, run in runs.states.items():
         settle(r, run)
         if outcomes[r].status == RUNNING and ended is not None:
