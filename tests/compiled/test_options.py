@@ -257,3 +257,18 @@ def test_jax_takes_variables_by_name():
     found = ps.minimize(by_name, space, **HOW | {"engine": ps.compiled.Jax("double")})
     assert found.best["kind"] == "square"
     assert abs(found.best["rate"] - math.exp(-2)) < 1e-6
+
+
+def test_an_empty_list_of_constraints_is_none():
+    assert ps.minimize(bound, BOX, constraints=[], maxiter=2, **HOW).engine == "numba"
+
+
+def test_an_objective_that_raises_errors_everywhere_is_said_to():
+    with pytest.raises(ValueError, match="or raises an error, at every point of the first swarm"):
+        ps.minimize(lambda x: np.sum(np.reshape(x, (1, 2)), axis=len(x))[0], BOX, **HOW)
+
+
+def test_jax_refuses_complex_values():
+    need_jax()
+    with pytest.raises(TypeError, match="must return a real number, but it returns complex64"):
+        ps.minimize(lambda x: 1j * x[0], BOX, **HOW | {"engine": "jax"})

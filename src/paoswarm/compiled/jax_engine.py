@@ -175,7 +175,8 @@ class JaxEngine:
         """Raise if JAX cannot trace the objective, or if it does not return one number."""
         name = getattr(self._fun, "__name__", repr(self._fun))
         try:
-            shape = jax.eval_shape(self._fun, jax.ShapeDtypeStruct((self._program.n_dimensions,), np.float32)).shape
+            found = jax.eval_shape(self._fun, jax.ShapeDtypeStruct((self._program.n_dimensions,), np.float32))
+            shape, dtype = found.shape, found.dtype
         except Exception as error:
             reason = str(error).strip().splitlines()
             raise TypeError(
@@ -184,6 +185,8 @@ class JaxEngine:
             ) from error
         if shape != ():
             raise TypeError(f"{name} must take one point x (d,) and return a number, but it returns the shape {shape}")
+        if jnp.issubdtype(dtype, jnp.complexfloating):
+            raise TypeError(f"{name} must return a real number, but it returns {dtype}")
 
     def _measured(self, points: Any) -> Any:
         """The objective at points ``(runs, n, d)``; NaN where it failed, which -inf is too."""

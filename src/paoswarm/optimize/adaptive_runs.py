@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from paoswarm.compiled.adaptive_engine import AdaptiveRuns
     from paoswarm.compiled.numba_lanes import Run
 
+NO_VALUE = "the objective is NaN or infinite, or raises an error, at every point of the first swarm of every run"
 _LOOK = 0.1  # seconds between two looks at the clock, and between two calls of a callback
 
 
@@ -108,7 +109,7 @@ def minimize_adaptively(
     if not outcomes:
         raise KeyboardInterrupt
     if all(one.status == FAILED for one in outcomes):
-        raise ValueError("the objective is NaN or infinite at every point of the first swarm of every run")
+        raise ValueError(NO_VALUE)
     return _result(outcomes, space, method, seeds, limits)
 
 
