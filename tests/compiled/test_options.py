@@ -114,7 +114,8 @@ def test_jax_takes_data_of_numpy_in_both_precisions(precision):
     how = HOW | {"engine": ps.compiled.Jax(precision), "polish": True}
     by_args = ps.minimize(misfit_with_jax, BOX, args=(TIMES, DATA), **how)
     by_closure = ps.minimize(lambda x: misfit_with_jax(x, TIMES, DATA), BOX, **how)
-    for found in (by_args, by_closure):
+    by_jit = ps.minimize(jax.jit(lambda x: misfit_with_jax(x, TIMES, DATA)), BOX, **how)
+    for found in (by_args, by_closure, by_jit):
         np.testing.assert_allclose(found.x, [2.0, 3.0], atol=1e-5)
         expected = ((DATA - found.x[0] * np.exp(-found.x[1] * TIMES)) ** 2).sum()
         np.testing.assert_allclose(found.fun, expected, rtol=1e-6, atol=1e-25)  # data in double precision
