@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
-.PHONY: study study-docs explore-docs demo test test-slow lint types docs dist bench bench-import bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-compiled bench-ends bench-agreement bench-mixed-tables clean
+.PHONY: study study-docs explore-docs demo test test-slow lint types docs dist bench bench-import bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-adaptive-batch bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-compiled bench-ends bench-agreement bench-mixed-tables clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -117,6 +117,11 @@ bench: $(VENV)-bench/.bench
 # The numba engine; -P because a script beside it has the name of a package that numba imports.
 bench-compiled: $(VENV)-bench/.bench
 	OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python -P benchmarks/compiled.py $(ARGS)
+
+# Adaptive searches in batches, and CMA-ES.
+bench-adaptive-batch: $(VENV)-searchers/.bench
+	$(VENV)-searchers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[numba]"
+	OPENBLAS_NUM_THREADS=1 $(VENV)-searchers/bin/python -P benchmarks/adaptive_batch.py $(ARGS)
 
 # Compare with other searches on five sets of problems. This takes many hours, and continues where it was stopped.
 bench-search: $(VENV)-searchers/.bench

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numba
 import numpy as np
 import pygmo
+import pyswarms
 
 import paoswarm as ps
 from paoswarm.compiled import fast
@@ -55,9 +56,16 @@ def pygmo_pso() -> None:
         pygmo.algorithm(pygmo.pso(gen=GENERATIONS, seed=r)).evolve(population)
 
 
+def pyswarms_pso() -> None:
+    options = {"c1": 0.5, "c2": 0.3, "w": 0.9}
+    for _ in range(RUNS):
+        swarm = pyswarms.single.GlobalBestPSO(N, D, options, (np.full(D, -5.12), np.full(D, 5.12)))
+        swarm.optimize(rows, GENERATIONS, verbose=False)
+
+
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    calls = {"pygmo PSO": pygmo_pso, "numpy": ours(rows, "numpy", vectorized=True)}
+    calls = {"pygmo PSO": pygmo_pso, "pyswarms PSO": pyswarms_pso, "numpy": ours(rows, "numpy", vectorized=True)}
     for precision in ("double", "single"):
         for threads in (1, 2):
             name = f"numba, {precision}, {threads} thread{'s' if threads > 1 else ''}"

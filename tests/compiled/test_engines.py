@@ -260,7 +260,7 @@ def test_schedules_follow_the_same_progress_as_with_numpy():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": None}, "give method='PAO'"),
+        ({"method": None, "engine": "jax"}, "give method='PAO'"),
         ({"method": "DE"}, "DE needs engine='numpy'"),
         ({"vectorized": True}, "do not have vectorized; engine='numpy' has it"),
         ({"init": ps.minimize(sum, [(0, 1)] * 2, maxfev=50)}, "cannot continue from an earlier result"),

@@ -19,6 +19,20 @@ One block of Philox2x32-10 (Salmon and others 2011) belongs to one element. With
 in single precision, so deviates reach 6.7 standard deviations. Generation :math:`t = 0` is the first swarm, a Latin
 hypercube: unknown :math:`j` of particle :math:`i` lies in stratum :math:`\pi_j(i)` of :math:`n`, at the place
 :math:`2^{-32} w_0` in it. The permutation :math:`\pi_j` is a Feistel cipher, so it needs no sorting (E3).
+
+An adaptive run consists of searches. Search :math:`s`, counted from zero, has a key of its own,
+
+.. math:: \bigl(k_0,\ h(k_1 \oplus h(s + 1))\bigr) \tag{E4}
+
+and its generation :math:`t` uses the words (E1) of four "generations", :math:`4t` to :math:`4t + 3` (E5):
+
+- :math:`4t`, normal deviates of elements: all :math:`D_1` of :math:`\lceil nd/2 \rceil` blocks, then all :math:`D_2`.
+- :math:`4t + 1`, uniform ones in the same order, :math:`2^{-32} w_0` and :math:`2^{-32} w_1`.
+- :math:`4t + 2`, numbers of particles. Particle :math:`i` has the blocks :math:`4i` (period, leader), :math:`4i + 1`
+  (other, third), :math:`4i + 2` (the element that always moves) and :math:`4i + 3`, whose :math:`D_1` is for its rate.
+- :math:`4t + 3`, tries of time steps: :math:`w_0` of the blocks :math:`8i` to :math:`8i + 7`.
+
+The words of "generation" 1 say how a search begins.
 """
 
 from __future__ import annotations
@@ -37,6 +51,7 @@ WEYL = 0x9E3779B9  # added to the key in every round
 ROUNDS = 10
 SHUFFLE = 0xFFFFFFFF  # the "generation" whose words are the keys of permutations
 FEISTEL_ROUNDS = 8  # with fewer, permutations of less than 20 numbers are not uniform
+TRIES = 8  # words for the time step of a particle
 _LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -135,3 +150,44 @@ def permuted(number: Words, n: int, a: Words, b: Words) -> Words:
 def half_bits(n: int) -> int:
     """Bits of half a number below ``n`` in the Feistel cipher, at least one."""
     return max(1, (max(n - 1, 1).bit_length() + 1) // 2)
+
+
+def search_key(key: Words, search: int) -> Words:
+    """The key (E4) of a search of runs with keys ``(..., 2)``."""
+    return np.stack([key[..., 0], hashed(key[..., 1] ^ hashed(search + 1))], axis=-1)
+
+
+def chances(key: Words) -> Floats:
+    """Two uniform numbers that say how the search with this key begins."""
+    return _uniform(np.concatenate(words(key, 1, 1)))
+
+
+def search_normals(key: Words, generation: int, n: int, d: int) -> Floats:
+    """The normal deviates ``(n, d)`` of a generation of the search with this key (E5)."""
+    pairs = normals(key, 4 * generation, -(-n * d // 2), 1)
+    return pairs.reshape(-1)[: n * d].reshape(n, d)
+
+
+def search_uniforms(key: Words, generation: int, n: int, d: int) -> Floats:
+    """The uniform deviates ``(n, d)`` of a generation of the search with this key (E5)."""
+    pairs = np.concatenate(words(key, 4 * generation + 1, -(-n * d // 2)))
+    return _uniform(pairs[: n * d].reshape(n, d))
+
+
+def particle_numbers(key: Words, generation: int, n: int) -> dict[str, Floats]:
+    """The random numbers of the particles of an element-wise swarm, by what they are for (E5)."""
+    first, second = (_uniform(part.reshape(n, 4)) for part in words(key, 4 * generation + 2, 4 * n))
+    return {
+        "period": first[:, 0],
+        "leader": second[:, 0],
+        "other": first[:, 1],
+        "third": second[:, 1],
+        "always": first[:, 2],
+        "rate": normals(key, 4 * generation + 2, 4 * n, 1)[0].reshape(n, 4)[:, 3],
+        "steps": _uniform(words(key, 4 * generation + 3, TRIES * n)[0].reshape(n, TRIES).T),
+    }
+
+
+def _uniform(word: Words) -> Floats:
+    """Words as numbers from zero to one."""
+    return word.astype(np.float64) * 2.0**-32

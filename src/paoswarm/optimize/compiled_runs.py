@@ -20,6 +20,7 @@ from paoswarm.compiled import counter
 from paoswarm.compiled.coordinates import check_space, of_coordinates
 from paoswarm.compiled.engines import Compiled, Engine, bound, read_engine
 from paoswarm.compiled.program import NotCompiled, Program, Rules, read_program
+from paoswarm.compiled.search_plan import is_adaptive
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed, generator
@@ -28,6 +29,7 @@ from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.calls import to_fingerprint, with_arguments
 from paoswarm.evaluation.interrupts import interrupted_once, uninterrupted
 from paoswarm.optimize import convergence
+from paoswarm.optimize.adaptive_runs import check_adaptive, minimize_adaptively
 from paoswarm.optimize.callback import Notify, read_callback
 from paoswarm.optimize.compiled_result import intermediate, only_run, result_of
 from paoswarm.optimize.first_swarm import FirstSwarm, design_name
@@ -143,15 +145,13 @@ def minimize_compiled(engine: Compiled, wanted: Wanted) -> ManyResult:
             "compiled engines cannot continue from an earlier result, engine='numpy' can. To start from its points, "
             "give init=result.swarm.best_position"
         )
-    if wanted.method is None:
-        raise NotCompiled(
-            "compiled engines move single swarms: give method='PAO'. The default search needs engine='numpy'"
-        )
     if not space.is_plain:  # rows of numbers, whatever form the points have
         x0 = None if wanted.x0 is None else space.read("x0", wanted.x0)
         init = wanted.init if isinstance(wanted.init, str) else space.read("init", wanted.init)
         wanted = wanted._replace(x0=x0, init=init)
     method = read_method(wanted.method, wanted.init, space)
+    if is_adaptive(method):
+        check_adaptive(engine, method, {"store": wanted.store is not None, "polish": bool(wanted.polish)})
     d = len(space.lower)
     limits = Limits.read(*wanted.limits, method.default_limits(d))
     flag("progress", wanted.progress)
@@ -172,6 +172,11 @@ def minimize_compiled(engine: Compiled, wanted: Wanted) -> ManyResult:
         raise NotCompiled(
             "engine='cuda' begins with a Latin hypercube, or with the points of init; engine='jax' has x0"
         )
+    if is_adaptive(method):
+        args = wanted.args if isinstance(wanted.args, tuple) else (wanted.args,)
+        fun = of_coordinates(engine, bound(engine, wanted.fun, args), space)
+        asked = wanted.callback, wanted.progress, wanted.runs is None
+        return minimize_adaptively(engine, fun, space, method, n, limits, given, keys, seeds, *asked)
     described = None
     if store is not None:
         start = {"x0": wanted.x0, "init": wanted.init}

@@ -110,8 +110,9 @@ def minimize_many(
         One file that keeps the evaluations of all runs; as in `minimize`, the same call goes on after a kill.
     engine : {"numpy", "numba", "jax", "cuda", "auto"} or an engine
         What moves the swarms. A compiled engine runs whole generations of a single `PAO` swarm with the objective
-        inside: ``fun`` takes one point and must be a function that it can compile. `paoswarm.compiled.Numba` and `Jax`
-        set precision and threads. Random numbers are others than those of "numpy", with the same law.
+        inside: ``fun`` takes one point and must be a function that it can compile. "numba" also runs the default
+        search, `DensePAO`, `ElementPAO` and their restarts. `paoswarm.compiled.Numba` and `Jax` set precision and
+        threads. Random numbers are others than those of "numpy", with the same law.
 
         "auto" takes numba for a function of ``numba.njit`` and JAX (or CUDA, if there is a GPU) for one of ``jax.jit``,
         if the engine has all that you ask for, and otherwise NumPy. ``result.engine`` says which one ran.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from paoswarm.algorithms.agreement import Agreement
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
@@ -223,13 +225,18 @@ def gather(
     return many, why
 
 
-def with_messages(many: ManyResult, rule: Any, limits: Limits) -> ManyResult:
-    """The result of runs of single swarms, with their messages, successes and progress."""
+def with_messages(
+    many: ManyResult, rule: Any, limits: Limits, agreements: Sequence[Agreement | None] | None = None
+) -> ManyResult:
+    """The result of compiled runs, with their messages, successes and progress.
+
+    ``agreements`` say how the searches of each run agree, if they are started again.
+    """
     length = many.history.shape[-1]
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
         length = max(length, limits.maxiter + 1)
     many.history = np.pad(many.history, ((0, 0), (0, length - many.history.shape[-1])), mode="edge")
-    why = reasons(many, rule, limits)
+    why = reasons(many, rule, limits, agreements)
     counts = zip(why, many.n_failed.tolist(), many.nfev.tolist(), strict=True)
     many.message = [message_of(*one) for one in counts]
     many.success = np.isin(many.status, SUCCESSES)
@@ -239,14 +246,17 @@ def with_messages(many: ManyResult, rule: Any, limits: Limits) -> ManyResult:
     return many
 
 
-def reasons(many: ManyResult, rule: Any, limits: Limits) -> list[str]:
-    """Why each of several runs of single swarms has ended."""
+def reasons(
+    many: ManyResult, rule: Any, limits: Limits, agreements: Sequence[Agreement | None] | None = None
+) -> list[str]:
+    """Why each of several compiled runs has ended."""
     runs, d = len(many.fun), len(many.space.lower) if "space" in many else many.x.shape[-1]
 
     def reason(r: int) -> str:
         best = many.history[r, : many.nit[r] + 1]
         ended = Status(int(many.status[r])), Rule(int(rule[r]))
-        return explain(*ended, limits, best, float(many.fun[r]), d, many.method)
+        agreed = None if agreements is None else agreements[r]
+        return explain(*ended, limits, best, float(many.fun[r]), d, many.method, agreed)
 
     return [reason(r) for r in range(runs)]
 

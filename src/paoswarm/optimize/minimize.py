@@ -192,7 +192,8 @@ def minimize(
         returned without calling ``fun``. If ``fun`` or the data it uses have changed, that is an error, see `Store`.
         Repeated generations do not call ``callback`` and do not count in ``time_limit``. See also `resume`.
     engine : {"numpy", "numba", "jax", "cuda", "auto"} or an engine
-        As in `minimize_many`: a compiled engine moves a single `PAO` swarm with the objective inside.
+        As in `minimize_many`: a compiled engine moves a single `PAO` swarm with the objective inside, and "numba" also
+        runs adaptive searches.
 
     Returns
     -------

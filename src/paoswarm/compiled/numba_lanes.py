@@ -1,0 +1,165 @@
+"""Where an adaptive run stands, as arrays for numba.
+
+A run has a *lane* for each of its series: the search that is under way. One lane more holds the best search that has
+ended, as it was then. Row ``k`` of every array belongs to lane ``k``. Arrays of the same shape are one array, because
+numba takes long to compile functions of many arrays; their names below are its second index. Where a run wants more
+room, compiled code stops and `with_room` makes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+# Vectors (d,): the best point of the search; `DenseLaw`; the centre of the law for which the model was fitted.
+FOUND, CENTRE, LENGTHS, PATH_SCALE, PATH, FIT_CENTRE = range(6)
+# Matrices (d, d): `DenseLaw`; what makes its law standard normal, for the model.
+COVARIANCE, AXES, ROOT, FIT_AXES = range(4)
+# Points (n, d): of the swarm; and those of a generation, as the method draws them.
+POSITION, BEST, DRAWN = range(3)
+# One number for each particle (n,): of the swarm, `Rates`, `Generation` and `Trial`.
+VALUE, BEST_VALUE, AGE, WEIGHTS, PREDICTED, MEASURED, STEP, RATE, ASKED = range(9)
+# Lists of their own lengths: `Course`, of all generations; `Element`; coefficients of the model.
+BESTS, MEDIANS, RANGES, STEPS, RATES, COEFFICIENTS = range(6)
+
+_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+def _record(whole: str, real: str) -> Any:
+    """A record of whole and real numbers."""
+    return np.dtype([*((name, np.int64) for name in whole.split()), *((name, np.float64) for name in real.split())])
+
+
+# Numbers of a search; the names are those of `Lane`, `DenseLaw`, `Rates`, `Trust`, `Course`, `QuadraticModel`,
+# `Generation` and `Element`.
+LANE = _record(
+    "is_used search series is_dense has_model n n_first used began hopeless drawn_generations "
+    "law_generation is_singular mu patience trust_wait trust_period generations n_ranges n_known first_known "
+    "is_fitted fit_generation is_full is_open is_predicted n_asked period evaluations stalled n_replaced",
+    "most spread first_value value scale effective path_scale_rate damping_scale path_rate rank_one rank_many length "
+    "total_weight agreeing pairs apart negligible lowest unit radius horizon noise",
+)
+RUN = _record(
+    "status rule wanted nit nfev n_failed stale n_begun n_ended n_history "
+    "n_searches n_here n_places n_once n_equal n_worse",
+    "value",
+)
+TALLY = _record("spent has_reached", "reached")
+SEARCH = _record("series n_particles evaluations ending began ended", "value first_value")
+
+
+class Lanes(NamedTuple):
+    """All searches of a run that are under way, and the best one that has ended."""
+
+    own: Any  # (k + 1,) `LANE`
+    vectors: Any  # (k + 1, 6, d)
+    matrices: Any  # (k + 1, 4, d, d)
+    points: Any  # (k + 1, 3, n, d)
+    numbers: Any  # (k + 1, 9, n)
+    lists: Any  # (k + 1, 6, time)
+    known: Any  # (k + 1, m, d + 1) evaluated points for the model, in widths of the bounds, and their values
+    replaced: Any  # (k + 1, 3 n, d) bests that were replaced: two for each particle are kept, and one may be added
+
+
+class Run(NamedTuple):
+    """Everything that a run needs to go on."""
+
+    facts: Any  # (1,) `RUN`
+    x: Any  # (d,) the best point
+    series: Any  # (k,) how searches follow each other, see `search_plan`
+    tallies: Any  # (k,) `TALLY`
+    searches: Any  # (s,) `SEARCH`, those that have ended
+    ends: Any  # (s, d) their best points
+    history: Any  # the best value after each generation
+    lanes: Lanes
+
+
+def new_run(series: Any, d: int, n_first: int, n_coefficients: int, n_fitted: int) -> Run:
+    """Room for a run of these series that begins with ``n_first`` particles; a model takes ``n_fitted`` points."""
+    k, n, time = len(series) + 1, n_first, max(256, n_coefficients)
+    facts = np.zeros(1, dtype=RUN)
+    facts["value"] = np.inf
+    return Run(
+        facts=facts,
+        x=np.zeros(d),
+        series=series,
+        tallies=np.zeros(k - 1, dtype=TALLY),
+        searches=np.zeros(time, dtype=SEARCH),
+        ends=np.zeros((time, d)),
+        history=np.zeros(time),
+        lanes=Lanes(
+            own=np.zeros(k, dtype=LANE),
+            vectors=np.zeros((k, 6, d)),
+            matrices=np.zeros((k, 4, d, d)),
+            points=np.zeros((k, 3, n, d)),
+            numbers=np.zeros((k, 9, n)),
+            lists=np.zeros((k, 6, time)),
+            known=np.zeros((k, 2 * max(3 * n_fitted, 4 * n), d + 1)),
+            replaced=np.zeros((k, 3 * n, d)),
+        ),
+    )
+
+
+def with_room(run: Run) -> Run:
+    """The run with all the room that it wants: `numba_adaptive.advance` stops where it has too little."""
+    lanes, facts = run.lanes, run.facts[0]
+    n = max(int(facts["wanted"]), lanes.numbers.shape[2])
+    time = len(run.history) * (2 if is_full(run) else 1)
+    return run._replace(
+        searches=_longer(run.searches, 0, time),
+        ends=_longer(run.ends, 0, time),
+        history=_longer(run.history, 0, time),
+        lanes=lanes._replace(
+            points=_longer(lanes.points, 2, n),
+            numbers=_longer(lanes.numbers, 2, n),
+            lists=_longer(lanes.lists, 2, time),
+            known=_longer(lanes.known, 1, max(lanes.known.shape[1], 8 * n)),
+            replaced=_longer(lanes.replaced, 1, 3 * n),
+        ),
+    )
+
+
+def _longer(array: Any, axis: int, size: int) -> Any:
+    """The array with room for ``size`` entries along an axis."""
+    missing = size - array.shape[axis]
+    shape = (*array.shape[:axis], missing, *array.shape[axis + 1 :])
+    return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=axis) if missing else array
+
+
+@_compiled
+def is_full(run):
+    """Whether there is no room for another generation of every search, or for another end."""
+    facts, own = run.facts[0], run.lanes.own
+    needed = max(facts.n_history, facts.n_ended)
+    for k in range(len(own)):
+        needed = max(needed, own[k].generations)
+    return needed + 1 >= len(run.history)
+
+
+@_compiled
+def keep(lanes, k):
+    """Copy the search of lane ``k`` into the last lane, that of the best search which has ended."""
+    last = len(lanes.own) - 1
+    lanes.own[last] = lanes.own[k]
+    d, n = lanes.vectors.shape[2], lanes.own[k].n
+    for j in range(d):
+        for row in range(lanes.vectors.shape[1]):
+            lanes.vectors[last, row, j] = lanes.vectors[k, row, j]
+        for row in range(lanes.matrices.shape[1]):
+            copy(lanes.matrices[k, row, j], lanes.matrices[last, row, j])
+    for i in range(n):
+        for row in range(lanes.points.shape[1]):
+            copy(lanes.points[k, row, i], lanes.points[last, row, i])
+        for row in range(lanes.numbers.shape[1]):
+            lanes.numbers[last, row, i] = lanes.numbers[k, row, i]
+    for row in (STEPS, RATES):
+        copy(lanes.lists[k, row], lanes.lists[last, row])
+
+
+@_compiled
+def copy(source, target):
+    """Copy a line of numbers to the beginning of another one."""
+    for i in range(len(source)):
+        target[i] = source[i]
