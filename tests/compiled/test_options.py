@@ -131,7 +131,7 @@ def test_jax_takes_data_of_numpy_in_both_precisions(precision):
         (lambda x, y: x[0], "function takes 2 arguments"),
         (lambda x: undefined_name(x), "name 'undefined_name' is not defined"),  # noqa: F821
         (lambda x: HOW["rng"], "Untyped global name 'HOW'"),
-        (abs, "must be a function of one point"),
+        (abs, "compiles functions of one point, and abs is a builtin_function_or_method"),
         (3, "fun must be callable, got 3"),
     ],
 )
@@ -139,6 +139,24 @@ def test_what_numba_cannot_compile_is_said_in_one_line(fun, message):
     with pytest.raises(TypeError, match=message) as error:
         ps.minimize(fun, BOX, **HOW)
     assert "\n" not in str(error.value)
+
+
+def overwrites(x):
+    x[0] = 10 ** x[0]
+    return (x[0] - 2) ** 2 + x[1] ** 2
+
+
+def shifts(x, by):
+    x -= by
+    return (x * x).sum()
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_a_function_may_write_to_its_point(precision):
+    how = HOW | {"engine": ps.compiled.Numba(precision)}
+    first, second = ps.minimize(overwrites, BOX, **how), ps.minimize(shifts, BOX, args=(0.5,), **how)
+    np.testing.assert_allclose(first.x, [math.log10(2), 0], atol=1e-4)
+    np.testing.assert_allclose(second.x, [0.5, 0.5], atol=1e-4)
 
 
 def decay(x):

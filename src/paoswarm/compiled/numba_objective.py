@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from paoswarm.core.arrays import Floats
 # Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 _POINT = types.Array(types.float64, 1, "C")
+_UNCHANGED = types.Array(types.float64, 1, "C", readonly=True)
 _SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 
 
@@ -41,7 +43,7 @@ class Objective:
     """An objective of ``d`` unknowns as a pointer to compiled code.
 
     The code is a loop over points. The number of unknowns is a constant in it, so that loops over unknowns are
-    unrolled. A point where the objective raises an error has failed.
+    unrolled. A point where the objective raises an error has failed. An objective that writes to its point gets a copy.
 
     Attributes
     ----------
@@ -52,20 +54,13 @@ class Objective:
         python = getattr(fun, "py_func", fun)
         fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or FASTMATH
         options = {"error_model": "numpy", "fastmath": fastmath}
-        try:
-            one = numba.njit(types.float64(_POINT), forceinline=True, **options)(python)
-        except Exception as error:  # of numba, or of Python where numba looks something up
-            name = getattr(fun, "__name__", repr(fun))
-            raise TypeError(
-                f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
-                f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
-            ) from error
+        one, writes = _compiled(python, getattr(fun, "__name__", repr(fun)), options)
 
         def measure(points: Any, m: int, values: Any) -> None:
             rows, found = numba.carray(points, (m, d)), numba.carray(values, (m,))
             for i in range(m):
                 try:
-                    value = one(rows[i])
+                    value = one(rows[i].copy() if writes else rows[i])
                 except Exception:
                     value = math.nan
                 found[i] = math.nan if value == -math.inf else value
@@ -81,6 +76,27 @@ class Objective:
         first, _, last = call.argtypes
         call(rows.ctypes.data_as(first), len(rows), values.ctypes.data_as(last))
         return values
+
+
+def _compiled(python: Any, name: str, options: dict[str, Any]) -> tuple[Any, bool]:
+    """The compiled function of one point, and whether it may write to the point."""
+    if not inspect.isfunction(python):
+        raise TypeError(
+            f"numba compiles functions of one point, and {name} is a {type(python).__name__}; write a function, and "
+            "give its data as args= or as arrays from outside of it"
+        )
+    try:
+        one = numba.njit(types.float64(_POINT), forceinline=True, **options)(python)
+    except Exception as error:  # of numba, or of Python where numba looks something up
+        raise TypeError(
+            f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
+            f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
+        ) from error
+    try:
+        numba.njit(types.float64(_UNCHANGED), no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(python)
+    except Exception:
+        return one, True
+    return one, False
 
 
 def _reason(error: Exception) -> str:
