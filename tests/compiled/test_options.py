@@ -37,6 +37,8 @@ def test_args_are_bound_to_the_function():
     np.testing.assert_array_equal(with_args.history, without.history)
     with pytest.raises(TypeError, match=r"args\[1\] is a dict, which numba cannot compile"):
         ps.minimize(misfit, BOX, args=(TIMES, {}, 2.0), **HOW)
+    with pytest.raises(TypeError, match=r"args\[0\] is a list, which numba cannot compile"):
+        ps.minimize(misfit, BOX, args=(list(TIMES), DATA, 2.0), **HOW)
 
 
 def test_polishing_ends_at_the_minimum_and_counts_its_evaluations():
@@ -128,7 +130,9 @@ def test_jax_takes_data_of_numpy_in_both_precisions(precision):
     ("fun", "message"),
     [
         (lambda x: x, r"No conversion from array\(float64, 1d, C\) to float64 \(line \d+ of its file\)"),
-        (lambda x, y: x[0], "function takes 2 arguments"),
+        (lambda x, y: x[0], "function takes 2 arguments; all its arguments but x must be in args"),
+        (lambda x: x[:, 0].sum(), "it gets one point, not many"),
+        (lambda x: shifts(x, 1), "decorate shifts with numba.njit"),
         (lambda x: undefined_name(x), "name 'undefined_name' is not defined"),  # noqa: F821
         (lambda x: HOW["rng"], "Untyped global name 'HOW'"),
         (abs, "compiles functions of one point, and abs is a builtin_function_or_method"),

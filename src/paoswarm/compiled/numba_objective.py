@@ -102,6 +102,19 @@ def _compiled(python: Any, name: str, options: dict[str, Any]) -> tuple[Any, boo
 def _reason(error: Exception) -> str:
     """Why numba cannot compile a function, in one line of its many."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in nopython")]
-    reason = re.sub(r" for '.*', defined at .*", "", lines[0] if lines else type(error).__name__).strip(" .")
+    reason = re.sub(r" for '.*', defined at .*", "", lines[0] if lines else type(error).__name__).strip(" .:")
     where = re.search(r'^File ".*", line (\d+)', str(error), flags=re.MULTILINE)
-    return reason if where is None else f"{reason} (line {where[1]} of its file)"
+    reason = reason if where is None else f"{reason} (line {where[1]} of its file)"
+    return reason + _advice(str(error))
+
+
+def _advice(text: str) -> str:
+    """What to do about an error of numba; usually empty."""
+    helper = re.search(r"Untyped global name '(\w+)': Cannot determine Numba type of <class 'function'>", text)
+    if helper is not None:
+        return f"; decorate {helper[1]} with numba.njit"
+    if re.search(r"getitem\(array\(float64, 1d, C\), (Uni)?Tuple", text):
+        return "; it gets one point, not many"
+    if "Signature mismatch" in text or "Cannot bind" in text:
+        return "; all its arguments but x must be in args"
+    return ""

@@ -108,7 +108,10 @@ def minimize_adaptively(
     if not outcomes:
         raise KeyboardInterrupt
     if all(one.status == FAILED for one in outcomes):
-        raise ValueError("the objective is NaN or infinite at every point of the first swarm of every run")
+        raise ValueError(
+            "the objective raised an error, or was NaN or infinite, at every point of the first swarm of every run. To "
+            "see why, call it at one point in Python: it gets one point x (d,), not many"
+        )
     return _result(outcomes, space, method, seeds, limits)
 
 

@@ -279,7 +279,10 @@ def _begun(engine: Engine, keys: counter.Words, given: Floats | None) -> Standin
         if len(alone) > 1:
             state = State(*(np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*alone, strict=True)))
     if (np.asarray(state.status) == Status.FAILED).all():
-        raise ValueError("the objective is NaN or infinite at every point of the first swarm of every run")
+        raise ValueError(
+            "the objective raised an error, or was NaN or infinite, at every point of the first swarm of every run. To "
+            "see why, call it at one point in Python: it gets one point x (d,), not many"
+        )
     first = np.array(state.leader_value, dtype=float)[:, None]  # a copy: engines may change the arrays of a state
     return Standing(0, state, [first])
 
