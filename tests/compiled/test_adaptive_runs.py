@@ -217,6 +217,18 @@ def test_arguments_and_variables_work_as_with_other_runs():
     assert result.engine == "numba"
 
 
+def test_what_the_page_on_compiled_engines_shows():
+    searched = ps.minimize_many(rastrigin, [(-4, 5)] * 3, runs=50, engine="numba", target=1e-8, rng=1)
+    assert searched.success.sum() == 50
+    one = ps.minimize(rastrigin, [(-4, 5)] * 3, engine="numba", rng=4)
+    assert one.searches[0].kind == "growing dense"
+    assert one.agreement.n_searches >= 3
+
+
+def test_auto_takes_numba_for_the_default_search_of_a_compiled_function():
+    assert ps.minimize(rosenbrock, BOX, engine="auto", maxfev=30).engine == "numba"
+
+
 def test_the_callback_of_minimize_sees_one_run():
     seen = []
     options = {"tol": 0, "time_limit": 0.3, "engine": "numba", "rng": 1}

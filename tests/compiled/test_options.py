@@ -87,7 +87,6 @@ def test_auto_takes_the_engine_of_the_function_if_it_has_everything():
 
     assert engine() == "numba"
     assert engine(bound.py_func) == "numpy"
-    assert engine(method=None) == "numba"
     again = ps.Restarts(ps.PAO())
     for lacking in ({"method": "DE"}, {"method": again}, {"constraints": lambda x: x[0] - 4}, {"timeout": 100}):
         assert engine(**lacking) == "numpy"
