@@ -263,6 +263,15 @@ def test_numbers_of_numpy_in_the_function_and_precisions_of_earlier_calls():
     assert np.abs(single.log_likelihood(z) - expected).max() > 1e-9
     assert not jax.config.jax_enable_x64
     assert isinstance(a_target([(-1, 1)] * 2, jax.jit(fun), engine="auto"), jax_target.JaxTarget)
+    jitted = jax.jit(fun)
+    for inner in (
+        jitted,
+        lambda x: jitted(x) + 0 * data[0],
+        lambda x: jax.lax.cond(x[0] < 2, jitted, lambda x: x[0], x),
+        lambda x: jax.lax.fori_loop(0, 3, lambda i, total: total + jitted(x) / 3, 0 * x[0]),
+    ):
+        for engine, rtol in (("jax", 1e-14), (ps.compiled.Jax("single"), 1e-5), ("jax", 1e-14)):
+            assert_allclose(a_target([(-1, 1)] * 2, inner, engine=engine).log_likelihood(z), expected, rtol=rtol)
     none = read_traced("auto", fun, 2, vectorized=True, workers=2, timeout=None, store=None)
     assert none is None
 

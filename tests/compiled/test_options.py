@@ -37,6 +37,8 @@ def test_args_are_bound_to_the_function():
     np.testing.assert_array_equal(with_args.history, without.history)
     with pytest.raises(TypeError, match=r"args\[1\] is a dict, which numba cannot compile"):
         ps.minimize(misfit, BOX, args=(TIMES, {}, 2.0), **HOW)
+    with pytest.raises(TypeError, match=r"args\[0\] is a list, which numba cannot compile"):
+        ps.minimize(misfit, BOX, args=(list(TIMES), DATA, 2.0), **HOW)
 
 
 @numba.njit
@@ -172,7 +174,8 @@ def test_jax_takes_data_of_numpy_in_both_precisions(precision):
     how = HOW | {"engine": ps.compiled.Jax(precision), "polish": True}
     by_args = ps.minimize(misfit_with_jax, BOX, args=(TIMES, DATA), **how)
     by_closure = ps.minimize(lambda x: misfit_with_jax(x, TIMES, DATA), BOX, **how)
-    for found in (by_args, by_closure):
+    by_jit = ps.minimize(jax.jit(lambda x: misfit_with_jax(x, TIMES, DATA)), BOX, **how)
+    for found in (by_args, by_closure, by_jit):
         np.testing.assert_allclose(found.x, [2.0, 3.0], atol=1e-5)
         expected = ((DATA - found.x[0] * np.exp(-found.x[1] * TIMES)) ** 2).sum()
         np.testing.assert_allclose(found.fun, expected, rtol=1e-6, atol=1e-25)  # data in double precision
@@ -183,10 +186,12 @@ def test_jax_takes_data_of_numpy_in_both_precisions(precision):
     ("fun", "message"),
     [
         (lambda x: x, r"No conversion from array\(float64, 1d, C\) to float64 \(line \d+ of its file\)"),
-        (lambda x, y: x[0], "function takes 2 arguments"),
+        (lambda x, y: x[0], "function takes 2 arguments; all its arguments but x must be in args"),
+        (lambda x: x[:, 0].sum(), "it gets one point, not many"),
+        (lambda x: shifts(x, 1), "decorate shifts with numba.njit"),
         (lambda x: undefined_name(x), "name 'undefined_name' is not defined"),  # noqa: F821
         (lambda x: HOW["rng"], "Untyped global name 'HOW'"),
-        (abs, "must be a function of one point"),
+        (abs, "compiles functions of one point, and abs is a builtin_function_or_method"),
         (3, "fun must be callable, got 3"),
     ],
 )
@@ -194,6 +199,24 @@ def test_what_numba_cannot_compile_is_said_in_one_line(fun, message):
     with pytest.raises(TypeError, match=message) as error:
         ps.minimize(fun, BOX, **HOW)
     assert "\n" not in str(error.value)
+
+
+def overwrites(x):
+    x[0] = 10 ** x[0]
+    return (x[0] - 2) ** 2 + x[1] ** 2
+
+
+def shifts(x, by):
+    x -= by
+    return (x * x).sum()
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_a_function_may_write_to_its_point(precision):
+    how = HOW | {"engine": ps.compiled.Numba(precision)}
+    first, second = ps.minimize(overwrites, BOX, **how), ps.minimize(shifts, BOX, args=(0.5,), **how)
+    np.testing.assert_allclose(first.x, [math.log10(2), 0], atol=1e-4)
+    np.testing.assert_allclose(second.x, [0.5, 0.5], atol=1e-4)
 
 
 def decay(x):
@@ -264,7 +287,7 @@ def test_an_empty_list_of_constraints_is_none():
 
 
 def test_an_objective_that_raises_errors_everywhere_is_said_to():
-    with pytest.raises(ValueError, match="or raises an error, at every point of the first swarm"):
+    with pytest.raises(ValueError, match="raised an error, or was NaN or infinite, at every point"):
         ps.minimize(lambda x: np.sum(np.reshape(x, (1, 2)), axis=len(x))[0], BOX, **HOW)
 
 

@@ -199,6 +199,8 @@ def _bound_for_numba(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable
     numba = need("numba", extra="numba", user="engine='numba'")
     for i, value in enumerate(args):
         try:
+            if isinstance(value, list):  # numba has lists, but not as constants
+                raise ValueError
             numba.typeof(value)
         except ValueError:
             raise TypeError(

@@ -3,7 +3,8 @@
 JAX remembers such an array with the precision in which it has met it first. When it meets the same array in the other
 one, it fails to compile, or rounds. Engines need both: swarms move in single precision, and their best points are
 evaluated again in double precision. So the function is traced in both, each trace gets copies of the arrays, and JAX is
-told to forget: functions of ``jax.jit`` are then compiled again when they are next called.
+told to forget: functions of ``jax.jit`` are then compiled again when they are next called. Such functions inside of the
+objective, and their arrays, are no exception.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
 
 def with_own_constants(fun: Callable[..., Any], d: int) -> Callable[..., Any]:
@@ -39,11 +40,33 @@ def _traced(fun: Callable[..., Any], d: int, kind: Any) -> tuple[ClosedJaxpr, An
     jax.clear_caches()
     with jax.enable_x64(kind is np.float64):
         closed, shape = jax.make_jaxpr(fun, return_shape=True)(jax.ShapeDtypeStruct((d,), kind))
-    copies = [value if isinstance(value, jax.Array) else np.array(value) for value in closed.consts]
+    owned = _with_copies(closed)
     jax.clear_caches()
-    return ClosedJaxpr(closed.jaxpr, copies), shape
+    return owned, shape
 
 
-def _of_numpy(closed: Any) -> list[Any]:
-    """The constants of a trace that are not arrays of JAX."""
-    return [value for value in closed.consts if not isinstance(value, jax.Array)]
+def _with_copies(part: Any) -> Any:
+    """A trace, or a parameter of an operation in it, with copies of all arrays of NumPy.
+
+    Functions of ``jax.jit`` are operations that have traces, with constants of their own.
+    """
+    if isinstance(part, ClosedJaxpr):
+        copies = [value if isinstance(value, jax.Array) else np.array(value) for value in part.consts]
+        return ClosedJaxpr(_with_copies(part.jaxpr), copies)
+    if isinstance(part, Jaxpr):
+        steps = [one.replace(params={key: _with_copies(of) for key, of in one.params.items()}) for one in part.eqns]
+        return part.replace(eqns=steps)
+    if type(part) is tuple:  # the branches of jax.lax.cond
+        return tuple(_with_copies(one) for one in part)
+    return part
+
+
+def _of_numpy(part: Any) -> list[Any]:
+    """The constants of a trace, or of a parameter of an operation in it, that are not arrays of JAX."""
+    if isinstance(part, ClosedJaxpr):
+        return [value for value in part.consts if not isinstance(value, jax.Array)] + _of_numpy(part.jaxpr)
+    if isinstance(part, Jaxpr):
+        return [value for one in part.eqns for of in one.params.values() for value in _of_numpy(of)]
+    if type(part) is tuple:
+        return [value for one in part for value in _of_numpy(one)]
+    return []

@@ -175,12 +175,13 @@ class JaxEngine:
         """Raise if JAX cannot trace the objective, or if it does not return one number."""
         name = getattr(self._fun, "__name__", repr(self._fun))
         try:
-            found = jax.eval_shape(self._fun, jax.ShapeDtypeStruct((self._program.n_dimensions,), np.float32))
+            point = jax.ShapeDtypeStruct((self._program.n_dimensions,), np.float32)
+            found = jax.eval_shape(lambda x: jnp.asarray(self._fun(x)), point)
             shape, dtype = found.shape, found.dtype
         except Exception as error:
-            reason = str(error).strip().splitlines()
+            reason = (str(error).strip().splitlines() or [""])[0].rstrip(".")
             raise TypeError(
-                f"JAX cannot trace {name}, which must take one point x (d,) and use jax.numpy: {(reason or [''])[0]} "
+                f"JAX cannot trace {name}, which must take one point x (d,) and use jax.numpy: {reason}. "
                 "Use engine='numpy' for a function that is not compiled"
             ) from error
         if shape != ():

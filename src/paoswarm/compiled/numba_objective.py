@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable
@@ -53,17 +54,7 @@ class Objective:
         python = getattr(fun, "py_func", fun)
         fastmath = getattr(fun, "targetoptions", {}).get("fastmath", FASTMATH)
         options = {"error_model": "numpy", "fastmath": fastmath}
-        try:
-            try:
-                one, writes = numba.njit(types.float64(_CONSTANT_POINT), forceinline=True, **options)(python), False
-            except Exception:  # it may write to its point, or call a compiled function that could
-                one, writes = numba.njit(types.float64(_POINT), forceinline=True, **options)(python), True
-        except Exception as error:  # of numba, or of Python where numba looks something up
-            name = getattr(fun, "__name__", repr(fun))
-            raise TypeError(
-                f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
-                f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
-            ) from error
+        one, writes = _compiled(python, getattr(fun, "__name__", repr(fun)), options)
 
         def measure(points: Any, m: int, values: Any) -> None:
             rows, found = numba.carray(points, (m, d)), numba.carray(values, (m,))
@@ -90,9 +81,42 @@ class Objective:
         return values
 
 
+def _compiled(python: Any, name: str, options: dict[str, Any]) -> tuple[Any, bool]:
+    """The compiled function of one point, and whether it may write to the point."""
+    if not inspect.isfunction(python):
+        raise TypeError(
+            f"numba compiles functions of one point, and {name} is a {type(python).__name__}; write a function, and "
+            "give its data as args= or as arrays from outside of it"
+        )
+    try:
+        return numba.njit(types.float64(_CONSTANT_POINT), forceinline=True, **options)(python), False
+    except Exception:  # it may write to its point, or call a compiled function that could
+        pass
+    try:
+        return numba.njit(types.float64(_POINT), forceinline=True, **options)(python), True
+    except Exception as error:  # of numba, or of Python where numba looks something up
+        raise TypeError(
+            f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
+            f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
+        ) from error
+
+
 def _reason(error: Exception) -> str:
     """Why numba cannot compile a function, in one line of its many."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in nopython")]
-    reason = re.sub(r" for '.*', defined at .*", "", lines[0] if lines else type(error).__name__).strip(" .")
+    reason = re.sub(r" for '.*', defined at .*", "", lines[0] if lines else type(error).__name__).strip(" .:")
     where = re.search(r'^File ".*", line (\d+)', str(error), flags=re.MULTILINE)
-    return reason if where is None else f"{reason} (line {where[1]} of its file)"
+    reason = reason if where is None else f"{reason} (line {where[1]} of its file)"
+    return reason + _advice(str(error))
+
+
+def _advice(text: str) -> str:
+    """What to do about an error of numba; usually empty."""
+    helper = re.search(r"Untyped global name '(\w+)': Cannot determine Numba type of <class 'function'>", text)
+    if helper is not None:
+        return f"; decorate {helper[1]} with numba.njit"
+    if re.search(r"getitem\(array\(float64, 1d, C\), (Uni)?Tuple", text):
+        return "; it gets one point, not many"
+    if "Signature mismatch" in text or "Cannot bind" in text:
+        return "; all its arguments but x must be in args"
+    return ""

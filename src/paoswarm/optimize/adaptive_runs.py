@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from paoswarm.compiled.adaptive_engine import AdaptiveRuns
     from paoswarm.compiled.numba_lanes import Run
 
-NO_VALUE = "the objective is NaN or infinite, or raises an error, at every point of the first swarm of every run"
+NO_VALUE = (
+    "the objective raised an error, or was NaN or infinite, at every point of the first swarm of every run. To see "
+    "why, call it at one point in Python: it gets one point x (d,), not many"
+)
 _LOOK = 0.1  # seconds between two looks at the clock, and between two calls of a callback
 
 

@@ -93,10 +93,10 @@ class JaxLikelihood:
                 found = jax.eval_shape(self._fun, jax.ShapeDtypeStruct((dim,), self.dtype))
                 shape, dtype = found.shape, found.dtype
         except Exception as error:
-            reason = (str(error).strip().splitlines() or [""])[0]
+            reason = (str(error).strip().splitlines() or [""])[0].rstrip(".")
             raise TypeError(
-                f"JAX cannot trace {self.name}, which must take one point x ({dim},) and use jax.numpy: {reason} Write "
-                "it with jax.numpy and without branches on values, or use engine='numpy'"
+                f"JAX cannot trace {self.name}, which must take one point x ({dim},) and use jax.numpy: {reason}. "
+                "Write it with jax.numpy and without branches on values, or use engine='numpy'"
             ) from error
         if shape != ():
             raise TypeError(
