@@ -95,8 +95,8 @@ class JaxLikelihood:
         except Exception as error:
             reason = (str(error).strip().splitlines() or [""])[0].rstrip(".")
             raise TypeError(
-                f"JAX cannot trace {self.name}, which must take one point x ({dim},) and use jax.numpy: {reason}. Write "
-                "it with jax.numpy and without branches on values, or use engine='numpy'"
+                f"JAX cannot trace {self.name}, which must take one point x ({dim},) and use jax.numpy: {reason}. "
+                "Write it with jax.numpy and without branches on values, or use engine='numpy'"
             ) from error
         if shape != ():
             raise TypeError(
