@@ -159,6 +159,22 @@ def test_limits_are_exact():
     assert len(timed.fun) == 6
 
 
+@numba.njit
+def slow(x):
+    total = 0.0
+    for i in range(1_500_000):
+        total += math.sin(i * x[0]) ** 2
+    return total + x[1] ** 2
+
+
+def test_a_time_limit_leaves_out_no_run():
+    timed = many(slow, time_limit=1e-3, runs=10, n_particles=4)
+    assert len(timed.fun) == len(timed.seeds) == 10
+    assert set(timed.status) == {ps.Status.TIME}
+    assert timed.nfev.min() >= 4
+    np.testing.assert_allclose([slow(x) for x in timed.x], timed.fun, rtol=1e-9)
+
+
 def test_a_callback_sees_all_runs_and_can_stop_them():
     seen = []
 

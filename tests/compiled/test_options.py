@@ -41,13 +41,38 @@ def test_args_are_bound_to_the_function():
         ps.minimize(misfit, BOX, args=(list(TIMES), DATA, 2.0), **HOW)
 
 
+@numba.njit
+def bowl(x):
+    return (x[0] - 2.0) ** 2 + 3 * (x[1] - 3.0) ** 2
+
+
+@numba.njit
+def overwriting(x):
+    value = (x[0] - 2.0) ** 2 + 3 * (x[1] - 3.0) ** 2
+    x[:] = 7.0
+    return value
+
+
+@numba.njit(numba.float64(numba.float64[::1]))
+def with_signature(x):
+    return (x[0] - 2.0) ** 2 + 3 * (x[1] - 3.0) ** 2
+
+
+@pytest.mark.parametrize("fun", [overwriting, with_signature, lambda x: with_signature(x)])
+def test_an_objective_that_may_overwrite_its_point_changes_nothing(fun):
+    usual, other = (ps.minimize_many(one, BOX, runs=3, maxiter=12, tol=0, **HOW) for one in (bowl, fun))
+    for name in ("x", "fun", "history"):  # the last digits depend on how the compiler orders the sum
+        np.testing.assert_allclose(other[name], usual[name], rtol=1e-9, err_msg=name)
+    np.testing.assert_allclose(other.swarm.position, usual.swarm.position, rtol=1e-9)
+
+
 def test_polishing_ends_at_the_minimum_and_counts_its_evaluations():
     rough = ps.minimize_many(bound, BOX, runs=5, maxfev=260, tol=0, **HOW)
     polished = ps.minimize_many(bound, BOX, runs=5, maxfev=260, tol=0, polish=True, **HOW)
     np.testing.assert_allclose(polished.x, np.tile([2.0, 3.0], (5, 1)), atol=1e-4)
     assert (polished.fun < rough.fun).all()
     assert (polished.nfev <= 260).all()
-    np.testing.assert_array_equal([bound(x) for x in polished.x], polished.fun)
+    np.testing.assert_allclose([bound(x) for x in polished.x], polished.fun, rtol=1e-6)  # sums in another order
     assert all("for polishing" in text and "Polished with" in text for text in polished.message)
     single = ps.minimize(bound, BOX, polish=True, **HOW | {"engine": ps.compiled.Numba("single")})
     np.testing.assert_allclose(single.x, [2.0, 3.0], atol=1e-5)
@@ -69,6 +94,38 @@ def test_the_history_begins_with_the_first_swarm():
     start = ps.minimize_many(bound, BOX, runs=3, maxiter=0, **HOW)
     np.testing.assert_array_equal(many.history[:, 0], start.fun)
     assert (many.history[:, 0] > many.history[:, -1]).all()
+
+
+def test_sums_keep_their_order_if_the_user_says_so():
+    def rounding_error(x):
+        total, lost = 0.0, 0.0
+        for i in range(100):
+            term = x[0] * i - lost
+            new = total + term
+            lost = (new - total) - term
+            total = new
+        return abs(lost)
+
+    strict, free = (
+        ps.minimize_many(numba.njit(**how)(rounding_error), BOX, runs=1, maxiter=1, tol=0, **HOW).swarm.value
+        for how in ({"fastmath": False}, {})
+    )
+    assert strict.any()
+    assert not free.any()  # the compiler takes it for zero
+
+
+def test_what_a_callback_has_seen_stays_as_it_was():
+    seen = []
+
+    def look(intermediate_result):
+        swarm = intermediate_result.swarm
+        seen.append((swarm, [np.array(part) for part in swarm if part is not None]))
+
+    ps.minimize_many(bound, BOX, runs=2, callback=look, maxiter=100, tol=0, **HOW)
+    assert len(seen) > 2
+    for swarm, before in seen:
+        for now, then in zip((part for part in swarm if part is not None), before, strict=True):
+            np.testing.assert_array_equal(now, then)
 
 
 def test_the_callback_of_minimize_sees_one_run():
@@ -223,3 +280,18 @@ def test_jax_takes_variables_by_name():
     found = ps.minimize(by_name, space, **HOW | {"engine": ps.compiled.Jax("double")})
     assert found.best["kind"] == "square"
     assert abs(found.best["rate"] - math.exp(-2)) < 1e-6
+
+
+def test_an_empty_list_of_constraints_is_none():
+    assert ps.minimize(bound, BOX, constraints=[], maxiter=2, **HOW).engine == "numba"
+
+
+def test_an_objective_that_raises_errors_everywhere_is_said_to():
+    with pytest.raises(ValueError, match="or raises an error, at every point of the first swarm"):
+        ps.minimize(lambda x: np.sum(np.reshape(x, (1, 2)), axis=len(x))[0], BOX, **HOW)
+
+
+def test_jax_refuses_complex_values():
+    need_jax()
+    with pytest.raises(TypeError, match="must return a real number, but it returns complex64"):
+        ps.minimize(lambda x: 1j * x[0], BOX, **HOW | {"engine": "jax"})

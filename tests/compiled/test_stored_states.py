@@ -210,6 +210,36 @@ def test_runs_that_were_stopped_from_outside_go_on(jitted, tmp_path, how, often)
     assert_same(many(jitted, file), many(jitted))
 
 
+@pytest.mark.parametrize("how", ["signal", "full"])
+def test_a_state_that_could_not_be_recorded_at_once_is_recorded_again(jitted, tmp_path, how, often, monkeypatch):
+    """Its pieces are then in the file twice, or an interrupt has come between them."""
+    file, packed, calls = tmp_path / "run.paoswarm", state_journal._packed, []
+
+    def stopped(*parts):
+        calls.append(parts)
+        for record in packed(*parts):
+            yield record
+            if len(calls) == 3 and "piece" in record:
+                calls.append(None)
+                if how == "full":
+                    raise OSError("no space left")
+                os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(state_journal, "_packed", stopped)
+    with pytest.raises(OSError, match="no space") if how == "full" else contextlib.nullcontext():
+        result = many(jitted, file)
+        assert set(result.status) == {ps.Status.INTERRUPTED}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["state"]["generation"] for line in lines if "state" in line] == [5, 10, 15]
+    assert_same(many(jitted, file), many(jitted))
+
+
+def test_the_message_says_how_many_generations_came_from_the_store(jitted, tmp_path):
+    options = {"method": "PAO", "engine": "numba", "rng": 1, "store": tmp_path / "run.paoswarm"}
+    first, again = (ps.minimize(jitted, BOX, **options) for _ in range(2))
+    assert again.message == f"{first.message} Generations 0 to {first.nit} came from the store."
+
+
 def test_an_interrupt_waits_for_the_end_of_a_call(jitted, tmp_path):
     """Otherwise some runs would be further than others, and the recorded state would be that of no generation."""
     file = tmp_path / "run.paoswarm"

@@ -221,3 +221,11 @@ def test_failed_runs_do_not_spoil_the_summary():
     )
     assert 0 < np.isinf(many.fun).sum() < 8
     assert "nan" not in str(many)
+
+
+def test_a_run_that_failed_from_the_start_is_told_nothing_about_more_evaluations():
+    many = ps.minimize_many(lambda x: x[1] ** 2 if x[0] < -4 else np.nan, [(-5, 5)] * 2, runs=4, maxfev=50, rng=1)
+    failed = [text for text, status in zip(many.message, many.status, strict=True) if status == ps.Status.FAILED]
+    assert 0 < len(failed) < 4
+    for text in failed:
+        assert text.startswith("The objective failed at every point of the first swarm. 6 of 6 evaluations failed")

@@ -92,6 +92,14 @@ class AdaptiveRuns:
         """Ask the threads to end after their slices."""
         self._is_stopped = True
 
+    def begin_others(self) -> None:
+        """Evaluate the first swarms of runs that have not begun, after the threads have ended."""
+        for r in range(len(self._keys)):
+            if r not in self.reports:
+                run = self._new()
+                self._advance(run, r, 1)
+                self.reports[r], self.states[r] = _report(run), run
+
     def _work(self, ended: Callable[[int, Run], None]) -> None:
         generations = 1
         while not self._is_stopped:
@@ -103,10 +111,8 @@ class AdaptiveRuns:
             began = time.monotonic()
             self._advance(run, r, generations)
             seconds = time.monotonic() - began
-            facts = run.facts[0]
-            counts = (int(facts[name]) for name in ("nit", "nfev", "n_failed"))
-            self.reports[r] = Report(run.x.copy(), float(facts["value"]), *counts)
-            if facts["status"] != RUNNING:
+            self.reports[r] = _report(run)
+            if run.facts[0]["status"] != RUNNING:
                 self.states.pop(r, None)
                 ended(r, run)
                 continue
@@ -125,6 +131,12 @@ class AdaptiveRuns:
 
     def _advance(self, run: Run, r: int, generations: int) -> None:
         numba_adaptive.advance(*self._problem, self._keys[r], self._given[r], self._sizes[1], run, generations)
+
+
+def _report(run: Run) -> Report:
+    facts = run.facts[0]
+    counts = (int(facts[name]) for name in ("nit", "nfev", "n_failed"))
+    return Report(run.x.copy(), float(facts["value"]), *counts)
 
 
 def limits_of(

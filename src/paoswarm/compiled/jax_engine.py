@@ -184,10 +184,10 @@ class JaxEngine:
                 f"JAX cannot trace {name}, which must take one point x (d,) and use jax.numpy: {reason}. "
                 "Use engine='numpy' for a function that is not compiled"
             ) from error
-        if jnp.issubdtype(dtype, jnp.complexfloating):
-            raise TypeError(f"{name} must return a real number, but it returns {dtype}")
         if shape != ():
             raise TypeError(f"{name} must take one point x (d,) and return a number, but it returns the shape {shape}")
+        if jnp.issubdtype(dtype, jnp.complexfloating):
+            raise TypeError(f"{name} must return a real number, but it returns {dtype}")
 
     def _measured(self, points: Any) -> Any:
         """The objective at points ``(runs, n, d)``; NaN where it failed, which -inf is too."""

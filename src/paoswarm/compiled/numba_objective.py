@@ -19,7 +19,7 @@ from paoswarm.core.arrays import Floats
 # Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 _POINT = types.Array(types.float64, 1, "C")
-_UNCHANGED = types.Array(types.float64, 1, "C", readonly=True)
+_CONSTANT_POINT = types.Array(types.float64, 1, "C", readonly=True)
 _SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
 
 
@@ -52,15 +52,34 @@ class Objective:
 
     def __init__(self, fun: Callable[..., Any], d: int) -> None:
         python = getattr(fun, "py_func", fun)
-        fastmath = getattr(fun, "targetoptions", {}).get("fastmath") or FASTMATH
+        fastmath = getattr(fun, "targetoptions", {}).get("fastmath", FASTMATH)
         options = {"error_model": "numpy", "fastmath": fastmath}
-        one, writes = _compiled(python, getattr(fun, "__name__", repr(fun)), options)
+        if not inspect.isfunction(python):
+            name = getattr(fun, "__name__", repr(fun))
+            raise TypeError(
+                f"numba compiles functions of one point, and {name} is a {type(python).__name__}; write a function, "
+                "and give its data as args= or as arrays from outside of it"
+            )
+        try:
+            try:
+                one, writes = numba.njit(types.float64(_CONSTANT_POINT), forceinline=True, **options)(python), False
+            except Exception:  # it may write to its point, or call a compiled function that could
+                one, writes = numba.njit(types.float64(_POINT), forceinline=True, **options)(python), True
+        except Exception as error:  # of numba, or of Python where numba looks something up
+            name = getattr(fun, "__name__", repr(fun))
+            raise TypeError(
+                f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
+                f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
+            ) from error
 
         def measure(points: Any, m: int, values: Any) -> None:
             rows, found = numba.carray(points, (m, d)), numba.carray(values, (m,))
+            own = np.empty(d) if writes else rows[0]  # one for all points: what an error leaves behind is not freed
             for i in range(m):
+                if writes:
+                    own[:] = rows[i]
                 try:
-                    value = one(rows[i].copy() if writes else rows[i])
+                    value = one(own if writes else rows[i])
                 except Exception:
                     value = math.nan
                 found[i] = math.nan if value == -math.inf else value
@@ -76,27 +95,6 @@ class Objective:
         first, _, last = call.argtypes
         call(rows.ctypes.data_as(first), len(rows), values.ctypes.data_as(last))
         return values
-
-
-def _compiled(python: Any, name: str, options: dict[str, Any]) -> tuple[Any, bool]:
-    """The compiled function of one point, and whether it may write to the point."""
-    if not inspect.isfunction(python):
-        raise TypeError(
-            f"numba compiles functions of one point, and {name} is a {type(python).__name__}; write a function, and "
-            "give its data as args= or as arrays from outside of it"
-        )
-    try:
-        one = numba.njit(types.float64(_POINT), forceinline=True, **options)(python)
-    except Exception as error:  # of numba, or of Python where numba looks something up
-        raise TypeError(
-            f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
-            f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
-        ) from error
-    try:
-        numba.njit(types.float64(_UNCHANGED), no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(python)
-    except Exception:
-        return one, True
-    return one, False
 
 
 def _reason(error: Exception) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from paoswarm.compiled.adaptive_engine import AdaptiveRuns
     from paoswarm.compiled.numba_lanes import Run
 
+NO_VALUE = "the objective is NaN or infinite, or raises an error, at every point of the first swarm of every run"
 _LOOK = 0.1  # seconds between two looks at the clock, and between two calls of a callback
 
 
@@ -108,10 +109,7 @@ def minimize_adaptively(
     if not outcomes:
         raise KeyboardInterrupt
     if all(one.status == FAILED for one in outcomes):
-        raise ValueError(
-            "the objective raised an error, or was NaN or infinite, at every point of the first swarm of every run. To "
-            "see why, call it at one point in Python: it gets one point x (d,), not many"
-        )
+        raise ValueError(NO_VALUE)
     return _result(outcomes, space, method, seeds, limits)
 
 
@@ -124,7 +122,7 @@ def _run(
     notify: Notify[AdaptiveRuns],
     bar: ProgressBar,
 ) -> list[Outcome]:
-    """All runs to their ends; those that have begun, if they are stopped before."""
+    """All runs to their ends, or until they are stopped; only an interrupt leaves out runs that have not begun."""
     from paoswarm.compiled.search_states import agreement_of, swarm_of
 
     outcomes: dict[int, Outcome] = {}
@@ -165,6 +163,8 @@ def _run(
             ended = Status.INTERRUPTED
         finally:
             runs.stop()
+    if ended is Status.TIME:
+        runs.begin_others()
     for r, run in runs.states.items():
         settle(r, run)
         if outcomes[r].status == RUNNING and ended is not None:

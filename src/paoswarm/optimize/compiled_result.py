@@ -142,14 +142,15 @@ def _swarm(state: State, lower: Floats, upper: Floats) -> Swarm:
 
 
 def intermediate(state: State, space: Space) -> ManyResult:
-    """What a callback gets to see of all runs."""
+    """What a callback gets to see of all runs, in copies: engines may change the arrays of a state."""
+    state = State(*map(np.array, state))
     swarm = _swarm(state, space.lower, space.upper)
     return ManyResult(
         x=space.rows(swarm.global_best[:, 0, :]),
         fun=swarm.global_value,
-        nit=np.array(state.nit),
-        nfev=np.array(state.nfev),
-        n_failed=np.array(state.n_failed),
+        nit=state.nit,
+        nfev=state.nfev,
+        n_failed=state.n_failed,
         swarm=swarm,
         **_shown(space),
     )

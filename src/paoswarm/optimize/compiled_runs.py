@@ -29,7 +29,7 @@ from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.calls import to_fingerprint, with_arguments
 from paoswarm.evaluation.interrupts import interrupted_once, uninterrupted
 from paoswarm.optimize import convergence
-from paoswarm.optimize.adaptive_runs import check_adaptive, minimize_adaptively
+from paoswarm.optimize.adaptive_runs import NO_VALUE, check_adaptive, minimize_adaptively
 from paoswarm.optimize.callback import Notify, read_callback
 from paoswarm.optimize.compiled_result import intermediate, only_run, result_of
 from paoswarm.optimize.first_swarm import FirstSwarm, design_name
@@ -130,6 +130,7 @@ def refuse(**given: Any) -> None:
     """Raise if an option that compiled engines do not have differs from its default."""
     for name, value in given.items():
         default = _LACKING[name]
+        value = tuple(value) if isinstance(value, list) else value
         if not (value is default or (isinstance(value, bool | int | float | tuple) and value == default)):
             raise NotCompiled(f"compiled engines do not have {name}; engine='numpy' has it. {_SUPPORTED}")
 
@@ -265,7 +266,7 @@ def run_compiled(
         if journal is not None:
             _end(journal, many)
     if came_from is not None and wanted.runs is None:
-        many.message[0] += f" Generations 0 to {came_from} came from the store."
+        many.message[0] += f" Generations 0 to {min(came_from, int(many.nit[0]))} came from the store."
     return many
 
 
@@ -279,10 +280,7 @@ def _begun(engine: Engine, keys: counter.Words, given: Floats | None) -> Standin
         if len(alone) > 1:
             state = State(*(np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*alone, strict=True)))
     if (np.asarray(state.status) == Status.FAILED).all():
-        raise ValueError(
-            "the objective raised an error, or was NaN or infinite, at every point of the first swarm of every run. To "
-            "see why, call it at one point in Python: it gets one point x (d,), not many"
-        )
+        raise ValueError(NO_VALUE)
     first = np.array(state.leader_value, dtype=float)[:, None]  # a copy: engines may change the arrays of a state
     return Standing(0, state, [first])
 

@@ -12,6 +12,7 @@ from paoswarm.compiled.engines import Engine
 from paoswarm.compiled.program import Program
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.interrupts import uninterrupted
 from paoswarm.spaces.space import Space
 from paoswarm.storage.log import DamagedStore
 from paoswarm.storage.same_run import OtherRun
@@ -78,6 +79,10 @@ class StoredStates:
         is_new = self._generation < standing.generation <= self.last_complete
         if not is_new or not (is_last or time.monotonic() >= self._due):
             return
+        with uninterrupted(blocked_in_children=False):
+            self._save(standing)
+
+    def _save(self, standing: Standing) -> None:
         began = time.monotonic()
         state = standing.state
         arrays = {name: np.asarray(array) for name, array in state._asdict().items()}

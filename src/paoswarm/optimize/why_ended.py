@@ -11,7 +11,7 @@ from paoswarm.optimize.stopping import Limits, Status
 
 _BACK = 10  # generations over which progress is told
 _OUT_OF_BUDGET = (Status.MAXFEV, Status.MAXITER, Status.TIME)
-_AS_WISHED = (Status.TARGET, Status.CALLBACK)  # then it does not matter whether searches agree
+_REGARDLESS = (Status.TARGET, Status.CALLBACK, Status.FAILED)  # then it does not matter whether searches agree
 
 
 def explain(
@@ -25,7 +25,7 @@ def explain(
     agreement: Agreement | None = None,
 ) -> str:
     """The sentences for a run with these ``best`` values after its generations, and a final ``value``."""
-    if agreement is None or status in _AS_WISHED or rule in (Rule.COMPLETE, Rule.NOTHING_NEW):
+    if agreement is None or status in _REGARDLESS or rule in (Rule.COMPLETE, Rule.NOTHING_NEW):
         return _reason(status, rule, limits, best, value, n_unknowns, method)
     if status is Status.CONVERGED:
         return f"{'Converged' if agreement.is_feasible else 'Stopped'}: {agreement}"

@@ -48,6 +48,7 @@ class StateJournal(Journal):
     """The record of runs whose state is kept in place of their evaluations; a context manager as `Journal`."""
 
     _saved_columns = 0  # of the history, in the file
+    _is_incomplete = False  # whether the latest state could not be written to its end
 
     def restore(self) -> Saved | None:
         """Return the latest recorded state; None if there is none. Raises `DamagedStore` if it makes no sense."""
@@ -82,6 +83,8 @@ class StateJournal(Journal):
 
     def save(self, generation: int, arrays: Mapping[str, Any], history: Floats, evaluations: int, failed: int) -> None:
         """Record a state; it is safe once this returns. ``history`` is that of all generations."""
+        if self._is_incomplete:
+            self._is_open = False  # announced again, by which readers know that the pieces before belong to no state
         self._announce()
         is_large = self._log.size > _LARGE
         first = 0 if is_large else self._saved_columns
@@ -90,8 +93,10 @@ class StateJournal(Journal):
         if is_large:
             self._log.replace(_OF_STATES, records)
         else:
+            self._is_incomplete = True
             for record in records:
                 self._log.append(record)
+            self._is_incomplete = False
         self._saved_columns = history.shape[1]
 
 
