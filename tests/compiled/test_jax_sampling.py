@@ -272,8 +272,8 @@ def test_numbers_of_numpy_in_the_function_and_precisions_of_earlier_calls():
     ):
         for engine, rtol in (("jax", 1e-14), (ps.compiled.Jax("single"), 1e-5), ("jax", 1e-14)):
             assert_allclose(a_target([(-1, 1)] * 2, inner, engine=engine).log_likelihood(z), expected, rtol=rtol)
-    none = read_traced("auto", fun, 2, vectorized=True, workers=2, timeout=None, store=None)
-    assert none is None
+    for one in (fun, jitted):
+        assert read_traced("auto", one, 2, vectorized=True, workers=2, timeout=None, store=None) is None
 
 
 def test_a_transform_written_for_jax_has_double_precision():

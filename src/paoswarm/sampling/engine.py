@@ -32,6 +32,8 @@ def read_traced(engine: Any, fun: Any, dim: int, **options: Any) -> JaxLikelihoo
         raise ValueError(f"sample has engine='numpy' and engine='jax', got {engine!r}")
     for name, default in _LACKING.items():
         if not (options[name] is default or (isinstance(options[name], bool | int) and options[name] == default)):
+            if engine == "auto":
+                return None
             raise ValueError(
                 f"sample does not have {name} with engine='jax', which evaluates all draws of a batch at once; "
                 "engine='numpy' has it"
