@@ -19,6 +19,7 @@ LAYERS = [
     "error_text",
     "plain_json",
     "extras",
+    "cores",
     "progress_bar",
     "notebook",
     "core",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from typing import Any
+
+from paoswarm.cores import cores
 
 _FOR_DEVELOPERS = {"bench", "searchers", "mixed", "samplers", "docs", "dev"}
 _EXECUTORS = {"dask": "distributed", "ray": "ray", "loky": "loky", "mpi4py": "mpi4py"}  # the package of each
@@ -57,7 +58,7 @@ def gathered() -> dict[str, Any]:
         },
         "platform": platform.platform(),
         "compiled": find_spec("paoswarm.core._fused") is not None,
-        "cores": _cores(),
+        "cores": cores(),
         "workers": [
             f"processes ({multiprocessing.get_start_method()})",
             "threads",
@@ -65,11 +66,6 @@ def gathered() -> dict[str, Any]:
         ],
         "extras": _extras(),
     }
-
-
-def _cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _extras() -> dict[str, dict[str, str | None]]:

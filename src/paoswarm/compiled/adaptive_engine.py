@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from paoswarm.algorithms.quadratic_model import n_coefficients, points_for
 from paoswarm.compiled import numba_adaptive
 from paoswarm.compiled.counter import Words
-from paoswarm.compiled.numba_engine import _cores
 from paoswarm.compiled.numba_lanes import Run, new_run, with_room
 from paoswarm.compiled.numba_objective import objective
 from paoswarm.compiled.program import RUNNING
 from paoswarm.compiled.search_plan import SearchPlan
 from paoswarm.core.arrays import Floats
+from paoswarm.cores import cores
 
 _SLICE = 0.05  # seconds that a slice may take: an interrupt waits so long
 _LONGEST, _LONGEST_SHARED = 100_000, 64  # generations of a slice, at most; if runs move on side by side
@@ -75,7 +75,7 @@ class AdaptiveRuns:
         self._fun = objective(fun, d)
         self._problem = self._fun.pointer, lower, upper, limits
         self._is_side_by_side = is_side_by_side
-        self._threads = min(threads or _cores(), len(keys))
+        self._threads = min(threads or cores(), len(keys))
         self._waiting = deque(range(len(keys)))
         self._lock = threading.Lock()
         self._is_stopped = False

@@ -13,9 +13,8 @@ from fractions import Fraction
 
 import numba
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
+from paoswarm.compiled.numba_bits import bits_of_double, double_of_bits
 from paoswarm.compiled.series import shortened
 
 __all__ = ["cos", "exp", "log", "sin"]
@@ -53,26 +52,6 @@ _ROUND = 1.5 * 2.0**52  # a sum with it is a whole number, whose lowest bit says
 _SIGN = np.int64(63)  # the bit of the sign
 
 
-@intrinsic
-def _as_float(typingctx, bits):
-    """The number with these bits."""
-
-    def made(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), made
-
-
-@intrinsic
-def _as_bits(typingctx, number):
-    """The bits of a number."""
-
-    def made(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), made
-
-
 @_compiled
 def _sine(x, turns, parity):
     """``sin(x - turns * pi)`` for what is left between -pi/2 and pi/2, with the other sign if ``parity`` is odd."""
@@ -81,7 +60,7 @@ def _sine(x, turns, parity):
     series = 0.0
     for c in numba.literal_unroll(_SINE):
         series = series * z + c
-    return _as_float(_as_bits(r + r * (z * series)) ^ (_as_bits(parity) << _SIGN))
+    return double_of_bits(bits_of_double(r + r * (z * series)) ^ (bits_of_double(parity) << _SIGN))
 
 
 @_compiled
@@ -109,8 +88,8 @@ def exp(x):
     for c in numba.literal_unroll(_EXPONENTIAL):
         series = series * r + c
     half = np.floor(0.5 * powers)  # two factors, because 2^powers may not be a normal number
-    first = _as_float((np.int64(half) + _BIAS) << _BITS)
-    second = _as_float((np.int64(powers - half) + _BIAS) << _BITS)
+    first = double_of_bits((np.int64(half) + _BIAS) << _BITS)
+    second = double_of_bits((np.int64(powers - half) + _BIAS) << _BITS)
     return (1.0 + (r + r * (r * series))) * first * second
 
 
@@ -118,10 +97,10 @@ def exp(x):
 def log(x):
     """Natural logarithm; of zero -inf, of negative numbers NaN."""
     is_tiny = x < _TINY
-    bits = _as_bits(x * 2.0**54 if is_tiny else x)
+    bits = bits_of_double(x * 2.0**54 if is_tiny else x)
     shifted = bits - _ROOT_HALF
     powers = np.float64(shifted >> _BITS) - (54.0 if is_tiny else 0.0)
-    m = _as_float((shifted & _MANTISSA) + _ROOT_HALF)  # between sqrt(1/2) and sqrt(2)
+    m = double_of_bits((shifted & _MANTISSA) + _ROOT_HALF)  # between sqrt(1/2) and sqrt(2)
     f = m - 1.0
     s = f / (2.0 + f)
     z = s * s

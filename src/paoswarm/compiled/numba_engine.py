@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +14,7 @@ from paoswarm.compiled.numba_objective import objective
 from paoswarm.compiled.program import FAILED, Program
 from paoswarm.compiled.state import State, empty_state
 from paoswarm.core.arrays import Floats
+from paoswarm.cores import cores
 
 _CACHE_LINE = 64  # bytes
 _BLOCKS = 2  # of runs for each thread: runs end at different times
@@ -42,7 +42,7 @@ class NumbaEngine:
         self._program = program
         self._fun = objective(fun, program.n_dimensions)
         self._dtype = np.float32 if precision == "single" else np.float64
-        self._threads = threads or _cores()
+        self._threads = threads or cores()
         self._step = numba_step.step_for(program, self._dtype)
         self._keep = numba_record.keeper(program.n_dimensions, self._dtype)
         self._how = (
@@ -118,11 +118,6 @@ class NumbaEngine:
             return
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(work, parts))
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _neighbours(program: Program) -> Any:

@@ -11,10 +11,9 @@ from fractions import Fraction
 
 import numba
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
 from paoswarm.compiled import counter
+from paoswarm.compiled.numba_bits import bits_of_single, single_of_bits
 from paoswarm.compiled.numba_options import inner_loops, loops
 from paoswarm.compiled.series import shortened
 
@@ -34,26 +33,6 @@ _S2, _S1, _S0 = map(
 _C2, _C1, _C0 = map(
     _F32, shortened([Fraction((-1) ** i, math.factorial(2 * i + 4)) for i in range(8)], _LIMITS[0], _LIMITS[2], 3)
 )
-
-
-@intrinsic
-def _float(typingctx, bits):
-    """The number in single precision with these bits."""
-
-    def made(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
-
-    return types.float32(types.int32), made
-
-
-@intrinsic
-def _bits(typingctx, number):
-    """The bits of a number in single precision."""
-
-    def made(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
-
-    return types.int32(types.float32), made
 
 
 @numba.njit(inline="always")
@@ -105,9 +84,9 @@ def _words(high, key, begin, first, second):
 def _radius(word):
     """The distance from the origin: ln(2^p m) = p ln 2 + 2 artanh((m - 1) / (m + 1)), m from sqrt(1/2) to sqrt(2)."""
     u = _F32(_I32(word >> _U32(1))) * _F32(2.0**-31) + _F32(2.0**-32)
-    shifted = _I32(_bits(u) - _ROOT_HALF)
+    shifted = _I32(bits_of_single(u) - _ROOT_HALF)
     power = _F32(shifted >> _I32(23))
-    m = _float(_I32(_I32(shifted & _MANTISSA) + _ROOT_HALF))
+    m = single_of_bits(_I32(_I32(shifted & _MANTISSA) + _ROOT_HALF))
     s = (m - _F32(1)) / (m + _F32(1))
     z = s * s
     half = s + s * (z * (_L0 + z * (_L1 + z * _L2)))
@@ -130,7 +109,7 @@ def _direction(word):
 @numba.njit(inline="always")
 def _negated(number, word):
     """The number, with the other sign if the highest bit of the word is set."""
-    return _float(_I32(_bits(number) ^ _I32(word & _SIGN)))
+    return single_of_bits(_I32(bits_of_single(number) ^ _I32(word & _SIGN)))
 
 
 def make_room(n: int, d: int) -> list[counter.Words]:

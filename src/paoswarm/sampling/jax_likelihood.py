@@ -13,7 +13,7 @@ import numpy as np
 
 from paoswarm.compiled.jax_constants import with_own_constants
 from paoswarm.core.arrays import Floats
-from paoswarm.spaces.named_array import ByName, WithFixed
+from paoswarm.spaces.named_array import ByName, Named, WithFixed
 
 # Points in a call. Each size is compiled once, which takes a GPU longer than points that only fill up a batch.
 _SIZES = {"cpu": (64, 512, 4096, 32768)}
@@ -107,7 +107,7 @@ class JaxLikelihood:
             raise TypeError(f"{self.name} must return a real number, but it returns {dtype}")
 
 
-class NamedPoint:
+class NamedPoint(Named):
     """One point that JAX traces, with names: what `NamedArray` is for NumPy.
 
     It has names, numbers and operators, but functions of `jax.numpy` take ``jnp.asarray(x)`` only.
@@ -135,22 +135,6 @@ class NamedPoint:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._x, name)
-
-    def keys(self) -> list[str]:
-        """The names, fixed values last."""
-        return [*self._columns, *self._fixed]
-
-    def values(self) -> list[Any]:
-        """The parameters in the order of their names."""
-        return [self[name] for name in self.keys()]
-
-    def items(self) -> list[tuple[str, Any]]:
-        """Names and parameters."""
-        return [(name, self[name]) for name in self.keys()]
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """A parameter by name."""
-        return self[key] if key in self.keys() else default
 
 
 def _forwarded(name: str) -> Callable[..., Any]:

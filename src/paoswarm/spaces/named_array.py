@@ -11,7 +11,34 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 
 
-class NamedArray(np.ndarray):
+class Named:
+    """What is asked by name: parameters with a place in an array, and fixed values without one."""
+
+    _columns: Mapping[str, int]
+    _fixed: Mapping[str, Any]
+
+    def __getitem__(self, key: Any) -> Any:
+        """A parameter by name."""
+        raise NotImplementedError
+
+    def keys(self) -> list[str]:
+        """The names, fixed values last."""
+        return [*self._columns, *self._fixed]
+
+    def values(self) -> list[Any]:
+        """The parameters in the order of their names."""
+        return [self[name] for name in self.keys()]
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and parameters."""
+        return [(name, self[name]) for name in self.keys()]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A parameter by name."""
+        return self[key] if key in self.keys() else default
+
+
+class NamedArray(Named, np.ndarray):
     """Parameters ``(d,)`` or ``(m, d)``: an array, and by name also a mapping.
 
     ``x[0]`` and ``x["rate"]`` are the same, and ``model(**x)`` works. Fixed values have names only. What is computed
@@ -23,9 +50,6 @@ class NamedArray(np.ndarray):
     >>> float(x["level"]), x["gain"], float(x.sum()), list(x.keys())
     (2.0, 3.0, 3.0, ['rate', 'level', 'gain'])
     """
-
-    _columns: Mapping[str, int]
-    _fixed: Mapping[str, Any]
 
     @classmethod
     def of(cls, x: Floats, columns: Mapping[str, int], fixed: Mapping[str, Any]) -> NamedArray:
@@ -51,22 +75,6 @@ class NamedArray(np.ndarray):
 
     def __contains__(self, key: Any) -> bool:
         return key in self.keys() if isinstance(key, str) else key in self.view(np.ndarray)
-
-    def keys(self) -> list[str]:
-        """The names, fixed values last."""
-        return [*self._columns, *self._fixed]
-
-    def values(self) -> list[Any]:
-        """The parameters in the order of their names."""
-        return [self[name] for name in self.keys()]
-
-    def items(self) -> list[tuple[str, Any]]:
-        """Names and parameters."""
-        return [(name, self[name]) for name in self.keys()]
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """A parameter by name."""
-        return self[key] if key in self.keys() else default
 
 
 @dataclass(frozen=True)
