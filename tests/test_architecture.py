@@ -13,15 +13,9 @@ import paoswarm
 ROOT = Path(paoswarm.__file__).parent
 # Each may import itself and what stands before it.
 LAYERS = [
-    "checks",
-    "keywords",
-    "warn_user",
-    "error_text",
-    "plain_json",
-    "extras",
-    "cores",
-    "progress_bar",
-    "notebook",
+    "_checks",
+    "_text",
+    "_extras",
     "core",
     "spaces",
     "algorithms",

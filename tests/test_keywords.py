@@ -94,7 +94,7 @@ def test_scipys_order_of_arguments_is_recognised():
 
 
 def test_every_advised_name_is_an_argument_of_some_function():
-    from paoswarm.keywords import _THEIR_NAMES
+    from paoswarm._checks import _THEIR_NAMES
 
     known = {name for function in (ps.minimize, ps.minimize_many, ps.sample) for name in signature(function)}
     assert set(_THEIR_NAMES) <= known

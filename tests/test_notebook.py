@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import paoswarm as ps
-from paoswarm.notebook import MOST_ROWS, block, remark, shortened, table
+from paoswarm._text import MOST_ROWS, block, first_rows, remark, table
 
 HOSTILE = "<script>alert('x')</script>&<b>"
 
@@ -119,4 +119,4 @@ def test_many_dimensions_do_not_fill_pages(d):
 
 def test_short_tables_are_left_alone():
     rows = [(str(i), i) for i in range(MOST_ROWS)]
-    assert shortened(rows, "rows") == (rows, "")
+    assert first_rows(rows, "rows") == (rows, "")

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._checks import whole_number
+from paoswarm._extras import need
 from paoswarm.algorithms.agreement import CONVERGED, Search
 from paoswarm.algorithms.behaviour import free_response
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.schedules import Adaptive
-from paoswarm.checks import whole_number
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.evaluator import Evaluator
-from paoswarm.extras import need
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.search_table import SearchTable

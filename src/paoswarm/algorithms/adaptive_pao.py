@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from paoswarm._checks import flag, real_number
 from paoswarm.algorithms.agreement import KNOWN, Search
 from paoswarm.algorithms.dense_pao import DensePAO
 from paoswarm.algorithms.element_pao import ElementPAO
@@ -11,7 +12,6 @@ from paoswarm.algorithms.method import check_parallel
 from paoswarm.algorithms.restarts import Growing
 from paoswarm.algorithms.searches import Searches, Series
 from paoswarm.algorithms.sharing import Start
-from paoswarm.checks import flag, real_number
 from paoswarm.core.arrays import Floats
 
 _LARGE = 0  # number of the series whose swarms grow

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from paoswarm._checks import flag
 from paoswarm.algorithms import dense_learning, quadratic_model
 from paoswarm.algorithms.dense_ends import GREW, Course, end_of, with_generation
 from paoswarm.algorithms.dense_learning import DenseLaw
@@ -27,7 +28,6 @@ from paoswarm.algorithms.hyperparameters import check_hyperparameter
 from paoswarm.algorithms.method import Method, check_parallel, in_rounds
 from paoswarm.algorithms.model_trust import Trust, after_test
 from paoswarm.algorithms.quadratic_model import QuadraticModel, generations_between_fits, n_coefficients, points_for
-from paoswarm.checks import flag
 from paoswarm.core import bounds, order, swarm
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource

@@ -18,9 +18,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from paoswarm._checks import whole_number
 from paoswarm.algorithms.hyperparameters import check_hyperparameter
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import whole_number
 from paoswarm.core import order, swarm
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource

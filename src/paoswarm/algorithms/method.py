@@ -31,8 +31,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from paoswarm._checks import whole_number
 from paoswarm.algorithms.agreement import Agreement, Search
-from paoswarm.checks import whole_number
 from paoswarm.core import bounds, swarm
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from paoswarm._checks import positive_number
 from paoswarm.algorithms import behaviour, hyperparameters, pao_step, schedules
 from paoswarm.algorithms.method import Method, Step, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.algorithms.validate_forces import name_of
-from paoswarm.checks import positive_number
 from paoswarm.core import bounds
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, local_best
 from paoswarm.core.density import StepLaw

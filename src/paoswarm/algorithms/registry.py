@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paoswarm._checks import choices
 from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.de import DE
 from paoswarm.algorithms.dense_pao import DensePAO
@@ -13,7 +14,6 @@ from paoswarm.algorithms.pso import PSO
 from paoswarm.algorithms.qpso import QPSO
 from paoswarm.algorithms.random_search import RandomSearch
 from paoswarm.algorithms.sade import SADE
-from paoswarm.checks import choices
 
 _ALL: tuple[type[Method], ...] = (PAO, PSO, QPSO, DE, SADE, RandomSearch, AdaptivePAO, DensePAO, ElementPAO, MixedPAO)
 METHODS: dict[str, type[Method]] = {method.__name__: method for method in _ALL}

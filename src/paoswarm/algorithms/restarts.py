@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paoswarm._checks import real_number
 from paoswarm.algorithms.agreement import Search
 from paoswarm.algorithms.method import Method, check_parallel
 from paoswarm.algorithms.searches import Searches, Series
 from paoswarm.algorithms.sharing import Start
-from paoswarm.checks import real_number
 from paoswarm.core.arrays import Floats
 
 

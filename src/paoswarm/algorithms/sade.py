@@ -6,10 +6,10 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from paoswarm._checks import whole_number
 from paoswarm.algorithms.de import check_enough, check_strategies
 from paoswarm.algorithms.hyperparameters import check_hyperparameter
 from paoswarm.algorithms.method import Method, check_walls
-from paoswarm.checks import whole_number
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.checks import real_number
+from paoswarm._checks import real_number
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.swarm import Swarm
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from typing import Any
 
-from paoswarm.cores import cores
+from paoswarm._extras import cores
 
 _FOR_DEVELOPERS = {"bench", "searchers", "mixed", "samplers", "docs", "dev"}
 _EXECUTORS = {"dask": "distributed", "ray": "ray", "loky": "loky", "mpi4py": "mpi4py"}  # the package of each

@@ -11,9 +11,9 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paoswarm._text import describe_error
 from paoswarm.cli.options import given_of
 from paoswarm.cli.unknowns import Unknowns
-from paoswarm.error_text import describe_error
 from paoswarm.evaluation.command import Command
 from paoswarm.evaluation.constraints import Returned
 

@@ -7,10 +7,10 @@ from importlib.metadata import version
 from textwrap import fill
 from typing import Any
 
+from paoswarm._text import plain
 from paoswarm.evaluation.calls import PROGRAM_FAILED
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
-from paoswarm.plain_json import plain
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.spaces.names import numbered
 from paoswarm.storage.encoding import describe

@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _only(study: Study, names: list[str]) -> Study:
     """Return the study with these methods only."""
-    from paoswarm.checks import choices
+    from paoswarm._checks import choices
 
     unknown = [name for name in names if name not in study.methods]
     if unknown:

@@ -22,7 +22,7 @@ def fill(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Show the progress."""
-    from paoswarm.checks import positive_number
+    from paoswarm._checks import positive_number
     from paoswarm.storage.watch import watch
 
     shown = 0

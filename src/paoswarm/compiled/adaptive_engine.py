@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from paoswarm._extras import cores
 from paoswarm.algorithms.quadratic_model import n_coefficients, points_for
 from paoswarm.compiled import numba_adaptive
 from paoswarm.compiled.counter import Words
@@ -18,7 +19,6 @@ from paoswarm.compiled.numba_objective import objective
 from paoswarm.compiled.program import RUNNING
 from paoswarm.compiled.search_plan import SearchPlan
 from paoswarm.core.arrays import Floats
-from paoswarm.cores import cores
 
 _SLICE = 0.05  # seconds that a slice may take: an interrupt waits so long
 _LONGEST, _LONGEST_SHARED = 100_000, 64  # generations of a slice, at most; if runs move on side by side

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._extras import need
 from paoswarm.compiled.engines import Compiled, Numba, jitted
 from paoswarm.compiled.program import NotCompiled
-from paoswarm.extras import need
 from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Real

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, ClassVar, Protocol
 
-from paoswarm.checks import choices, whole_number
+from paoswarm._checks import choices, whole_number
+from paoswarm._extras import need
+from paoswarm._text import warn_user
 from paoswarm.compiled.counter import Words
 from paoswarm.compiled.program import Program
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
-from paoswarm.extras import need
-from paoswarm.warn_user import warn_user
 
 PRECISIONS = ("double", "single")
 NAMES = ("numpy", "numba", "jax", "cuda", "auto")

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._extras import cores
 from paoswarm.compiled import counter, numba_noise, numba_record, numba_runs, numba_step
 from paoswarm.compiled.numba_objective import objective
 from paoswarm.compiled.program import FAILED, Program
 from paoswarm.compiled.state import State, empty_state
 from paoswarm.core.arrays import Floats
-from paoswarm.cores import cores
 
 _CACHE_LINE = 64  # bytes
 _BLOCKS = 2  # of runs for each thread: runs end at different times

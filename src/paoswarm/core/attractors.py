@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from paoswarm.checks import number_between, whole_number
+from paoswarm._checks import number_between, whole_number
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
 from paoswarm.core.order import best, ranks, score

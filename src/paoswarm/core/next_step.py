@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.checks import probability
+from paoswarm._checks import probability
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw, dense_log_density, refuse_dense_walls

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.checks import real_number, whole_number
+from paoswarm._checks import real_number, whole_number
 from paoswarm.evaluation.worker import RetryPolicy
 
 

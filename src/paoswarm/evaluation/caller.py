@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from paoswarm.checks import flag
+from paoswarm._checks import flag
+from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Answers, Objective, Row, call_rows, call_vectorized
 from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.engines import EngineDown, InProcessEngine
 from paoswarm.evaluation.executors import open_engine
-from paoswarm.warn_user import warn_user
 
 _TASK = 0.05  # seconds of work in one task: cheap points are sent together
 _WASTED = 5.0  # seconds lost by sending points that this process would have evaluated sooner, worth a warning

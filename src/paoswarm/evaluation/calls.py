@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import rounded, unmasked
+from paoswarm._checks import rounded, unmasked
+from paoswarm._text import describe_error, repr_of, shortened, text_of
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error, repr_of, shortened, text_of
 from paoswarm.evaluation.detailed import Detailed
 from paoswarm.evaluation.program_output import CommandFailed
 from paoswarm.spaces.space import Named

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm._text import describe_error, shortened
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error, shortened
 from paoswarm.evaluation.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
 from paoswarm.evaluation.pickling import load
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.checks import flag, real_number
+from paoswarm._checks import flag, real_number
 from paoswarm.evaluation.placeholders import check_names, filled, names_in, quoted_for_shell
 from paoswarm.evaluation.program import check_program, run_program, split_words
 from paoswarm.evaluation.program_output import CommandFailed, check_pattern, read_value

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.checks import counted
+from paoswarm._checks import counted
+from paoswarm._text import describe_error
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error
 from paoswarm.evaluation.calls import (
     CONSTRAINT,
     Failed,

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import LinearConstraint, NonlinearConstraint
 
-from paoswarm.checks import counted, whole_number
+from paoswarm._checks import counted, whole_number
+from paoswarm._text import describe_error
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error
 from paoswarm.evaluation.calls import describe_answer
 from paoswarm.evaluation.failures import what_it_receives
 

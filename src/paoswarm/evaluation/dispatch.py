@@ -22,8 +22,8 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from paoswarm._text import describe_error, text_of
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error, text_of
 from paoswarm.evaluation.calls import Failed
 from paoswarm.evaluation.child import Answered, CannotStart, Unloadable, died
 from paoswarm.evaluation.engines import Engine, EngineDown, NoFurtherWorker

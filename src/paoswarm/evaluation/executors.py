@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any
 
+from paoswarm._text import text_of
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import text_of
 from paoswarm.evaluation import worker
 from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.engines import CUT_OFF, Engine, EngineDown, ProcessEngine

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import CONSTRAINT, PROGRAM_FAILED, RAISED, Failed
-from paoswarm.warn_user import warn_user
 
 _REMEMBERED = 10  # failures kept with their message
 _NAMED = 12  # most names in a message

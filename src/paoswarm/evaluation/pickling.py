@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from paoswarm.error_text import describe_error
+from paoswarm._text import describe_error
 
 
 def dump(fun: Any) -> bytes:

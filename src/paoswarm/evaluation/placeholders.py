@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from paoswarm.checks import choices
+from paoswarm._checks import choices
 
 _PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
 _CLOSED = re.compile(r"""\\.|'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*\"""", re.DOTALL)  # escapes and quotes that have ended

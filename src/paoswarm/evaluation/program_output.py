@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from paoswarm.error_text import shortened
+from paoswarm._text import shortened
 
 _DIGITS = r"(?:\d*\.\d+[-+]\d{3}|(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?)"  # Fortran writes 1.0D-3 and 0.1-103
 _NUMBER = re.compile(rf"(?<![\w.+-])[-+]?(?:{_DIGITS}|inf(?:inity)?|nan)(?!\w|\.\d)", re.IGNORECASE)

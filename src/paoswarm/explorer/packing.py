@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.plain_json import plain
+from paoswarm._text import plain
 
 
 def pack(numbers: ArrayLike) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._text import text_of
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import text_of
 from paoswarm.resume_run import resume
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.storage.store import Store

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from paoswarm.checks import whole_number
-from paoswarm.error_text import describe_error
+from paoswarm._checks import whole_number
+from paoswarm._text import describe_error
 from paoswarm.explorer.answers import Answers
 from paoswarm.explorer.packing import to_json
 

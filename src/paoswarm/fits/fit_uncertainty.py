@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
-from paoswarm.checks import probability
+from paoswarm._checks import probability
+from paoswarm._extras import need
+from paoswarm._text import block, first_rows, remark, shortened, table
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import shortened as shortened_text
-from paoswarm.extras import need
-from paoswarm.notebook import block, remark, shortened, table
 
 _STRONG = 0.9  # a correlation that the table mentions
 _MOST_PAIRS = 6  # of them
@@ -209,7 +208,7 @@ class FitUncertainty:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        rows, more = shortened(self._rows(), "unknowns")
+        rows, more = first_rows(self._rows(), "unknowns")
         said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
         return block(
             " ".join(f"{line}." for line in self._headlines()),
@@ -288,7 +287,7 @@ def _range(low: float, high: float, value: float, error: float, *, is_log: bool)
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else shortened_text(str(value), 30)
+    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), 30)
 
 
 def _correlation(c: float) -> str:

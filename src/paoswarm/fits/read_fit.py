@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from paoswarm.checks import whole_number
+from paoswarm._checks import whole_number
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
 from paoswarm.fits.fitted_variables import FittedVariables

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import flag, positive_number, probability
+from paoswarm._checks import explains_keywords, flag, positive_number, probability
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective, with_arguments
@@ -23,7 +23,6 @@ from paoswarm.fits.local_model import Differences, ResidualDifferences, SecondDi
 from paoswarm.fits.minimum import Minimum, find_minimum, widths_of
 from paoswarm.fits.profile import Around, profile_ends
 from paoswarm.fits.read_fit import read_box, read_data, read_names, read_point, read_variables, the_one_function
-from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.read_input import Box
 from paoswarm.spaces.lmfit_parameters import ParametersSpace
 

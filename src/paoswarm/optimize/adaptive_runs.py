@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from paoswarm._extras import ProgressBar, need
 from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.compiled.counter import Words
@@ -21,12 +22,10 @@ from paoswarm.compiled.search_plan import SearchPlan, read_plan
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.interrupts import interrupted_once
-from paoswarm.extras import need
 from paoswarm.optimize.callback import Notify, read_callback
 from paoswarm.optimize.many_result import ManyResult, together, with_messages
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Limits, Status
-from paoswarm.progress_bar import ProgressBar
 from paoswarm.spaces.space import Space
 
 if TYPE_CHECKING:

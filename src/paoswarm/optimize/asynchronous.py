@@ -7,6 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._text import warn_user
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.known_points import KnownPoints
@@ -19,7 +20,6 @@ from paoswarm.optimize.loop import AfterGeneration, Ends, drive, rule_of
 from paoswarm.optimize.one_at_a_time import OneAtATime
 from paoswarm.optimize.side_searches import look_around
 from paoswarm.optimize.stopping import Limits, Status
-from paoswarm.warn_user import warn_user
 
 
 def solve_asynchronously(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import read_only
 from paoswarm.evaluation.evaluator import Evaluator
@@ -15,7 +16,6 @@ from paoswarm.optimize.loop import Ends, drive, drive_together, run
 from paoswarm.optimize.many_result import ManyResult, together
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits, Status
-from paoswarm.progress_bar import ProgressBar
 
 
 class Block:

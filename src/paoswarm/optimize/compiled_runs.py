@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from paoswarm._checks import flag, whole_number
+from paoswarm._extras import ProgressBar
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import flag, whole_number
 from paoswarm.compiled import counter
 from paoswarm.compiled.coordinates import check_space, of_coordinates
 from paoswarm.compiled.engines import Compiled, Engine, bound, read_engine
@@ -43,7 +44,6 @@ from paoswarm.optimize.run_description import describe_compiled_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.stored_states import Standing, StoredStates
 from paoswarm.optimize.swarm_size import read_size
-from paoswarm.progress_bar import ProgressBar
 from paoswarm.spaces.space import Space
 from paoswarm.storage.state_journal import StateJournal
 from paoswarm.storage.store import Run, Store

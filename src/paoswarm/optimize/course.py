@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._checks import has_nan, real_number
 from paoswarm.algorithms import tolerance
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
-from paoswarm.checks import has_nan, real_number
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats

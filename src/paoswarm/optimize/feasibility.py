@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.checks import counted
+from paoswarm._checks import counted
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.constraints import ConstraintSet

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 
+from paoswarm._checks import explains_keywords, flag, whole_number
+from paoswarm._extras import ProgressBar
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import flag, whole_number
 from paoswarm.core.random import Seed, spawn
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
@@ -21,7 +22,6 @@ from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.evaluation.residuals import as_objective
-from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.block import Block, intermediate
 from paoswarm.optimize.callback import read_callback
@@ -37,7 +37,6 @@ from paoswarm.optimize.result import Result
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import read_size, warn_if_few_generations
-from paoswarm.progress_bar import ProgressBar
 from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._extras import need
+from paoswarm._text import block, first_rows, remark, table
 from paoswarm.algorithms.agreement import Agreement
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.evaluation.failures import Failure
-from paoswarm.extras import need
-from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.convergence import Rule
 from paoswarm.optimize.history import History
 from paoswarm.optimize.loop import Ends
@@ -117,7 +117,7 @@ class ManyResult(Result):
             ("median", f"{middle:.6g}"),
             ("90 % of the runs are below", f"{high:.6g}"),
         ]
-        points, more = shortened(self._named_values(self.x[best]), "unknowns")
+        points, more = first_rows(self._named_values(self.x[best]), "unknowns")
         endings = [remark(text) for text in self._endings()]
         return block(self._counts(), *endings, table(values, ("fun", "")), table(points, (f"run {best}", "")), more)
 

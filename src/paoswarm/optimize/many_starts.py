@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from paoswarm.checks import whole_number
+from paoswarm._checks import whole_number
 from paoswarm.core.swarm import Swarm, map_runs
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.optimizer import Optimizer

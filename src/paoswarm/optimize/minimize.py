@@ -9,8 +9,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 
+from paoswarm._checks import explains_keywords, flag
+from paoswarm._extras import ProgressBar
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import flag
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
@@ -20,7 +21,6 @@ from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.known_points import KnownPoints
 from paoswarm.evaluation.recording import open_evaluator
 from paoswarm.evaluation.residuals import as_objective
-from paoswarm.keywords import explains_keywords
 from paoswarm.optimize.asynchronous import solve_asynchronously
 from paoswarm.optimize.callback import read_callback, so_far
 from paoswarm.optimize.compiled_runs import Wanted, run_on_engine
@@ -38,7 +38,6 @@ from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.swarm_size import for_workers, read_size, warn_if_few_generations
 from paoswarm.optimize.why_ended import explain
-from paoswarm.progress_bar import ProgressBar
 from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Store

@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 
+from paoswarm._checks import explains_keywords, unmasked
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
-from paoswarm.checks import unmasked
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.constraints import ConstraintSet
-from paoswarm.keywords import explains_keywords
 from paoswarm.optimize import read_input
 from paoswarm.optimize.feasibility import Feasibility
 from paoswarm.optimize.first_swarm import FirstSwarm

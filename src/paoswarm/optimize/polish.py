@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import Bounds
 from scipy.optimize import minimize as scipy_minimize
 
-from paoswarm.checks import counted
+from paoswarm._checks import counted
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, OptimizeResult
 
+from paoswarm._checks import rounded, unmasked
 from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mixed_pao import MixedPAO
 from paoswarm.algorithms.registry import method_named
-from paoswarm.checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.spaces.space import Space

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from paoswarm._text import block, first_rows, remark, table
 from paoswarm.algorithms.agreement import Agreement, Search, agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
 from paoswarm.core.next_step import NextStep
 from paoswarm.core.swarm import Swarm
-from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.optimize.hints import advice
 from paoswarm.optimize.search_table import SearchTable
 from paoswarm.spaces import evaluations
@@ -267,7 +267,7 @@ class Result(OptimizeResult):
         rows = [("fun", f"{self.fun:.10g}" + (f" ± {error:.2g}" if error is not None else ""))]
         names = {"success": "success", "nfev": "evaluations", "n_failed": "failed evaluations", "nit": "generations"}
         rows += [(label, self[name]) for name, label in names.items() if self.get(name) is not None]
-        points, more = shortened(self._named_values(self.x), "unknowns")
+        points, more = first_rows(self._named_values(self.x), "unknowns")
         hint = remark(f"Hint: {self.hint}" if self.hint else "")
         searches = remark(self._said_of_searches())
         return block(self.get("message", ""), table(rows), table(points), more, searches, hint)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds
 
+from paoswarm._checks import refuse_unknown
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
-from paoswarm.keywords import refuse_unknown
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.read_space import read_space
 from paoswarm.spaces.choices import Fixed

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from paoswarm._text import block, table
 from paoswarm.algorithms.agreement import Search, places_of
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
-from paoswarm.notebook import block, table
 from paoswarm.spaces.space import Space
 
 _HEADER = ("", "kind", "particles", "evaluations", "value", "ended", "place")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import real_number, whole_number
+from paoswarm._checks import real_number, whole_number
 from paoswarm.core import order
 from paoswarm.optimize.incumbent import Incumbent
 

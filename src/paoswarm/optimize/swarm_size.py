@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._text import warn_user
 from paoswarm.algorithms.method import Method
 from paoswarm.evaluation.executors import count_workers
 from paoswarm.optimize.stopping import Limits
 from paoswarm.storage.store import Store
-from paoswarm.warn_user import warn_user
 
 _ENOUGH = 100  # generations of a search: with 64 particles, Rosenbrock's function takes 70 (d = 5) to 190 (d = 10)
 _FEW = 5  # generations; with fewer the search is hardly better than its first swarm

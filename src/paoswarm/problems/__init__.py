@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.checks import choices, whole_number
+from paoswarm._checks import choices, whole_number
 from paoswarm.problems import bbob, functions
 from paoswarm.problems.bbob import Bbob
 from paoswarm.problems.problem import Problem, split_name

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.checks import whole_number
+from paoswarm._checks import whole_number
+from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
-from paoswarm.extras import need
 from paoswarm.problems.problem import Problem
 
 DIMS = (2, 3, 5, 10, 20, 40)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.checks import number_between, whole_number
+from paoswarm._checks import number_between, whole_number
 from paoswarm.core.arrays import Floats
 
 _SUFFIX = r"-(shifted|rotated)(\d*)"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
-from paoswarm.extras import need
 
 if TYPE_CHECKING:
     from paoswarm.sampling.posterior import Posterior

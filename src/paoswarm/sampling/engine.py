@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from paoswarm._extras import need
 from paoswarm.compiled.engines import Jax, Numba, read_engine
 from paoswarm.core.arrays import Floats
-from paoswarm.extras import need
 from paoswarm.sampling.prior import Prior
 from paoswarm.sampling.target import Target
 from paoswarm.spaces.lmfit_parameters import OfParameters

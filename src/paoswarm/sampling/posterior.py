@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from paoswarm.checks import flag, whole_number
+from paoswarm._checks import flag, whole_number
+from paoswarm._extras import need
+from paoswarm._text import block, first_rows, remark, table
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
-from paoswarm.extras import need
-from paoswarm.notebook import block, remark, shortened, table
 from paoswarm.sampling.datatree import dataset, datatree, values_at
 from paoswarm.sampling.verdict import Remark
 from paoswarm.sampling.weighted_draws import WeightedDraws
@@ -284,7 +284,7 @@ class Posterior:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        rows, more = shortened(self._table(), "parameters")
+        rows, more = first_rows(self._table(), "parameters")
         header = ("", "mean", "sd", "2.5 %", "97.5 %")
         remarks = (f"{self._modes_found()}.".lstrip("."), self.message)
         return block(self._headline(), table(rows, header), more, *map(remark, remarks))

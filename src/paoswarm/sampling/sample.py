@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.checks import flag, whole_number
+from paoswarm._checks import explains_keywords, flag, whole_number
+from paoswarm._extras import ProgressBar
+from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.weights import effective_size
@@ -18,8 +20,6 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.recording import open_evaluator
-from paoswarm.keywords import explains_keywords
-from paoswarm.progress_bar import ProgressBar
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import (
     adaptation_diagnostics,
@@ -45,7 +45,6 @@ from paoswarm.spaces.names import numbered, text_by_name
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Run, Store
-from paoswarm.warn_user import warn_user
 
 _INEFFICIENT = 0.02  # effective draws per evaluation below which moves may be cheaper than importance sampling
 _CAUTION = 2.0  # factor by which the predicted cost of moves is assumed to be too low

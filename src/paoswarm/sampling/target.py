@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.in_parts import map_rows
 from paoswarm.sampling.mixture import Density
 from paoswarm.sampling.read_prior import read_prior
-from paoswarm.warn_user import warn_user
 
 ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
 _MOST = 1e100  # no log likelihood of data is above, and it would overflow too

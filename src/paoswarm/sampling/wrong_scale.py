@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
-from paoswarm.warn_user import warn_user
 
 _FEWEST = 50  # values needed for a judgement
 _RATIO = 1e4  # of two positive values: a likelihood varies by powers of ten, a log likelihood does not

@@ -12,10 +12,10 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
+from paoswarm._checks import whole_number
 from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.pao import PAO
-from paoswarm.checks import whole_number
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.read_input import read_method
 from paoswarm.optimize.read_space import read_space

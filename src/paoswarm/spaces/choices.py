@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._checks import explains_arguments
 from paoswarm.core.arrays import Floats
-from paoswarm.keywords import explains_arguments
 from paoswarm.spaces.variables import NAMED, Variable
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.checks import choices, unmasked
+from paoswarm._checks import choices, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.spaces.choices import Choice, Fixed

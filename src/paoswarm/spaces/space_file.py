@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from paoswarm.checks import choices
+from paoswarm._checks import choices
 from paoswarm.spaces.choices import Choice
 from paoswarm.spaces.names import check_name
 from paoswarm.spaces.variables import Integer, Periodic, Real, Variable

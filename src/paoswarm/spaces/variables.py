@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import flag
+from paoswarm._checks import explains_arguments, flag
 from paoswarm.core.arrays import Floats
-from paoswarm.keywords import explains_arguments
 
 WIDEST = 1e150  # squared distances must not overflow
 _LARGEST_WHOLE = 2**50  # a half must not be lost beside it

@@ -34,8 +34,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._text import describe_error
 from paoswarm.core.arrays import Floats
-from paoswarm.error_text import describe_error
 from paoswarm.storage.log import Log, Record, logger
 from paoswarm.storage.same_function import Function, Measure
 from paoswarm.storage.same_run import OtherRun, check_same, same_bits

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.storage.captures import Fingerprint, fingerprint
 from paoswarm.storage.log import logger
 from paoswarm.storage.same_run import OtherRun
 from paoswarm.storage.store import Contents
-from paoswarm.warn_user import warn_user
 
 # Returns for each point its value, or why it failed, or None if that says nothing about the function.
 Measure = Callable[[Floats], list[float | str | None]]

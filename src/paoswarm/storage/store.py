@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.checks import flag
+from paoswarm._checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.spaces.choices import Fixed

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.checks import number_between, positive_number
+from paoswarm._checks import number_between, positive_number
+from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
-from paoswarm.extras import need
 
 Adapter = Callable[..., Any]
 

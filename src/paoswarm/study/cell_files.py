@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm.extras import need
+from paoswarm._extras import need
 from paoswarm.storage.log import locked
 from paoswarm.study.cells import Runs
 from paoswarm.study.results import Key

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._extras import ProgressBar, need
 from paoswarm.algorithms.method import Method
 from paoswarm.core.random import Seed, spawn
 from paoswarm.evaluation.constraints import Constraint
-from paoswarm.extras import need
-from paoswarm.progress_bar import ProgressBar
 from paoswarm.study.whole_budget import name_of, read_budget, spend
 
 

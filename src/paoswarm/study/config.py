@@ -33,9 +33,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from paoswarm._checks import choices
 from paoswarm.algorithms import schedules
 from paoswarm.algorithms.registry import METHODS
-from paoswarm.checks import choices
 from paoswarm.core import attractors, noise
 from paoswarm.study.adapters import CMAES, Freelunch, SciPyDE
 from paoswarm.study.study import Study

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
-from paoswarm.extras import need
 from paoswarm.study import statistics
 from paoswarm.study.findings import count
 from paoswarm.study.results import Results

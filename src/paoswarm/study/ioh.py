@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._checks import whole_number
+from paoswarm._extras import ProgressBar, need
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import whole_number
 from paoswarm.core.random import Seed, spawn
-from paoswarm.extras import need
-from paoswarm.progress_bar import ProgressBar
 from paoswarm.study.whole_budget import name_of, read_budget, spend
 
 

@@ -23,8 +23,8 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
-from paoswarm.extras import need
 from paoswarm.study import figures, statistics
 from paoswarm.study.findings import LEVEL, count, group_findings, headline, listed, short
 from paoswarm.study.results import Key, Results, Trace

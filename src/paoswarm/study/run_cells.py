@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from typing import Any
 
+from paoswarm._extras import ProgressBar
 from paoswarm.evaluation.executors import end, is_client, is_executor, make_one
-from paoswarm.progress_bar import ProgressBar
 from paoswarm.study.cell_files import CellFiles, DamagedFile
 from paoswarm.study.cells import Cell, Runs
 from paoswarm.study.results import Key

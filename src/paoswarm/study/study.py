@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._checks import number_between, whole_number
 from paoswarm.algorithms.method import Method
-from paoswarm.checks import number_between, whole_number
 from paoswarm.evaluation.executors import is_client, is_executor, makes_executor
 from paoswarm.optimize.first_swarm import DESIGNS, design_name
 from paoswarm.storage.encoding import describe

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._checks import whole_number
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.searches import Searches
-from paoswarm.checks import whole_number
 from paoswarm.optimize.minimize import minimize
 
 

@@ -1,10 +1,40 @@
-"""The one progress bar: tqdm if it is wanted, nothing otherwise."""
+"""Optional packages, the progress bar, and how many cores there are."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from paoswarm.extras import need
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def need(module: str, *, extra: str, user: str) -> Any:
+    """Return a module, or raise an ImportError that says who needs it and how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"{user} needs {package}; install it with: pip install 'paoswarm[{extra}]'") from error
+
+
+def on_first_use(package: str, name: str, module: str, *, needs: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package: its one name is imported from a module when it is asked for.
+
+    What it ``needs`` has the same name as the extra that installs it.
+    """
+
+    def __getattr__(wanted: str) -> Any:
+        if wanted != name:
+            raise AttributeError(f"module {package!r} has no attribute {wanted!r}")
+        need(needs, extra=needs, user=f"{package}.{name}")
+        return getattr(import_module(f"{package}.{module}"), name)
+
+    return __getattr__
 
 
 class ProgressBar:
