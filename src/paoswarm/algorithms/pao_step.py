@@ -10,7 +10,6 @@ and then the walls. ``A`` and ``H`` are the exact transition of `paoswarm.core.d
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,10 +19,9 @@ from paoswarm.algorithms import schedules
 from paoswarm.algorithms.coefficients import Coefficients, coefficients, constant_coefficients
 from paoswarm.algorithms.schedules import Hyperparameter, is_constant
 from paoswarm.algorithms.validate_forces import fitting, root_of_noise
-from paoswarm.core import fused
 from paoswarm.core.arrays import Array, namespace
-from paoswarm.core.attractors import Attractor, RandomSource, global_best, is_random, local_best
-from paoswarm.core.bounds import RESTITUTION, Wall
+from paoswarm.core.attractors import Attractor, RandomSource, is_random
+from paoswarm.core.bounds import Wall
 from paoswarm.core.noise import correlate, spread
 from paoswarm.core.swarm import Proposal, Swarm, read_only, unrolled
 
@@ -68,25 +66,13 @@ class Step:
         self._trusted = all(getattr(function, "__module__", None) in _OURS for function in functions)
         self._is_locked = not (self._trusted and takes_batches(functions, hyperparameters))
         self._constant = _constant(hyperparameters) if all(map(is_constant, hyperparameters)) else None
-        self._fused = self._for_one_pass(functions)
 
     def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
         normal = draw.normal(2, *state.position.shape[-2:], single=True)
-        has_usual_walls = state.axes is None or not state.axes.is_round.any()
-        if (
-            self._fused is not None
-            and has_usual_walls
-            and (moved := fused.step(state, normal, self._fused)) is not None
-        ):
-            return Proposal(*moved)
-        with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
-            return self._moved(state, draw, progress, normal)
-
-    def _moved(self, state: Swarm, draw: RandomSource, progress: float, normal: Array) -> Proposal:
-        return self.moved_by(
-            self._coefficients(state, progress), state, draw, normal[..., 0, :, :], normal[..., 1, :, :]
-        )
+        with np.errstate(under="ignore"):  # underflow is expected: a swarm contracts to a point
+            by = self._coefficients(state, progress)
+            return self.moved_by(by, state, draw, normal[..., 0, :, :], normal[..., 1, :, :])
 
     def moved_by(self, by: Coefficients, state: Swarm, draw: RandomSource, d1: Array, d2: Array) -> Proposal:
         """The next positions and velocities with these coefficients and deviates ``(..., n, d)``, walls applied."""
@@ -142,16 +128,6 @@ class Step:
         if self._noise_scale is spread:  # the square root of a square
             return namespace(state.position).abs(state.best_position - state.global_best), None
         return root_of_noise(self._noise_scale(state), state, self._noise_scale, trusted=self._trusted)
-
-    def _for_one_pass(self, functions: tuple[Any, ...]) -> Array | None:
-        """The numbers that `fused.step` needs; None for a swarm that it cannot move."""
-        expected = (local_best, global_best, spread)
-        usual = len(functions) == len(expected) and all(map(operator.is_, functions, expected))
-        if self._constant is None or not usual or self._wall.name != "clip":
-            return None
-        weights, *entries = self._constant
-        numbers = (*weights, *entries, RESTITUTION)
-        return np.array(numbers) if all(isinstance(number, float) for number in numbers) else None
 
 
 def _constant(hyperparameters: tuple[Hyperparameter, ...]) -> Coefficients:

@@ -29,11 +29,9 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(found, indent=2))
         return
-    core = "compiled" if found["compiled"] else "NumPy only: slower for cheap functions, with the same bits"
     rows = [
         *found["versions"].items(),
         ("platform", found["platform"]),
-        ("inner loops", core),
         ("cores", str(found["cores"])),
         ("workers", ", ".join(found["workers"])),
     ]
@@ -57,7 +55,6 @@ def gathered() -> dict[str, Any]:
             "SciPy": version("scipy"),
         },
         "platform": platform.platform(),
-        "compiled": find_spec("paoswarm.core._fused") is not None,
         "cores": cores(),
         "workers": [
             f"processes ({multiprocessing.get_start_method()})",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.core import fused, order
+from paoswarm.core import order
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.axes import Axes
 from paoswarm.core.bounds import Wall
@@ -187,10 +187,6 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
     ``evaluated`` (the budget ended inside this generation) stay where they were.
     """
     repeats = swarm.repeats
-    if repeats is None and evaluated is None and swarm.axes is None:
-        kept = fused.record(swarm, proposal.position, value)
-        if kept is not None:
-            return _recorded(swarm, proposal, value, None, *kept)
     xp = namespace(value)
     better = order.is_better(order.newcomer_score(value, repeats), score(swarm.best_value, repeats))
     if evaluated is not None:
@@ -207,35 +203,16 @@ def record(swarm: Swarm, proposal: Proposal, value: Array, evaluated: Array | No
     grown = swarm.age + (1.0 if evaluated is None else xp.astype(evaluated, swarm.age.dtype))
     age = xp.where(better, 0.0, grown)
     leader, leader_value = _best_of(best_position, best_value, repeats)
-    return _recorded(swarm, proposal, value, repeats, best_position, best_value, age, leader, leader_value)
-
-
-def _recorded(
-    swarm: Swarm,
-    proposal: Proposal,
-    value: Array,
-    repeats: Repeats | None,
-    best_position: Array,
-    best_value: Array,
-    age: Array,
-    leader: Array,
-    leader_value: Array,
-) -> Swarm:
-    return Swarm(
-        proposal.position,
-        proposal.velocity,
-        value,
-        best_position,
-        best_value,
-        age,
-        repeats,
-        leader,
-        leader_value,
-        swarm.lower,
-        swarm.upper,
-        swarm.memory,
-        swarm.axes,
-        swarm.tolerance,
+    return swarm._replace(
+        position=proposal.position,
+        velocity=proposal.velocity,
+        value=value,
+        best_position=best_position,
+        best_value=best_value,
+        age=age,
+        repeats=repeats,
+        global_best=leader,
+        global_value=leader_value,
     )
 
 
