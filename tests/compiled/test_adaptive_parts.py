@@ -167,8 +167,8 @@ def test_dense_searches_end_for_the_same_reasons():
         values = np.cumsum(rng.exponential(size=(2, done)), axis=1)[:, ::-1] if case % 2 else rng.random((2, done))
         values = values * (1e-17 if case % 5 == 0 else 1.0) + 1.0
         course = dense_ends.Course(
-            tuple(values[0, -dense_ends._window(done, n, d) :]),
-            tuple(values[1, -dense_ends._window(done, n, d) :]),
+            tuple(values[0, -dense_ends.window(done, n, d) :]),
+            tuple(values[1, -dense_ends.window(done, n, d) :]),
             (),
             0.0 if case % 5 == 0 else float(rng.exponential()),
             1e-300,
@@ -190,7 +190,7 @@ def test_dense_searches_end_for_the_same_reasons():
 
 def test_a_step_from_rest_is_the_exact_transition():
     for step in (1e-9, 0.01, 0.3, 0.85, 1.33):
-        law = exact_transition(*(np.array([x]) for x in (element_pao._DAMPING, element_pao._FREQUENCY, step)))
+        law = exact_transition(*(np.array([x]) for x in (element_pao.DAMPING, element_pao.FREQUENCY, step)))
         stays, shaken = numba_element.law_from_rest(step)
         assert stays == pytest.approx(law.A[0, 0, 0], abs=1e-14)
         assert shaken == pytest.approx(law.cholesky[0, 0, 0], rel=1e-12)

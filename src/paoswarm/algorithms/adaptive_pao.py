@@ -14,8 +14,8 @@ from paoswarm.algorithms.searches import Searches, Series
 from paoswarm.algorithms.sharing import Start
 from paoswarm.core.arrays import Floats
 
-_LARGE = 0  # number of the series whose swarms grow
-_NARROWEST = 2.0  # powers of ten by which the first cloud of a small search may be narrower
+LARGE = 0  # number of the series whose swarms grow
+NARROWEST = 2.0  # powers of ten by which the first cloud of a small search may be narrower
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Small:
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
-        large = [one for one in past if one.series == _LARGE]
+        large = [one for one in past if one.series == LARGE]
         smallest = self.method.default_particles(d)
         ratio = max(1.0, large[-1].n_particles / smallest)
-        method = replace(self.method, spread=self.method.spread * 10 ** (-_NARROWEST * float(uniform[0])))
+        method = replace(self.method, spread=self.method.spread * 10 ** (-NARROWEST * float(uniform[0])))
         n_particles = int(smallest * ratio ** float(uniform[1] ** 2))
         whole = [one for one in large if one.ending != KNOWN]  # the first one is
         return Start(method, n_particles, most=2.0 * whole[-1].evaluations, kind="small dense")

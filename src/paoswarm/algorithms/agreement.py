@@ -40,9 +40,9 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 
-_SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
-_SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
-_ROUNDING = 1e-12  # relative to what searches have gained: the minimum may be zero
+SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
+SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
+ROUNDING = 1e-12  # relative to what searches have gained: the minimum may be zero
 _LEAST, _LEAST_OF_MANY = (
     0.01,
     0.03,
@@ -161,7 +161,7 @@ class Agreement(NamedTuple):
 def is_same_place(apart: Floats, axes: Axes | None = None) -> bool:
     """Whether ends that are so far ``apart``, in widths of the bounds, are the same place."""
     apart = apart if axes is None else axes.unrolled(apart, np.zeros_like(apart), 1.0)  # the short way round
-    return math.sqrt(float(np.mean(apart * apart))) < _SAME_PLACE
+    return math.sqrt(float(np.mean(apart * apart))) < SAME_PLACE
 
 
 def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> Agreement:
@@ -211,5 +211,5 @@ def _same_value(places: Sequence[Sequence[Search]]) -> float:
     best = float(values[int(order.best(values))])
     gained = [one.first_value - one.value for place in places for one in place if math.isfinite(one.first_value)]
     with np.errstate(over="ignore"):
-        relative = _SAME_VALUE * max(abs(best), float(np.median(values)) - best)
-    return max(relative, _ROUNDING * max(gained, default=0.0))
+        relative = SAME_VALUE * max(abs(best), float(np.median(values)) - best)
+    return max(relative, ROUNDING * max(gained, default=0.0))

@@ -11,10 +11,10 @@ from paoswarm.algorithms.dense_learning import DenseLaw
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 
-_ROUNDING = 16 * float(np.finfo(float).eps)  # values that differ by less, relative to their size, are equal
-_NARROWEST = 1e-11  # the cloud relative to the first one: positions are known to rounding
-_WIDEST = 50.0  # likewise: the swarm has left the bounds, or its first cloud was much too narrow
-_EVERY = 20  # generations between two tests of stagnation
+ROUNDING = 16 * float(np.finfo(float).eps)  # values that differ by less, relative to their size, are equal
+NARROWEST = 1e-11  # the cloud relative to the first one: positions are known to rounding
+WIDEST = 50.0  # likewise: the swarm has left the bounds, or its first cloud was much too narrow
+EVERY = 20  # generations between two tests of stagnation
 
 GREW = "the cloud has grown too wide"  # an end that has not arrived anywhere
 
@@ -54,7 +54,7 @@ def with_generation(course: Course, ranked: Floats, d: int) -> Course:
     with np.errstate(invalid="ignore"):
         apart = float(ranked.max() - ranked[0])
     n = len(ranked)
-    kept = _window(course.generations + 1, n, d)
+    kept = window(course.generations + 1, n, d)
     return course._replace(
         bests=(*course.bests, float(ranked[0]))[-kept:],
         medians=(*course.medians, float(ranked[n // 2]))[-kept:],
@@ -70,30 +70,30 @@ def end_of(law: DenseLaw, course: Course, n: int, first_spread: float) -> str:
     if done >= recent:
         bests = course.bests[-recent:]
         apart = max(max(bests) - min(bests), course.spread)
-        if apart <= max(_ROUNDING * abs(bests[-1]), course.negligible):
+        if apart <= max(ROUNDING * abs(bests[-1]), course.negligible):
             return "all values are equal"
-    if max(law.longest, law.scale * float(np.abs(law.path).max())) < _NARROWEST * first_spread:
+    if max(law.longest, law.scale * float(np.abs(law.path).max())) < NARROWEST * first_spread:
         return "the cloud is a point"
     if law.is_singular:
         return "the cloud is flat"
-    if law.longest > _WIDEST * first_spread:
+    if law.longest > WIDEST * first_spread:
         return GREW
     if done > 100 + 150 * (d + 3) ** 2 / math.sqrt(n):
         return "too many generations"
-    return "no progress" if done % _EVERY == 0 and _stagnates(course, n, d) else ""
+    return "no progress" if done % EVERY == 0 and _stagnates(course, n, d) else ""
 
 
-def _window(generations: int, n: int, d: int) -> int:
+def window(generations: int, n: int, d: int) -> int:
     """How many generations are compared to see whether a search still makes progress: Hansen's rule."""
     return int(120 + 30 * d / n + 0.2 * generations)
 
 
 def _stagnates(course: Course, n: int, d: int) -> bool:
     """Whether neither bests nor medians have fallen: the last third is compared with the first."""
-    window = _window(course.generations, n, d)
-    if course.generations <= window:
+    recent = window(course.generations, n, d)
+    if course.generations <= recent:
         return False
-    third = int(0.3 * window)
+    third = int(0.3 * recent)
 
     def has_not_fallen(values: tuple[float, ...]) -> bool:
         return bool(np.median(values[-third:]) >= np.median(values[:third]))

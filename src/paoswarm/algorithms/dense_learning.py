@@ -15,7 +15,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 
-_WORST_CONDITION = 1e14  # ratio of the covariance's eigenvalues beyond which rounding decides
+WORST_CONDITION = 1e14  # ratio of the covariance's eigenvalues beyond which rounding decides
 
 
 class Rates(NamedTuple):
@@ -138,7 +138,7 @@ def _decomposed(law: DenseLaw) -> DenseLaw:
     size = float(np.trace(covariance)) / len(covariance)
     covariance, root = covariance / size, math.sqrt(size)
     eigenvalues, axes = np.linalg.eigh(covariance)
-    least = eigenvalues[-1] / _WORST_CONDITION
+    least = eigenvalues[-1] / WORST_CONDITION
     lengths = np.sqrt(np.maximum(eigenvalues, least))
     return law._replace(
         scale=law.scale * root,

@@ -35,8 +35,8 @@ from paoswarm.core.density import StepLaw
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
 
-_EVALUATED = 0.34  # share of the particles that is evaluated if the model is trusted
-_RECENT = 20  # generations whose spread of values sets the price of leaving the bounds
+EVALUATED = 0.34  # share of the particles that is evaluated if the model is trusted
+RECENT = 20  # generations whose spread of values sets the price of leaving the bounds
 
 
 class Generation(NamedTuple):
@@ -175,7 +175,7 @@ class DensePAO(Method):
             x[-1] = model.minimum()  # the scout
         predicted = model.predict(_within(state, x))
         if is_led:
-            promising = order.ranked(predicted)[: in_rounds(max(2, math.ceil(_EVALUATED * n)), self.parallel)]
+            promising = order.ranked(predicted)[: in_rounds(max(2, math.ceil(EVALUATED * n)), self.parallel)]
             asked = np.concatenate([[n - 1], promising[promising != n - 1]])[: len(promising)] if is_new else promising
             blank = blank._replace(asked=asked)
         return blank._replace(predicted=predicted, is_led=is_led, model=model)
@@ -210,7 +210,7 @@ class DensePAO(Method):
         ranked = order.ranked(values)
         if outside.any():
             level = order.levelled(values)
-            course = course.with_range(level, _RECENT)
+            course = course.with_range(level, RECENT)
             far = np.square(outside / law.scale) @ (1 / np.diagonal(law.covariance)) / d
             ranked = order.ranked(level + course.range * far)  # (A4)
         course = with_generation(course, values[ranked], d)

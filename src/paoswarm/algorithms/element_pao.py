@@ -27,22 +27,22 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.swarm import Proposal, Swarm
 
-_DAMPING, _FREQUENCY = 0.2, 2.0**0.5  # the paper's spring
-_LONGEST = 1.33  # A11 is -0.05: a particle slightly overshoots, as with F = 1.05
-_FIRST_STEP, _FIRST_RATE = 0.85, 0.5  # F = 0.55; share of elements that move
-_STEP_WIDTH, _RATE_WIDTH = 0.13, 0.1  # widths of the distributions around what was learnt
-_PERIODS = 6  # learnt values that are remembered
-_BEST = 0.11  # share of the swarm from which l_p is chosen
-_REPLACED = 2.0  # replaced bests that are kept, in sizes of the swarm
-_SMALLEST = 4
-_TRIES = 8  # draws of a time step; all are negative once in 1e8 for the first step
+DAMPING, FREQUENCY = 0.2, 2.0**0.5  # the paper's spring
+LONGEST = 1.33  # A11 is -0.05: a particle slightly overshoots, as with F = 1.05
+FIRST_STEP, FIRST_RATE = 0.85, 0.5  # F = 0.55; share of elements that move
+STEP_WIDTH, RATE_WIDTH = 0.13, 0.1  # widths of the distributions around what was learnt
+PERIODS = 6  # learnt values that are remembered
+BEST = 0.11  # share of the swarm from which l_p is chosen
+REPLACED = 2.0  # replaced bests that are kept, in sizes of the swarm
+SMALLEST = 4
+TRIES = 8  # draws of a time step; all are negative once in 1e8 for the first step
 
 
 class Element(NamedTuple):
     """What an element-wise swarm remembers."""
 
-    steps: Floats  # (_PERIODS,) learnt time steps
-    rates: Floats  # (_PERIODS,) learnt probabilities of moving
+    steps: Floats  # (PERIODS,) learnt time steps
+    rates: Floats  # (PERIODS,) learnt probabilities of moving
     period: int  # which of them is replaced next
     replaced: Floats  # (m, d) bests that were replaced
     evaluations: int
@@ -85,7 +85,7 @@ class ElementPAO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
-    smallest_swarm: ClassVar[int] = _SMALLEST
+    smallest_swarm: ClassVar[int] = SMALLEST
     horizon: int = 1000
     noise: float = 1e-4
 
@@ -110,7 +110,7 @@ class ElementPAO(Method):
         if isinstance(state.memory, Element):
             return state
         n = state.n_particles
-        steps, rates = np.full(_PERIODS, _FIRST_STEP), np.full(_PERIODS, _FIRST_RATE)
+        steps, rates = np.full(PERIODS, FIRST_STEP), np.full(PERIODS, FIRST_RATE)
         return state._replace(memory=Element(steps, rates, 0, state.best_position[:0], n, n, 0))
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
@@ -119,11 +119,11 @@ class ElementPAO(Method):
         near = self.unrolled(state)
         bests = near.best_position
         n, d = bests.shape
-        chosen = _integers(draw.uniform(n), _PERIODS)
-        rate = np.clip(memory.rates[chosen] + _RATE_WIDTH * draw.normal(n), 0, 1)
-        step = _positive(memory.steps[chosen] + _STEP_WIDTH * np.tan(np.pi * (draw.uniform(_TRIES, n) - 0.5)))
+        chosen = _integers(draw.uniform(n), PERIODS)
+        rate = np.clip(memory.rates[chosen] + RATE_WIDTH * draw.normal(n), 0, 1)
+        step = _positive(memory.steps[chosen] + STEP_WIDTH * np.tan(np.pi * (draw.uniform(TRIES, n) - 0.5)))
         attractor = _attractors(near, _seen(state, memory.replaced), draw.uniform(3, n))
-        law = exact_transition(np.full(n, _DAMPING), np.full(n, _FREQUENCY), step)
+        law = exact_transition(np.full(n, DAMPING), np.full(n, FREQUENCY), step)
         moved = attractor + law.A[:, 0, 0, None] * (bests - attractor)  # (A7)
         shaken = np.sqrt(self.noise) * law.cholesky[:, 0, 0, None] * np.abs(bests - state.global_best)
         moved += shaken * draw.normal(n, d)
@@ -144,7 +144,7 @@ class ElementPAO(Method):
         n_now = self._size(memory, state.n_dimensions)
         if n_now < after.n_particles:
             after = after.reduced_to(order.ranked(order.score(after.best_value, after.repeats))[:n_now])
-        memory = memory._replace(replaced=memory.replaced[-int(_REPLACED * after.n_particles) :])
+        memory = memory._replace(replaced=memory.replaced[-int(REPLACED * after.n_particles) :])
         return after._replace(memory=memory)
 
     def _learnt(self, before: Swarm, after: Swarm, trial: Trial) -> Element:
@@ -168,12 +168,12 @@ class ElementPAO(Method):
         steps[memory.period] = _lehmer(weight, trial.step[improved])
         rates[memory.period] = _lehmer(weight, trial.rate[improved])
         replaced = np.concatenate([memory.replaced, before.best_position[improved]])
-        return memory._replace(steps=steps, rates=rates, period=(memory.period + 1) % _PERIODS, replaced=replaced)
+        return memory._replace(steps=steps, rates=rates, period=(memory.period + 1) % PERIODS, replaced=replaced)
 
     def _size(self, memory: Element, d: int) -> int:
         """How many particles there should be: a linear decrease over the horizon."""
         done = memory.evaluations / (self.horizon * d)
-        return max(_SMALLEST, round(memory.n_first + (_SMALLEST - memory.n_first) * done))
+        return max(SMALLEST, round(memory.n_first + (SMALLEST - memory.n_first) * done))
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the bests are equal, or progress has ended."""
@@ -203,7 +203,7 @@ def _positive(tries: Floats) -> Floats:
     """The first positive of several draws, no longer than the longest step; the last column if there is none."""
     first = np.argmax(tries > 0, axis=0)
     step = np.take_along_axis(tries, first[None], axis=0)[0]
-    return np.where(step > 0, np.minimum(step, _LONGEST), _FIRST_STEP)
+    return np.where(step > 0, np.minimum(step, LONGEST), FIRST_STEP)
 
 
 def _attractors(state: Swarm, replaced: Floats, uniform: Floats) -> Floats:
@@ -211,7 +211,7 @@ def _attractors(state: Swarm, replaced: Floats, uniform: Floats) -> Floats:
     n = len(bests)
     me = np.arange(n)
     ranked = order.ranked(order.score(state.best_value, state.repeats))
-    leaders = bests[ranked[_integers(uniform[0], max(2, round(_BEST * n)))]]
+    leaders = bests[ranked[_integers(uniform[0], max(2, round(BEST * n)))]]
     other = (me + 1 + _integers(uniform[1], n - 1)) % n
     # The third is neither the particle nor the second: number those that are left.
     pool = np.concatenate([bests, replaced])

@@ -8,9 +8,9 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 
-_ENOUGH = 0.7  # Kendall's tau between predicted and measured order
-_MEMORY = 0.7  # weight of the past in it, per test
-_LONGEST_WAIT = 8  # generations between two tests of a model that failed
+ENOUGH = 0.7  # Kendall's tau between predicted and measured order
+MEMORY = 0.7  # weight of the past in it, per test
+LONGEST_WAIT = 8  # generations between two tests of a model that failed
 
 
 class Trust(NamedTuple):
@@ -24,7 +24,7 @@ class Trust(NamedTuple):
     @property
     def is_given(self) -> bool:
         """Whether the model has passed its recent tests (A6)."""
-        return self.pairs > 0 and self.agreeing >= _ENOUGH * self.pairs
+        return self.pairs > 0 and self.agreeing >= ENOUGH * self.pairs
 
     @property
     def is_due(self) -> bool:
@@ -42,8 +42,8 @@ def after_test(trust: Trust, predicted: Floats, measured: Floats) -> Trust:
     with np.errstate(invalid="ignore"):  # between two failed points there is no order
         agreeing = np.sign(predicted[:, None] - predicted) * np.sign(measured[:, None] - measured)
     tested = trust._replace(
-        agreeing=_MEMORY * trust.agreeing + float(np.nansum(agreeing)) / 2,
-        pairs=_MEMORY * trust.pairs + n * (n - 1) / 2,
+        agreeing=MEMORY * trust.agreeing + float(np.nansum(agreeing)) / 2,
+        pairs=MEMORY * trust.pairs + n * (n - 1) / 2,
     )
-    period = 1 if tested.is_given else min(2 * trust.period, _LONGEST_WAIT)
+    period = 1 if tested.is_given else min(2 * trust.period, LONGEST_WAIT)
     return tested._replace(period=period, wait=period)

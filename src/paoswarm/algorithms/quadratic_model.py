@@ -20,28 +20,28 @@ from paoswarm.algorithms.dense_learning import DenseLaw
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 
-_POINTS = 1.5  # evaluated points for each coefficient
-_LEAST_WEIGHT = 0.05  # of the worst point; the best one has weight one
-_RIDGE = 1e-10  # relative to the mean of the squares
-_FLATTEST = 1e-6  # least curvature, relative to the largest
-_SHORTENINGS = 8  # iterations for a step that ends on the edge of the data
-_MANY = 20  # unknowns; with more, a fit of all products would take longer than everything else
-_QUICK = 60  # coefficients that take so little time that the model is fitted in every generation
+POINTS = 1.5  # evaluated points for each coefficient
+LEAST_WEIGHT = 0.05  # of the worst point; the best one has weight one
+RIDGE = 1e-10  # relative to the mean of the squares
+FLATTEST = 1e-6  # least curvature, relative to the largest
+SHORTENINGS = 8  # iterations for a step that ends on the edge of the data
+MANY = 20  # unknowns; with more, a fit of all products would take longer than everything else
+QUICK = 60  # coefficients that take so little time that the model is fitted in every generation
 
 
 def points_for(coefficients: int) -> int:
     """How many points a fit of so many coefficients takes."""
-    return int(np.ceil(_POINTS * coefficients)) + 2
+    return int(np.ceil(POINTS * coefficients)) + 2
 
 
 def n_coefficients(d: int) -> int:
     """Coefficients of the largest model: with all products, or with squares only if there are many unknowns."""
-    return 1 + d + d * (d + 1) // 2 if d <= _MANY else 1 + 2 * d
+    return 1 + d + d * (d + 1) // 2 if d <= MANY else 1 + 2 * d
 
 
 def generations_between_fits(d: int) -> int:
     """For how many generations a model is used: with many unknowns, a fit takes longer than the rest."""
-    return 1 + n_coefficients(d) // _QUICK
+    return 1 + n_coefficients(d) // QUICK
 
 
 class QuadraticModel(NamedTuple):
@@ -80,10 +80,10 @@ def _shortened_newton(slope: Floats, curvature: Floats, radius: float) -> Floats
     In the bowl's axes. Newton's iteration for the shift, on the inverse of the length, converges from below.
     """
     shift = 0.0
-    floor = max(_FLATTEST * float(curvature.max()), 1e-12 * float(np.abs(slope).max()), float(np.finfo(float).tiny))
+    floor = max(FLATTEST * float(curvature.max()), 1e-12 * float(np.abs(slope).max()), float(np.finfo(float).tiny))
     bent = np.maximum(curvature, floor)
     step = -slope / bent
-    for _ in range(_SHORTENINGS):
+    for _ in range(SHORTENINGS):
         length = math.sqrt(step @ step)
         if length <= radius * (1 + 1e-6):
             break
@@ -108,9 +108,9 @@ def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel | None:
     if not (np.isfinite(unit) and unit > 0):
         return None
     rows = _features(u, pairs)
-    weighted = rows * np.linspace(1, _LEAST_WEIGHT, len(f))[:, None]
+    weighted = rows * np.linspace(1, LEAST_WEIGHT, len(f))[:, None]
     normal = weighted.T @ rows
-    normal[np.diag_indices_from(normal)] += _RIDGE * np.trace(normal) / len(normal)
+    normal[np.diag_indices_from(normal)] += RIDGE * np.trace(normal) / len(normal)
     try:
         factor = cho_factor(normal, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
@@ -123,7 +123,7 @@ def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel | None:
 
 def _pairs(m: int, d: int) -> tuple[Any, ...] | None:
     """The products that ``m`` points can determine: all, the squares, none; None if they are too few for a slope."""
-    if d <= _MANY and m >= points_for(n_coefficients(d)):
+    if d <= MANY and m >= points_for(n_coefficients(d)):
         return np.triu_indices(d)
     if m >= points_for(1 + 2 * d):
         return np.diag_indices(d)

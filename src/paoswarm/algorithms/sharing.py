@@ -31,9 +31,9 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Proposal, Swarm, spread
 
-_HOPELESS = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
-_HOPELESS_FOR = 10  # generations
-_CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
+HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
+HOPELESS_FOR = 10  # generations
+CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
 _TOL = 1e-12  # spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged
 NOBODY = -1
 
@@ -152,7 +152,7 @@ class Sharing(NamedTuple):
         best_known = min((one.value for one in self.searches), default=math.inf)
         seen, is_tolerant = tolerance.eased(inner), inner.tolerance is not None
         lowest, apart = method.outlook(seen)
-        is_behind = not is_tolerant and lowest - _HOPELESS * apart > best_known  # (A9)
+        is_behind = not is_tolerant and lowest - HOPELESS_RATIO * apart > best_known  # (A9)
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
         has_converged = bool(method.has_converged(seen, spread(seen, method.wall.unroll), _TOL))
         ending = _ending(lane, has_converged, self._is_known(lane))
@@ -172,7 +172,7 @@ class Sharing(NamedTuple):
             return False
         best = min(self.searches, key=lambda one: one.value)
         centre, reach = lane.start.method.whereabouts(lane.swarm)
-        if reach >= _CONTRACTED or order.is_better(lane.value, best.value):
+        if reach >= CONTRACTED or order.is_better(lane.value, best.value):
             return False
         lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
         return is_same_place((best.x - lower) / (upper - lower) - centre, lane.swarm.axes)
@@ -251,7 +251,7 @@ def _ending(lane: Lane, has_converged: bool, is_known: bool) -> str:
         return CONVERGED
     if is_known:
         return KNOWN
-    if lane.hopeless >= _HOPELESS_FOR:
+    if lane.hopeless >= HOPELESS_FOR:
         return HOPELESS
     return CUT_SHORT if lane.used >= lane.start.most else ""
 

@@ -17,8 +17,8 @@ from paoswarm.core import order
 GOES_ON = 0
 CONVERGED, KNOWN, HOPELESS, CUT_SHORT = range(1, 5)  # how a search ends
 ENDINGS = ("", agreement.CONVERGED, agreement.KNOWN, agreement.HOPELESS, agreement.CUT_SHORT)
-_SAME_PLACE, _SAME_VALUE, _ROUNDING = agreement._SAME_PLACE, agreement._SAME_VALUE, agreement._ROUNDING
-_FIRST_INFEASIBLE = order._FIRST_INFEASIBLE
+_SAME_PLACE, _SAME_VALUE, _ROUNDING = agreement.SAME_PLACE, agreement.SAME_VALUE, agreement.ROUNDING
+_FIRST_INFEASIBLE = order.FIRST_INFEASIBLE
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 

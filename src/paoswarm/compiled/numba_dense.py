@@ -44,14 +44,14 @@ from paoswarm.compiled.numba_model import (
 from paoswarm.core import order
 
 GOES_ON, ARRIVED, GREW = range(3)  # how a search stands
-_EVALUATED, _RECENT = dense_pao._EVALUATED, dense_pao._RECENT
+_EVALUATED, _RECENT = dense_pao.EVALUATED, dense_pao.RECENT
 _ROUNDING, _NARROWEST, _WIDEST, _EVERY = (
-    dense_ends._ROUNDING,
-    dense_ends._NARROWEST,
-    dense_ends._WIDEST,
-    dense_ends._EVERY,
+    dense_ends.ROUNDING,
+    dense_ends.NARROWEST,
+    dense_ends.WIDEST,
+    dense_ends.EVERY,
 )
-_FIRST_INFEASIBLE = order._FIRST_INFEASIBLE  # no objective has such values
+_FIRST_INFEASIBLE = order.FIRST_INFEASIBLE  # no objective has such values
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 

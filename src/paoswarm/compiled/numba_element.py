@@ -17,19 +17,19 @@ from paoswarm.compiled.numba_linear import ranked
 from paoswarm.compiled.numba_noise import generation_key, philox
 from paoswarm.core import dynamics, order
 
-_DAMPING, _FREQUENCY, _LONGEST = element_pao._DAMPING, element_pao._FREQUENCY, element_pao._LONGEST
-_FIRST_STEP, _FIRST_RATE = element_pao._FIRST_STEP, element_pao._FIRST_RATE
-_STEP_WIDTH, _RATE_WIDTH = element_pao._STEP_WIDTH, element_pao._RATE_WIDTH
+_DAMPING, _FREQUENCY, _LONGEST = element_pao.DAMPING, element_pao.FREQUENCY, element_pao.LONGEST
+_FIRST_STEP, _FIRST_RATE = element_pao.FIRST_STEP, element_pao.FIRST_RATE
+_STEP_WIDTH, _RATE_WIDTH = element_pao.STEP_WIDTH, element_pao.RATE_WIDTH
 _BEST, _REPLACED, _SMALLEST, _TRIES = (
-    element_pao._BEST,
-    element_pao._REPLACED,
-    element_pao._SMALLEST,
-    element_pao._TRIES,
+    element_pao.BEST,
+    element_pao.REPLACED,
+    element_pao.SMALLEST,
+    element_pao.TRIES,
 )
-_PERIODS = element_pao._PERIODS
-_NODES, _WEIGHTS = dynamics._NODES, dynamics._WEIGHTS
+_PERIODS = element_pao.PERIODS
+_NODES, _WEIGHTS = dynamics.NODES, dynamics.WEIGHTS
 _DELTA = math.sqrt((1 - _DAMPING) * (1 + _DAMPING))
-_FIRST_INFEASIBLE = order._FIRST_INFEASIBLE
+_FIRST_INFEASIBLE = order.FIRST_INFEASIBLE
 _EPS = float(np.finfo(float).eps)
 _UNIT = 2.0**-32
 _U32 = np.uint32

@@ -15,7 +15,7 @@ from paoswarm.algorithms import dense_learning
 from paoswarm.compiled.numba_lanes import AXES, CENTRE, COVARIANCE, DRAWN, LENGTHS, PATH, PATH_SCALE, ROOT, WEIGHTS
 from paoswarm.compiled.numba_linear import dot
 
-_WORST_CONDITION = dense_learning._WORST_CONDITION
+_WORST_CONDITION = dense_learning.WORST_CONDITION
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 

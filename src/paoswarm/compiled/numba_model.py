@@ -15,10 +15,10 @@ from paoswarm.algorithms import model_trust, quadratic_model
 from paoswarm.compiled.numba_lanes import AXES, CENTRE, COEFFICIENTS, FIT_AXES, FIT_CENTRE, LENGTHS
 from paoswarm.compiled.numba_linear import dot, gram, ranked, smallest, solve_positive
 
-_POINTS, _LEAST_WEIGHT, _RIDGE = quadratic_model._POINTS, quadratic_model._LEAST_WEIGHT, quadratic_model._RIDGE
-_FLATTEST, _SHORTENINGS, _MANY = quadratic_model._FLATTEST, quadratic_model._SHORTENINGS, quadratic_model._MANY
-_QUICK = quadratic_model._QUICK
-_ENOUGH, _MEMORY, _LONGEST_WAIT = model_trust._ENOUGH, model_trust._MEMORY, model_trust._LONGEST_WAIT
+_POINTS, _LEAST_WEIGHT, _RIDGE = quadratic_model.POINTS, quadratic_model.LEAST_WEIGHT, quadratic_model.RIDGE
+_FLATTEST, _SHORTENINGS, _MANY = quadratic_model.FLATTEST, quadratic_model.SHORTENINGS, quadratic_model.MANY
+_QUICK = quadratic_model.QUICK
+_ENOUGH, _MEMORY, _LONGEST_WAIT = model_trust.ENOUGH, model_trust.MEMORY, model_trust.LONGEST_WAIT
 _TINY = float(np.finfo(float).tiny)
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})

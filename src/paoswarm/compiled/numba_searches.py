@@ -31,8 +31,8 @@ from paoswarm.compiled.numba_law import longest
 from paoswarm.compiled.numba_linear import ranked
 from paoswarm.compiled.search_plan import SHRINKING, SMALL
 
-_LARGE, _NARROWEST = adaptive_pao._LARGE, adaptive_pao._NARROWEST
-_HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing._HOPELESS, sharing._HOPELESS_FOR, sharing._CONTRACTED
+_LARGE, _NARROWEST = adaptive_pao.LARGE, adaptive_pao.NARROWEST
+_HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR, sharing.CONTRACTED
 _HORIZON = ElementPAO.horizon
 _GREW = numba_dense.GREW
 

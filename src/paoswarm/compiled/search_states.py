@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from paoswarm.algorithms.agreement import Agreement, Search
-from paoswarm.algorithms.dense_ends import Course, _window
+from paoswarm.algorithms.dense_ends import Course, window
 from paoswarm.algorithms.dense_learning import DenseLaw
-from paoswarm.algorithms.dense_pao import _RECENT, Dense
-from paoswarm.algorithms.element_pao import _PERIODS, Element
+from paoswarm.algorithms.dense_pao import RECENT, Dense
+from paoswarm.algorithms.element_pao import PERIODS, Element
 from paoswarm.algorithms.model_trust import Trust
 from paoswarm.algorithms.sharing import NOBODY, Lane, Leader, Sharing, Start, Tally, shown
 from paoswarm.compiled import numba_lanes as rows
@@ -146,11 +146,11 @@ def _dense(run: Run, k: int) -> Dense:
     )
     trust = Trust(float(own["agreeing"]), float(own["pairs"]), int(own["trust_wait"]), int(own["trust_period"]))
     done, n_ranges = int(own["generations"]), int(own["n_ranges"])
-    window = _window(done, int(own["n"]), d)
-    recent = [(n_ranges + i) % _RECENT for i in range(_RECENT)] if n_ranges > _RECENT else range(n_ranges)
+    kept = window(done, int(own["n"]), d)
+    recent = [(n_ranges + i) % RECENT for i in range(RECENT)] if n_ranges > RECENT else range(n_ranges)
     course = Course(
-        bests=tuple(lists[rows.BESTS, max(0, done - window) : done].tolist()),
-        medians=tuple(lists[rows.MEDIANS, max(0, done - window) : done].tolist()),
+        bests=tuple(lists[rows.BESTS, max(0, done - kept) : done].tolist()),
+        medians=tuple(lists[rows.MEDIANS, max(0, done - kept) : done].tolist()),
         ranges=tuple(float(lists[rows.RANGES, i]) for i in recent),
         spread=float(own["apart"]),
         negligible=float(own["negligible"]),
@@ -162,8 +162,8 @@ def _dense(run: Run, k: int) -> Dense:
 def _element(run: Run, k: int) -> Element:
     own, lists = run.lanes.own[k], run.lanes.lists[k]
     return Element(
-        steps=lists[rows.STEPS, :_PERIODS].copy(),
-        rates=lists[rows.RATES, :_PERIODS].copy(),
+        steps=lists[rows.STEPS, :PERIODS].copy(),
+        rates=lists[rows.RATES, :PERIODS].copy(),
         period=int(own["period"]),
         replaced=run.lanes.replaced[k, : int(own["n_replaced"])].copy(),
         evaluations=int(own["evaluations"]),

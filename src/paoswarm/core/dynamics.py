@@ -28,8 +28,8 @@ from numpy.typing import ArrayLike
 
 from paoswarm.core.arrays import Array, namespace
 
-_NODES, _WEIGHTS = (0.5 * a for a in np.polynomial.legendre.leggauss(16))
-_NODES = _NODES + 0.5  # on (0, 1)
+NODES, WEIGHTS = (0.5 * a for a in np.polynomial.legendre.leggauss(16))
+NODES = NODES + 0.5  # on (0, 1)
 # Sixteen nodes integrate exp(-8 u) over (0, 1) to 1e-24: one panel may last 4 times the fastest time constant.
 _PANEL = 4.0
 # exp(-2 * 25) = 2e-22: after this many slow time constants, the covariance is the stationary one.
@@ -164,7 +164,7 @@ def _covariance(zeta: Array, tau: Array) -> tuple[Array, Array, Array]:
     # Each entry has its own number of doublings, so that it does not depend on the other entries of a batch.
     doublings = xp.ceil(xp.log2(xp.clip(fastest * tau / _PANEL, 1.0, xp.inf)))
     t = tau / 2.0**doublings
-    nodes, weights = xp.asarray(_NODES), xp.asarray(_WEIGHTS)
+    nodes, weights = xp.asarray(NODES), xp.asarray(WEIGHTS)
     _, g1, _, g2 = _propagator(zeta[..., None], t[..., None] * nodes)
     s11, s12, s22 = (t * xp.sum(weights * g, axis=-1) for g in (g1 * g1, g1 * g2, g2 * g2))
     for done in range(int(xp.max(doublings)) if math.prod(t.shape) else 0):

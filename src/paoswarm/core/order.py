@@ -32,7 +32,7 @@ CAUTION = 3.0
 # Scores of infeasible points are this many times their violation, which is kept within the limits below.
 _INFEASIBLE = 1e250
 _LEAST_VIOLATION, _MOST_VIOLATION = 1e-30, 1e50
-_FIRST_INFEASIBLE = _INFEASIBLE * _LEAST_VIOLATION  # no objective has such values
+FIRST_INFEASIBLE = _INFEASIBLE * _LEAST_VIOLATION  # no objective has such values
 
 
 class Repeats(NamedTuple):
@@ -106,7 +106,7 @@ def feasible_first(value: Array, violation: Array) -> Array:
 
 def is_feasible(scores: Array) -> Array:
     """Whether scores are values of feasible points; false for failed points, too."""
-    return scores < _FIRST_INFEASIBLE
+    return scores < FIRST_INFEASIBLE
 
 
 def violation(scores: Array) -> Array:
