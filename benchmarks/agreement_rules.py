@@ -48,7 +48,7 @@ def replayed(row):
     searches, box, states = [], (np.zeros(row["d"]), np.ones(row["d"])), []
     for one in row["searches"]:
         searches.append(
-            ps.Search(
+            ps.results.Search(
                 one["series"], one["n"], one["evaluations"], np.array(one["x"]), one["value"], one["ending"],
                 one["first"][0],
             )

@@ -41,7 +41,7 @@ def cells(function: Function, method: ps.PAO) -> dict[int, Cell]:
         trace = Trace.of(swarms)
         for budget in BUDGETS:
             t = min(budget, len(swarms) - 1)
-            law = ps.NextStep(method.step_law(swarms[t]), swarms[t])
+            law = ps.laws.NextStep(method.step_law(swarms[t]), swarms[t])
             now = trace.until(t, newton_steps(swarms[: t + 1], seed))
             away = np.abs(minimum - trace.leader[t])
             seen[budget].append(

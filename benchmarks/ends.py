@@ -195,9 +195,9 @@ def minimum_table(runs: int) -> None:
                     maxiter=800,
                     rng=seed,
                 )
-                if result.status not in (ps.Status.CONVERGED, ps.Status.STALLED):
+                if result.status not in (ps.results.Status.CONVERGED, ps.results.Status.STALLED):
                     continue
-                says, is_right = result.status is ps.Status.CONVERGED, is_minimum(case, result)
+                says, is_right = result.status is ps.results.Status.CONVERGED, is_minimum(case, result)
                 right, false = right + (says and is_right), false + (not says and is_right)
                 caught, missed = caught + (not says and not is_right), missed + (says and not is_right)
     print(f"\nEnds that are no minimum: {caught} found, {missed} not found; minima: {right}, {false} of them doubted")

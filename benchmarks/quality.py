@@ -180,7 +180,7 @@ def polish_table() -> None:
 
 
 def main() -> None:
-    warnings.simplefilter("ignore", ps.HyperparameterWarning)
+    warnings.simplefilter("ignore", ps.errors.HyperparameterWarning)
     rho = {f"rho = {r}": ps.PAO.from_behaviour(spread=r) for r in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.4, 2.0)}
     table("Stationary spread (damping 0.2, phase 1.41)", {"sphere": sphere(8), "Rastrigin": rastrigin(8)}, rho, 8)
     patient = ps.schedules.patient_step

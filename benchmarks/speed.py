@@ -61,9 +61,9 @@ ENGINES: dict[str, tuple[Callable[[int], None], int]] = {
     "freelunch.PAO": (freelunch_pao, 1),
     "pygmo.pso (C++)": (pygmo_pso, 20),
     "paoswarm.minimize_many, PSO": (many(ps.PSO()), RUNS),
-    "paoswarm.minimize_many, QPSO": (many(ps.QPSO()), RUNS),
+    "paoswarm.minimize_many, QPSO": (many(ps.study.QPSO()), RUNS),
     "paoswarm.minimize_many, DE": (many(ps.DE()), RUNS),
-    "paoswarm.minimize_many, SADE": (many(ps.SADE()), RUNS),
+    "paoswarm.minimize_many, SADE": (many(ps.study.SADE()), RUNS),
 }
 
 

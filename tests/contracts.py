@@ -220,7 +220,7 @@ class MethodContract:
             fun = Counting(valley)
             result = run(method, fun, store_swarms=True, **settings)
             assert result.nfev == len(fun.points) == maxfev
-            assert result.status == ps.Status.MAXFEV
+            assert result.status == ps.results.Status.MAXFEV
         last = maxfev - int(result.history.nfev[-2])
         assert 0 < last < N
         assert_same_particles(result.swarm, result.history.swarms[-2], slice(last, None))
@@ -306,7 +306,7 @@ class MethodContract:
 
     def test_methods_may_take_turns_with_one_swarm(self, method):
         batch = run_many(method, runs=3, maxiter=3)
-        for other in (ps.SADE(), method, ps.PAO(), method, ps.SADE.paper(), ps.SADE(), method):
+        for other in (ps.study.SADE(), method, ps.PAO(), method, ps.study.SADE.paper(), ps.study.SADE(), method):
             later = run_many(other, runs=3, maxiter=3, init=batch.swarm)
             assert np.all(later.fun <= batch.fun)
             assert later.nfev.tolist() == [3 * N] * 3
@@ -364,7 +364,7 @@ class MethodContract:
                 raise StopIteration
 
         result = run(method, callback=callback, store_swarms=True)
-        assert result.status == ps.Status.CALLBACK
+        assert result.status == ps.results.Status.CALLBACK
         assert [one.nit for one in seen] == list(range(6))
         assert [one.nfev for one in seen] == result.history.nfev.tolist() == [N * (i + 1) for i in range(6)]
         assert [one.fun for one in seen] == result.history.best.tolist()

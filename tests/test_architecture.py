@@ -17,14 +17,17 @@ LAYERS = [
     "_text",
     "_extras",
     "core",
+    "laws",
     "spaces",
     "algorithms",
     "compiled",
     "storage",
     "evaluation",
+    "errors",
     "optimize",
     "fits",
     "sampling",
+    "results",
     "sklearn",
     "resume_run",
 ]
@@ -117,9 +120,9 @@ assert_missing(heavy + " " + rooms, "the problems")
 import paoswarm.study.report
 assert_missing("jinja2 plotly matplotlib", "reports")
 
-from paoswarm import figures, publish
-assert ps.figures is figures and callable(publish) and callable(ps.read_study)
-assert ps.statistics.holm([0.01, 0.02]).tolist() == [0.02, 0.02]
+from paoswarm.study import figures, publish
+assert ps.study.figures is figures and callable(publish) and callable(ps.study.read_study)
+assert ps.study.statistics.holm([0.01, 0.02]).tolist() == [0.02, 0.02]
 try:
     ps.no_such_name
 except AttributeError as error:

@@ -68,7 +68,7 @@ def studies_run(monkeypatch):
         seen.append((study, Path(folder), workers))
         raise Enough("enough")
 
-    monkeypatch.setattr(ps.Study, "run", note)
+    monkeypatch.setattr(ps.study.Study, "run", note)
     return seen
 
 
@@ -246,7 +246,9 @@ def test_a_mistake_in_a_file_is_named_without_a_traceback(line, text, capsys):
 
 def test_other_settings_in_the_folder_are_named_and_nothing_is_overwritten(toml, capsys, monkeypatch):
     small = ["study", str(toml), "--problems", "sphere", "--methods", "PAO", "--out", "out", "--workers", "1"]
-    ps.Study(problems=["sphere"], methods={"PAO": ps.PAO()}, dims=[2], runs=3, population=10, generations=6).run("out")
+    ps.study.Study(problems=["sphere"], methods={"PAO": ps.PAO()}, dims=[2], runs=3, population=10, generations=6).run(
+        "out"
+    )
     before = {path: path.read_bytes() for path in Path("out").rglob("*.parquet")}
     said = refused(capsys, *small, "--runs", "4")
     assert "holds runs with runs = 3, but this study has runs = 4; choose another folder" in said
@@ -301,7 +303,7 @@ def test_an_audit_names_its_verdict(capsys):
     assert said[0].startswith("No evidence that PAO profits") or said[0].startswith("PAO PROFITS")
     assert [line.split()[0] for line in said[1:5]] == ["sphere", "rastrigin", "ackley", "griewank"]
     assert "PSO:paper" in said[5]
-    direct = ps.centre_bias(ps.PAO(), dim=2, runs=10)
+    direct = ps.study.centre_bias(ps.PAO(), dim=2, runs=10)
     assert "\n".join(said[:5]) == str(direct)
 
 

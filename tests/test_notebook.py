@@ -44,7 +44,7 @@ def posterior(d, name="parameter", message=""):
     rng = np.random.default_rng(1)
     return ps.Posterior(
         names=[f"{name}{i}" for i in range(d)],
-        weighted=ps.WeightedDraws(rng.standard_normal((200, d)), np.zeros(200)),
+        weighted=ps.results.WeightedDraws(rng.standard_normal((200, d)), np.zeros(200)),
         log_evidence=-1.0,
         log_evidence_error=0.1,
         n_evaluations=200,

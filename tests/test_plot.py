@@ -83,7 +83,7 @@ def test_the_band_of_an_element_is_its_exact_law():
     method = ps.PAO(damping=0.3, dt=0.5)
     ax = ps.plot.element(method, steps=4, scale=2.0)
     mean = ax.lines[1]
-    exact = ps.transition(1.0, 0.3, 2.0, mean.get_xdata())
+    exact = ps.laws.transition(1.0, 0.3, 2.0, mean.get_xdata())
     assert_allclose(mean.get_ydata(), exact.A[:, 0, 0])
     band = ax.collections[0].get_paths()[0].vertices
     upper = exact.A[-1, 0, 0] + 4 * np.sqrt(exact.covariance[-1, 0, 0])
@@ -182,7 +182,7 @@ def posterior(d, n=1500):
     x = rng.standard_normal((n, d)) + rng.standard_normal((n, 1))
     return ps.Posterior(
         names=[f"parameter_{k}" for k in range(d)],
-        weighted=ps.WeightedDraws(x / np.sqrt(2) + np.arange(d), np.log(rng.uniform(0.5, 1.5, n))),
+        weighted=ps.results.WeightedDraws(x / np.sqrt(2) + np.arange(d), np.log(rng.uniform(0.5, 1.5, n))),
         log_evidence=0.0,
         log_evidence_error=0.1,
         n_evaluations=n,

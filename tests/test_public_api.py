@@ -52,8 +52,12 @@ def not_exported(page, names):
 
 
 def needlessly_long(page):
-    """Paths on the page to objects that `paoswarm` also exports under a shorter one."""
-    short = {id(getattr(paoswarm, name)): f"paoswarm.{name}" for name in paoswarm.__all__}
+    """Paths on the page to objects that `paoswarm` or one of its namespaces also exports under a shorter one."""
+    short = {
+        id(getattr(space, name)): f"{space.__name__}.{name}"
+        for space in (paoswarm.errors, paoswarm.laws, paoswarm.results, paoswarm.study, paoswarm)
+        for name in space.__all__
+    }
     paths = [path for path in documented_paths(page) if not lacks_its_package(path)]
     return [path for path in paths if path != short.get(id(look_up(path)), path)]
 
@@ -99,8 +103,19 @@ def test_no_exported_function_shares_its_name_with_a_module():
     assert [name for name in functions if importlib.util.find_spec(f"paoswarm.{name}")] == []
 
 
-def test_every_plot_is_documented():
-    assert {f"paoswarm.plot.{name}" for name in paoswarm.plot.__all__} <= set(documented_paths(PAGE))
+SPACES = ["compiled", "errors", "laws", "optuna", "plot", "results", "sklearn", "study"]
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_every_name_of_a_namespace_is_documented_and_listed_by_dir(space):
+    module = getattr(paoswarm, space)
+    assert {f"paoswarm.{space}.{name}" for name in module.__all__} <= set(documented_paths(PAGE))
+    assert set(module.__all__) <= set(dir(module))
+
+
+def test_a_page_of_names_is_enough():
+    assert len(paoswarm.__all__) <= 45
+    assert dir(paoswarm.plot) == ["convergence", "corner", "element", "searches", "swarm"]
 
 
 WRONG_PAGE = """

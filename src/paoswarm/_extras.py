@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -22,19 +22,24 @@ def need(module: str, *, extra: str, user: str) -> Any:
         raise ImportError(f"{user} needs {package}; install it with: pip install 'paoswarm[{extra}]'") from error
 
 
-def on_first_use(package: str, name: str, module: str, *, needs: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package: its one name is imported from a module when it is asked for.
+def on_first_use(
+    package: str, homes: Mapping[str, str], *, needs: str = ""
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package whose names are imported when they are asked for.
 
-    What it ``needs`` has the same name as the extra that installs it.
+    ``homes`` holds the module of each name, such as ``.sampler``; the name of a module stands for the module itself.
+    If the names need another package, the extra that installs it is called like it.
     """
 
-    def __getattr__(wanted: str) -> Any:
-        if wanted != name:
-            raise AttributeError(f"module {package!r} has no attribute {wanted!r}")
-        need(needs, extra=needs, user=f"{package}.{name}")
-        return getattr(import_module(f"{package}.{module}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if needs:
+            need(needs, extra=needs, user=f"{package}.{name}")
+        home = import_module(homes[name], package)
+        return home if homes[name] == f".{name}" else getattr(home, name)
 
-    return __getattr__
+    return __getattr__, lambda: list(homes)
 
 
 class ProgressBar:

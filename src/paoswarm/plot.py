@@ -30,6 +30,11 @@ __all__ = ["convergence", "corner", "element", "searches", "swarm"]
 _MOST_PLACES = 10  # that have a row of their own in a plot of searches
 
 
+def __dir__() -> list[str]:
+    """The plots, for tab completion."""
+    return __all__
+
+
 def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optimum: float = 0.0) -> Any:
     """Plot the best value against the number of generations.
 

@@ -34,7 +34,7 @@ def test_the_defaults_are_those_of_the_page():
     assert method.regime == "underdamped"
 
 
-@pytest.mark.filterwarnings("ignore::paoswarm.HyperparameterWarning")
+@pytest.mark.filterwarnings("ignore::paoswarm.errors.HyperparameterWarning")
 @pytest.mark.parametrize(
     ("m", "zeta", "k", "q", "dt"), [(1.0, 0.2, (1.0, 1.0), 1.0, 1.0), (2.0, 0.7, (0.3, 4.0), 5.0, 0.3)]
 )
@@ -48,7 +48,7 @@ def test_the_numbers_are_their_formulas(m, zeta, k, q, dt):
     assert_allclose(method.stationary_spread, np.sqrt(q / (4 * zeta * omega**3)), rtol=1e-14)
 
 
-@pytest.mark.filterwarnings("ignore::paoswarm.HyperparameterWarning")
+@pytest.mark.filterwarnings("ignore::paoswarm.errors.HyperparameterWarning")
 @pytest.mark.parametrize(
     ("zeta", "regime"), [(0.0, "undamped"), (0.2, "underdamped"), (1.0, "critical"), (3.0, "overdamped")]
 )
@@ -56,20 +56,20 @@ def test_the_regime_is_named(zeta, regime):
     assert ps.PAO(damping=zeta).regime == regime
 
 
-@pytest.mark.filterwarnings("ignore::paoswarm.HyperparameterWarning")
+@pytest.mark.filterwarnings("ignore::paoswarm.errors.HyperparameterWarning")
 def test_what_does_not_swing_has_an_infinite_period_and_what_does_not_fade_an_infinite_half_life():
     assert ps.PAO(damping=1.0).period == ps.PAO(damping=3.0).period == np.inf
     assert ps.PAO(damping=0.0).half_life == ps.PAO(damping=0.0).stationary_spread == np.inf
     assert_allclose(ps.PAO(damping=0.0).period, 2 * np.pi / np.sqrt(2), rtol=1e-14)
 
 
-@pytest.mark.filterwarnings("ignore::paoswarm.HyperparameterWarning")
+@pytest.mark.filterwarnings("ignore::paoswarm.errors.HyperparameterWarning")
 @pytest.mark.parametrize("zeta", [0.05, 0.4, 1.5, 6.0])
 def test_after_a_half_life_the_motion_has_halved(zeta):
     method = ps.PAO(damping=zeta)
     # A whole swing later the motion is similar to itself; an overdamped one is so always, once its fast part has died.
     late, swing = 60 * method.half_life, method.period if zeta < 1 else method.half_life
-    before, after = (ps.transition(1.0, zeta, 2.0, t).A for t in (late, late + swing))
+    before, after = (ps.laws.transition(1.0, zeta, 2.0, t).A for t in (late, late + swing))
     assert_allclose(after, 0.5 ** (swing / method.half_life) * before, rtol=1e-9)
 
 
@@ -146,12 +146,12 @@ def test_a_bad_behaviour_is_named(name, bad):
     ],
 )
 def test_an_unhealthy_choice_is_told_with_its_number(given, message):
-    with pytest.warns(ps.HyperparameterWarning, match=message):
+    with pytest.warns(ps.errors.HyperparameterWarning, match=message):
         ps.PAO(**given)
 
 
 def test_the_warning_points_at_the_users_line():
-    with pytest.warns(ps.HyperparameterWarning) as caught:
+    with pytest.warns(ps.errors.HyperparameterWarning) as caught:
         ps.PAO(damping=0.7)
     assert caught[0].filename == __file__
 
@@ -233,7 +233,7 @@ def test_an_unhealthy_schedule_warns_once_and_points_at_the_caller():
 
 
 def test_without_noise_the_spread_is_zero_even_without_damping():
-    with pytest.warns(ps.HyperparameterWarning, match="spread is 0"):
+    with pytest.warns(ps.errors.HyperparameterWarning, match="spread is 0"):
         assert ps.PAO(noise=0.0, damping=0.0).stationary_spread == 0
 
 
@@ -272,5 +272,5 @@ def test_without_warnings_is_quiet_inside_only():
         with behaviour.without_warnings():
             method = ps.PAO(damping=0.7)
         (concern,) = behaviour.concerns(method)
-        with pytest.raises(ps.HyperparameterWarning, match=concern[:30]):
+        with pytest.raises(ps.errors.HyperparameterWarning, match=concern[:30]):
             ps.PAO(damping=0.7)

@@ -174,7 +174,7 @@ def test_it_ends_by_itself_at_the_minimum(d):
         lambda x: np.square(x - centre).sum(axis=1) + 3, [(-5, 5)] * d, method=ps.DensePAO(), maxiter=None,
         maxfev=20_000, n_particles=ps.DensePAO().default_particles(d), vectorized=True, rng=1,
     )  # fmt: skip
-    assert result.status is ps.Status.CONVERGED
+    assert result.status is ps.results.Status.CONVERGED
     assert_allclose(result.x, centre, atol=1e-6)
 
 

@@ -27,7 +27,7 @@ def test_a_step_from_rest_is_a_difference_step_with_factor_one_minus_a11():
     swarm = swarm._replace(memory=swarm.memory._replace(rates=np.full(6, 5.0)))  # all elements move
     swarm = swarm._replace(lower=swarm.lower - 100, upper=swarm.upper + 100)
     x, _, trial, _ = method.ask(swarm, Draw([np.random.default_rng(4)], ()))
-    law = ps.transition(1.0, 0.2, 2.0, trial.step)
+    law = ps.laws.transition(1.0, 0.2, 2.0, trial.step)
     pull = swarm.best_position + (x - swarm.best_position) / (1 - law.A[:, 0, 0, None])  # the attractors
     pool = swarm.best_position
     leaders = pool[np.argsort(swarm.best_value)[:2]]
@@ -104,5 +104,5 @@ def test_rastrigin_is_solved_and_the_search_ends(seed):
         vectorized=True, rng=seed,
     )  # fmt: skip
     assert result.fun < 1e-9
-    assert result.status is ps.Status.CONVERGED
+    assert result.status is ps.results.Status.CONVERGED
     assert result.nfev < 7000

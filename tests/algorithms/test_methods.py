@@ -63,12 +63,12 @@ METHODS = {
     "PAO dense": ps.PAO(noise_scale=ps.noise.covariance),
     "PSO": ps.PSO(),
     "PSO paper": ps.PSO.paper(),
-    "QPSO": ps.QPSO(),
+    "QPSO": ps.study.QPSO(),
     **{f"DE {strategy}": ps.DE(strategy=strategy) for strategy in STRATEGIES},
     "DE paper": ps.DE.paper(),
-    "SADE": ps.SADE(),
-    "SADE quick": ps.SADE(learning_period=3, rate_period=2, rate_learning_period=2),
-    "SADE paper": ps.SADE.paper(),
+    "SADE": ps.study.SADE(),
+    "SADE quick": ps.study.SADE(learning_period=3, rate_period=2, rate_learning_period=2),
+    "SADE paper": ps.study.SADE.paper(),
     "your own": Climber(),
 }
 
@@ -97,7 +97,7 @@ def test_methods_differ():
 def test_the_study_has_the_published_values_of_pao_and_qpso():
     """So their presets need no contract of their own."""
     assert ps.PAO.paper() == ps.PAO()
-    assert ps.QPSO.paper() == ps.QPSO()
+    assert ps.study.QPSO.paper() == ps.study.QPSO()
 
 
 @pytest.mark.parametrize(
@@ -105,15 +105,15 @@ def test_the_study_has_the_published_values_of_pao_and_qpso():
     [
         (ps.PAO(), 2),
         (ps.PSO(), 2),
-        (ps.QPSO(), 2),
+        (ps.study.QPSO(), 2),
         (ps.DE(), 4),
         (ps.DE(strategy="rand/2"), 6),
         (ps.DE(strategy="best/1"), 3),
         (ps.DE(strategy="best/2"), 5),
         (ps.DE(strategy="current-to-best/1"), 3),
         (ps.DE(strategy="current-to-best/2"), 5),
-        (ps.SADE(), 4),
-        (ps.SADE.paper(), 6),
+        (ps.study.SADE(), 4),
+        (ps.study.SADE.paper(), 6),
         (Climber(), 3),
     ],
 )

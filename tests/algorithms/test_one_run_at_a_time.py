@@ -122,7 +122,7 @@ def test_what_says_that_it_takes_batches_is_believed():
 
 
 def test_what_is_ours_is_moved_at_once():
-    ours = [ps.PAO(), ps.PSO(), ps.QPSO(), ps.DE(), ps.SADE(), ps.RandomSearch()]
+    ours = [ps.PAO(), ps.PSO(), ps.study.QPSO(), ps.DE(), ps.study.SADE(), ps.study.RandomSearch()]
     ours += [ps.PAO(attractors=(ps.attractors.NeighbourhoodBest(), LOCAL), noise_scale=ps.noise.covariance)]
     ours += [ps.PAO(dt=ps.schedules.patient_step(), damping=lambda progress: 0.2 + 0.1 * progress)]
     assert all(method.takes_batches for method in ours)

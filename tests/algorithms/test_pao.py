@@ -55,7 +55,7 @@ CASES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::paoswarm.HyperparameterWarning")
+@pytest.mark.filterwarnings("ignore::paoswarm.errors.HyperparameterWarning")
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
 def test_a_step_is_the_papers_loop(given):
     swarm = by_hand.drawn(1)
@@ -123,7 +123,7 @@ def test_the_noise_enters_by_its_square_root():
     swarm, deviates = by_hand.drawn(7), np.random.default_rng(8).normal(size=(2, 7, 3))
     law = ps.PAO(walls="none").step_law(swarm)
     once = ps.PAO(walls="none").ask(swarm, Given(normal=[deviates]))
-    with pytest.warns(ps.HyperparameterWarning):
+    with pytest.warns(ps.errors.HyperparameterWarning):
         four = ps.PAO(noise=4.0, walls="none").ask(swarm, Given(normal=[deviates]))
     assert_allclose(four.position - law.mean_position, 2 * (once.position - law.mean_position), atol=1e-13)
     assert_allclose(four.velocity - law.mean_velocity, 2 * (once.velocity - law.mean_velocity), atol=1e-13)
@@ -255,7 +255,7 @@ def test_two_half_steps_have_the_law_of_one_whole_step():
     second = half.step_law(swarm._replace(position=first.mean_position, velocity=first.mean_velocity))
     assert_allclose(second.mean_position, whole.mean_position, rtol=0, atol=1e-13)
     assert_allclose(second.mean_velocity, whole.mean_velocity, rtol=0, atol=1e-13)
-    A = ps.transition(1.0, 0.2, 2.0, 0.5).A
+    A = ps.laws.transition(1.0, 0.2, 2.0, 0.5).A
     assert_allclose(A @ first.covariance @ A.T + first.covariance, whole.covariance, rtol=0, atol=1e-12)
 
 
@@ -360,7 +360,7 @@ def test_a_swarm_that_nothing_holds_is_an_error_before_the_function_sees_it():
         seen.append(np.abs(x).max())
         return x.sum(axis=-1)
 
-    with pytest.warns(ps.HyperparameterWarning, match="does not contract"):
+    with pytest.warns(ps.errors.HyperparameterWarning, match="does not contract"):
         method = ps.PAO(walls="none", noise=1000.0)
     with (
         np.errstate(all="ignore"),
@@ -468,7 +468,7 @@ def test_any_hyperparameters_are_refused_or_move_a_swarm_within_its_box(given, w
         return float(((x - 1) ** 2).sum())
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", ps.HyperparameterWarning)
+        warnings.simplefilter("ignore", ps.errors.HyperparameterWarning)
         try:
             ps.minimize(fun, [(-1, 3), (-1, 3)], method=ps.PAO(**given, walls=walls), n_particles=5, maxiter=4, rng=1)
         except ValueError as error:
@@ -478,7 +478,7 @@ def test_any_hyperparameters_are_refused_or_move_a_swarm_within_its_box(given, w
 
 
 def test_a_swarm_that_is_stuck_in_tar_is_only_warned_of():
-    with pytest.warns(ps.HyperparameterWarning, match="stagnate"):
+    with pytest.warns(ps.errors.HyperparameterWarning, match="stagnate"):
         method = ps.PAO(damping=1e100)
     result = ps.minimize(lambda x: float(x @ x), [(-1, 1)] * 2, method=method, n_particles=9, maxiter=3, rng=1)
     assert result.n_failed == 0

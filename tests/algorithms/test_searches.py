@@ -97,7 +97,7 @@ class Interrupting:
 
 
 def test_without_the_model_no_dense_swarm_of_the_portfolio_has_one():
-    past = (ps.Search(0, 8, 500, np.zeros(2), 1.0, "converged"),)
+    past = (ps.results.Search(0, 8, 500, np.zeros(2), 1.0, "converged"),)
     for model in (False, True):
         large, small, _ = ps.AdaptivePAO(model=model).series
         methods = [series.following((), past, 2, np.full(2, 0.5)).method for series in (large, small)]
@@ -116,7 +116,7 @@ def test_searches_grow_and_the_first_one_is_not_interrupted():
 def test_the_series_that_reaches_better_values_gets_more_evaluations():
     """Random search hardly gets anywhere; its searches are as good as never over."""
 
-    class Tired(ps.RandomSearch):
+    class Tired(ps.study.RandomSearch):
         """A random search that gives up after ten generations."""
 
         def begin(self, state):
@@ -153,7 +153,7 @@ def test_a_settled_run_ends_with_success_and_an_unsettled_one_goes_on():
         return np.square(x - 0.3).sum(axis=-1)
 
     settled = solve(ps.AdaptivePAO(), bowl, maxfev=20_000, tol=1e-12)
-    assert settled.status is ps.Status.CONVERGED
+    assert settled.status is ps.results.Status.CONVERGED
     assert settled.nfev < 2500
     assert settled.swarm.memory.agreement.is_settled
     goes_on = solve(ps.AdaptivePAO(), bowl, maxfev=3000, tol=0.0)

@@ -15,7 +15,15 @@ from paoswarm.core import order, swarm
 BOX = [(-2.0, 3.0)] * 3
 CURVE = ps.Returned(2, lb=0.0, ub=0.0)  # two equalities: a curve in three dimensions
 BEST = 0.432931342433859  # the smallest square on it, within the tolerance 1e-4
-METHODS = [ps.PAO(), ps.DE(), ps.SADE(), ps.ElementPAO(), ps.DensePAO(), ps.AdaptivePAO(local=False), ps.MixedPAO()]
+METHODS = [
+    ps.PAO(),
+    ps.DE(),
+    ps.study.SADE(),
+    ps.ElementPAO(),
+    ps.DensePAO(),
+    ps.AdaptivePAO(local=False),
+    ps.MixedPAO(),
+]
 
 
 def square(x):

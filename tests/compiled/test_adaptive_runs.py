@@ -143,19 +143,19 @@ def test_a_run_is_the_same_alone_in_company_and_with_any_threads():
 
 def test_limits_are_exact():
     assert (many(maxfev=107, tol=0).nfev == 107).all()
-    assert set(many(maxfev=107, tol=0).status) == {ps.Status.MAXFEV}
+    assert set(many(maxfev=107, tol=0).status) == {ps.results.Status.MAXFEV}
     by_generations = many(maxiter=7)
-    assert set(by_generations.status) == {ps.Status.MAXITER}
+    assert set(by_generations.status) == {ps.results.Status.MAXITER}
     assert (by_generations.nit == 7).all()
     hit = many(target=1e-3)
-    assert set(hit.status) == {ps.Status.TARGET}
+    assert set(hit.status) == {ps.results.Status.TARGET}
     assert (hit.fun <= 1e-3).all()
     assert (hit.history[np.arange(6), hit.nit - 1] > 1e-3).all()  # one generation earlier it was not
     stagnant = many(lambda x: 0 * x[0] + 1.0, stagnation=4)
-    assert set(stagnant.status) == {ps.Status.STAGNATED}
+    assert set(stagnant.status) == {ps.results.Status.STAGNATED}
     assert (stagnant.nit == 4).all()
     timed = many(time_limit=0.3, tol=0)
-    assert set(timed.status) == {ps.Status.TIME}
+    assert set(timed.status) == {ps.results.Status.TIME}
     assert len(timed.fun) == 6
 
 
@@ -170,7 +170,7 @@ def slow(x):
 def test_a_time_limit_leaves_out_no_run():
     timed = many(slow, time_limit=1e-3, runs=10, n_particles=4)
     assert len(timed.fun) == len(timed.seeds) == 10
-    assert set(timed.status) == {ps.Status.TIME}
+    assert set(timed.status) == {ps.results.Status.TIME}
     assert timed.nfev.min() >= 4
     np.testing.assert_allclose([slow(x) for x in timed.x], timed.fun, rtol=1e-9)
 
@@ -183,7 +183,7 @@ def test_a_callback_sees_all_runs_and_can_stop_them():
         return len(seen) == 2
 
     stopped = many(callback=stop, tol=0, maxfev=10**9)
-    assert set(stopped.status) == {ps.Status.CALLBACK}
+    assert set(stopped.status) == {ps.results.Status.CALLBACK}
     assert seen[0].x.shape == (6, 2)
     assert (seen[0].nfev < stopped.nfev).all()
 
@@ -193,7 +193,7 @@ def test_an_interrupt_keeps_what_was_found():
         raise KeyboardInterrupt
 
     stopped = many(callback=interrupt, tol=0, maxfev=10**9)
-    assert set(stopped.status) == {ps.Status.INTERRUPTED}
+    assert set(stopped.status) == {ps.results.Status.INTERRUPTED}
     assert np.isfinite(stopped.fun).all()
 
 

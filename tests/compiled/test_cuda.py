@@ -132,14 +132,14 @@ def test_limits_are_exact_and_runs_are_the_same_in_any_company(monkeypatch, n, l
     options = {"method": "PAO", "engine": "cuda", "rng": 1}
     limited = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, maxfev=5 * n + 7, tol=0, **options)
     assert (limited.nfev == 5 * n + 7).all()
-    assert set(limited.status) == {ps.Status.MAXFEV}
+    assert set(limited.status) == {ps.results.Status.MAXFEV}
     hit = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, target=2.0, maxiter=300, **options)
-    assert set(hit.status) == {ps.Status.TARGET}
+    assert set(hit.status) == {ps.results.Status.TARGET}
     alone = ps.minimize(rastrigin, box, method="PAO", engine="cuda", n_particles=n, target=2.0, maxiter=300,
                         rng=hit.seeds[1])  # fmt: skip
     np.testing.assert_array_equal(alone.x, hit.x[1])
     ended = ps.minimize_many(rastrigin, box, runs=3, n_particles=n, maxiter=3000, tol=1e-5, **options)
-    assert set(ended.status) == {ps.Status.CONVERGED}
+    assert set(ended.status) == {ps.results.Status.CONVERGED}
 
 
 def test_an_objective_that_cannot_be_translated_falls_back_to_jax_and_says_so():

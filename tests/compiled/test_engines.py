@@ -23,7 +23,7 @@ from paoswarm.core.attractors import (
 )
 
 LOWER, UPPER = np.array([-3.0, -1.0, 0.5]), np.array([2.0, 4.0, 1.5])
-with warnings.catch_warnings(action="ignore", category=ps.HyperparameterWarning):
+with warnings.catch_warnings(action="ignore", category=ps.errors.HyperparameterWarning):
     METHODS = {
         "default": ps.PAO(),
         "reflect": ps.PAO(walls="reflect"),
@@ -221,7 +221,7 @@ def test_runs_end_by_the_same_rules_as_with_numpy(kind):
     ours = many(kind.name, runs=300)
     theirs = many("numpy", lambda x: bowl(x.T), runs=300, vectorized=True)
     assert stats.ks_2samp(ours.nit, theirs.nit).pvalue > 1e-3
-    assert set(ours.status) == set(theirs.status) == {ps.Status.CONVERGED}
+    assert set(ours.status) == set(theirs.status) == {ps.results.Status.CONVERGED}
     table = [
         [np.sum(np.char.startswith(one.message, start)) for start in ("Converged: no", "Converged: the")]
         for one in (ours, theirs)
@@ -231,17 +231,17 @@ def test_runs_end_by_the_same_rules_as_with_numpy(kind):
 
 def test_limits_are_exact(kind):
     assert (many(kind.name, runs=3, maxfev=107).nfev == 107).all()
-    assert set(many(kind.name, runs=3, maxfev=107, tol=0).status) == {ps.Status.MAXFEV}
+    assert set(many(kind.name, runs=3, maxfev=107, tol=0).status) == {ps.results.Status.MAXFEV}
     by_generations = many(kind.name, runs=3, maxiter=7, tol=0)
-    assert set(by_generations.status) == {ps.Status.MAXITER}
+    assert set(by_generations.status) == {ps.results.Status.MAXITER}
     assert (by_generations.nit == 7).all()
     assert by_generations.history.shape == (3, 8)
     hit = many(kind.name, runs=5, target=1.01)
-    assert set(hit.status) == {ps.Status.TARGET}
+    assert set(hit.status) == {ps.results.Status.TARGET}
     assert (hit.fun <= 1.01).all()
     assert (hit.history[np.arange(5), hit.nit - 1] > 1.01).all()  # one generation earlier it was not
     stagnant = many(kind.name, lambda x: 0 * x[0] + 1.0, runs=2, stagnation=4)
-    assert set(stagnant.status) == {ps.Status.STAGNATED}
+    assert set(stagnant.status) == {ps.results.Status.STAGNATED}
     assert (stagnant.nit == 4).all()
 
 
@@ -377,7 +377,7 @@ def test_a_swarm_has_converged_as_soon_as_its_spread_is_below_the_tolerance(wall
         apart = (state.x - leader) / width
         apart -= np.rint(apart) if walls == "periodic" else 0
         has_converged |= np.sqrt((apart**2).mean(axis=(1, 2))) < tol
-        np.testing.assert_array_equal(state.status == ps.Status.CONVERGED, has_converged)
+        np.testing.assert_array_equal(state.status == ps.results.Status.CONVERGED, has_converged)
         state, _ = engine.advance(state, keys, t + 1, 1)
     assert has_converged.all()
     assert state.nit.min() > 5

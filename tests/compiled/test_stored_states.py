@@ -168,13 +168,13 @@ def test_a_run_that_is_killed_loses_nothing_that_was_recorded(jitted, tmp_path, 
 def test_states_that_are_superseded_are_dropped_from_large_files(jitted, tmp_path, often, monkeypatch):
     monkeypatch.setattr(state_journal, "_LARGE", 0)
     file, seen = tmp_path / "run.paoswarm", []
-    progress = ps.Progress(file)
+    progress = ps.results.Progress(file)
 
     def look(intermediate_result):
         if file.exists():
             seen.append((progress.update().evaluations, progress.best))
             if len(seen) == 3:
-                with pytest.raises(ps.StoreInUse, match=f"process {os.getpid()}"):
+                with pytest.raises(ps.errors.StoreInUse, match=f"process {os.getpid()}"):
                     many(jitted, file)
 
     result = many(jitted, file, callback=look)
@@ -205,7 +205,9 @@ def test_runs_that_were_stopped_from_outside_go_on(jitted, tmp_path, how, often)
 
     with pytest.raises(RuntimeError) if how == "error" else contextlib.nullcontext():
         stopped = many(jitted, file, callback=stop)
-        assert set(stopped.status) == {ps.Status.CALLBACK if how == "callback" else ps.Status.INTERRUPTED}
+        assert set(stopped.status) == {
+            ps.results.Status.CALLBACK if how == "callback" else ps.results.Status.INTERRUPTED
+        }
         assert (stopped.nit == 10).all()
     assert_same(many(jitted, file), many(jitted))
 
@@ -228,7 +230,7 @@ def test_a_state_that_could_not_be_recorded_at_once_is_recorded_again(jitted, tm
     monkeypatch.setattr(state_journal, "_packed", stopped)
     with pytest.raises(OSError, match="no space") if how == "full" else contextlib.nullcontext():
         result = many(jitted, file)
-        assert set(result.status) == {ps.Status.INTERRUPTED}
+        assert set(result.status) == {ps.results.Status.INTERRUPTED}
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["state"]["generation"] for line in lines if "state" in line] == [5, 10, 15]
     assert_same(many(jitted, file), many(jitted))
@@ -248,7 +250,7 @@ def test_an_interrupt_waits_for_the_end_of_a_call(jitted, tmp_path):
     timer.start()
     stopped = many(jitted, file, **options)
     timer.join()
-    assert set(stopped.status) == {ps.Status.INTERRUPTED}
+    assert set(stopped.status) == {ps.results.Status.INTERRUPTED}
     reached = int(stopped.nit[0])
     assert (stopped.nit == reached).all()
     assert stopped.history.shape == (64, reached + 1)
@@ -275,10 +277,10 @@ def test_another_run_is_refused_and_the_file_stays(jitted, tmp_path, given, mess
     file = tmp_path / "run.paoswarm"
     many(jitted, file, maxiter=8)
     before = file.read_bytes()
-    with pytest.raises(ps.OtherRun, match=message):
+    with pytest.raises(ps.errors.OtherRun, match=message):
         many(jitted, file, **given)
     assert file.read_bytes() == before
-    with pytest.raises(ps.OtherRun, match="bounds = "):
+    with pytest.raises(ps.errors.OtherRun, match="bounds = "):
         ps.minimize_many(jitted, [(-2.0, 4.0)] * 2, runs=RUNS, method="PAO", engine="numba", rng=3, store=file)
 
 
@@ -286,10 +288,10 @@ def test_schedules_need_the_same_limits(jitted, tmp_path):
     file = tmp_path / "run.paoswarm"
     slowing = ps.PAO(dt=ps.schedules.linear(1.2, 0.8))
     stopped = many(jitted, file, method=slowing, callback=lambda x: True)
-    assert set(stopped.status) == {ps.Status.CALLBACK}
-    with pytest.raises(ps.OtherRun, match="maxiter=30, but this call has maxiter=60: the method has schedules"):
+    assert set(stopped.status) == {ps.results.Status.CALLBACK}
+    with pytest.raises(ps.errors.OtherRun, match="maxiter=30, but this call has maxiter=60: the method has schedules"):
         many(jitted, file, method=slowing, maxiter=60)
-    with pytest.raises(ps.OtherRun, match="schedules"):
+    with pytest.raises(ps.errors.OtherRun, match="schedules"):
         many(jitted, file, method=slowing, maxiter=None, time_limit=1)
     assert_same(many(jitted, file, method=slowing), many(jitted, method=slowing))
 
@@ -299,7 +301,7 @@ def test_another_function_is_refused_and_a_changed_one_is_named(jitted, tmp_path
     file, offset = tmp_path / "run.paoswarm", 1.0
     many(jitted, file, maxiter=8)
     other = numba.njit(lambda x: rippled_code(x) + offset)
-    with pytest.raises(ps.OtherRun, match="values of another function: evaluation"):
+    with pytest.raises(ps.errors.OtherRun, match="values of another function: evaluation"):
         many(other, file)
     same = numba.njit(lambda x: rippled_code(x) + 0.0)
     with pytest.warns(RuntimeWarning, match="the function has changed .* gave the recorded values again"):
@@ -322,7 +324,7 @@ def test_what_else_a_file_is_asked(jitted, tmp_path, capsys):
     x, f = ps.Store(file).read()
     assert x.shape == (9, 2)
     np.testing.assert_array_equal(f[-1], result.fun.min())
-    text = str(ps.Progress(file).update())
+    text = str(ps.results.Progress(file).update())
     assert f"evaluations  {result.nfev.sum()} of {RUNS * 31 * PARTICLES}" in text
     assert "minimize_many PAO" in text
     assert "ended        4 x Stopped at the limit of generations." in text
@@ -358,7 +360,7 @@ def test_a_crafted_state_is_damage(jitted, tmp_path):
         change(record["state"])
         file = tmp_path / f"{i}.paoswarm"
         file.write_bytes(b"".join([*lines[:place], encode(record), *lines[place + 1 :]]))
-        with pytest.raises(ps.DamagedStore, match=message):
+        with pytest.raises(ps.errors.DamagedStore, match=message):
             many(jitted, file)
 
 

@@ -26,9 +26,9 @@ LAWS = {  # mean position, mean velocity, scale
 def element(rule, mean_position, mean_velocity, scale):
     """The law of a single element of a single particle; its H has a strong correlation."""
     mean_position, mean_velocity, scale = (np.full((1, 1), m) for m in (mean_position, mean_velocity, scale))
-    cholesky = ps.transition(1.0, 0.2, 2.0, 0.8).cholesky
+    cholesky = ps.laws.transition(1.0, 0.2, 2.0, 0.8).cholesky
     wall, lower, upper = bounds.WALLS[rule], np.full(1, LOWER), np.full(1, UPPER)
-    return ps.StepLaw(mean_position, mean_velocity, scale, cholesky, None, wall, lower, upper)
+    return ps.laws.StepLaw(mean_position, mean_velocity, scale, cholesky, None, wall, lower, upper)
 
 
 def density(law, x, v):
@@ -194,7 +194,7 @@ def test_an_element_without_noise_is_an_atom_where_ask_puts_it(swarm, rule):
 
 
 def test_without_time_every_element_is_an_atom(swarm):
-    with pytest.warns(ps.HyperparameterWarning, match="dt is 0"):
+    with pytest.warns(ps.errors.HyperparameterWarning, match="dt is 0"):
         method = ps.PAO(dt=0.0)
     assert_array_equal(method.step_law(swarm).log_density(swarm.position, swarm.velocity), np.zeros(4))
 
@@ -212,7 +212,7 @@ def test_a_particles_log_density_is_the_sum_over_its_elements(square):
 
 def test_the_covariance_before_the_walls_is_that_of_the_transition(square):
     law = ps.PAO(noise_scale=shaken, noise=1.5, dt=0.7, mass=2.0).step_law(square)
-    sigma = ps.transition(2.0, 0.2, 2.0, 0.7).covariance
+    sigma = ps.laws.transition(2.0, 0.2, 2.0, 0.7).covariance
     assert_allclose(law.covariance, 1.5 * shaken(square)[..., None, None] * sigma, rtol=1e-14)
 
 
@@ -249,7 +249,7 @@ def test_dense_noise_is_a_kronecker_product(swarm, strength, dt):
     x, v = swarm.position + 0.3, swarm.velocity - 0.2
     mean = np.concatenate([law.mean_position, law.mean_velocity], axis=-1)
     for i in range(4):
-        sigma = ps.transition(1.0, 0.2, 2.0, np.broadcast_to(dt, 4)[i]).covariance
+        sigma = ps.laws.transition(1.0, 0.2, 2.0, np.broadcast_to(dt, 4)[i]).covariance
         covariance = 1.3 * np.kron(sigma, SHAPE * (1 if strength is None else strength[i]))
         expected = multivariate_normal(mean[i], covariance).logpdf([*x[i], *v[i]])
         assert_allclose(law.log_density(x, v)[i], expected, rtol=1e-11)
@@ -273,7 +273,7 @@ def test_simulated_dense_steps_have_the_covariance_of_the_law(swarm):
     whole = np.concatenate([steps.position - law.mean_position, steps.velocity - law.mean_velocity], axis=-1)
     own = np.concatenate(law.sample(np.random.default_rng(6), (copies,)), axis=-1)
     own = own - np.concatenate([law.mean_position, law.mean_velocity], axis=-1)
-    sigma = ps.transition(1.0, 0.2, 2.0, 1.0).covariance
+    sigma = ps.laws.transition(1.0, 0.2, 2.0, 1.0).covariance
     for i in range(4):
         exact = STRENGTH[i] * np.kron(sigma, SHAPE)
         scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
@@ -322,7 +322,7 @@ def test_a_particle_without_dense_noise_is_an_atom_and_the_others_have_a_density
 @pytest.mark.parametrize("rule", ["reflect", "periodic"])
 def test_the_joint_density_is_continuous_where_a_law_becomes_wide_and_integrates_to_one(rule):
     swarm = kernels.start(np.array([[0.3], [0.8]]), np.array([1.0, 0.0]), np.zeros(1), np.ones(1))
-    h11 = ps.transition(1.0, 0.2, 2.0, 1.0).cholesky[0, 0]
+    h11 = ps.laws.transition(1.0, 0.2, 2.0, 1.0).cholesky[0, 0]
     at = np.array([[0.4], [0.4]]), np.array([[3.0], [-2.0]])
     values = []
     for widths in (7.99, 8.01, 50.0):

@@ -183,11 +183,11 @@ def test_a_strategy_on_strict_arrays(name):
     [
         ps.PSO(),
         ps.PSO.paper(),
-        ps.QPSO(),
+        ps.study.QPSO(),
         *(ps.DE(strategy=name) for name in STRATEGIES),
-        ps.SADE(),
-        ps.SADE.paper(),
-        ps.SADE(learning_period=1, rate_period=1, rate_learning_period=1),
+        ps.study.SADE(),
+        ps.study.SADE.paper(),
+        ps.study.SADE(learning_period=1, rate_period=1, rate_learning_period=1),
     ],
     ids=lambda method: type(method).__name__,
 )

@@ -94,7 +94,7 @@ def test_the_transition_is_as_exact_as_its_arguments_anywhere():
 
 
 def test_transition_reads_mass_and_stiffness_as_a_natural_frequency():
-    law = ps.transition(mass=2.0, damping=0.3, stiffness=0.5, dt=1.7)
+    law = ps.laws.transition(mass=2.0, damping=0.3, stiffness=0.5, dt=1.7)
     assert_allclose(law.A, expm(drift(0.3, 0.5) * 1.7), rtol=0, atol=1e-14)
     assert_allclose(law.covariance, matrix_fraction(0.3, 0.5, 1.7), rtol=1e-12)
 
@@ -104,7 +104,7 @@ class TestIdentities:
     omega = 1.4
 
     def law(self, zeta, t):
-        return ps.transition(1.0, zeta, self.omega**2, t)
+        return ps.laws.transition(1.0, zeta, self.omega**2, t)
 
     @pytest.mark.parametrize("t", [1e-5, 0.3, 2.0, 40.0])
     def test_the_factor_is_a_lower_triangular_root_of_the_covariance(self, zeta, t):
@@ -156,7 +156,7 @@ class TestIdentities:
 
 @pytest.mark.parametrize("zeta", DAMPINGS[1:])
 def test_a_long_step_forgets_where_it_began(zeta):
-    law = ps.transition(1.0, zeta, 1.4**2, 1e3 / slow_rate(np.asarray(zeta, dtype=float)))
+    law = ps.laws.transition(1.0, zeta, 1.4**2, 1e3 / slow_rate(np.asarray(zeta, dtype=float)))
     stationary = np.diag([1 / (4 * zeta * 1.4**3), 1 / (4 * zeta * 1.4)])
     assert_allclose(law.A, 0, atol=1e-290)
     assert_allclose(np.diag(law.covariance), np.diag(stationary), rtol=1e-13)
@@ -166,21 +166,21 @@ def test_a_long_step_forgets_where_it_began(zeta):
 @pytest.mark.parametrize("zeta", DAMPINGS[1:])
 @pytest.mark.parametrize("t", [0.5, 5.0])
 def test_the_covariance_follows_from_the_stationary_one(zeta, t):
-    P, law = np.diag([1 / (4 * zeta * 1.4**3), 1 / (4 * zeta * 1.4)]), ps.transition(1.0, zeta, 1.4**2, t)
+    P, law = np.diag([1 / (4 * zeta * 1.4**3), 1 / (4 * zeta * 1.4)]), ps.laws.transition(1.0, zeta, 1.4**2, t)
     assert_allclose(P - law.A @ P @ law.A.T, law.covariance, rtol=0, atol=2e-15 * P.max() + 1e-14)
 
 
 def test_without_damping_energy_is_kept():
     omega, state = 0.7, np.array([1.3, -0.4])
     for t in (0.1, 3.0, 1e4):
-        y, v = ps.transition(1.0, 0.0, omega**2, t).A @ state
+        y, v = ps.laws.transition(1.0, 0.0, omega**2, t).A @ state
         assert_allclose(omega**2 * y**2 + v**2, omega**2 * state[0] ** 2 + state[1] ** 2, rtol=1e-12)
 
 
 @pytest.mark.parametrize("zeta", [0.0, 0.2, 0.9, 1.0])
 @pytest.mark.parametrize("t", [0.3, 1.0, 3.0])
 def test_light_damping_agrees_with_the_matrix_fraction(zeta, t):
-    assert_allclose(ps.transition(1.0, zeta, 2.0, t).covariance, matrix_fraction(zeta, 2**0.5, t), rtol=1e-10)
+    assert_allclose(ps.laws.transition(1.0, zeta, 2.0, t).covariance, matrix_fraction(zeta, 2**0.5, t), rtol=1e-10)
 
 
 @pytest.mark.parametrize(("zeta", "omega", "t", "explodes"), [(5.0, 2**0.5, 3.0, 1.0), (50.0, 2**0.5, 1.0, 1e30)])
@@ -193,11 +193,11 @@ def test_strong_damping_breaks_the_matrix_fraction_and_not_us(zeta, omega, t, ex
 def test_a_batch_is_the_scalars_one_by_one():
     m, zeta = np.array([0.5, 1.0, 2.0])[:, None], np.array([0.0, 0.2, 1.0, 5.0, 50.0])
     k, t = np.array([1.0, 0.3, 7.0])[:, None], np.array([0.0, 1e-4, 1.0, 30.0, 1e3])
-    batch = ps.transition(m, zeta, k, t)
+    batch = ps.laws.transition(m, zeta, k, t)
     assert batch.A.shape == (3, 5, 2, 2)
     for i in range(3):
         for j in range(5):
-            alone = ps.transition(m[i, 0], zeta[j], k[i, 0], t[j])
+            alone = ps.laws.transition(m[i, 0], zeta[j], k[i, 0], t[j])
             for together, single in zip(batch, alone, strict=True):
                 assert_allclose(together[i, j], single, rtol=0, atol=1e-13 * np.abs(single).max())
 
@@ -206,13 +206,13 @@ def test_a_batch_is_the_scalars_one_by_one():
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, [1.0, -1.0]])
 def test_a_bad_argument_is_named(name, bad):
     with pytest.raises(ValueError, match=f"^{name} must be"):
-        ps.transition(**{"mass": 1.0, "damping": 0.2, "stiffness": 2.0, "dt": 1.0, name: bad})
+        ps.laws.transition(**{"mass": 1.0, "damping": 0.2, "stiffness": 2.0, "dt": 1.0, name: bad})
 
 
 @pytest.mark.parametrize("name", ["mass", "stiffness"])
 def test_mass_and_stiffness_must_not_vanish(name):
     with pytest.raises(ValueError, match=f"^{name} must be positive"):
-        ps.transition(**{"mass": 1.0, "damping": 0.2, "stiffness": 2.0, "dt": 1.0, name: 0.0})
+        ps.laws.transition(**{"mass": 1.0, "damping": 0.2, "stiffness": 2.0, "dt": 1.0, name: 0.0})
 
 
 def test_the_slow_rate_is_the_real_part_of_the_slower_root():
@@ -223,10 +223,10 @@ def test_the_slow_rate_is_the_real_part_of_the_slower_root():
 
 def test_an_entry_of_a_batch_does_not_depend_on_the_others():
     steps = np.array([1e-3, 1.7, 4.4, 300.0])
-    together = ps.transition(1.0, np.array([0.0, 0.2, 1.5, 50.0])[:, None], 2.0, steps)
+    together = ps.laws.transition(1.0, np.array([0.0, 0.2, 1.5, 50.0])[:, None], 2.0, steps)
     for i, zeta in enumerate((0.0, 0.2, 1.5, 50.0)):
         for j, dt in enumerate(steps):
-            alone = ps.transition(1.0, zeta, 2.0, np.array([dt]))
+            alone = ps.laws.transition(1.0, zeta, 2.0, np.array([dt]))
             assert_array_equal(together.covariance[i, j], alone.covariance[0])
             assert_array_equal(together.A[i, j], alone.A[0])
 
@@ -234,7 +234,7 @@ def test_an_entry_of_a_batch_does_not_depend_on_the_others():
 @pytest.mark.parametrize("name", ["mass", "damping", "stiffness", "dt"])
 def test_a_string_is_refused_by_name(name):
     with pytest.raises(TypeError, match=f"^{name} must be a number"):
-        ps.transition(**{"mass": 1.0, "damping": 0.2, "stiffness": 2.0, "dt": 1.0, name: "a"})
+        ps.laws.transition(**{"mass": 1.0, "damping": 0.2, "stiffness": 2.0, "dt": 1.0, name: "a"})
 
 
 OVERFLOWING = [(1e220, 0.2, 1.0, 1.0), (1e-300, 0.2, 1e300, 1.0), (1.0, 0.2, 1e300, 1e300)]
@@ -244,4 +244,4 @@ OVERFLOWING += [(1.0, 1e308, 1.0, 1.0), (1.0, 1e155, 1.0, 1.0)]
 @pytest.mark.parametrize("given", OVERFLOWING)
 def test_a_step_that_overflows_is_refused(given):
     with pytest.raises(ValueError, match=r"^mass=.* too large"):
-        ps.transition(*given)
+        ps.laws.transition(*given)

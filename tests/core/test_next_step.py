@@ -23,14 +23,14 @@ def wide(swarm):
 
 
 def next_step(swarm, rule="clip", noise_scale=wide, **others):
-    return ps.NextStep(ps.PAO(noise_scale=noise_scale, walls=rule, **others).step_law(swarm), swarm)
+    return ps.laws.NextStep(ps.PAO(noise_scale=noise_scale, walls=rule, **others).step_law(swarm), swarm)
 
 
 @pytest.mark.parametrize("noise_scale", [ps.noise.spread, ps.noise.covariance], ids=["spread", "covariance"])
 @pytest.mark.parametrize("rule", RULES)
 def test_the_next_positions_of_the_particles_are_distributed_as_stated(rule, noise_scale):
     swarm, method = by_hand.drawn(3, n=20, d=2), ps.PAO(walls=rule, noise_scale=noise_scale)
-    law = ps.NextStep(method.step_law(swarm), swarm)
+    law = ps.laws.NextStep(method.step_law(swarm), swarm)
     places = places_after_a_step(swarm, method, law, law.weights)
     for one in places:  # false alarms: 2 unknowns, 4 walls, 2 noise scales at 1e-4
         assert kstest(one, "uniform").pvalue > 1e-4
@@ -38,7 +38,7 @@ def test_the_next_positions_of_the_particles_are_distributed_as_stated(rule, noi
 
 def test_particles_with_other_weights_would_be_noticed():
     swarm, method = by_hand.drawn(3, n=20, d=2), ps.PAO()
-    law = ps.NextStep(method.step_law(swarm), swarm)
+    law = ps.laws.NextStep(method.step_law(swarm), swarm)
     for one in places_after_a_step(swarm, method, law, np.full(20, 0.05)):
         assert kstest(one, "uniform").pvalue < 1e-4
 
@@ -245,7 +245,7 @@ def test_a_swarm_collapsed_on_the_wall_stays_in_the_box():
 def test_dense_noise_correlates_the_unknowns(swarm):
     shape = np.array([[2.0, 0.9], [0.9, 0.6]])
     law = next_step(swarm, "none", noise_scale=lambda s: Dense(shape, np.array([0.5, 1.0, 2.0, 3.0])))
-    sigma = ps.transition(1.0, 0.2, 2.0, 1.0).covariance[0, 0]
+    sigma = ps.laws.transition(1.0, 0.2, 2.0, 1.0).covariance[0, 0]
     apart = law.components.mean - law.mean
     within = sigma * shape * (law.weights @ [0.5, 1.0, 2.0, 3.0])
     assert_allclose(law.covariance, within + apart.T @ (law.weights[:, None] * apart), rtol=1e-12)
@@ -276,7 +276,7 @@ def test_particles_that_have_only_failed_have_no_weight():
     value[3] = 1.0
     position = np.random.default_rng(0).normal(size=(10, 1))
     swarm = kernels.start(position, value, np.full(1, -3.0), np.full(1, 3.0))
-    assert ps.NextStep(ps.PAO().step_law(swarm), swarm).weights[3] == 1
+    assert ps.laws.NextStep(ps.PAO().step_law(swarm), swarm).weights[3] == 1
 
 
 @pytest.mark.slow
@@ -287,14 +287,14 @@ def test_the_density_of_dense_noise_integrates_to_one():
     law = ps.PAO(noise_scale=lambda s: ps.noise.Dense(ps.noise.covariance(s).covariance), walls="none").step_law(swarm)
     axis = np.linspace(-12, 12, 801)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1)
-    total = np.exp(ps.NextStep(law, swarm).log_density(grid)).sum() * (axis[1] - axis[0]) ** 2
+    total = np.exp(ps.laws.NextStep(law, swarm).log_density(grid)).sum() * (axis[1] - axis[0]) ** 2
     assert abs(total - 1) < 1e-6
 
 
 def test_the_next_step_of_covariance_noise_has_a_density_and_draws_that_follow_its_covariance():
     x = np.random.default_rng(0).normal(size=(40, 2)) @ np.array([[1.0, 0.9], [0.0, 0.2]])
     swarm = kernels.start(x, (x**2).sum(-1), np.full(2, -9.0), np.full(2, 9.0))
-    law = ps.NextStep(ps.PAO(noise_scale=ps.noise.covariance, walls="none").step_law(swarm), swarm)
+    law = ps.laws.NextStep(ps.PAO(noise_scale=ps.noise.covariance, walls="none").step_law(swarm), swarm)
     assert np.isfinite(law.log_density(x)).all()
     # 40000 draws: the relative standard error of a variance is below 1 %; 5 % is beyond 5 sigma.
     draws = law.sample(40_000, rng=1)
@@ -308,7 +308,7 @@ def test_on_a_circle_the_seam_does_not_show():
     laws = []
     for turn in (0.0, 0.8):  # across the seam
         swarm = kernels.start((x + turn) % 1.0, ((x - 0.2) ** 2)[:, 0], np.zeros(1), np.ones(1), velocity=v)
-        laws.append(ps.NextStep(ps.PAO(walls="periodic").step_law(swarm), swarm))
+        laws.append(ps.laws.NextStep(ps.PAO(walls="periodic").step_law(swarm), swarm))
     assert_allclose(laws[1].std, laws[0].std, rtol=1e-9)
     assert laws[0].std < 0.1
     assert_allclose((laws[1].mean - laws[0].mean - 0.8 + 0.5) % 1.0, 0.5, atol=1e-12)
@@ -322,7 +322,7 @@ def test_the_covariance_of_dense_noise_at_a_wall_is_a_covariance():
     x = 0.95 + 0.04 * np.random.default_rng(0).normal(size=(40, 2)) @ np.array([[1.0, 0.98], [0.0, 0.2]])
     x = np.clip(x, 0, 1)
     swarm = kernels.start(x, ((x - 0.97) ** 2).sum(-1), np.zeros(2), np.ones(2))
-    law = ps.NextStep(ps.PAO(noise_scale=ps.noise.covariance).step_law(swarm), swarm)
+    law = ps.laws.NextStep(ps.PAO(noise_scale=ps.noise.covariance).step_law(swarm), swarm)
     assert (np.linalg.eigvalsh(law.covariance) > 0).all()
     assert abs(law.covariance[0, 1]) <= law.std[0] * law.std[1]
 
@@ -333,4 +333,4 @@ def test_without_any_noise_left_the_next_step_of_dense_noise_still_has_a_density
     method = ps.PAO(noise_scale=ps.noise.covariance, noise=0.0, walls="none")
     law = method.step_law(swarm)
     assert_array_equal(law.log_density(law.mean_position, law.mean_velocity), np.zeros(20))
-    assert np.isfinite(ps.NextStep(law, swarm).log_density(law.mean_position[0]))
+    assert np.isfinite(ps.laws.NextStep(law, swarm).log_density(law.mean_position[0]))

@@ -51,7 +51,7 @@ def main() -> None:
 
     pso = ps.PSO()
     many = ps.minimize_many(bowl, [(-1, 1)] * 2, runs=3, method=pso, maxiter=20, rng=1)
-    assert_type(many, ps.ManyResult)
+    assert_type(many, ps.results.ManyResult)
     assert many.fun.shape == (3,)
     ps.minimize(bowl, [(-1, 1)] * 2, method=Halfway(), maxiter=5, rng=1)
 
@@ -61,7 +61,7 @@ def main() -> None:
     assert optimizer.result.nfev == 30
 
     fit = ps.uncertainty(result, residuals=lambda x: np.concatenate([x - 0.4, x - 0.6]))
-    assert_type(fit, ps.FitUncertainty)
+    assert_type(fit, ps.results.FitUncertainty)
 
     posterior = ps.sample(log_likelihood, {"a": (0, 1), "b": (0, 1)}, n_effective=200, rng=1)
     assert_type(posterior, ps.Posterior)

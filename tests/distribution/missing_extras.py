@@ -30,7 +30,9 @@ def posterior():
 
 def study():
     with tempfile.TemporaryDirectory() as folder:
-        ps.Study(problems=["sphere"], dims=[2], methods={"PSO": ps.PSO()}, runs=2, generations=2).run(Path(folder))
+        ps.study.Study(problems=["sphere"], dims=[2], methods={"PSO": ps.PSO()}, runs=2, generations=2).run(
+            Path(folder)
+        )
 
 
 def send():
@@ -49,13 +51,13 @@ USES = {
     "sklearn": lambda: ps.sklearn.PAOSearchCV,
     "parallel": send,
     "ray": ps.RayExecutor,
-    "bbob": lambda: ps.run_coco("bbob"),
-    "ioh": lambda: ps.run_ioh([]),
+    "bbob": lambda: ps.study.run_coco("bbob"),
+    "ioh": lambda: ps.study.run_ioh([]),
     "optuna": lambda: ps.optuna.PAOSampler,
     "numba": lambda: compiled("numba"),
     "jax": lambda: compiled("jax"),
     "cuda": lambda: compiled("cuda"),
-    "peers": lambda: ps.adapters.Freelunch()(np.sum, np.array([[-1.0, 1.0]]), population=5, seed=1),
+    "peers": lambda: ps.study.adapters.Freelunch()(np.sum, np.array([[-1.0, 1.0]]), population=5, seed=1),
 }
 
 

@@ -31,5 +31,5 @@ def assert_survives(fault, **settings):
         result = run(Faulty(fault, fault_points()), **settings)
     assert result.failure_kinds == Counter({KINDS[fault]: 2})
     assert_same(result, serial_with_nan())
-    assert result.status is ps.Status.MAXITER
+    assert result.status is ps.results.Status.MAXITER
     return result

@@ -114,7 +114,7 @@ def test_the_error_names_a_module_that_is_missing_on_the_workers(warm, tmp_path,
     monkeypatch.syspath_prepend(tmp_path)
     import only_here
 
-    with pytest.raises(ps.EngineDown, match=r"cannot be loaded .*ModuleNotFoundError: .*only_here"):
+    with pytest.raises(ps.errors.EngineDown, match=r"cannot be loaded .*ModuleNotFoundError: .*only_here"):
         run(only_here.fun, workers=warm)
     monkeypatch.delitem(sys.modules, "only_here")
 

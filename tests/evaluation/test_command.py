@@ -350,7 +350,7 @@ def test_a_stored_run_notices_another_program(tmp_path):
     run = {"bounds": {"n": ps.Integer(1, 4)}, "store": tmp_path / "run", **ONE_EACH}
     ps.minimize(ps.Command("./simulate {n}"), **run)
     script(Path(), "echo $1 | sed s/1/9/")
-    with pytest.raises(ps.OtherRun, match=r"changed since then: file \./simulate"):
+    with pytest.raises(ps.errors.OtherRun, match=r"changed since then: file \./simulate"):
         ps.minimize(ps.Command("./simulate {n}"), **run)
 
 

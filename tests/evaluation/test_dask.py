@@ -193,7 +193,7 @@ def test_a_client_that_is_closed_in_the_middle_ends_the_run_with_the_best_so_far
             result = run(fun, workers=client)
         finally:
             thread.join()
-    assert result.status is ps.Status.CRASHED
+    assert result.status is ps.results.Status.CRASHED
     assert result.fun == serial().history.best[0]
 
 
@@ -233,7 +233,7 @@ def test_a_scheduler_that_is_killed_ends_the_run_with_the_best_so_far(tmp_path, 
         for process in (scheduler, worker):
             process.kill()
             process.wait()
-    assert result.status is ps.Status.CRASHED
+    assert result.status is ps.results.Status.CRASHED
     assert "scheduler" in result.message
     assert result.nfev >= 8
     assert result.fun == float(value(result.x))

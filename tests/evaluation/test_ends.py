@@ -41,7 +41,7 @@ def test_a_time_limit_ends_a_run_within_a_generation(tmp_path, workers):
     store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
     late = SlowAfter(tmp_path / "notes", 10, 0.3, pause=0.06)
     result = run(late, workers=workers, time_limit=0.5, store=store)
-    assert result.status is ps.Status.TIME
+    assert result.status is ps.results.Status.TIME
     x, _ = store.read()
     assert 1 <= result.nfev <= len(x) <= 12
     assert len(x) == len(notes_in(late.notes))  # all started evaluations were finished and recorded
@@ -52,7 +52,7 @@ def test_a_time_limit_ends_a_run_within_a_generation(tmp_path, workers):
 
 def test_a_time_limit_does_not_cut_the_first_point_short(tmp_path):
     result = run(SlowAfter(tmp_path / "notes", 0, 0.2), workers=2, time_limit=0.01)
-    assert (result.status, result.nfev) == (ps.Status.TIME, 2)
+    assert (result.status, result.nfev) == (ps.results.Status.TIME, 2)
 
 
 # Interrupts
@@ -81,7 +81,7 @@ def test_an_interrupt_ends_own_processes_in_the_middle_of_their_work(tmp_path, t
     fun = SlowAfter(tmp_path / "notes", 16, 1000)
     store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
     result = interrupted(fun, fun.notes, 18, workers=2, timeout=timeout, store=store)
-    assert result.status is ps.Status.INTERRUPTED
+    assert result.status is ps.results.Status.INTERRUPTED
     assert result.nfev == 16
     assert result.fun == serial().history.best[1]
     assert not any(is_alive(pid) for pid in notes_in(fun.notes))  # at once, not soon
@@ -103,7 +103,7 @@ def test_an_interrupt_does_not_wait_for_threads(tmp_path):
         assert len(notes_in(tmp_path / "notes")) == 18  # two are still running
         goes_on.set()
     assert len(notes_in(tmp_path / "notes")) == 18  # and nothing new was started
-    assert result.status is ps.Status.INTERRUPTED
+    assert result.status is ps.results.Status.INTERRUPTED
     assert result.fun == serial().history.best[1]
 
 
@@ -111,14 +111,14 @@ def test_an_interrupt_does_not_wait_for_threads(tmp_path):
 def test_an_interrupt_ends_a_pool_that_was_made_here(tmp_path):
     fun = SlowAfter(tmp_path / "notes", 16, 1000)
     result = interrupted(fun, fun.notes, 18, workers=partial(ProcessPoolExecutor, 2))
-    assert (result.status, result.nfev) == (ps.Status.INTERRUPTED, 16)
+    assert (result.status, result.nfev) == (ps.results.Status.INTERRUPTED, 16)
     assert becomes_true(lambda: not any(is_alive(pid) for pid in set(notes_in(fun.notes))))
 
 
 def test_an_interrupt_in_the_first_swarm_returns_the_values_so_far(tmp_path):
     fun = SlowAfter(tmp_path / "notes", 4, 1000)
     result = interrupted(fun, fun.notes, 6, workers=2)
-    assert result.status is ps.Status.INTERRUPTED
+    assert result.status is ps.results.Status.INTERRUPTED
     assert 1 <= result.nfev <= 4  # up to the first point that is missing
     assert not any(is_alive(pid) for pid in notes_in(fun.notes))
 

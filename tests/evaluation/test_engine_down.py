@@ -39,14 +39,17 @@ class DiesAfter:
 def test_an_objective_that_always_kills_its_worker_is_an_error_at_once(workers, timeout):
     began = time.monotonic()
     reason = ".*exit status 3" if isinstance(workers, int) else ""  # a pool does not tell how its workers died
-    with pytest.raises(ps.EngineDown, match=rf"4[89] times in a row{reason}") as caught:
+    with pytest.raises(ps.errors.EngineDown, match=rf"4[89] times in a row{reason}") as caught:
         run(always_dies, workers=workers, timeout=timeout, n_particles=50)
     assert isinstance(caught.value, RuntimeError)
     assert time.monotonic() - began < 30
 
 
 def test_a_pool_of_the_user_cannot_be_replaced():
-    with ProcessPoolExecutor(2) as pool, pytest.raises(ps.EngineDown, match="workers=lambda: ProcessPoolExecutor"):
+    with (
+        ProcessPoolExecutor(2) as pool,
+        pytest.raises(ps.errors.EngineDown, match="workers=lambda: ProcessPoolExecutor"),
+    ):
         run(always_dies, workers=pool)
 
 
@@ -56,7 +59,7 @@ MANY = {"n_particles": 40}  # enough losses in one generation to conclude that t
 @pytest.mark.parametrize("workers", [2, slow(partial(ProcessPoolExecutor, 2))], ids=["processes", "pools"])
 def test_workers_that_die_later_end_the_run_with_the_best_so_far(tmp_path, workers):
     result = run(DiesAfter(tmp_path / "notes", 83), workers=workers, timeout=60 if workers == 2 else None, **MANY)
-    assert result.status is ps.Status.CRASHED
+    assert result.status is ps.results.Status.CRASHED
     assert not result.success
     assert "times in a row" in result.message
     assert 80 <= result.nfev <= 83  # the answered points before the first lost one
@@ -72,7 +75,7 @@ def test_an_executor_that_is_closed_in_the_middle_ends_the_run_with_the_best_so_
             pool.shutdown()
 
     result = run(workers=pool, callback=close)
-    assert result.status is ps.Status.CRASHED
+    assert result.status is ps.results.Status.CRASHED
     assert result.fun == serial().history.best[1]
 
 
@@ -111,10 +114,10 @@ def test_a_scheduler_that_dies_ends_the_run_with_the_best_so_far(monkeypatch):
     pytest.importorskip("dask")
     monkeypatch.setattr("paoswarm.evaluation.engines._POLL_SECONDS", 0.05)
     result = run(workers=SilentCluster(9))  # eight points one by one, then eight together
-    assert result.status is ps.Status.CRASHED
+    assert result.status is ps.results.Status.CRASHED
     assert result.fun == serial().history.best[1]
     assert "scheduler" in result.message
-    with pytest.raises(ps.EngineDown, match="scheduler"):
+    with pytest.raises(ps.errors.EngineDown, match="scheduler"):
         run(workers=SilentCluster(0))
 
 
@@ -135,7 +138,7 @@ def test_work_that_is_cancelled_by_somebody_else_ends_the_run_with_the_best_so_f
     finally:
         goes_on.set()
         pool.shutdown()
-    assert result.status is ps.Status.CRASHED
+    assert result.status is ps.results.Status.CRASHED
     assert result.fun == serial().history.best[1]
 
 
@@ -144,7 +147,7 @@ def test_a_run_whose_workers_died_goes_on_with_a_healthy_function(tmp_path, retr
     store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
     broken = DiesAfter(tmp_path / "notes", 83)
     crashed = run(broken, workers=2, retries=retries, timeout=60, store=store, **MANY)
-    assert crashed.status is ps.Status.CRASHED
+    assert crashed.status is ps.results.Status.CRASHED
     again = Faulty("returns_nan", (), tmp_path / "again")
     assert_same(run(again, retries=retries, workers=2, timeout=60, store=store, **MANY), serial(**MANY))
     assert len(notes_in(again.notes)) == serial(**MANY).nfev - 83  # recorded values are not evaluated again
@@ -154,7 +157,7 @@ def test_a_run_whose_workers_died_goes_on_with_a_healthy_function(tmp_path, retr
 def test_a_crash_in_the_first_swarm_can_be_resumed_too(tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
     crashed = run(DiesAfter(tmp_path / "notes", 5), workers=2, timeout=60, store=store, **MANY)
-    assert crashed.status is ps.Status.CRASHED
+    assert crashed.status is ps.results.Status.CRASHED
     assert 1 <= crashed.nfev <= 5
     again = Faulty("returns_nan", (), tmp_path / "again")
     assert_same(run(again, workers=2, timeout=60, store=store, **MANY), serial(**MANY))

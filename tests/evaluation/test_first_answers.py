@@ -197,7 +197,7 @@ def test_minus_infinity_is_a_failure(how):
 
 def test_minus_infinity_reaches_no_target():
     result = ps.minimize(unbounded, BOX, method=ps.PAO(), n_particles=20, maxiter=10, target=-1e300, rng=1)
-    assert result.status is not ps.Status.TARGET
+    assert result.status is not ps.results.Status.TARGET
 
 
 def test_minus_infinity_is_a_failure_in_many_runs_in_a_store_and_in_polishing(tmp_path):

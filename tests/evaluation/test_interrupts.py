@@ -121,6 +121,6 @@ def test_two_interrupts_within_milliseconds_return_the_best_so_far(tmp_path, gap
     thread.start()
     result = run(slow_value, workers=2, maxiter=1000, asynchronous=asynchronous)
     thread.join()
-    assert result.status is ps.Status.INTERRUPTED
+    assert result.status is ps.results.Status.INTERRUPTED
     assert result.nfev >= 16
     assert result.fun == float(value(result.x))

@@ -65,7 +65,7 @@ def test_a_run_goes_on_with_as_many_workers_as_files_can_be_opened_for():
 def test_a_run_goes_on_with_as_many_workers_as_can_be_forked(monkeypatch, caplog, asynchronous):
     monkeypatch.setattr(os, "fork", RefusesToFork(2))
     result = run(workers=8, asynchronous=asynchronous, n_particles=16)
-    assert result.status is ps.Status.MAXITER
+    assert result.status is ps.results.Status.MAXITER
     assert result.failure_kinds == {}
     assert "goes on with workers: 2" in caplog.text
 
@@ -90,7 +90,7 @@ def test_after_a_refusal_more_workers_are_started_as_soon_as_it_is_possible(monk
 def test_if_no_worker_can_be_started_the_run_ends_with_the_best_so_far(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "fork", RefusesToFork(2))
     result = run(DiesAfter(tmp_path / "notes", 17), workers=2, timeout=60)
-    assert result.status is ps.Status.CRASHED
+    assert result.status is ps.results.Status.CRASHED
     assert 16 <= result.nfev <= 17
     assert result.fun == float(value(result.x))
     assert "ulimit -u" in result.message
@@ -105,7 +105,7 @@ def test_if_no_file_can_be_opened_the_run_ends_with_the_best_so_far(tmp_path):
                 limits.enter_context(few_files(6))  # and these are in use
 
         result = run(DiesAfter(tmp_path / "notes", 27), workers=2, timeout=60, callback=use_up, store=store)
-    assert result.status is ps.Status.CRASHED
+    assert result.status is ps.results.Status.CRASHED
     assert 24 <= result.nfev <= 27
     assert "ulimit -n" in result.message
     assert_same(run(store=store), serial())
@@ -113,7 +113,7 @@ def test_if_no_file_can_be_opened_the_run_ends_with_the_best_so_far(tmp_path):
 
 def test_if_the_first_worker_cannot_be_started_it_is_an_error(monkeypatch):
     monkeypatch.setattr(os, "fork", RefusesToFork(0))
-    with pytest.raises(ps.EngineDown, match=r"no process can be started.*fewer workers"):
+    with pytest.raises(ps.errors.EngineDown, match=r"no process can be started.*fewer workers"):
         run(workers=2)
 
 
@@ -125,7 +125,7 @@ def test_executors_whose_workers_cannot_start_a_process_do_not_blame_the_points(
         raise refusal
 
     monkeypatch.setattr("paoswarm.evaluation.child.subprocess.Popen", refuse)
-    with ThreadPoolExecutor(2) as pool, pytest.raises(ps.EngineDown, match=r"no process can be started"):
+    with ThreadPoolExecutor(2) as pool, pytest.raises(ps.errors.EngineDown, match=r"no process can be started"):
         run(workers=pool, timeout=60)
 
 

@@ -302,18 +302,18 @@ class TestTrouble:
     def test_a_file_of_another_program(self, tmp_path):
         path = tmp_path / "notes.txt"
         path.write_text("hello")
-        with pytest.raises(ps.StoreError, match="is not a paoswarm store"):
+        with pytest.raises(ps.errors.StoreError, match="is not a paoswarm store"):
             ps.explore(path)
 
     def test_a_folder(self, tmp_path):
-        with pytest.raises(ps.StoreError, match="is not a regular file"):
+        with pytest.raises(ps.errors.StoreError, match="is not a regular file"):
             ps.explore(tmp_path)
 
     def test_a_damaged_file(self, stored, tmp_path):
         path = tmp_path / "damaged.paoswarm"
         content = stored[0].read_bytes()
         path.write_bytes(content.replace(b'"f":', b'"g":', 5))
-        with pytest.raises(ps.StoreError, match="is damaged in line"):
+        with pytest.raises(ps.errors.StoreError, match="is damaged in line"):
             ps.explore(path)
 
     def test_damage_that_comes_later_is_said_and_what_was_read_stays(self, stored, tmp_path):

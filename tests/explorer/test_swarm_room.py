@@ -53,16 +53,16 @@ def method_of(given):
     )
 
 
-@pytest.mark.filterwarnings("ignore::paoswarm.HyperparameterWarning")
+@pytest.mark.filterwarnings("ignore::paoswarm.errors.HyperparameterWarning")
 class TestLaws:
     def test_the_response_is_the_exact_transition(self, given):
         answer, method = shown(given)["response"], method_of(given)
-        law = ps.transition(method.mass, method.damping, sum(method.stiffness), answer["time"])
+        law = ps.laws.transition(method.mass, method.damping, sum(method.stiffness), answer["time"])
         assert answer["time"][0] == 0
         assert answer["time"][-1] == WINDOW
         assert_array_equal(answer["mean"], law.A[:, 0, 0])
         assert_array_equal(answer["sd"], np.sqrt(method.noise * law.covariance[:, 0, 0]))
-        dots = ps.transition(method.mass, method.damping, sum(method.stiffness), answer["dots"])
+        dots = ps.laws.transition(method.mass, method.damping, sum(method.stiffness), answer["dots"])
         assert_array_equal(answer["at_dots"], dots.A[:, 0, 0])
         assert_allclose(np.diff(answer["dots"]), method.dt, rtol=1e-12)
 
@@ -70,7 +70,7 @@ class TestLaws:
         answer, method = shown(given)["poles"], method_of(given)
         omega = method.natural_frequency
         equation = np.array([[0, 1], [-(omega**2), -2 * method.damping * omega]])
-        step = ps.transition(method.mass, method.damping, sum(method.stiffness), method.dt).A
+        step = ps.laws.transition(method.mass, method.damping, sum(method.stiffness), method.dt).A
         for name, matrix in (("s", equation), ("z", step)):
             poles = np.array(answer[name]) @ [1, 1j]
             assert_allclose(poles.sum(), np.trace(matrix), rtol=1e-12, atol=1e-14)

@@ -54,5 +54,5 @@ def test_a_store_notices_other_args(tmp_path):
     assert ps.minimize(around, BOX, method=ps.PAO(), args=(2.0,), store=store, **SMALL).fun == result.fun
     resumed = ps.resume(store, around, args=(2.0,), maxiter=12)
     assert resumed.nfev == 130
-    with pytest.raises(ps.OtherRun, match="another function"):
+    with pytest.raises(ps.errors.OtherRun, match="another function"):
         ps.minimize(around, BOX, method=ps.PAO(), args=(3.0,), store=store, n_particles=10, maxiter=12, rng=1)

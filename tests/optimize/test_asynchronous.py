@@ -97,13 +97,13 @@ def test_no_worker_waits_once_the_first_swarm_is_known():
 def test_the_budget_is_exact_and_histories_go_by_generations():
     engine = Clocked(sphere, 4)
     result = run(engine)
-    assert result.status is ps.Status.MAXITER
+    assert result.status is ps.results.Status.MAXITER
     assert_array_equal(result.history.nfev, 16 * np.arange(1, 12))
     assert (result.nit, result.nfev, len(engine.points)) == (10, 176, 176)
     assert result.fun == min(sphere(x) for x in engine.points)
     cut = Clocked(sphere, 4)
     result = run(cut, maxiter=None, maxfev=100)
-    assert (result.status, result.nfev, len(cut.points)) == (ps.Status.MAXFEV, 100, 100)
+    assert (result.status, result.nfev, len(cut.points)) == (ps.results.Status.MAXFEV, 100, 100)
     assert_array_equal(result.history.nfev, [16, 32, 48, 64, 80, 96, 100])
 
 
@@ -161,7 +161,7 @@ class TestParticleByParticle:
         optimizer = self.started(method=still)
         leader = optimizer.swarm.global_best[0]
         early, late = optimizer.ask_one(0.0), optimizer.ask_one(0.0)
-        A = ps.transition(1.0, 0.2, 2.0, 1.0).A
+        A = ps.laws.transition(1.0, 0.2, 2.0, 1.0).A
         for i, job in enumerate((early, late)):
             expected = leader + A[0, 0] * (optimizer.swarm.position[i] - leader)
             np.testing.assert_allclose(job.x, expected, rtol=1e-12)
@@ -216,7 +216,9 @@ def _first():
 
 
 @pytest.mark.parametrize(
-    "method", [ps.PAO(), ps.PSO(), ps.DE(), ps.QPSO(), ps.RandomSearch()], ids=lambda m: m.__class__.__name__
+    "method",
+    [ps.PAO(), ps.PSO(), ps.DE(), ps.study.QPSO(), ps.study.RandomSearch()],
+    ids=lambda m: m.__class__.__name__,
 )
 def test_every_method_but_one_moves_its_particles_one_by_one(method):
     assert run(Clocked(sphere, 4), method=method).nfev == 176
@@ -224,11 +226,11 @@ def test_every_method_but_one_moves_its_particles_one_by_one(method):
 
 def test_a_method_that_learns_by_generations_is_the_same_whoever_is_quickest():
     """The next generation begins when the last one is complete, so the order within it does not matter."""
-    settings = {"n_particles": 16, "rng": 1, "method": ps.SADE()}
+    settings = {"n_particles": 16, "rng": 1, "method": ps.study.SADE()}
     alone = ps.minimize(sphere, BOX, maxiter=10, **settings)
     for seed in range(3):
-        assert_same(run(Clocked(sphere, 4, seed=seed), method=ps.SADE()), alone)
-    cut = run(Clocked(sphere, 4, seed=7), method=ps.SADE(), maxiter=None, maxfev=100)
+        assert_same(run(Clocked(sphere, 4, seed=seed), method=ps.study.SADE()), alone)
+    cut = run(Clocked(sphere, 4, seed=7), method=ps.study.SADE(), maxiter=None, maxfev=100)
     assert_same(cut, ps.minimize(sphere, BOX, maxiter=None, maxfev=100, **settings))
 
 
@@ -245,7 +247,7 @@ def test_more_workers_than_particles_are_worth_a_warning():
 def test_a_target_ends_the_run_at_once_and_others_are_not_waited_for():
     engine = Clocked(sphere, 4)
     result = run(engine, target=0.5, maxiter=100)
-    assert result.status is ps.Status.TARGET
+    assert result.status is ps.results.Status.TARGET
     assert sphere(engine.points[-1]) == result.fun <= 0.5 < min(sphere(x) for x in engine.points[:-1])
     assert len(engine.begun) == result.nfev + 3
 
@@ -258,7 +260,7 @@ def test_a_callback_is_called_after_every_generation_and_may_stop():
         return len(seen) == 4
 
     result = run(Clocked(sphere, 4), callback=callback)
-    assert result.status is ps.Status.CALLBACK
+    assert result.status is ps.results.Status.CALLBACK
     assert seen == [16, 32, 48, 64] == result.history.nfev.tolist()
 
 
@@ -397,7 +399,7 @@ def test_when_time_is_up_what_is_being_evaluated_is_finished_and_nothing_new_is_
             rng=1,
             store=tmp_path / "store",
         )
-    assert result.status is ps.Status.TIME
+    assert result.status is ps.results.Status.TIME
     assert result.nfev == len(begun) == len(ended) == len(ps.Store(tmp_path / "store").read()[1])
     assert max(begun) - start < 0.5 + 0.3  # a loaded machine
     assert time.monotonic() - start >= 0.5
@@ -429,7 +431,7 @@ def test_an_interrupt_returns_the_best_so_far(tmp_path):
         store=store,
     )
     timer.join()
-    assert result.status is ps.Status.INTERRUPTED
+    assert result.status is ps.results.Status.INTERRUPTED
     _, f = ps.Store(store).read()
     assert 16 < result.nfev <= len(f) <= result.nfev + 2  # what has just arrived is recorded, and told next time
     assert result.fun >= f.min()
@@ -457,6 +459,6 @@ def test_the_history_ends_with_what_reached_the_target(target):
     result = ps.minimize(
         lambda x: float(x @ x), [(-5, 5)] * 2, method=ps.PAO(), n_particles=10, target=target, asynchronous=True, rng=1
     )
-    assert result.status is ps.Status.TARGET
+    assert result.status is ps.results.Status.TARGET
     assert result.history.best[-1] == result.fun <= target
     assert result.history.nfev[-1] == result.nfev

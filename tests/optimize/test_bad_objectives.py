@@ -472,7 +472,7 @@ def test_workers_that_die_do_not_end_the_run():
     result = ps.minimize(
         dies_in_the_third_generation, [(-5, 5)] * 2, init=start, method=method, workers=2, maxiter=8, rng=1
     )
-    assert result.status is ps.Status.MAXITER
+    assert result.status is ps.results.Status.MAXITER
     assert result.n_failed == result.failure_kinds["died"] > 8  # whole generations, at the end
     assert result.fun == min(sphere(result.swarm.best_position))
 
@@ -490,7 +490,7 @@ def test_one_unlucky_run_does_not_end_the_others():
     many = ps.minimize_many(
         fun, [(-5, 5)] * 2, method=ps.PAO(), runs=40, n_particles=4, maxiter=5, init="random", vectorized=True, rng=1
     )
-    failed = many.status == ps.Status.FAILED
+    failed = many.status == ps.results.Status.FAILED
     assert 0 < failed.sum() < 40
     assert np.isinf(many.fun[failed]).all()
     assert np.isfinite(many.fun[~failed]).all()

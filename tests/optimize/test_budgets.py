@@ -20,7 +20,7 @@ def test_maxfev_is_spent_to_the_last_evaluation(n, beyond, share):
         fun, BOX, method=ps.PAO(), n_particles=n, maxiter=None, maxfev=n + beyond, reevaluate=share, tol=0, rng=1
     )
     assert fun.calls == result.nfev == result.history.nfev[-1] == n + beyond
-    assert result.status is ps.Status.MAXFEV
+    assert result.status is ps.results.Status.MAXFEV
     assert "maxfev" in result.message
     again = max(1, round(share * n)) if share else 0
     assert result.nit == -(-beyond // (n + again))
@@ -65,7 +65,7 @@ def test_maxiter_zero_evaluates_the_first_swarm_only():
     result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=9, maxiter=0, rng=1)
     assert (fun.calls, result.nit, result.nfev, len(result.history)) == (9, 0, 9, 1)
     assert result.fun == min(fun.values)
-    assert result.status is ps.Status.MAXITER
+    assert result.status is ps.results.Status.MAXITER
 
 
 def test_too_small_a_budget_is_refused_before_the_first_evaluation():
@@ -86,17 +86,17 @@ def test_known_values_lower_the_price_of_the_first_swarm():
 
 def test_a_run_without_any_limit_has_that_of_its_method():
     swarm = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=5, tol=0, rng=1)
-    assert (swarm.nit, swarm.status) == (100, ps.Status.MAXITER)
+    assert (swarm.nit, swarm.status) == (100, ps.results.Status.MAXITER)
     search = ps.minimize(sphere, BOX, method=ps.Restarts(ps.PSO()), n_particles=50, tol=0, rng=1)
-    assert (search.nfev, search.status) == (10_000 * len(BOX), ps.Status.MAXFEV)
+    assert (search.nfev, search.status) == (10_000 * len(BOX), ps.results.Status.MAXFEV)
     timed = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=5, tol=0, time_limit=0.2, rng=1)
-    assert timed.status is ps.Status.TIME
+    assert timed.status is ps.results.Status.TIME
     assert timed.nit > 100
 
 
 def test_target_ends_the_run_in_the_generation_that_reaches_it():
     result = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=500, target=1e-6, rng=1)
-    assert result.status is ps.Status.TARGET
+    assert result.status is ps.results.Status.TARGET
     assert "target" in result.message
     assert result.history.best[-1] <= 1e-6 < result.history.best[-2]
 
@@ -109,19 +109,19 @@ def test_a_value_equal_to_the_target_reaches_it():
 
 def test_a_target_that_the_first_swarm_meets_costs_one_generation():
     result = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, target=1e9, rng=1)
-    assert (result.status, result.nit, result.nfev) == (ps.Status.TARGET, 0, 10)
+    assert (result.status, result.nit, result.nfev) == (ps.results.Status.TARGET, 0, 10)
 
 
 def test_an_unreachable_target_is_no_reason_to_stop():
     assert (
         ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=5, target=-1.0, rng=1).status
-        is ps.Status.MAXITER
+        is ps.results.Status.MAXITER
     )
 
 
 def test_collapse_ends_the_run_when_the_spread_falls_below_tol():
     result = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=20, maxiter=500, tol=1e-5, rng=1)
-    assert result.status is ps.Status.CONVERGED
+    assert result.status is ps.results.Status.CONVERGED
     assert "below tol" in result.message
     assert result.history.spread[-1] < 1e-5 <= result.history.spread[-2]
     swarm = result.swarm
@@ -138,7 +138,7 @@ def test_tol_zero_never_ends_a_run():
 @pytest.mark.parametrize("patience", [1, 4])
 def test_a_constant_objective_stagnates_after_exactly_the_allowed_generations(patience):
     result = ps.minimize(lambda x: 3.0, BOX, method=ps.PAO(), n_particles=5, stagnation=patience, rng=1)
-    assert (result.status, result.nit) == (ps.Status.STAGNATED, patience)
+    assert (result.status, result.nit) == (ps.results.Status.STAGNATED, patience)
     assert "stagnation=" in result.message
 
 
@@ -158,7 +158,7 @@ def test_time_limit_ends_the_run_after_the_point_that_is_being_evaluated():
 
     fun = Recording(slow)
     result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=None, time_limit=0.05, rng=1)
-    assert result.status is ps.Status.TIME
+    assert result.status is ps.results.Status.TIME
     assert "time_limit=0.05" in result.message
     assert 10 <= fun.calls == result.nfev <= 26
     assert result.fun == min(fun.values)
@@ -174,7 +174,7 @@ def test_time_limit_finishes_a_generation_that_is_evaluated_in_one_call():
         slow, BOX, method=ps.PAO(), n_particles=5, maxiter=None, time_limit=0.05, vectorized=True, rng=1
     )
     assert time.monotonic() - began >= 0.05
-    assert (result.status, result.nfev) == (ps.Status.TIME, 5 * (result.nit + 1))
+    assert (result.status, result.nfev) == (ps.results.Status.TIME, 5 * (result.nit + 1))
     assert result.nit <= 5
 
 
@@ -184,21 +184,21 @@ def test_time_limit_holds_for_many_runs_together():
         return sphere(x)
 
     many = ps.minimize_many(slow, BOX, method=ps.PAO(), runs=300, maxiter=None, time_limit=0.05, vectorized=True, rng=1)
-    assert set(many.status) == {ps.Status.TIME}
+    assert set(many.status) == {ps.results.Status.TIME}
     assert many.nit.max() <= 5
 
 
 def test_of_several_reasons_the_first_in_the_order_of_status_is_given():
     common = {"n_particles": 5, "maxiter": 0, "maxfev": 5, "rng": 1}
-    assert ps.minimize(sphere, BOX, method=ps.PAO(), **common).status is ps.Status.MAXFEV
-    assert ps.minimize(sphere, BOX, method=ps.PAO(), tol=1e9, **common).status is ps.Status.CONVERGED
-    assert ps.minimize(sphere, BOX, method=ps.PAO(), tol=1e9, target=1e9, **common).status is ps.Status.TARGET
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), **common).status is ps.results.Status.MAXFEV
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), tol=1e9, **common).status is ps.results.Status.CONVERGED
+    assert ps.minimize(sphere, BOX, method=ps.PAO(), tol=1e9, target=1e9, **common).status is ps.results.Status.TARGET
 
 
 def test_success_means_that_something_was_achieved():
     achieved = {"TARGET", "CONVERGED", "STAGNATED", "CALLBACK"}
-    assert {status.name for status in ps.Status if status.is_success} == achieved
-    assert len({s.message for s in ps.Status}) == len(ps.Status)
+    assert {status.name for status in ps.results.Status if status.is_success} == achieved
+    assert len({s.message for s in ps.results.Status}) == len(ps.results.Status)
     small = {"n_particles": 5, "rng": 1}
     ends = [{"maxiter": 3}, {"maxfev": 17}, {"maxiter": None, "time_limit": 1e-9}]
     assert not any(ps.minimize(sphere, BOX, method=ps.PAO(), **small, **end).success for end in ends)
@@ -245,7 +245,7 @@ class Interrupted(Recording):
 def test_an_interrupt_keeps_every_point_that_was_finished(at):
     fun = Interrupted(sphere, at)
     result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=50, rng=1)
-    assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
+    assert (result.status, result.success) == (ps.results.Status.INTERRUPTED, False)
     assert "Interrupted" in result.message
     assert result.nfev == fun.calls == at - 1 == result.history.nfev[-1]
     assert result.fun == min(fun.values) == sphere(result.x)
@@ -263,7 +263,7 @@ def test_an_interrupt_of_a_vectorised_call_keeps_the_finished_generations():
     result = ps.minimize(
         Interrupted(sphere, 5), BOX, method=ps.PAO(), n_particles=10, maxiter=50, vectorized=True, rng=1
     )
-    assert (result.status, result.nit, result.nfev) == (ps.Status.INTERRUPTED, 2, 30)
+    assert (result.status, result.nit, result.nfev) == (ps.results.Status.INTERRUPTED, 2, 30)
     assert_same_swarm(
         result.swarm, ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=2, vectorized=True, rng=1).swarm
     )
@@ -279,7 +279,7 @@ def test_an_interrupted_run_can_be_continued():
 def test_an_interrupt_in_the_first_swarm_keeps_the_points_that_are_done():
     fun = Recording(Interrupted(sphere, 5))
     result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, rng=1)
-    assert (result.status, result.nfev, result.nit) == (ps.Status.INTERRUPTED, 4, 0)
+    assert (result.status, result.nfev, result.nit) == (ps.results.Status.INTERRUPTED, 4, 0)
     assert result.fun == min(sphere(x) for x in fun.points[:4])
     more = ps.minimize(sphere, BOX, init=result, maxiter=50, rng=1)
     assert more.fun < result.fun
@@ -296,7 +296,7 @@ def test_a_time_limit_holds_in_the_first_swarm_too():
         return float(sphere(x))
 
     result = ps.minimize(slow, BOX, method=ps.PAO(), n_particles=500, time_limit=0.1, rng=1)
-    assert result.status is ps.Status.TIME
+    assert result.status is ps.results.Status.TIME
     assert 1 <= result.nfev < 50
 
 
@@ -304,10 +304,10 @@ def test_an_interrupt_of_many_runs_keeps_those_that_had_ended():
     target = {"runs": 6, "n_particles": 10, "maxiter": 200, "target": 1e-3, "rng": 1}
     full = ps.minimize_many(sphere, BOX, method=ps.PAO(), **target)
     cut = ps.minimize_many(Interrupted(sphere, int(full.nfev.sum())), BOX, method=ps.PAO(), **target)
-    ended = cut.status == ps.Status.TARGET
+    ended = cut.status == ps.results.Status.TARGET
     assert 0 < ended.sum() < 6
     assert_array_equal(cut.x[ended], full.x[ended])
-    assert set(cut.status[~ended]) == {ps.Status.INTERRUPTED}
+    assert set(cut.status[~ended]) == {ps.results.Status.INTERRUPTED}
     assert_array_equal(cut.success, ended)
     for r in np.flatnonzero(~ended):
         assert cut.fun[r] == full.history[r, cut.nit[r]]

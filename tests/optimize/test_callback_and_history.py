@@ -100,7 +100,7 @@ def test_a_callback_can_end_the_run(by):
         return None
 
     result = run(enough)
-    assert (result.status, result.success, result.nit) == (ps.Status.CALLBACK, True, 3)
+    assert (result.status, result.success, result.nit) == (ps.results.Status.CALLBACK, True, 3)
     assert "callback" in result.message
     assert_array_equal(result.history.best, run().history.best[:4])
 
@@ -152,7 +152,7 @@ def test_an_interrupt_in_a_callback_returns_the_generation_it_saw():
             raise KeyboardInterrupt
 
     result = run(interrupt)
-    assert (result.status, result.nit, len(result.history)) == (ps.Status.INTERRUPTED, 2, 3)
+    assert (result.status, result.nit, len(result.history)) == (ps.results.Status.INTERRUPTED, 2, 3)
 
 
 def test_history_has_one_entry_per_generation_and_says_what_was_true_then():

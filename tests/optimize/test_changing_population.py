@@ -69,12 +69,14 @@ def test_populations_change_as_the_method_says():
 
 def test_a_method_decides_on_its_own_end():
     often = ps.minimize(valley, BOX, method=Restarting(most_restarts=3), n_particles=10, vectorized=True, rng=1)
-    assert often.status is ps.Status.CONVERGED
+    assert often.status is ps.results.Status.CONVERGED
     assert often.nit == 15  # three times four generations and a start
     for tol in (0.0, 1e3):  # the default rule would end at once with the latter
         never = ps.minimize(valley, BOX, method=Restarting(), n_particles=10, vectorized=True, tol=tol, rng=1)
-        assert never.status is ps.Status.MAXITER
-    assert ps.minimize(valley, BOX, method=ps.PAO(), tol=1e3, vectorized=True, rng=1).status is ps.Status.CONVERGED
+        assert never.status is ps.results.Status.MAXITER
+    assert (
+        ps.minimize(valley, BOX, method=ps.PAO(), tol=1e3, vectorized=True, rng=1).status is ps.results.Status.CONVERGED
+    )
 
 
 @either
@@ -133,7 +135,7 @@ def test_a_stored_run_that_was_stopped_goes_on_as_if_it_had_not_been(method, tmp
 
     file = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True)
     stopped = ps.minimize(dies, BOX, store=file, **settings)
-    assert stopped.status is ps.Status.INTERRUPTED
+    assert stopped.status is ps.results.Status.INTERRUPTED
     assert stopped.nfev == 100
     resumed = ps.minimize(valley, BOX, store=file, **settings)
     assert (resumed.fun, resumed.nfev) == (whole.fun, whole.nfev)

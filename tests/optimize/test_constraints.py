@@ -9,7 +9,7 @@ import paoswarm as ps
 
 BOX = [(-2.0, 2.0)] * 2
 BEST = -np.sqrt(2)  # of the sum in the unit disc
-METHODS = [ps.PAO(), ps.PSO(), ps.DE(), ps.SADE(), ps.DensePAO(), ps.ElementPAO(), ps.AdaptivePAO()]
+METHODS = [ps.PAO(), ps.PSO(), ps.DE(), ps.study.SADE(), ps.DensePAO(), ps.ElementPAO(), ps.AdaptivePAO()]
 
 
 def total(x):
@@ -269,7 +269,7 @@ def test_a_resumed_run_is_the_same_as_one_that_never_stopped(fun, how, tmp_path)
 def test_a_store_with_other_constraints_is_refused(tmp_path):
     ps.minimize(total, BOX, constraints=outside, n_particles=10, maxfev=50, rng=1, store=tmp_path / "run")
     for other in (ps.Constraint(outside, ub=1.0), (), [outside, outside]):
-        with pytest.raises(ps.OtherRun, match="constraints"):
+        with pytest.raises(ps.errors.OtherRun, match="constraints"):
             ps.minimize(total, BOX, constraints=other, n_particles=10, maxfev=50, rng=1, store=tmp_path / "run")
     with pytest.raises(TypeError, match="pass them again"):
         ps.resume(tmp_path / "run", total)
@@ -320,7 +320,7 @@ def test_tables_of_evaluations_show_the_violations(tmp_path):
         x = table[["x0", "x1"]].to_numpy()
         assert_allclose(table["violation"], np.maximum((x**2).sum(axis=1) - 1, 0))
         assert table["value"][table["violation"] == 0].min() == result.fun
-    progress = ps.Progress(tmp_path / "run").update()
+    progress = ps.results.Progress(tmp_path / "run").update()
     assert progress.best == result.fun  # although infeasible points have smaller values
     assert table["value"].min() < result.fun
 
@@ -391,11 +391,13 @@ def test_a_store_of_another_space_names_the_variable(tmp_path):
     file = tmp_path / "run.paoswarm"
     ps.minimize(lambda p: p["a"] + p["order"], space, maxfev=60, rng=1, store=file)
     for name, other in {"gain": 4.0, "order": ps.Integer(1, 9)}.items():
-        with pytest.raises(ps.OtherRun, match=f"bounds.{name}"):
+        with pytest.raises(ps.errors.OtherRun, match=f"bounds.{name}"):
             ps.minimize(lambda p: p["a"] + p["order"], space | {name: other}, maxfev=60, rng=1, store=file)
     renamed = {"b": (-2, 2), "order": ps.Integer(1, 8), "gain": 3.0}
-    with pytest.raises(ps.OtherRun, match=r"bounds = {a, order, gain}, but this one has bounds = {b, order, gain}"):
+    with pytest.raises(
+        ps.errors.OtherRun, match=r"bounds = {a, order, gain}, but this one has bounds = {b, order, gain}"
+    ):
         ps.minimize(lambda p: p["b"] + p["order"], renamed, maxfev=60, rng=1, store=file)
     limit = ps.Constraint(lambda p: p["a"], name="limit")
-    with pytest.raises(ps.OtherRun, match=r"constraints = None, but this one has constraints = \[limit\]"):
+    with pytest.raises(ps.errors.OtherRun, match=r"constraints = None, but this one has constraints = \[limit\]"):
         ps.minimize(lambda p: p["a"] + p["order"], space, maxfev=60, rng=1, store=file, constraints=limit)

@@ -28,7 +28,7 @@ def ridge(x):
 @pytest.mark.parametrize("above", [1.0, -3.0, 1e4])
 def test_a_minimum_that_is_not_zero_ends_the_run(above):
     result = ps.minimize(lambda x: offset(x) - 1 + above, BOX2, method=ps.PAO(), **LONG)
-    assert (result.status, result.success) == (ps.Status.CONVERGED, True)
+    assert (result.status, result.success) == (ps.results.Status.CONVERGED, True)
     assert "Converged: the best values" in result.message
     assert result.nfev < 10_000
     assert result.fun == above
@@ -52,7 +52,7 @@ def test_tol_zero_switches_every_rule_off():
 def test_patience_ends_noisy_runs_and_plateaus_after_exactly_its_generations():
     for fun in (noisy(sphere, 0.1, 1), lambda x: np.zeros(len(x))):
         result = ps.minimize(fun, BOX2, method=ps.PAO(), vectorized=True, maxiter=2000, n_particles=20, rng=1)
-        assert (result.status, result.success) == (ps.Status.CONVERGED, True)
+        assert (result.status, result.success) == (ps.results.Status.CONVERGED, True)
         assert f"no better point in the last {patience(2)} generations" in result.message
         last = int(np.flatnonzero(np.diff(result.history.best) < 0).max(initial=-1)) + 1
         assert result.nit == last + patience(2)
@@ -85,7 +85,7 @@ def test_the_rules_in_arrays_are_the_rules_one_by_one():
 def test_a_swarm_that_contracts_where_there_is_no_minimum_is_no_success():
     fun = Recording(ridge)
     result = ps.minimize(fun, BOX5, method=ps.PAO(), vectorized=True, maxiter=400, rng=0)
-    assert (result.status, result.success) == (ps.Status.STALLED, False)
+    assert (result.status, result.success) == (ps.results.Status.STALLED, False)
     assert "no minimum" in result.message
     assert "noise.covariance" in result.hint
     assert result.history.best[-1] == pytest.approx(7.08, abs=0.01)
@@ -100,7 +100,7 @@ def test_a_swarm_that_contracts_where_there_is_no_minimum_is_no_success():
 def test_many_runs_end_like_each_run_alone():
     settings = {"vectorized": True, "maxiter": 250, "n_particles": 40}
     many = ps.minimize_many(ridge, BOX5, method=ps.PAO(), runs=5, rng=1, **settings)
-    assert (many.status == ps.Status.STALLED).any()
+    assert (many.status == ps.results.Status.STALLED).any()
     for r in range(5):
         alone = ps.minimize(ridge, BOX5, method=ps.PAO(), rng=many.seeds[r], **settings)
         assert (alone.fun, alone.nfev, alone.status) == (many.fun[r], many.nfev[r], many.status[r])
@@ -112,9 +112,9 @@ def test_asynchronous_runs_converge_and_are_examined_too():
     settings = {"n_particles": 10, "maxiter": 250, "rng": 1, "asynchronous": True}
     fun = Recording(lambda x: float(offset(x)))
     good = ps.minimize(fun, BOX2, method=ps.PAO(), **settings)
-    assert (good.status, good.nfev) == (ps.Status.CONVERGED, len(fun.values))
+    assert (good.status, good.nfev) == (ps.results.Status.CONVERGED, len(fun.values))
     bad = ps.minimize(lambda x: float(ridge(x)), BOX5, method=ps.PAO(), **settings)
-    assert (bad.status, bad.success) == (ps.Status.STALLED, False)
+    assert (bad.status, bad.success) == (ps.results.Status.STALLED, False)
 
 
 @pytest.mark.parametrize("beyond", [0, 1, cost(2) - 1, cost(2), 50])
@@ -124,7 +124,7 @@ def test_the_look_around_stays_within_the_budget(beyond):
     maxfev = free.nfev - cost(2) + beyond
     result = ps.minimize(fun, BOX2, method=ps.PAO(), n_particles=100, **{**LONG, "maxfev": maxfev})
     assert result.nfev == len(fun.values) == free.nfev - (0 if beyond >= cost(2) else cost(2)) <= maxfev
-    assert result.status is ps.Status.CONVERGED
+    assert result.status is ps.results.Status.CONVERGED
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -138,7 +138,7 @@ def test_a_stored_run_that_has_converged_is_final_and_can_go_on(tmp_path, asynch
     )
     calls = fun.calls
     again = ps.minimize(fun, BOX2, method=ps.PAO(), **stored)
-    assert first.status is ps.Status.CONVERGED
+    assert first.status is ps.results.Status.CONVERGED
     assert (first.fun, first.nfev, first.message) == (again.fun, again.nfev, about_the_end(again))
     assert (first.fun, first.nfev, first.message) == (plain.fun, plain.nfev, plain.message)
     assert fun.calls == calls == first.nfev
@@ -153,7 +153,7 @@ def test_a_recorded_run_that_went_on_is_not_looked_around(tmp_path):
     fun = Recording(lambda x: float(offset(x)))
     longer = ps.minimize(fun, BOX2, method=ps.PAO(), tol=0, **common)
     shorter = ps.minimize(fun, BOX2, method=ps.PAO(), **common)
-    assert shorter.status is ps.Status.CONVERGED
+    assert shorter.status is ps.results.Status.CONVERGED
     assert shorter.nfev == 6 * (shorter.nit + 1) < longer.nfev == fun.calls
 
 
@@ -177,7 +177,7 @@ def test_an_interrupt_during_the_look_around_keeps_what_is_known():
 
     calls = Recording(interrupted)
     result = ps.minimize(calls, BOX2, method=ps.PAO(), n_particles=10, maxiter=300, rng=1)
-    assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
+    assert (result.status, result.success) == (ps.results.Status.INTERRUPTED, False)
     assert result.nfev == whole.nfev - 3
 
 
@@ -186,7 +186,7 @@ def test_failures_around_the_end_are_counted_and_prove_nothing():
         return float("nan") if x[0] < 0.3 else float(squared_distance([0.3, 0.3])(x)) + 1
 
     result = ps.minimize(narrow, [(-1, 1)] * 2, method=ps.PAO(), n_particles=20, maxiter=300, rng=1)
-    assert result.status is ps.Status.CONVERGED
+    assert result.status is ps.results.Status.CONVERGED
     assert result.n_failed == sum(result.failure_kinds.values())
 
 
@@ -213,7 +213,7 @@ def test_messages_state_facts():
 
 def test_a_polished_run_is_a_success_if_the_local_search_converges():
     polished = ps.minimize(rosenbrock, BOX2, method=ps.PAO(), maxiter=20, rng=1, polish=True)
-    assert (polished.status, polished.success) == (ps.Status.MAXITER, True)
+    assert (polished.status, polished.success) == (ps.results.Status.MAXITER, True)
     assert "Stopped at maxiter=20; the best value" in polished.message
     assert "Polished with" in polished.message
     cut = ps.minimize(rosenbrock, BOX2, method=ps.PAO(), maxfev=130, rng=1, polish=True)

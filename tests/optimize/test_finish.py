@@ -51,7 +51,7 @@ def test_some_of_the_time_is_left_for_polishing():
         return rosenbrock(x)
 
     result = ps.minimize(slow, BOX, method=ps.PAO(), n_particles=10, maxiter=None, time_limit=0.4, polish=True, rng=1)
-    assert result.status is ps.Status.TIME
+    assert result.status is ps.results.Status.TIME
     assert "Polished with 0 evaluations" not in result.message
 
 
@@ -99,7 +99,7 @@ def test_an_interrupted_run_is_not_polished():
         return rosenbrock(x)
 
     result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, polish=True, rng=1)
-    assert (result.status, result.nfev, len(calls)) == (ps.Status.INTERRUPTED, 34, 35)
+    assert (result.status, result.nfev, len(calls)) == (ps.results.Status.INTERRUPTED, 34, 35)
 
 
 def test_a_run_is_silent_unless_asked(capfd):
@@ -250,7 +250,7 @@ def test_an_interrupt_during_polishing_keeps_the_best_so_far():
     result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=10, polish=True, rng=1)
     assert result.nfev == 10 * 11 + 4
     assert result.fun == min(rosenbrock(x) for x in calls)
-    assert (result.status, result.success) == (ps.Status.INTERRUPTED, False)
+    assert (result.status, result.success) == (ps.results.Status.INTERRUPTED, False)
     assert "Interrupted" in result.message
 
 

@@ -47,7 +47,7 @@ def test_an_interrupt_inside_tell_keeps_the_best_of_the_values_that_came():
     for solve in (ps.minimize, lambda *a, **k: ps.minimize_many(*a, runs=3, **k)):
         values.clear()
         result = solve(fun, BOX, method=Interrupting(), n_particles=8, vectorized=True, rng=1)
-        assert np.all(result.status == ps.Status.INTERRUPTED)
+        assert np.all(result.status == ps.results.Status.INTERRUPTED)
         assert np.min(result.fun) == min(values)
         assert np.sum(result.nfev) == len(values)
 
@@ -113,7 +113,7 @@ def test_an_interrupt_in_the_first_move_of_one_run_ends_all():
     settings = {"runs": 4, "vectorized": True, "rng": 1}
     many = ps.minimize_many(bowl, BOX, method=Forgetting(), n_particles=8, maxiter=3, **settings)
     later = ps.minimize_many(bowl, BOX, method=Once(), init=many, maxiter=50, **settings)
-    assert (later.status == ps.Status.INTERRUPTED).all()
+    assert (later.status == ps.results.Status.INTERRUPTED).all()
     assert_array_equal(later.fun, many.fun)
 
 
@@ -123,12 +123,12 @@ def test_an_interrupt_before_the_first_record_is_survived():
             raise KeyboardInterrupt
 
     many = ps.minimize_many(bowl, BOX, runs=3, method=Late(), n_particles=8, vectorized=True, rng=1)
-    assert (many.status == ps.Status.INTERRUPTED).all()
+    assert (many.status == ps.results.Status.INTERRUPTED).all()
     assert np.isfinite(many.fun).all()
 
 
 class TestAsynchronous:
-    @pytest.mark.parametrize("method", [ps.PAO(), ps.SADE()], ids=["particles", "generations"])
+    @pytest.mark.parametrize("method", [ps.PAO(), ps.study.SADE()], ids=["particles", "generations"])
     @pytest.mark.parametrize(("at", "nit", "recorded"), [(15, 1, [8, 14]), (5, 0, [4])], ids=["later", "first swarm"])
     def test_after_an_interrupt_nothing_is_evaluated_any_more(self, method, at, nit, recorded):
         calls = []
@@ -140,7 +140,7 @@ class TestAsynchronous:
             return bowl(x)
 
         result = ps.minimize(fun, BOX, method=method, n_particles=8, asynchronous=True, rng=1)
-        assert result.status is ps.Status.INTERRUPTED
+        assert result.status is ps.results.Status.INTERRUPTED
         assert (len(calls), result.nfev, result.nit) == (at, at - 1, nit)
         assert result.fun == min(bowl(x) for x in calls[:-1])
         assert_array_equal(result.history.nfev, recorded)
@@ -149,15 +149,15 @@ class TestAsynchronous:
         settings = {"n_particles": 6, "x0": [[1.0, 2.5]], "f0": [0.0], "stagnation": 1, "maxiter": 20, "rng": 2}
         for asynchronous in (False, True):
             result = ps.minimize(bowl, BOX, method=ps.PAO(), asynchronous=asynchronous, **settings)
-            assert (result.status, result.nit, result.nfev) == (ps.Status.STAGNATED, 1, 11)
+            assert (result.status, result.nit, result.nfev) == (ps.results.Status.STAGNATED, 1, 11)
 
     def test_a_generation_that_is_cut_short_may_still_reach_the_target(self):
-        settings = {"method": ps.SADE(), "n_particles": 8, "maxiter": None, "maxfev": 45}
+        settings = {"method": ps.study.SADE(), "n_particles": 8, "maxiter": None, "maxfev": 45}
         runs = [(seed, ps.minimize(bowl, BOX, rng=seed, **settings)) for seed in range(20)]
         seed, far = next((seed, one) for seed, one in runs if one.fun < one.history.best[-2])  # the cut one improved
         for asynchronous in (False, True):
             result = ps.minimize(bowl, BOX, target=far.fun, asynchronous=asynchronous, rng=seed, **settings)
-            assert (result.status, result.nfev) == (ps.Status.TARGET, 45)
+            assert (result.status, result.nfev) == (ps.results.Status.TARGET, 45)
 
 
 def test_injected_points_count_as_an_improvement():

@@ -152,5 +152,5 @@ def test_a_swarm_on_the_seam_of_a_circle_collapses_like_any_other():
     for angle in (0.0, np.pi):
         box = [(-np.pi, np.pi)] * 2
         result = ps.minimize(lambda x, a=angle: (1 - np.cos(x - a)).sum(axis=-1), box, rng=1, **settings)
-        assert result.status is ps.Status.CONVERGED
+        assert result.status is ps.results.Status.CONVERGED
         assert (result.next_step.std < 1e-6).all()

@@ -15,7 +15,7 @@ BOX = [(-5.0, 5.0)] * 2
 CENTRE = np.array([1.3, -0.7])
 
 
-class OwnMethod(ps.RandomSearch):
+class OwnMethod(ps.study.RandomSearch):
     """Moves one run at a time."""
 
 
@@ -131,9 +131,9 @@ def test_the_seed_is_kept(store):
 def test_other_runs_are_refused(store):
     call(store=store)
     for change in ({"runs": 6}, {"rng": 4}, {"n_particles": 9}):
-        with pytest.raises(ps.OtherRun, match="holds a run with"):
+        with pytest.raises(ps.errors.OtherRun, match="holds a run with"):
             call(store=store, **change)
-    with pytest.raises(ps.OtherRun, match="minimize_many"):
+    with pytest.raises(ps.errors.OtherRun, match="minimize_many"):
         ps.minimize(bumpy, BOX, method=ps.PAO(), store=store, rng=3)
 
 
@@ -257,7 +257,7 @@ def test_a_callback_stops_all_runs(method, how):
         return None
 
     many = call(callback=stop, method=method)
-    assert set(many.status.tolist()) == {ps.Status.CALLBACK}
+    assert set(many.status.tolist()) == {ps.results.Status.CALLBACK}
     assert_array_equal(many.nit, 3)
     assert_array_equal(many.nfev, 32)
     assert_array_equal(many.fun, call(method=method, maxiter=3).fun)

@@ -32,9 +32,9 @@ def test_runs_are_independent():
 
 
 ENDS = {
-    "target": ({"target": 1e-3}, ps.Status.TARGET),
-    "tol": ({"tol": 1e-2}, ps.Status.CONVERGED),
-    "stagnation": ({"stagnation": 3, "tol": 0}, ps.Status.STAGNATED),
+    "target": ({"target": 1e-3}, ps.results.Status.TARGET),
+    "tol": ({"tol": 1e-2}, ps.results.Status.CONVERGED),
+    "stagnation": ({"stagnation": 3, "tol": 0}, ps.results.Status.STAGNATED),
 }
 
 
@@ -93,7 +93,7 @@ def test_one_run_of_many_has_its_own_swarm_history_and_law():
         assert_array_equal(run.x, many.x[r])
         assert len(run.history) == run.nit + 1 == many.nit[r] + 1
         assert run.swarm.position.shape == (30, 3)
-        assert run.status is ps.Status(many.status[r])
+        assert run.status is ps.results.Status(many.status[r])
         lower, upper = run.next_step.interval(0.99)
         assert np.all((lower <= run.x) & (run.x <= upper))
     with pytest.raises(IndexError):
@@ -225,7 +225,9 @@ def test_failed_runs_do_not_spoil_the_summary():
 
 def test_a_run_that_failed_from_the_start_is_told_nothing_about_more_evaluations():
     many = ps.minimize_many(lambda x: x[1] ** 2 if x[0] < -4 else np.nan, [(-5, 5)] * 2, runs=4, maxfev=50, rng=1)
-    failed = [text for text, status in zip(many.message, many.status, strict=True) if status == ps.Status.FAILED]
+    failed = [
+        text for text, status in zip(many.message, many.status, strict=True) if status == ps.results.Status.FAILED
+    ]
     assert 0 < len(failed) < 4
     for text in failed:
         assert text.startswith("The objective failed at every point of the first swarm. 6 of 6 evaluations failed")

@@ -209,7 +209,7 @@ def test_a_target_is_reached_by_means_and_not_by_luck():
             vectorized=True,
             rng=1,
         )
-        if result.status is ps.Status.TARGET:
+        if result.status is ps.results.Status.TARGET:
             reached += 1
             assert sphere(result.x) < 1.0
     assert reached == 5

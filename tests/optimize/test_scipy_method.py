@@ -97,7 +97,7 @@ def test_both_kinds_of_callback_are_called_and_may_stop_the_run():
             raise StopIteration
 
     found = through_scipy(callback=stop)
-    assert found.status is ps.Status.CALLBACK
+    assert found.status is ps.results.Status.CALLBACK
     assert found.nfev < 60
 
 

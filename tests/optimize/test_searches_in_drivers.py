@@ -161,7 +161,7 @@ class TestStarts:
         assert polished.next_step is None
         assert len(seen) == polished.nit + 1
         stopped = solve(bowl, callback=lambda intermediate_result: intermediate_result.nfev > 100)
-        assert stopped.status is ps.Status.CALLBACK
+        assert stopped.status is ps.results.Status.CALLBACK
 
     def test_searches_of_noisy_functions_report_means(self):
         """The lowest of many measurements would be three standard deviations too good."""

@@ -248,7 +248,7 @@ def test_the_optimizer_has_a_result_at_any_time_after_the_start():
     x = optimizer.ask()
     optimizer.tell(sphere(x))
     result = optimizer.result
-    assert (result.status, result.success, result.nit, result.nfev) == (ps.Status.RUNNING, False, 0, 9)
+    assert (result.status, result.success, result.nit, result.nfev) == (ps.results.Status.RUNNING, False, 0, 9)
     assert result.fun == sphere(x).min()
 
 
@@ -357,7 +357,7 @@ def test_an_injected_optimum_attracts_the_swarm_from_the_next_step_on():
     x, g = optimizer.ask(), np.array([1.3, -2.1])
     optimizer.tell(sphere(x))
     optimizer.inject(g, 0.0)
-    a11 = ps.transition(mass=1.0, damping=0.2, stiffness=2.0, dt=1.0).A[0, 0]
+    a11 = ps.laws.transition(mass=1.0, damping=0.2, stiffness=2.0, dt=1.0).A[0, 0]
     np.testing.assert_allclose(optimizer.ask(), g + a11 * (x - g), rtol=1e-12)
 
 
@@ -370,7 +370,7 @@ PICKLED = {
     "repeated measurements": {"reevaluate": 0.3},
     "batch": {"rng": [1, 2, 3]},
     "several searches": {"method": ps.AdaptivePAO()},
-    "another method": {"method": ps.SADE()},
+    "another method": {"method": ps.study.SADE()},
 }
 
 

@@ -9,7 +9,15 @@ import pytest
 import paoswarm as ps
 
 BOX = [(-5.0, 5.0)] * 3
-METHODS = [ps.PAO(), ps.PSO(), ps.QPSO(), ps.DE(), ps.DE(strategy="rand/2"), ps.SADE(), ps.RandomSearch()]
+METHODS = [
+    ps.PAO(),
+    ps.PSO(),
+    ps.study.QPSO(),
+    ps.DE(),
+    ps.DE(strategy="rand/2"),
+    ps.study.SADE(),
+    ps.study.RandomSearch(),
+]
 
 
 def sphere(x):
@@ -45,7 +53,7 @@ def test_the_size_grows_with_the_budget_and_stays_within_limits():
 
 
 def test_the_method_has_the_say():
-    class Own(ps.RandomSearch):
+    class Own(ps.study.RandomSearch):
         def default_particles(self, n_unknowns, maxfev, maxiter):
             return 10 * n_unknowns
 

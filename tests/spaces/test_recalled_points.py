@@ -44,7 +44,7 @@ def test_an_asynchronous_run_evaluates_no_point_twice(method):
     assert (complete.nfev, complete.message) == (9, "Converged: every point of the space was evaluated.")
 
 
-@pytest.mark.parametrize("method", [ps.MixedPAO(), ps.SADE()], ids=name_of)
+@pytest.mark.parametrize("method", [ps.MixedPAO(), ps.study.SADE()], ids=name_of)
 def test_with_whole_generations_an_asynchronous_run_is_the_same_as_any_other(method):
     assert not method.moves_singly
     how = {"method": method, "maxfev": 300, "rng": 2}
@@ -122,7 +122,7 @@ def test_resumed_with_a_larger_limit_a_run_is_as_if_it_had_been_given_that_from_
         assert_array_equal(result.swarm.position, expected.swarm.position)
         assert_array_equal(result.history.best, expected.history.best)
     assert np.sum(result.n_recalled) > 0
-    with pytest.raises(ps.OtherRun):  # negative control: another run is noticed
+    with pytest.raises(ps.errors.OtherRun):  # negative control: another run is noticed
         solve(Gears(), TEETH, store=store, maxfev=160, **(how | {"rng": 2}))
 
 

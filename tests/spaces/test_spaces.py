@@ -18,7 +18,7 @@ SPACE = {
 }
 COST = {"rbf": 1.0, "matern": 0.0, "periodic": 2.0}
 BEST = {"rate": 0.01, "order": 3, "kernel": "matern", "phase": 0.0, "offset": 1.0, "gain": 3.0}
-METHODS = [ps.PAO(), ps.AdaptivePAO(), ps.DensePAO(), ps.ElementPAO(), ps.DE(), ps.SADE(), ps.QPSO()]
+METHODS = [ps.PAO(), ps.AdaptivePAO(), ps.DensePAO(), ps.ElementPAO(), ps.DE(), ps.study.SADE(), ps.study.QPSO()]
 
 
 def cost(rate, order, kernel, phase, offset, gain):
@@ -122,7 +122,7 @@ def test_a_stored_run_goes_on_as_if_it_had_never_stopped(tmp_path):
     assert x.shape == (300, 6)  # in the user's numbers
     assert f.min() == whole.fun
     assert by_number(x[np.argmin(f)]) == whole.fun
-    with pytest.raises(ps.OtherRun, match="order"):
+    with pytest.raises(ps.errors.OtherRun, match="order"):
         ps.minimize(by_name, SPACE | {"order": ps.Integer(1, 9)}, maxfev=300, store=file, **how)
 
 
@@ -361,6 +361,6 @@ def test_plots_and_the_progress_of_a_store_speak_in_names(tmp_path):
     assert ps.plot.swarm(result, dims=(3, 5)).get_xlabel() == "kernel: matern"
     plt.close("all")
     kernel = result.best["kernel"]
-    assert f"kernel = {kernel!r}" in str(ps.Progress(store.path).update())
+    assert f"kernel = {kernel!r}" in str(ps.results.Progress(store.path).update())
     assert f"'kernel': {kernel!r}" in repr(result)
     assert f"<td>{kernel}</td>" in result._repr_html_() or kernel in result._repr_html_()

@@ -55,7 +55,7 @@ def test_a_run_with_changed_data_is_refused_and_nothing_is_changed(file, name, m
     make = MADE[name]
     first = run(make(1.0), file)
     written = file.read_bytes()
-    with pytest.raises(ps.OtherRun, match="values of another function: evaluation") as error:
+    with pytest.raises(ps.errors.OtherRun, match="values of another function: evaluation") as error:
         run(make(2.0), file, maxiter=maxiter)
     number, was, now = re.search(
         r"evaluation (\d+) at .* was (.*) there, .* returns (.*) \(changed", str(error.value)
@@ -80,7 +80,7 @@ def test_a_change_that_does_not_show_at_all_points_is_noticed(file, sign):
         with pytest.warns(RuntimeWarning, match=r"has changed .*: weight in .* gave the recorded values again"):
             ps.minimize(made(1.0), BOUNDS, store=quick(file), **RUN | {"n_particles": 20})
     else:
-        with pytest.raises(ps.OtherRun, match="another function"):
+        with pytest.raises(ps.errors.OtherRun, match="another function"):
             run(made(1.0), file, n_particles=20)
 
 
@@ -95,7 +95,7 @@ def test_an_array_in_every_place_is_noticed(file):
             return lambda x: float(np.sum(made.args[0] if is_partial else made(x[:1] * np.ones(6))))
 
         run(value(one), file)
-        with pytest.raises(ps.OtherRun, match="another function"):
+        with pytest.raises(ps.errors.OtherRun, match="another function"):
             run(value(other), file)
 
 
@@ -110,7 +110,7 @@ def test_a_changed_likelihood_is_refused(file):
     again = posterior(0.0)
     assert again.log_evidence == first.log_evidence
     assert again.message.endswith(f"All {first.n_evaluations} evaluations came from the store.")
-    with pytest.raises(ps.OtherRun, match="another function"):
+    with pytest.raises(ps.errors.OtherRun, match="another function"):
         posterior(1.0)
 
 
@@ -139,7 +139,7 @@ def test_a_change_of_what_no_fingerprint_sees_is_noticed_on_resuming(file, tmp_p
     run(fun, file)
     data.write_text("2.0")
     for maxiter in (3, 5):  # it opens files, so it is checked even though it has finished
-        with pytest.raises(ps.OtherRun, match="a file that it reads may have changed"):
+        with pytest.raises(ps.errors.OtherRun, match="a file that it reads may have changed"):
             run(fun, file, maxiter=maxiter)
 
 
@@ -187,7 +187,7 @@ def test_a_function_that_fails_where_it_did_not_is_refused(file):
         raise FileNotFoundError("no simulator")
 
     run(closure(1.0), file)
-    with pytest.raises(ps.OtherRun, match="but the function raised FileNotFoundError"):
+    with pytest.raises(ps.errors.OtherRun, match="but the function raised FileNotFoundError"):
         run(broken, file, maxiter=5)
 
 
@@ -199,7 +199,7 @@ def test_however_the_function_is_called(file, how):
 
     run(made(1.0), file, **how)
     run(made(1.0), file, **how, maxiter=4)
-    with pytest.raises(ps.OtherRun, match="another function"):
+    with pytest.raises(ps.errors.OtherRun, match="another function"):
         run(made(2.0), file, **how, maxiter=5)
 
 
@@ -217,7 +217,7 @@ def test_rounding_in_single_precision_is_no_difference(file):
     run(single(1.0), file)
     with pytest.warns(RuntimeWarning, match="gave the recorded values again"):
         ps.minimize(single(1.00001), BOUNDS, store=quick(file), **RUN)
-    with pytest.raises(ps.OtherRun, match="another function"):
+    with pytest.raises(ps.errors.OtherRun, match="another function"):
         run(single(1.001), file)
 
 

@@ -26,10 +26,10 @@ METHODS = [
     ps.PAO(attractors=(ps.attractors.NeighbourhoodBest("ring", 2), ps.attractors.GaussianPoint(0.5))),
     ps.PAO(mass=np.array([1.0, 1.2, 1.1])),
     ps.PSO.paper(),
-    ps.QPSO(),
+    ps.study.QPSO(),
     ps.DE(strategy="best/1"),
-    ps.SADE(),
-    ps.RandomSearch(),
+    ps.study.SADE(),
+    ps.study.RandomSearch(),
 ]
 
 

@@ -96,7 +96,7 @@ def test_a_polished_run_that_had_too_little_time_goes_on(store):
         return Counted()(x)
 
     results = [ps.minimize(slow, BOUNDS, store=store, **SMALL, maxiter=12, time_limit=0.08) for _ in range(2)]
-    assert [result.status for result in results] == [ps.Status.TIME] * 2
+    assert [result.status for result in results] == [ps.results.Status.TIME] * 2
     assert results[1].nit > results[0].nit
     last = ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxiter=12)
     assert_same(last, ps.minimize(Counted(), BOUNDS, **SMALL, maxiter=12))

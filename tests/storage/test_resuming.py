@@ -91,7 +91,7 @@ CALLS = {
     "by evaluations": {"maxfev": 80, "maxiter": None, "polish": True},
     "noisy": {"reevaluate": 0.3},
     "scheduled": {"method": ps.PAO(damping=ps.schedules.linear(0.15, 0.25))},
-    "other method": {"method": ps.SADE()},
+    "other method": {"method": ps.study.SADE()},
     "points": {"x0": [[1.0, 2.0, 3.0], [0.5, 0.5, 0.5]], "f0": [7.0, np.nan]},
     "first swarm": {"init": np.linspace(-4, 4, 36).reshape(12, 3)},
     "unbounded": {"method": ps.PAO(walls="none")},
@@ -158,7 +158,7 @@ def test_workers_results_are_kept_as_they_arrive(store):
     timer.start()
     fun = partial(slow_first, flag=first[1, 0])
     result = ps.minimize(fun, BOUNDS, workers=2, store=store, **SMALL)
-    assert (result.status, result.nfev) == (ps.Status.INTERRUPTED, 1)  # up to the slow one
+    assert (result.status, result.nfev) == (ps.results.Status.INTERRUPTED, 1)  # up to the slow one
     timer.join()
     x, _ = store.read()
     assert len(x) == 11  # all but the slow one
@@ -286,7 +286,7 @@ def test_callbacks_see_only_generations_that_are_new(store):
 
     seen = []
     options = SMALL | {"polish": True, "callback": stop_at_four, "store": store}
-    assert ps.minimize(bumpy, BOUNDS, **options).status == ps.Status.CALLBACK
+    assert ps.minimize(bumpy, BOUNDS, **options).status == ps.results.Status.CALLBACK
     assert seen == [0, 1, 2, 3, 4]
     result = ps.minimize(bumpy, BOUNDS, **options)
     assert seen == [0, 1, 2, 3, 4, 5, 6, 7, 8]

@@ -19,7 +19,7 @@ def small(**changes):
         "population": 8,
         "generations": 5,
     }
-    return ps.Study(**(options | changes))
+    return ps.study.Study(**(options | changes))
 
 
 def bowl(x):

@@ -166,7 +166,7 @@ def test_the_error_for_an_unknown_function_lists_the_known_ones():
 # below have p < 1e-13 with factors of 9 and more. Adapters run one at a time, so they have fewer generations: 40 audits
 # of the random search accused it never, and 40 of the biased one always, with p < 1e-15.
 SHORT = SMALL | {"generations": 10}
-METHODS = [ps.PAO, ps.DE, *(pytest.param(method, marks=pytest.mark.slow) for method in (ps.PSO, ps.QPSO))]
+METHODS = [ps.PAO, ps.DE, *(pytest.param(method, marks=pytest.mark.slow) for method in (ps.PSO, ps.study.QPSO))]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -69,13 +69,13 @@ def assert_method_refused(toml, text, name="it"):
         ('kind = "PSO"', ps.PSO()),
         ('kind = "PSO"\ninertia = { linear = [0.9, 0.4] }\nsocial = 1.2', ps.PSO(inertia=linear(0.9, 0.4), social=1.2)),
         ('kind = "PSO"\npreset = "paper"', ps.PSO.paper()),
-        ('kind = "QPSO"', ps.QPSO()),
-        ('kind = "QPSO"\ncontraction = 0.75', ps.QPSO(contraction=0.75)),
-        ('kind = "QPSO"\npreset = "paper"', ps.QPSO.paper()),
+        ('kind = "QPSO"', ps.study.QPSO()),
+        ('kind = "QPSO"\ncontraction = 0.75', ps.study.QPSO(contraction=0.75)),
+        ('kind = "QPSO"\npreset = "paper"', ps.study.QPSO.paper()),
         ('kind = "DE"\nfactor = 0.7\nstrategy = "best/1"', ps.DE(factor=0.7, strategy="best/1")),
         ('kind = "DE"\npreset = "paper"', ps.DE.paper()),
-        ('kind = "SADE"', ps.SADE()),
-        ('kind = "SADE"\npreset = "paper"', ps.SADE.paper()),
+        ('kind = "SADE"', ps.study.SADE()),
+        ('kind = "SADE"\npreset = "paper"', ps.study.SADE.paper()),
         ('kind = "SciPyDE"\nstrategy = "rand1bin"\nrecombination = 0.9', SciPyDE("rand1bin", 0.9)),
         ('kind = "CMAES"\nsigma = 0.1', CMAES(0.1)),
         ('kind = "Freelunch"\noptimiser = "SADE"', Freelunch("SADE")),
@@ -116,10 +116,10 @@ def test_the_registry_makes_every_method_and_suggests_a_name():
     assert [registry.method_named(name) for name in registry.METHODS] == [
         ps.PAO(),
         ps.PSO(),
-        ps.QPSO(),
+        ps.study.QPSO(),
         ps.DE(),
-        ps.SADE(),
-        ps.RandomSearch(),
+        ps.study.SADE(),
+        ps.study.RandomSearch(),
         ps.AdaptivePAO(),
         ps.DensePAO(),
         ps.ElementPAO(),
@@ -158,7 +158,7 @@ kind = "SciPyDE"
 def test_a_file_is_its_study(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(EVERYTHING)
-    assert read_study(path) == ps.Study(
+    assert read_study(path) == ps.study.Study(
         title="Two swarms",
         problems=["sphere", "rastrigin-shifted7-rotated2"],
         methods={"PAO": ps.PAO(), "slow PAO": ps.PAO(dt=linear(2.0, 0.5)), "SciPy DE": SciPyDE()},
@@ -175,7 +175,7 @@ def test_a_file_is_its_study(tmp_path):
 
 def test_defaults_are_those_of_a_study():
     got = study_from({"problems": ["sphere"], "methods": {"PAO": {}}})
-    assert got == ps.Study(problems=["sphere"], methods={"PAO": ps.PAO()})
+    assert got == ps.study.Study(problems=["sphere"], methods={"PAO": ps.PAO()})
     got = study_from({"problems": ["sphere"], "methods": {"PAO": {}}, "evaluations_per_unknown": 70})
     assert got.budget(8) == 560
 

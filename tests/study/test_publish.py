@@ -13,8 +13,8 @@ from synthetic import synthetic, with_cell
 
 import paoswarm as ps
 from paoswarm.study import figures, statistics
-from paoswarm.study import publish as publish_module
-from paoswarm.study.publish import publish
+from paoswarm.study import folder as publish_module
+from paoswarm.study.folder import publish
 from paoswarm.study.report import Section
 
 

@@ -16,8 +16,8 @@ from numpy.testing import assert_allclose
 from synthetic import study_of, synthetic, with_cell
 
 from paoswarm.study import report, statistics
-from paoswarm.study.findings import findings
 from paoswarm.study.report import Section, render, write
+from paoswarm.study.sentences import findings
 from paoswarm.study.verdict import standings, verdict
 
 pytest.importorskip("jinja2")

@@ -19,7 +19,7 @@ from helpers import assert_same_results, own_problem, random_search, small
 import paoswarm as ps
 from paoswarm.study.cell_files import CellFiles
 from paoswarm.study.config import read_study
-from paoswarm.study.publish import publish
+from paoswarm.study.folder import publish
 from paoswarm.study.results import Key
 from paoswarm.study.run_cells import CellFailed
 
@@ -29,7 +29,7 @@ import sys
 import paoswarm as ps
 from paoswarm.study.adapters import SciPyDE
 
-study = ps.Study(
+study = ps.study.Study(
     problems=["sphere", "ackley-shifted", "rastrigin"],
     methods={"PAO": ps.PAO(), "DE": ps.DE(), "SciPy DE": SciPyDE()},
     dims=[2, 3],
@@ -41,7 +41,7 @@ study = ps.Study(
 if __name__ == "__main__":
     results = study.run(sys.argv[1], workers=2)
     if len(sys.argv) > 2:
-        from paoswarm.study.publish import publish
+        from paoswarm.study.folder import publish
 
         publish(results, sys.argv[1])
 """

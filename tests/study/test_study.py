@@ -27,7 +27,7 @@ from paoswarm.study.results import Key
 from paoswarm.study.run_cells import CellFailed
 from paoswarm.study.study import trace_of
 
-SWARMS = {"PAO": ps.PAO(), "PSO": ps.PSO(), "QPSO": ps.QPSO(), "DE": ps.DE(), "SADE": ps.SADE()}
+SWARMS = {"PAO": ps.PAO(), "PSO": ps.PSO(), "QPSO": ps.study.QPSO(), "DE": ps.DE(), "SADE": ps.study.SADE()}
 
 
 def cell_of(study):

@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> None:
     results = study.run(folder, **how)
     # Imported late: statistics and figures need libraries that are slow to load.
     from paoswarm.study.claims import paper_sections
-    from paoswarm.study.findings import findings
-    from paoswarm.study.publish import publish
+    from paoswarm.study.folder import publish
+    from paoswarm.study.sentences import findings
     from paoswarm.study.verdict import verdict
 
     path = publish(results, folder, sections=paper_sections(results, study, folder, **how))

@@ -1,17 +1,15 @@
 """Engines that run whole generations in compiled code, with the objective inside."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import Any
+from paoswarm._extras import on_first_use
 
-from paoswarm.compiled.engines import Cuda, Jax, Numba
+if TYPE_CHECKING:
+    from paoswarm.compiled import fast
+    from paoswarm.compiled.engines import Cuda, Jax, Numba
 
-__all__ = ["Cuda", "Jax", "Numba"]
+__all__ = ["Cuda", "Jax", "Numba", "fast"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import `fast` when it is used, because it needs numba."""
-    if name == "fast":
-        return import_module("paoswarm.compiled.fast")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt name
+    homes = {"Cuda": ".engines", "Jax": ".engines", "Numba": ".engines", "fast": ".fast"}  # the last one needs numba
+    __getattr__, __dir__ = on_first_use(__name__, homes)

@@ -77,11 +77,11 @@ def transition(mass: ArrayLike, damping: ArrayLike, stiffness: ArrayLike, dt: Ar
     Examples
     --------
     >>> import paoswarm as ps
-    >>> law = ps.transition(mass=1.0, damping=0.2, stiffness=2.0, dt=1.0)
+    >>> law = ps.laws.transition(mass=1.0, damping=0.2, stiffness=2.0, dt=1.0)
     >>> law.A.round(3)
     array([[ 0.29 ,  0.535],
            [-1.069, -0.012]])
-    >>> half = ps.transition(1.0, 0.2, 2.0, 0.5)
+    >>> half = ps.laws.transition(1.0, 0.2, 2.0, 0.5)
     >>> bool(abs(half.A @ half.A - law.A).max() < 1e-15)  # two half steps are one whole step
     True
     """

@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 __all__ = ["PAOSearchCV"]
 
 if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt name
-    __getattr__ = on_first_use(__name__, "PAOSearchCV", "search_cv", needs="sklearn")
+    __getattr__, __dir__ = on_first_use(__name__, {"PAOSearchCV": ".search_cv"}, needs="sklearn")

@@ -11,7 +11,7 @@ return value is ignored.
 ...     rng = np.random.default_rng(seed)
 ...     while True:
 ...         fun(rng.uniform(*bounds.T, size=(population, len(bounds))))
->>> study = ps.Study(problems=["sphere"], dims=[2], methods={"PAO": ps.PAO(), "random": random_search}, runs=5)
+>>> study = ps.study.Study(problems=["sphere"], dims=[2], methods={"PAO": ps.PAO(), "random": random_search}, runs=5)
 """
 
 from __future__ import annotations

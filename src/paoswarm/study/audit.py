@@ -85,7 +85,7 @@ def centre_bias(
     Examples
     --------
     >>> import paoswarm as ps
-    >>> ps.centre_bias(ps.PAO(), problems=["sphere", "ackley"]).profits
+    >>> ps.study.centre_bias(ps.PAO(), problems=["sphere", "ackley"]).profits
     False
     """
     made = [get(name, dim) for name in problems]

@@ -20,8 +20,8 @@ import numpy as np
 from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
 from paoswarm.study import statistics
-from paoswarm.study.findings import count
 from paoswarm.study.results import Results
+from paoswarm.study.sentences import count
 from paoswarm.study.whole_file import whole_file
 
 # Any two of these can be told apart, also with three kinds of colour blindness, on white and on dark pages.

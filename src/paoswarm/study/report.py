@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
 from paoswarm.study import figures, statistics
-from paoswarm.study.findings import LEVEL, count, group_findings, headline, listed, short
 from paoswarm.study.results import Key, Results, Trace
+from paoswarm.study.sentences import LEVEL, count, group_findings, headline, listed, short
 from paoswarm.study.statistics import Summary, Verdict
 from paoswarm.study.verdict import SOLVED, standings, verdict
 from paoswarm.study.whole_file import whole_file

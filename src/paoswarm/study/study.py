@@ -62,7 +62,7 @@ class Study:
     Examples
     --------
     >>> import paoswarm as ps
-    >>> study = ps.Study(
+    >>> study = ps.study.Study(
     ...     problems=["sphere", "rastrigin-shifted"],
     ...     methods={"PAO": ps.PAO(), "PSO": ps.PSO()},
     ...     dims=[2],

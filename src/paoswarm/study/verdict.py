@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from paoswarm.study.findings import LEVEL, Task, count, decades_behind, listed, title_of
 from paoswarm.study.results import Results
+from paoswarm.study.sentences import LEVEL, Task, count, decades_behind, listed, title_of
 from paoswarm.study.statistics import TARGETS, Comparison, average_ranks, compare, success
 
 SOLVED = float(TARGETS[-1])  # error at which a problem counts as solved
