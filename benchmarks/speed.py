@@ -60,10 +60,10 @@ ENGINES: dict[str, tuple[Callable[[int], None], int]] = {
     "paoswarm.minimize, one point at a time": (single_scalar, 1),
     "freelunch.PAO": (freelunch_pao, 1),
     "pygmo.pso (C++)": (pygmo_pso, 20),
-    "paoswarm.minimize_many, PSO": (many(ps.PSO()), RUNS),
-    "paoswarm.minimize_many, QPSO": (many(ps.study.QPSO()), RUNS),
-    "paoswarm.minimize_many, DE": (many(ps.DE()), RUNS),
-    "paoswarm.minimize_many, SADE": (many(ps.study.SADE()), RUNS),
+    "paoswarm.minimize_many, PSO": (many(ps.classic.PSO()), RUNS),
+    "paoswarm.minimize_many, QPSO": (many(ps.classic.QPSO()), RUNS),
+    "paoswarm.minimize_many, DE": (many(ps.classic.DE()), RUNS),
+    "paoswarm.minimize_many, SADE": (many(ps.classic.SADE()), RUNS),
 }
 
 

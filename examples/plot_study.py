@@ -15,7 +15,7 @@ import paoswarm as ps
 study = ps.study.Study(
     title="Three swarms",
     problems=["sphere", "rastrigin", "rastrigin-shifted", "ellipsoid-rotated"],
-    methods={"PAO": ps.PAO(), "PSO": ps.PSO(), "DE": ps.DE()},
+    methods={"PAO": ps.PAO(), "PSO": ps.classic.PSO(), "DE": ps.classic.DE()},
     dims=[8],
     runs=20,
 )

@@ -48,7 +48,7 @@ class Restarting(ps.Method):
         return self.most_restarts is not None and state.memory.restarts >= self.most_restarts
 
 
-class Growing(ps.PSO):
+class Growing(ps.classic.PSO):
     """A swarm that new particles join in every generation."""
 
     def ask(self, state, draw, progress=0.0):

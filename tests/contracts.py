@@ -306,7 +306,7 @@ class MethodContract:
 
     def test_methods_may_take_turns_with_one_swarm(self, method):
         batch = run_many(method, runs=3, maxiter=3)
-        for other in (ps.study.SADE(), method, ps.PAO(), method, ps.study.SADE.paper(), ps.study.SADE(), method):
+        for other in (ps.classic.SADE(), method, ps.PAO(), method, ps.classic.SADE.paper(), ps.classic.SADE(), method):
             later = run_many(other, runs=3, maxiter=3, init=batch.swarm)
             assert np.all(later.fun <= batch.fun)
             assert later.nfev.tolist() == [3 * N] * 3

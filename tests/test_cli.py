@@ -130,7 +130,7 @@ def test_options_change_the_study(toml, monkeypatch):
     assert changed[0].methods == plain[0].methods
     assert list(fewer[0].methods) == ["my DE", "PSO"]
     assert fewer[0].reference == "my DE"  # PAO is gone
-    assert fewer[0].methods["my DE"] == ps.DE(factor=0.7)
+    assert fewer[0].methods["my DE"] == ps.classic.DE(factor=0.7)
     assert fewer[1] == Path("there")
     assert (quick[0].runs, quick[1]) == (3, Path("study-small-quick"))  # it has fewer anyway
     assert quicker[0].runs == 2

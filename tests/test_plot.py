@@ -297,6 +297,6 @@ def test_the_error_names_what_cannot_be_drawn(result):
     with pytest.raises(TypeError, match="takes a result, or a dict"):
         ps.plot.convergence([result, result])
     with pytest.raises(TypeError, match=r"needs a PAO.* got PSO"):
-        ps.plot.element(ps.PSO())
+        ps.plot.element(ps.classic.PSO())
     with pytest.raises(ValueError, match=r"steps must be .* got -3"):
         ps.plot.element(steps=-3)

@@ -55,7 +55,7 @@ def needlessly_long(page):
     """Paths on the page to objects that `paoswarm` or one of its namespaces also exports under a shorter one."""
     short = {
         id(getattr(space, name)): f"{space.__name__}.{name}"
-        for space in (paoswarm.errors, paoswarm.laws, paoswarm.results, paoswarm.study, paoswarm)
+        for space in (paoswarm.classic, paoswarm.errors, paoswarm.laws, paoswarm.results, paoswarm.study, paoswarm)
         for name in space.__all__
     }
     paths = [path for path in documented_paths(page) if not lacks_its_package(path)]
@@ -103,7 +103,7 @@ def test_no_exported_function_shares_its_name_with_a_module():
     assert [name for name in functions if importlib.util.find_spec(f"paoswarm.{name}")] == []
 
 
-SPACES = ["compiled", "errors", "laws", "optuna", "plot", "results", "sklearn", "study"]
+SPACES = ["classic", "compiled", "errors", "laws", "optuna", "plot", "results", "sklearn", "study"]
 
 
 @pytest.mark.parametrize("space", SPACES)

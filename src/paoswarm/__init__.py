@@ -11,16 +11,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paoswarm import compiled, errors, laws, optuna, plot, problems, results, sklearn, study
+    from paoswarm import classic, compiled, errors, laws, optuna, plot, problems, results, sklearn, study
     from paoswarm.algorithms import schedules
     from paoswarm.algorithms.adaptive_pao import AdaptivePAO
-    from paoswarm.algorithms.de import DE
     from paoswarm.algorithms.dense_pao import DensePAO
     from paoswarm.algorithms.element_pao import ElementPAO
     from paoswarm.algorithms.method import Method
     from paoswarm.algorithms.mixed_pao import MixedPAO
     from paoswarm.algorithms.pao import PAO
-    from paoswarm.algorithms.pso import PSO
     from paoswarm.algorithms.restarts import Portfolio, Restarts
     from paoswarm.core import attractors, noise
     from paoswarm.core.swarm import Proposal, Swarm
@@ -45,9 +43,7 @@ if TYPE_CHECKING:
 __version__: str  # that of the installed package, whose only source is pyproject.toml
 
 __all__ = [
-    "DE",
     "PAO",
-    "PSO",
     "AdaptivePAO",
     "Choice",
     "Command",
@@ -70,6 +66,7 @@ __all__ = [
     "Store",
     "Swarm",
     "attractors",
+    "classic",
     "compiled",
     "errors",
     "explore",
@@ -93,9 +90,7 @@ __all__ = [
 
 # Everything is imported on first use: a program needs a few of these names, and all of them take half a second.
 _ON_FIRST_USE = {
-    "DE": "paoswarm.algorithms.de:DE",
     "PAO": "paoswarm.algorithms.pao:PAO",
-    "PSO": "paoswarm.algorithms.pso:PSO",
     "AdaptivePAO": "paoswarm.algorithms.adaptive_pao:AdaptivePAO",
     "Choice": "paoswarm.spaces.choices:Choice",
     "Command": "paoswarm.evaluation.command:Command",
@@ -118,6 +113,7 @@ _ON_FIRST_USE = {
     "Store": "paoswarm.storage.store:Store",
     "Swarm": "paoswarm.core.swarm:Swarm",
     "attractors": "paoswarm.core.attractors",
+    "classic": "paoswarm.classic",
     "compiled": "paoswarm.compiled",
     "errors": "paoswarm.errors",
     "explore": "paoswarm.explorer.launch:explore",

@@ -61,14 +61,14 @@ METHODS = {
         stiffness=(0.5, 0.5, 1.0),
     ),
     "PAO dense": ps.PAO(noise_scale=ps.noise.covariance),
-    "PSO": ps.PSO(),
-    "PSO paper": ps.PSO.paper(),
-    "QPSO": ps.study.QPSO(),
-    **{f"DE {strategy}": ps.DE(strategy=strategy) for strategy in STRATEGIES},
-    "DE paper": ps.DE.paper(),
-    "SADE": ps.study.SADE(),
-    "SADE quick": ps.study.SADE(learning_period=3, rate_period=2, rate_learning_period=2),
-    "SADE paper": ps.study.SADE.paper(),
+    "PSO": ps.classic.PSO(),
+    "PSO paper": ps.classic.PSO.paper(),
+    "QPSO": ps.classic.QPSO(),
+    **{f"DE {strategy}": ps.classic.DE(strategy=strategy) for strategy in STRATEGIES},
+    "DE paper": ps.classic.DE.paper(),
+    "SADE": ps.classic.SADE(),
+    "SADE quick": ps.classic.SADE(learning_period=3, rate_period=2, rate_learning_period=2),
+    "SADE paper": ps.classic.SADE.paper(),
     "your own": Climber(),
 }
 
@@ -97,23 +97,23 @@ def test_methods_differ():
 def test_the_study_has_the_published_values_of_pao_and_qpso():
     """So their presets need no contract of their own."""
     assert ps.PAO.paper() == ps.PAO()
-    assert ps.study.QPSO.paper() == ps.study.QPSO()
+    assert ps.classic.QPSO.paper() == ps.classic.QPSO()
 
 
 @pytest.mark.parametrize(
     ("method", "needed"),
     [
         (ps.PAO(), 2),
-        (ps.PSO(), 2),
-        (ps.study.QPSO(), 2),
-        (ps.DE(), 4),
-        (ps.DE(strategy="rand/2"), 6),
-        (ps.DE(strategy="best/1"), 3),
-        (ps.DE(strategy="best/2"), 5),
-        (ps.DE(strategy="current-to-best/1"), 3),
-        (ps.DE(strategy="current-to-best/2"), 5),
-        (ps.study.SADE(), 4),
-        (ps.study.SADE.paper(), 6),
+        (ps.classic.PSO(), 2),
+        (ps.classic.QPSO(), 2),
+        (ps.classic.DE(), 4),
+        (ps.classic.DE(strategy="rand/2"), 6),
+        (ps.classic.DE(strategy="best/1"), 3),
+        (ps.classic.DE(strategy="best/2"), 5),
+        (ps.classic.DE(strategy="current-to-best/1"), 3),
+        (ps.classic.DE(strategy="current-to-best/2"), 5),
+        (ps.classic.SADE(), 4),
+        (ps.classic.SADE.paper(), 6),
         (Climber(), 3),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_method_needs_as_many_particles_as_it_looks_at_and_itself(method, need
 
 
 def test_something_that_is_no_method_is_refused():
-    for wrong in (ps.PSO, 3, None.__class__):
+    for wrong in (ps.classic.PSO, 3, None.__class__):
         with pytest.raises(TypeError, match="method must be a paoswarm method"):
             ps.minimize(valley, [(0, 1)] * 3, method=wrong)
 

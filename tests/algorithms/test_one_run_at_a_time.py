@@ -67,7 +67,7 @@ class Learner(ps.Method):
         return after._replace(memory=Count(state.memory.successes + (after.global_value < state.global_value)))
 
 
-class Subclass(ps.PSO):
+class Subclass(ps.classic.PSO):
     """A built-in method takes batches; what is made of it need not."""
 
     def ask(self, state, draw, progress=0.0):
@@ -122,7 +122,14 @@ def test_what_says_that_it_takes_batches_is_believed():
 
 
 def test_what_is_ours_is_moved_at_once():
-    ours = [ps.PAO(), ps.PSO(), ps.study.QPSO(), ps.DE(), ps.study.SADE(), ps.study.RandomSearch()]
+    ours = [
+        ps.PAO(),
+        ps.classic.PSO(),
+        ps.classic.QPSO(),
+        ps.classic.DE(),
+        ps.classic.SADE(),
+        ps.classic.RandomSearch(),
+    ]
     ours += [ps.PAO(attractors=(ps.attractors.NeighbourhoodBest(), LOCAL), noise_scale=ps.noise.covariance)]
     ours += [ps.PAO(dt=ps.schedules.patient_step(), damping=lambda progress: 0.2 + 0.1 * progress)]
     assert all(method.takes_batches for method in ours)

@@ -37,7 +37,7 @@ def test_a_step_worked_out_by_hand():
         upper=[10.0, 20.0],
     )
     chance = frozen([[(0.5, 0.25), (0.0, 1.0)], [(0.1, 0.5), (0.8, 0.25)]])
-    step = ps.PSO(inertia=0.5, local=2.0, social=4.0).ask(swarm, Given(uniform=[chance]))
+    step = ps.classic.PSO(inertia=0.5, local=2.0, social=4.0).ask(swarm, Given(uniform=[chance]))
     # Particle 0: 0.5 (2) + 2 (0.5) (1 - 0) + 4 (0.1) (3 - 0) = 1 + 1 + 1.2
     #             0.5 (-1) + 2 (0.25) (2 - 4) + 4 (0.5) (-1 - 4) = -0.5 - 1 - 10
     # Particle 1: 0.5 (0) + 2 (0) (3 - 3.5) + 4 (0.8) (3 - 3.5) = -1.6
@@ -49,7 +49,7 @@ def test_a_step_worked_out_by_hand():
 @pytest.mark.parametrize("progress", [0.0, 0.25, 1.0])
 def test_a_step_with_schedules_agrees_with_the_loop(progress):
     swarm, chance = by_hand.drawn(1), np.random.default_rng(2).random((2, 7, 3))
-    method = ps.PSO(
+    method = ps.classic.PSO(
         inertia=ps.schedules.linear(0.9, 0.1), local=lambda progress: 2 - progress, social=1.7, walls="none"
     )
     step = method.ask(swarm, Given(uniform=[chance]), progress)
@@ -60,14 +60,14 @@ def test_a_step_with_schedules_agrees_with_the_loop(progress):
 def test_deviates_are_drawn_for_every_element_and_both_pulls():
     swarm = by_hand.drawn(3, batch=(2,))
     chance = np.random.default_rng(4).random((2, 2, 7, 3))
-    step = ps.PSO(walls="none").ask(swarm, Given(uniform=[chance]))
+    step = ps.classic.PSO(walls="none").ask(swarm, Given(uniform=[chance]))
     for r in range(2):
         expected = loop(by_hand.one_run(swarm, r), 0.7298, 1.49618, 1.49618, chance[r])
         assert_allclose([step.position[r], step.velocity[r]], expected, rtol=0, atol=1e-13)
 
 
 def test_the_values_of_the_study():
-    method = ps.PSO.paper()
+    method = ps.classic.PSO.paper()
     assert [method.inertia(progress) for progress in (0.0, 0.5, 1.0)] == pytest.approx([0.9, 0.5, 0.1], rel=1e-15)
     assert (method.local, method.social, method.walls) == (0.1, 0.1, "clip")
 
@@ -76,14 +76,14 @@ def test_the_defaults_are_clerc_and_kennedys_constriction():
     """chi = 2 / |2 - phi - sqrt(phi^2 - 4 phi)| with phi = 4.1; accelerations chi phi / 2."""
     phi = 4.1
     chi = 2 / abs(2 - phi - math.sqrt(phi * phi - 4 * phi))
-    assert ps.PSO().inertia == pytest.approx(chi, abs=5e-5)
-    assert ps.PSO().local == ps.PSO().social == pytest.approx(chi * phi / 2, abs=5e-5)
+    assert ps.classic.PSO().inertia == pytest.approx(chi, abs=5e-5)
+    assert ps.classic.PSO().local == ps.classic.PSO().social == pytest.approx(chi * phi / 2, abs=5e-5)
 
 
 def test_particles_start_at_rest_and_the_first_step_has_no_inertia():
     first = kernels.start(*map(frozen, ([(0.0, 1.0), (2.0, -1.0)], [1.0, 0.0], [-5.0, -5.0], [5.0, 5.0])))
     chance = frozen(np.full((2, 2, 2), 0.5))
-    heavy, light = (ps.PSO(inertia=w).ask(first, Given(uniform=[chance])) for w in (0.9, 0.0))
+    heavy, light = (ps.classic.PSO(inertia=w).ask(first, Given(uniform=[chance])) for w in (0.9, 0.0))
     assert_array_equal(heavy.position, light.position)
     assert_array_equal(heavy.position[1], (2.0, -1.0))  # the leader is where both pulls end
 
@@ -92,15 +92,15 @@ def test_particles_start_at_rest_and_the_first_step_has_no_inertia():
 def test_walls_act_after_the_step(swarm, walls):
     fast = swarm._replace(velocity=20 * swarm.velocity)
     chance = np.full((2, 4, 2), 0.5)
-    free = ps.PSO(walls="none").ask(fast, Given(uniform=[chance]))
-    method = ps.PSO(walls=walls)
+    free = ps.classic.PSO(walls="none").ask(fast, Given(uniform=[chance]))
+    method = ps.classic.PSO(walls=walls)
     step = method.ask(fast, Given(uniform=[chance]))
     assert not np.array_equal(free.position, step.position)
     assert_array_equal(step[:2], method.wall.apply(*free[:2], swarm.lower, swarm.upper))
 
 
 def test_tell_remembers_the_velocity_for_the_next_step(swarm):
-    method = ps.PSO(walls="none")
+    method = ps.classic.PSO(walls="none")
     chance = np.random.default_rng(5).random((2, 2, 4, 2))
     step = method.ask(swarm, Given(uniform=[chance[0]]))
     after = method.tell(swarm, step, frozen([0.5, 9.0, 9.0, 9.0]))
@@ -113,7 +113,7 @@ def test_tell_remembers_the_velocity_for_the_next_step(swarm):
 @pytest.mark.parametrize("wrong", [-0.1, np.nan, math.inf, lambda progress: 0.5 - progress])
 def test_a_number_out_of_range_is_refused(name, wrong):
     with pytest.raises(ValueError, match=f"{name} must"):
-        ps.PSO(**{name: wrong})
+        ps.classic.PSO(**{name: wrong})
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_a_number_out_of_range_is_refused(name, wrong):
 )
 def test_a_value_that_is_not_a_number_is_refused(wrong):
     with pytest.raises(TypeError, match="inertia must be a number"):
-        ps.PSO(inertia=wrong)
+        ps.classic.PSO(inertia=wrong)

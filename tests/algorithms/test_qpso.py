@@ -44,7 +44,7 @@ def test_a_jump_worked_out_by_hand():
         upper=[10.0, 20.0],
     )
     half, e = 0.5, math.exp(-1)
-    step = ps.study.QPSO(contraction=0.5).ask(
+    step = ps.classic.QPSO(contraction=0.5).ask(
         swarm,
         given(
             phi1=[(0.25, 0.5), (0.125, 1.0)],
@@ -63,7 +63,7 @@ def test_a_jump_worked_out_by_hand():
 @pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
 def test_a_jump_agrees_with_the_loop(progress):
     swarm, draws = by_hand.drawn(1), np.random.default_rng(2).random((4, 7, 3))
-    step = ps.study.QPSO(walls="none").ask(swarm, Given(uniform=[draws]), progress)
+    step = ps.classic.QPSO(walls="none").ask(swarm, Given(uniform=[draws]), progress)
     phi1, phi2, u, side = 1 - draws
     assert 0 < (side > 0.5).sum() < 21
     assert_allclose(step.position, loop(swarm, 1 - 0.5 * progress, phi1, phi2, u, side > 0.5), rtol=0, atol=1e-12)
@@ -71,7 +71,7 @@ def test_a_jump_agrees_with_the_loop(progress):
 
 def test_a_batch_has_a_mean_best_for_each_run():
     swarm, draws = by_hand.drawn(3, batch=(2,)), np.random.default_rng(4).random((2, 4, 7, 3))
-    step = ps.study.QPSO(contraction=0.8, walls="none").ask(swarm, Given(uniform=[draws]))
+    step = ps.classic.QPSO(contraction=0.8, walls="none").ask(swarm, Given(uniform=[draws]))
     for r in range(2):
         phi1, phi2, u, side = 1 - draws[r]
         alone = loop(by_hand.one_run(swarm, r), 0.8, phi1, phi2, u, side > 0.5)
@@ -80,7 +80,7 @@ def test_a_batch_has_a_mean_best_for_each_run():
 
 def test_the_mean_best_leaves_out_particles_that_never_succeeded(swarm):
     """The fourth particle of `by_hand.swarm` never did; the others' bests are (0, 0), (1, 2), (2, -1)."""
-    step = ps.study.QPSO(contraction=1.0, walls="none").ask(
+    step = ps.classic.QPSO(contraction=1.0, walls="none").ask(
         swarm, given(np.ones((4, 2)), np.ones((4, 2)), np.full((4, 2), math.exp(-1)), np.ones((4, 2)))
     )
     centre = (swarm.best_position + swarm.global_best) / 2
@@ -90,7 +90,7 @@ def test_the_mean_best_leaves_out_particles_that_never_succeeded(swarm):
 def test_deviates_at_the_ends_give_finite_points():
     swarm = by_hand.drawn(5)
     for end in (0.0, np.nextafter(1.0, 0.0)):
-        step = ps.study.QPSO(walls="none").ask(swarm, Given(uniform=[np.full((4, 7, 3), end)]))
+        step = ps.classic.QPSO(walls="none").ask(swarm, Given(uniform=[np.full((4, 7, 3), end)]))
         assert np.all(np.isfinite(step.position))
 
 
@@ -99,7 +99,7 @@ def test_the_law_of_a_jump():
     n = 4000
     bests = np.zeros((n, 1))
     swarm = by_hand.moved(bests, np.zeros(n), bests + 3.0, bests, np.ones(n), [-1e3], [1e3])
-    step = ps.study.QPSO(contraction=0.5).ask(swarm, Draw([np.random.default_rng(6)], ()))
+    step = ps.classic.QPSO(contraction=0.5).ask(swarm, Draw([np.random.default_rng(6)], ()))
     jump = step.position[:, 0]
     assert kstest(abs(jump) / 1.5, "expon").pvalue > 1e-4  # false alarms 1e-4
     assert binomtest(int((jump > 0).sum()), n).pvalue > 1e-4  # false alarms 1e-4
@@ -107,16 +107,16 @@ def test_the_law_of_a_jump():
 
 
 def test_the_published_contraction_falls_from_one_to_a_half():
-    for method in (ps.study.QPSO(), ps.study.QPSO.paper()):
+    for method in (ps.classic.QPSO(), ps.classic.QPSO.paper()):
         assert [method.contraction(progress) for progress in (0.0, 0.5, 1.0)] == [1.0, 0.75, 0.5]
         assert method.walls == "clip"
 
 
 def test_walls_act_after_the_jump(swarm):
     draws = np.random.default_rng(7).random((4, 4, 2))
-    wide = ps.study.QPSO(contraction=20.0, walls="none").ask(swarm, Given(uniform=[draws]))
+    wide = ps.classic.QPSO(contraction=20.0, walls="none").ask(swarm, Given(uniform=[draws]))
     for walls in ("clip", "reflect"):
-        method = ps.study.QPSO(contraction=20.0, walls=walls)
+        method = ps.classic.QPSO(contraction=20.0, walls=walls)
         step = method.ask(swarm, Given(uniform=[draws]))
         assert not np.array_equal(wide.position, step.position)
         assert_array_equal(step.position, method.wall.apply(*wide[:2], swarm.lower, swarm.upper)[0])
@@ -125,10 +125,10 @@ def test_walls_act_after_the_jump(swarm):
 @pytest.mark.parametrize("wrong", [-0.1, np.nan, math.inf, lambda progress: 0.5 - progress])
 def test_a_number_out_of_range_is_refused(wrong):
     with pytest.raises(ValueError, match="contraction must"):
-        ps.study.QPSO(contraction=wrong)
+        ps.classic.QPSO(contraction=wrong)
 
 
 @pytest.mark.parametrize("wrong", ["fast", None, frozen([0.5, 0.5]), ps.schedules.patient_step()])
 def test_a_value_that_is_not_a_number_is_refused(wrong):
     with pytest.raises(TypeError, match="contraction must be a number"):
-        ps.study.QPSO(contraction=wrong)
+        ps.classic.QPSO(contraction=wrong)

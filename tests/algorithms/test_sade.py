@@ -95,7 +95,7 @@ def test_thirty_generations_are_those_of_a_plain_loop(strategies, factor, crosso
     n, d = 9, 3
     rng = np.random.default_rng(11)
     first = rng.uniform(-5, 5, (n, d))
-    method = ps.study.SADE(strategies, factor, crossover, *periods, walls="none")
+    method = ps.classic.SADE(strategies, factor, crossover, *periods, walls="none")
     state = method.begin(kernels.start(first, objective(first), np.full(d, -5.0), np.full(d, 5.0)))
     reference = Reference(first, objective(first), strategies, factor, crossover, periods)
     learnt = set()
@@ -134,7 +134,7 @@ THREE = ("best/1", "rand/1", "current-to-best/1")
 
 def learning(strategies=THREE, **changes):
     """What four individuals have learnt in one generation, unless something else is given."""
-    memory = ps.study.SADE(strategies).begin(by_hand.swarm()).memory
+    memory = ps.classic.SADE(strategies).begin(by_hand.swarm()).memory
     return memory._replace(**{name: frozen(value) for name, value in ({"generation": 1.0} | changes).items()})
 
 
@@ -148,7 +148,7 @@ def ask(swarm, method, tries=0.0, wheel=0.0, normal=0.0, chance=0.0, forced=0.0)
 
 
 def test_strategies_are_chosen_by_roulette(swarm):
-    method = ps.study.SADE(THREE)
+    method = ps.classic.SADE(THREE)
     below = np.nextafter([0.25, 0.75, 1.0], 0)
     memory = learning(probability=[0.25, 0.5, 0.25])
     first = ask(swarm._replace(memory=memory), method, wheel=[0.0, below[0], 0.25, below[1]])
@@ -159,7 +159,7 @@ def test_strategies_are_chosen_by_roulette(swarm):
 
 def test_rounding_in_the_probabilities_leaves_no_gap_at_the_end(swarm):
     thirds = [0.1, 0.2, 0.7 - 1e-12]  # whose sum is less than one
-    step = ask(swarm._replace(memory=learning(probability=thirds)), ps.study.SADE(THREE), wheel=np.nextafter(1.0, 0))
+    step = ask(swarm._replace(memory=learning(probability=thirds)), ps.classic.SADE(THREE), wheel=np.nextafter(1.0, 0))
     assert_array_equal(step.notes.strategy, 2)
 
 
@@ -174,7 +174,7 @@ def test_rounding_in_the_probabilities_leaves_no_gap_at_the_end(swarm):
 )
 def test_a_factor_is_the_first_draw_between_zero_and_two(swarm, tries, expected):
     """Trials of best/1 with everything crossed: b + F (r1 - r2) for b = (1, 2)."""
-    method = ps.study.SADE(THREE, factor=(0.5, 0.25), walls="none")
+    method = ps.classic.SADE(THREE, factor=(0.5, 0.25), walls="none")
     step = ask(swarm._replace(memory=learning()), method, tries=(np.array(tries) - 0.5) / 0.25)
     bests = swarm.best_position
     first_others = [(1, 2), (0, 2), (0, 1), (0, 1)]
@@ -183,7 +183,7 @@ def test_a_factor_is_the_first_draw_between_zero_and_two(swarm, tries, expected)
 
 @pytest.mark.parametrize(("outside", "end"), [(-5.0, (0, 0.01)), (9.0, (2, 2))])
 def test_a_factor_without_a_valid_draw_lies_at_an_end_of_its_range(swarm, outside, end):
-    method = ps.study.SADE(THREE, factor=(0.5, 0.25), walls="none")
+    method = ps.classic.SADE(THREE, factor=(0.5, 0.25), walls="none")
     step = ask(swarm._replace(memory=learning()), method, tries=[(outside - 0.5) / 0.25] * 6)
     factor = (step.position[3] - (1, 2)) / (swarm.best_position[0] - swarm.best_position[1])
     assert end[0] <= factor.min() <= factor.max() <= end[1]
@@ -191,10 +191,10 @@ def test_a_factor_without_a_valid_draw_lies_at_an_end_of_its_range(swarm, outsid
 
 
 def test_factors_are_drawn_for_each_trial():
-    swarm = ps.study.SADE().begin(by_hand.drawn(1))
+    swarm = ps.classic.SADE().begin(by_hand.drawn(1))
     tries = np.random.default_rng(2).normal(size=(6, 7))
     fixed = [np.zeros((7, 3)), np.zeros(7), np.zeros((7, 3)), np.zeros((7, 1))]
-    step = ps.study.SADE(walls="none").ask(swarm, Given(normal=[tries, np.zeros(7)], uniform=fixed))
+    step = ps.classic.SADE(walls="none").ask(swarm, Given(normal=[tries, np.zeros(7)], uniform=fixed))
     x = swarm.best_position
     first_others = [[k for k in range(7) if k != i][:3] for i in range(7)]
     factors = [(step.position[i] - x[a]) / (x[b] - x[c]) for i, (a, b, c) in enumerate(first_others)]
@@ -203,7 +203,7 @@ def test_factors_are_drawn_for_each_trial():
 
 
 def test_rates_are_kept_for_a_period_and_cut_off_at_their_ends(swarm):
-    method = ps.study.SADE(THREE, crossover=(0.5, 0.5), rate_period=3, rate_learning_period=100)
+    method = ps.classic.SADE(THREE, crossover=(0.5, 0.5), rate_period=3, rate_learning_period=100)
     normal = frozen([-2.0, 0.25, 0.5, 3.0])
     state, rates = method.begin(swarm), []
     for generation in range(7):
@@ -217,7 +217,7 @@ def test_rates_are_kept_for_a_period_and_cut_off_at_their_ends(swarm):
 
 def test_crossover_uses_the_rate_of_each_individual(swarm):
     rates = frozen([0.0, 0.3, 0.6, 1.0])
-    method = ps.study.SADE(THREE, walls="none")
+    method = ps.classic.SADE(THREE, walls="none")
     step = ask(swarm._replace(memory=learning(rate=rates)), method, chance=0.5, forced=0.9)
     crossed = step.position != swarm.best_position
     assert_array_equal(crossed, [(False, True), (False, True), (True, True), (True, True)])
@@ -233,7 +233,7 @@ def told(swarm, memory, strategy, rate, values, method, evaluated=None):
 def test_wins_and_losses_are_counted_by_strategy(swarm):
     before = learning(wins=[1.0, 0.0, 2.0], losses=[0.0, 3.0, 0.0], rate_sum=0.7, rate_count=1.0)
     # Individuals 0 and 3 win; an equal value and a failure do not.
-    memory = told(swarm, before, [0, 2, 2, 1], [0.1, 0.2, 0.3, 0.4], [2.9, 1.0, np.nan, 8.0], ps.study.SADE(THREE))
+    memory = told(swarm, before, [0, 2, 2, 1], [0.1, 0.2, 0.3, 0.4], [2.9, 1.0, np.nan, 8.0], ps.classic.SADE(THREE))
     assert_array_equal(memory.wins, [2, 1, 2])
     assert_array_equal(memory.losses, [0, 3, 2])
     assert_array_equal(memory.rate, [0.1, 0.2, 0.3, 0.4])
@@ -246,7 +246,7 @@ def test_wins_and_losses_are_counted_by_strategy(swarm):
 def test_trials_that_were_not_evaluated_are_not_counted(swarm):
     evaluated = np.array([True, True, False, False])
     values = [2.9, 5.0, np.nan, np.nan]
-    memory = told(swarm, learning(), [0, 2, 2, 1], [0.1, 0.2, 0.3, 0.4], values, ps.study.SADE(THREE), evaluated)
+    memory = told(swarm, learning(), [0, 2, 2, 1], [0.1, 0.2, 0.3, 0.4], values, ps.classic.SADE(THREE), evaluated)
     assert_array_equal(memory.wins, [1, 0, 0])
     assert_array_equal(memory.losses, [0, 0, 1])
     assert (memory.rate_sum, memory.rate_count) == (0.1, 1)
@@ -256,7 +256,7 @@ def test_trials_that_were_not_evaluated_are_not_counted(swarm):
 def test_probabilities_are_those_of_qin_and_suganthan(swarm, counts):
     """p1 = ns1 (ns2 + nf2) / (ns2 (ns1 + nf1) + ns1 (ns2 + nf2)), but for the 0.01 that keeps a strategy alive."""
     ns1, nf1, ns2, nf2 = counts
-    method = ps.study.SADE(learning_period=50)
+    method = ps.classic.SADE(learning_period=50)
     wins, losses = [ns1 - 1.0, ns2 - 1.0], [nf1 - 1.0, nf2 - 1.0]
     before = learning(method.strategies, generation=49.0, wins=wins, losses=losses)
     # One more win and one more loss each.
@@ -270,7 +270,7 @@ def test_probabilities_are_those_of_qin_and_suganthan(swarm, counts):
 
 
 def test_before_the_end_of_a_period_nothing_changes(swarm):
-    method = ps.study.SADE(learning_period=50)
+    method = ps.classic.SADE(learning_period=50)
     known = {"probability": [0.4, 0.6], "wins": [3.0, 1.0], "losses": [0.0, 5.0]}
     before = learning(method.strategies, generation=48.0, **known)
     memory = told(swarm, before, [0, 0, 1, 1], [0.5] * 4, [np.inf] * 4, method)
@@ -281,19 +281,19 @@ def test_before_the_end_of_a_period_nothing_changes(swarm):
 def test_a_strategy_that_always_loses_is_kept_alive_and_one_never_tried_counts_as_such(swarm):
     before = learning(generation=49.0, wins=[99.0, 0.0, 0.0], losses=[0.0, 50.0, 0.0])
     memory = told(
-        swarm, before, [0, 1, 1, 1], [0.5] * 4, [2.0, 9.0, 9.0, np.inf], ps.study.SADE(THREE, learning_period=50)
+        swarm, before, [0, 1, 1, 1], [0.5] * 4, [2.0, 9.0, 9.0, np.inf], ps.classic.SADE(THREE, learning_period=50)
     )
     assert_allclose(memory.probability, np.array([1.01, 0.01, 0.01]) / 1.03, rtol=1e-14)
 
 
 def test_where_nobody_wins_all_strategies_are_alike_again(swarm):
     before = learning(generation=49.0, probability=[0.8, 0.1, 0.1], losses=[9.0, 4.0, 0.0])
-    memory = told(swarm, before, [0] * 4, [0.5] * 4, [np.inf] * 4, ps.study.SADE(THREE, learning_period=50))
+    memory = told(swarm, before, [0] * 4, [0.5] * 4, [np.inf] * 4, ps.classic.SADE(THREE, learning_period=50))
     assert_allclose(memory.probability, [1 / 3] * 3, rtol=1e-14)
 
 
 def test_the_mean_rate_is_that_of_the_winners(swarm):
-    method = ps.study.SADE(THREE, rate_learning_period=25)
+    method = ps.classic.SADE(THREE, rate_learning_period=25)
     before = learning(generation=24.0, rate_mean=0.5, rate_sum=0.9, rate_count=2.0)
     memory = told(swarm, before, [0] * 4, [0.3, 1.0, 0.0, 0.6], [2.0, 9.0, 9.0, 9.0], method)  # 0 and 3 win
     assert memory.rate_mean == pytest.approx((0.9 + 0.3 + 0.6) / 4, rel=1e-15)
@@ -303,14 +303,14 @@ def test_the_mean_rate_is_that_of_the_winners(swarm):
 
 def test_without_winners_the_mean_rate_stays(swarm):
     before = learning(generation=24.0, rate_mean=0.35)
-    memory = told(swarm, before, [0] * 4, [0.9] * 4, [np.inf] * 4, ps.study.SADE(THREE, rate_learning_period=25))
+    memory = told(swarm, before, [0] * 4, [0.9] * 4, [np.inf] * 4, ps.classic.SADE(THREE, rate_learning_period=25))
     assert memory.rate_mean == 0.35
 
 
 # Whole runs
 
 BOX = [(-5, 4), (-3, 6), (-4, 4)]
-QUICK = ps.study.SADE(learning_period=4, rate_period=2, rate_learning_period=3)
+QUICK = ps.classic.SADE(learning_period=4, rate_period=2, rate_learning_period=3)
 
 
 def run(method=QUICK, **changes):
@@ -353,7 +353,7 @@ def test_another_method_in_between_leaves_the_memory_as_it_was():
 def test_what_was_learnt_of_other_strategies_is_forgotten(strategies):
     first = run()
     assert_array_equal(QUICK.begin(first.swarm).memory.probability, first.swarm.memory.probability)
-    other = ps.study.SADE(strategies, crossover=(0.3, 0.1)).begin(first.swarm)
+    other = ps.classic.SADE(strategies, crossover=(0.3, 0.1)).begin(first.swarm)
     assert_array_equal(other.memory.probability, [1 / len(strategies)] * len(strategies))
     assert other.memory.generation == 0
     assert other.memory.rate_mean == 0.3
@@ -374,13 +374,13 @@ def test_a_run_that_has_ended_keeps_its_memory_while_others_learn_on():
 
 
 def test_a_budget_that_ends_within_a_generation_counts_its_trials_alone():
-    result = run(ps.study.SADE(learning_period=1000), maxiter=None, maxfev=12 + 12 + 5)
+    result = run(ps.classic.SADE(learning_period=1000), maxiter=None, maxfev=12 + 12 + 5)
     assert result.swarm.memory.wins.sum() + result.swarm.memory.losses.sum() == 12 + 5
 
 
 def test_measuring_again_teaches_nothing():
     """Only trials are counted, not the bests that are measured a second time."""
-    result = run(ps.study.SADE(learning_period=1000, rate_learning_period=1000), reevaluate=0.25, maxiter=6)
+    result = run(ps.classic.SADE(learning_period=1000, rate_learning_period=1000), reevaluate=0.25, maxiter=6)
     memory = result.swarm.memory
     assert result.nfev == 12 + 6 * (12 + 3)
     assert memory.wins.sum() + memory.losses.sum() == 6 * 12
@@ -397,43 +397,43 @@ def test_a_result_with_its_memory_survives_pickling():
 
 
 def test_the_values_of_the_study_and_of_qin_and_suganthan():
-    assert ps.study.SADE.paper() == ps.study.SADE(FIVE, (0.5, 0.2), (0.2, 0.1), 10, rate_learning_period=10)
-    assert ps.study.SADE() == ps.study.SADE(("rand/1", "current-to-best/1"), (0.5, 0.3), (0.5, 0.1), 50, 5, 25)
+    assert ps.classic.SADE.paper() == ps.classic.SADE(FIVE, (0.5, 0.2), (0.2, 0.1), 10, rate_learning_period=10)
+    assert ps.classic.SADE() == ps.classic.SADE(("rand/1", "current-to-best/1"), (0.5, 0.3), (0.5, 0.1), 50, 5, 25)
 
 
 def test_lists_are_as_good_as_tuples():
-    listed = ps.study.SADE(strategies=["rand/1", "current-to-best/1"], factor=[0.5, 0.3], crossover=[0.5, 0.1])
-    assert listed == ps.study.SADE()
-    assert hash(listed) == hash(ps.study.SADE())
+    listed = ps.classic.SADE(strategies=["rand/1", "current-to-best/1"], factor=[0.5, 0.3], crossover=[0.5, 0.1])
+    assert listed == ps.classic.SADE()
+    assert hash(listed) == hash(ps.classic.SADE())
 
 
 @pytest.mark.parametrize("wrong", ["rand/1", (), ("rand/1",), 5, None])
 def test_fewer_than_two_strategies_are_refused(wrong):
     with pytest.raises((TypeError, ValueError), match=r"strategies must .* two or more"):
-        ps.study.SADE(strategies=wrong)
+        ps.classic.SADE(strategies=wrong)
 
 
 @pytest.mark.parametrize("wrong", [("rand/1", "rand/9"), ("rand/1", 2), ("rand/1", None)])
 def test_an_unknown_strategy_is_refused(wrong):
     with pytest.raises(ValueError, match=r"strategy must .*rand/1.*, got"):
-        ps.study.SADE(strategies=wrong)
+        ps.classic.SADE(strategies=wrong)
 
 
 @pytest.mark.parametrize("name", ["factor", "crossover"])
 def test_a_bad_pair_is_refused(name):
     for wrong in (0.5, None, (0.5,), (0.5, 0.1, 0.1), "ab"):
         with pytest.raises(ValueError, match=f"{name} must be a pair"):
-            ps.study.SADE(**{name: wrong})
+            ps.classic.SADE(**{name: wrong})
     for wrong in ((-0.1, 0.1), (0.5, -0.1), (2.1, 0.1), (0.5, np.nan), (0.5, math.inf)):
         with pytest.raises(ValueError, match=rf"{name}\[[01]\] must .* 0 and"):
-            ps.study.SADE(**{name: wrong})
+            ps.classic.SADE(**{name: wrong})
     for wrong in ((0.5, "0.1"), (None, 0.1), (True, 0.1), (lambda progress: 0.5, 0.1), (0.5, lambda progress: 0.1)):
         with pytest.raises(TypeError, match=rf"{name}\[[01]\] must be a number"):
-            ps.study.SADE(**{name: wrong})
+            ps.classic.SADE(**{name: wrong})
 
 
 @pytest.mark.parametrize("name", ["learning_period", "rate_period", "rate_learning_period"])
 @pytest.mark.parametrize("wrong", [0, -5, 2.5, True, None, "10"])
 def test_a_bad_period_is_refused(name, wrong):
     with pytest.raises(ValueError, match=f"{name} must .* whole number"):
-        ps.study.SADE(**{name: wrong})
+        ps.classic.SADE(**{name: wrong})

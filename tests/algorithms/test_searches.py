@@ -31,7 +31,7 @@ METHODS = [
     ps.Restarts(ps.DensePAO()),
     ps.Restarts(ps.PAO(), growth=1.0),
     ps.Restarts(ps.ElementPAO(horizon=50)),
-    ps.Portfolio([ps.DensePAO(), ps.DE(), ps.ElementPAO()]),
+    ps.Portfolio([ps.DensePAO(), ps.classic.DE(), ps.ElementPAO()]),
     ps.AdaptivePAO(),
     ps.AdaptivePAO(model=False),
 ]
@@ -116,7 +116,7 @@ def test_searches_grow_and_the_first_one_is_not_interrupted():
 def test_the_series_that_reaches_better_values_gets_more_evaluations():
     """Random search hardly gets anywhere; its searches are as good as never over."""
 
-    class Tired(ps.study.RandomSearch):
+    class Tired(ps.classic.RandomSearch):
         """A random search that gives up after ten generations."""
 
         def begin(self, state):

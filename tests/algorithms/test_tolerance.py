@@ -17,8 +17,8 @@ CURVE = ps.Returned(2, lb=0.0, ub=0.0)  # two equalities: a curve in three dimen
 BEST = 0.432931342433859  # the smallest square on it, within the tolerance 1e-4
 METHODS = [
     ps.PAO(),
-    ps.DE(),
-    ps.study.SADE(),
+    ps.classic.DE(),
+    ps.classic.SADE(),
     ps.ElementPAO(),
     ps.DensePAO(),
     ps.AdaptivePAO(local=False),
@@ -130,7 +130,7 @@ def test_a_resumed_run_is_the_same_while_something_is_tolerated(how, tmp_path):
 
 
 def test_many_runs_with_equalities_are_those_of_minimize():
-    how = {"constraints": CURVE, "vectorized": True, "method": ps.DE(), "maxfev": 600}
+    how = {"constraints": CURVE, "vectorized": True, "method": ps.classic.DE(), "maxfev": 600}
     many = ps.minimize_many(square, BOX, runs=2, rng=1, **how)
     for r in range(2):
         alone = ps.minimize(square, BOX, rng=many.seeds[r], **how)

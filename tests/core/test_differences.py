@@ -181,13 +181,13 @@ def test_a_strategy_on_strict_arrays(name):
 @pytest.mark.parametrize(
     "method",
     [
-        ps.PSO(),
-        ps.PSO.paper(),
-        ps.study.QPSO(),
-        *(ps.DE(strategy=name) for name in STRATEGIES),
-        ps.study.SADE(),
-        ps.study.SADE.paper(),
-        ps.study.SADE(learning_period=1, rate_period=1, rate_learning_period=1),
+        ps.classic.PSO(),
+        ps.classic.PSO.paper(),
+        ps.classic.QPSO(),
+        *(ps.classic.DE(strategy=name) for name in STRATEGIES),
+        ps.classic.SADE(),
+        ps.classic.SADE.paper(),
+        ps.classic.SADE(learning_period=1, rate_period=1, rate_learning_period=1),
     ],
     ids=lambda method: type(method).__name__,
 )

@@ -49,7 +49,7 @@ def main() -> None:
     best: dict[str, Any] = ps.minimize(by_name, space, maxfev=600, rng=1).best
     assert (best["order"], best["kernel"]) == (3, "b"), best
 
-    pso = ps.PSO()
+    pso = ps.classic.PSO()
     many = ps.minimize_many(bowl, [(-1, 1)] * 2, runs=3, method=pso, maxiter=20, rng=1)
     assert_type(many, ps.results.ManyResult)
     assert many.fun.shape == (3,)

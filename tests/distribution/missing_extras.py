@@ -30,7 +30,7 @@ def posterior():
 
 def study():
     with tempfile.TemporaryDirectory() as folder:
-        ps.study.Study(problems=["sphere"], dims=[2], methods={"PSO": ps.PSO()}, runs=2, generations=2).run(
+        ps.study.Study(problems=["sphere"], dims=[2], methods={"PSO": ps.classic.PSO()}, runs=2, generations=2).run(
             Path(folder)
         )
 

@@ -217,7 +217,7 @@ def _first():
 
 @pytest.mark.parametrize(
     "method",
-    [ps.PAO(), ps.PSO(), ps.DE(), ps.study.QPSO(), ps.study.RandomSearch()],
+    [ps.PAO(), ps.classic.PSO(), ps.classic.DE(), ps.classic.QPSO(), ps.classic.RandomSearch()],
     ids=lambda m: m.__class__.__name__,
 )
 def test_every_method_but_one_moves_its_particles_one_by_one(method):
@@ -226,11 +226,11 @@ def test_every_method_but_one_moves_its_particles_one_by_one(method):
 
 def test_a_method_that_learns_by_generations_is_the_same_whoever_is_quickest():
     """The next generation begins when the last one is complete, so the order within it does not matter."""
-    settings = {"n_particles": 16, "rng": 1, "method": ps.study.SADE()}
+    settings = {"n_particles": 16, "rng": 1, "method": ps.classic.SADE()}
     alone = ps.minimize(sphere, BOX, maxiter=10, **settings)
     for seed in range(3):
-        assert_same(run(Clocked(sphere, 4, seed=seed), method=ps.study.SADE()), alone)
-    cut = run(Clocked(sphere, 4, seed=7), method=ps.study.SADE(), maxiter=None, maxfev=100)
+        assert_same(run(Clocked(sphere, 4, seed=seed), method=ps.classic.SADE()), alone)
+    cut = run(Clocked(sphere, 4, seed=7), method=ps.classic.SADE(), maxiter=None, maxfev=100)
     assert_same(cut, ps.minimize(sphere, BOX, maxiter=None, maxfev=100, **settings))
 
 

@@ -87,7 +87,7 @@ def test_known_values_lower_the_price_of_the_first_swarm():
 def test_a_run_without_any_limit_has_that_of_its_method():
     swarm = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=5, tol=0, rng=1)
     assert (swarm.nit, swarm.status) == (100, ps.results.Status.MAXITER)
-    search = ps.minimize(sphere, BOX, method=ps.Restarts(ps.PSO()), n_particles=50, tol=0, rng=1)
+    search = ps.minimize(sphere, BOX, method=ps.Restarts(ps.classic.PSO()), n_particles=50, tol=0, rng=1)
     assert (search.nfev, search.status) == (10_000 * len(BOX), ps.results.Status.MAXFEV)
     timed = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=5, tol=0, time_limit=0.2, rng=1)
     assert timed.status is ps.results.Status.TIME

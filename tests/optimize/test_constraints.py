@@ -9,7 +9,15 @@ import paoswarm as ps
 
 BOX = [(-2.0, 2.0)] * 2
 BEST = -np.sqrt(2)  # of the sum in the unit disc
-METHODS = [ps.PAO(), ps.PSO(), ps.DE(), ps.study.SADE(), ps.DensePAO(), ps.ElementPAO(), ps.AdaptivePAO()]
+METHODS = [
+    ps.PAO(),
+    ps.classic.PSO(),
+    ps.classic.DE(),
+    ps.classic.SADE(),
+    ps.DensePAO(),
+    ps.ElementPAO(),
+    ps.AdaptivePAO(),
+]
 
 
 def total(x):

@@ -72,7 +72,7 @@ def test_covariances_of_few_particles_are_advised_against():
 
 
 def test_other_methods_and_collapsed_or_failed_swarms_get_no_advice():
-    assert ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, method=ps.PSO(), rng=1).hint == ""
+    assert ps.minimize(rosenbrock, BOX, n_particles=40, maxiter=40, method=ps.classic.PSO(), rng=1).hint == ""
     swarm = ps.minimize(rosenbrock, BOX, method=ps.PAO(), n_particles=40, maxiter=40, rng=1).swarm
     point = np.repeat(swarm.best_position[:1], 40, axis=0)
     assert not is_in_a_valley(swarm._replace(best_position=point, position=point), 1.0)
@@ -99,7 +99,7 @@ def test_a_reflecting_wall_that_holds_the_swarm_is_named():
     assert "x0 lies on its bound" in held.hint
 
 
-@pytest.mark.parametrize("method", [ps.PAO(), ps.PSO(), COVARIANCE])
+@pytest.mark.parametrize("method", [ps.PAO(), ps.classic.PSO(), COVARIANCE])
 def test_unknowns_on_their_bounds_are_named(method):
     def beyond(x):  # wants x[0] and x[2] outside of the box
         return (x[0] - 3.0) ** 2 + (x[1] - 0.3) ** 2 + (x[2] + 2.0) ** 2

@@ -128,7 +128,7 @@ def test_an_interrupt_before_the_first_record_is_survived():
 
 
 class TestAsynchronous:
-    @pytest.mark.parametrize("method", [ps.PAO(), ps.study.SADE()], ids=["particles", "generations"])
+    @pytest.mark.parametrize("method", [ps.PAO(), ps.classic.SADE()], ids=["particles", "generations"])
     @pytest.mark.parametrize(("at", "nit", "recorded"), [(15, 1, [8, 14]), (5, 0, [4])], ids=["later", "first swarm"])
     def test_after_an_interrupt_nothing_is_evaluated_any_more(self, method, at, nit, recorded):
         calls = []
@@ -152,7 +152,7 @@ class TestAsynchronous:
             assert (result.status, result.nit, result.nfev) == (ps.results.Status.STAGNATED, 1, 11)
 
     def test_a_generation_that_is_cut_short_may_still_reach_the_target(self):
-        settings = {"method": ps.study.SADE(), "n_particles": 8, "maxiter": None, "maxfev": 45}
+        settings = {"method": ps.classic.SADE(), "n_particles": 8, "maxiter": None, "maxfev": 45}
         runs = [(seed, ps.minimize(bowl, BOX, rng=seed, **settings)) for seed in range(20)]
         seed, far = next((seed, one) for seed, one in runs if one.fun < one.history.best[-2])  # the cut one improved
         for asynchronous in (False, True):
@@ -218,7 +218,7 @@ class TestMemoryAndFlags:
             ps.minimize(bowl, BOX, method=Silent(), n_particles=5, reevaluate=0.5, rng=1)
 
     def test_a_subclass_with_its_own_functions_is_checked_like_any_users_method(self):
-        class Wild(ps.PSO):
+        class Wild(ps.classic.PSO):
             def ask(self, state, draw, progress=0.0):
                 moved = super().ask(state, draw, progress)
                 return moved._replace(position=moved.position + 100.0)

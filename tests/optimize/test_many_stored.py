@@ -15,11 +15,11 @@ BOX = [(-5.0, 5.0)] * 2
 CENTRE = np.array([1.3, -0.7])
 
 
-class OwnMethod(ps.study.RandomSearch):
+class OwnMethod(ps.classic.RandomSearch):
     """Moves one run at a time."""
 
 
-METHODS = [ps.PAO(), ps.PSO(inertia=ps.schedules.linear(0.9, 0.4)), OwnMethod()]
+METHODS = [ps.PAO(), ps.classic.PSO(inertia=ps.schedules.linear(0.9, 0.4)), OwnMethod()]
 
 
 def bumpy(x):

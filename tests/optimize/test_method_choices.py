@@ -64,7 +64,11 @@ def test_a_method_may_be_given_by_its_name(solve):
     def bowl(x):
         return ((x - 1) ** 2).sum(axis=-1)
 
-    for name, method in (("PSO", ps.PSO()), ("de", ps.DE()), ("RandomSearch", ps.study.RandomSearch())):
+    for name, method in (
+        ("PSO", ps.classic.PSO()),
+        ("de", ps.classic.DE()),
+        ("RandomSearch", ps.classic.RandomSearch()),
+    ):
         assert np.all(solve(bowl, box, method=name, **settings).fun == solve(bowl, box, method=method, **settings).fun)
     with pytest.raises(ValueError, match="unknown method 'PS'; did you mean PSO"):
         solve(bowl, box, method="PS", **settings)

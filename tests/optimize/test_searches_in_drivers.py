@@ -58,7 +58,7 @@ class TestWorkers:
             assert solve(maxfev=50, workers=workers).method.parallel == 1
             assert solve(method=ps.AdaptivePAO(parallel=5), workers=workers).method.parallel == 5
             assert solve(method=ps.DensePAO(), workers=workers).method.parallel == 9
-            assert solve(method="DE", n_particles=10, workers=workers).method == ps.DE()
+            assert solve(method="DE", n_particles=10, workers=workers).method == ps.classic.DE()
 
     def test_a_stored_run_goes_on_with_other_workers(self, tmp_path):
         with ThreadPoolExecutor(6) as workers:

@@ -370,7 +370,7 @@ PICKLED = {
     "repeated measurements": {"reevaluate": 0.3},
     "batch": {"rng": [1, 2, 3]},
     "several searches": {"method": ps.AdaptivePAO()},
-    "another method": {"method": ps.study.SADE()},
+    "another method": {"method": ps.classic.SADE()},
 }
 
 

@@ -11,12 +11,12 @@ import paoswarm as ps
 BOX = [(-5.0, 5.0)] * 3
 METHODS = [
     ps.PAO(),
-    ps.PSO(),
-    ps.study.QPSO(),
-    ps.DE(),
-    ps.DE(strategy="rand/2"),
-    ps.study.SADE(),
-    ps.study.RandomSearch(),
+    ps.classic.PSO(),
+    ps.classic.QPSO(),
+    ps.classic.DE(),
+    ps.classic.DE(strategy="rand/2"),
+    ps.classic.SADE(),
+    ps.classic.RandomSearch(),
 ]
 
 
@@ -53,7 +53,7 @@ def test_the_size_grows_with_the_budget_and_stays_within_limits():
 
 
 def test_the_method_has_the_say():
-    class Own(ps.study.RandomSearch):
+    class Own(ps.classic.RandomSearch):
         def default_particles(self, n_unknowns, maxfev, maxiter):
             return 10 * n_unknowns
 

@@ -369,7 +369,7 @@ def test_whole_numbers_on_a_log_scale_get_their_share():
 
 def test_workers_with_different_methods_have_different_swarms():
     study = run(objective, 10)
-    study.sampler = PAOSampler(seed=3, method=ps.DE())
+    study.sampler = PAOSampler(seed=3, method=ps.classic.DE())
     study.optimize(objective, n_trials=3)
     assert len({seat.search for seat in seats(study)}) == 2
     assert seats(study)[-1].told == sorted(range(10), key=lambda n: study.trials[n].value)

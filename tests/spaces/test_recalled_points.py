@@ -14,7 +14,7 @@ from paoswarm.explorer.growing_store import GrowingStore
 SPACE = {name: ps.Integer(12, 60) for name in "abcd"}
 SMALL = {"a": ps.Integer(12, 14), "b": ps.Choice([12, 13, 16]), "c": 40, "d": 53}
 TEETH = {"a": ps.Integer(12, 30), "b": ps.Integer(12, 24), "c": ps.Choice([40, 43, 49]), "d": 53}
-METHODS = [ps.PAO(), ps.MixedPAO(), ps.DE()]
+METHODS = [ps.PAO(), ps.MixedPAO(), ps.classic.DE()]
 
 
 class Gears:
@@ -44,7 +44,7 @@ def test_an_asynchronous_run_evaluates_no_point_twice(method):
     assert (complete.nfev, complete.message) == (9, "Converged: every point of the space was evaluated.")
 
 
-@pytest.mark.parametrize("method", [ps.MixedPAO(), ps.study.SADE()], ids=name_of)
+@pytest.mark.parametrize("method", [ps.MixedPAO(), ps.classic.SADE()], ids=name_of)
 def test_with_whole_generations_an_asynchronous_run_is_the_same_as_any_other(method):
     assert not method.moves_singly
     how = {"method": method, "maxfev": 300, "rng": 2}

@@ -18,7 +18,15 @@ SPACE = {
 }
 COST = {"rbf": 1.0, "matern": 0.0, "periodic": 2.0}
 BEST = {"rate": 0.01, "order": 3, "kernel": "matern", "phase": 0.0, "offset": 1.0, "gain": 3.0}
-METHODS = [ps.PAO(), ps.AdaptivePAO(), ps.DensePAO(), ps.ElementPAO(), ps.DE(), ps.study.SADE(), ps.study.QPSO()]
+METHODS = [
+    ps.PAO(),
+    ps.AdaptivePAO(),
+    ps.DensePAO(),
+    ps.ElementPAO(),
+    ps.classic.DE(),
+    ps.classic.SADE(),
+    ps.classic.QPSO(),
+]
 
 
 def cost(rate, order, kernel, phase, offset, gain):

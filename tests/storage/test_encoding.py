@@ -25,11 +25,11 @@ METHODS = [
     ps.PAO(damping=ps.schedules.piecewise((0, 0.2), (0.5, 0.25), (1, 0.15)), noise_scale=ps.noise.covariance),
     ps.PAO(attractors=(ps.attractors.NeighbourhoodBest("ring", 2), ps.attractors.GaussianPoint(0.5))),
     ps.PAO(mass=np.array([1.0, 1.2, 1.1])),
-    ps.PSO.paper(),
-    ps.study.QPSO(),
-    ps.DE(strategy="best/1"),
-    ps.study.SADE(),
-    ps.study.RandomSearch(),
+    ps.classic.PSO.paper(),
+    ps.classic.QPSO(),
+    ps.classic.DE(strategy="best/1"),
+    ps.classic.SADE(),
+    ps.classic.RandomSearch(),
 ]
 
 
@@ -129,7 +129,7 @@ def test_a_generator_without_seeds_is_refused():
 
 
 def test_a_description_names_every_hyperparameter_and_no_address():
-    assert describe(ps.DE(factor=0.7)) == "DE(factor=0.7, crossover=0.9, strategy='rand/1', walls='clip')"
+    assert describe(ps.classic.DE(factor=0.7)) == "DE(factor=0.7, crossover=0.9, strategy='rand/1', walls='clip')"
     assert "dt=linear(2.0, 0.5)" in describe(ps.PAO(dt=ps.schedules.linear(2.0, 0.5)))
     assert "attractors=(local_best, global_best), noise_scale=spread" in describe(ps.PAO())
     assert re.fullmatch(r"slower#[0-9a-f]{8}", describe(slower))
@@ -161,7 +161,7 @@ class Slower:
 
 
 DIFFERENT = {
-    "numbers": (ps.PSO(inertia=0.7), ps.PSO(inertia=0.70000001)),
+    "numbers": (ps.classic.PSO(inertia=0.7), ps.classic.PSO(inertia=0.70000001)),
     "schedules": (ps.PAO(dt=ps.schedules.linear(1, 2)), ps.PAO(dt=ps.schedules.linear(1, 3))),
     "shapes": (ps.PAO(dt=ps.schedules.linear(1, 2)), ps.PAO(dt=ps.schedules.geometric(1, 2))),
     "patience": (ps.PAO(dt=ps.schedules.patient_step()), ps.PAO(dt=ps.schedules.patient_step(growth=2.0))),

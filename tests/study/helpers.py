@@ -13,7 +13,7 @@ def small(**changes):
     """A study of eight cells, three runs of 48 evaluations each."""
     options = {
         "problems": ["sphere", "rastrigin-shifted"],
-        "methods": {"PAO": ps.PAO(), "PSO": ps.PSO()},
+        "methods": {"PAO": ps.PAO(), "PSO": ps.classic.PSO()},
         "dims": [2, 3],
         "runs": 3,
         "population": 8,

@@ -143,8 +143,10 @@ def test_the_audit_moves_the_optimum_and_nothing_else():
 
 def test_the_call_and_a_stored_study_give_the_same_verdict(tmp_path):
     options = {"population": 10, "generations": 5, "runs": 10, "seed": 3}
-    results = audit_study({"x": ps.PSO(), "y": ps.DE()}, options, dim=3, problems=["sphere", "ackley"]).run(tmp_path)
-    for name, method in (("x", ps.PSO()), ("y", ps.DE())):
+    results = audit_study(
+        {"x": ps.classic.PSO(), "y": ps.classic.DE()}, options, dim=3, problems=["sphere", "ackley"]
+    ).run(tmp_path)
+    for name, method in (("x", ps.classic.PSO()), ("y", ps.classic.DE())):
         stored = judge(final_errors(results), name, name, ["sphere", "ackley"])
         called = centre_bias(method, dim=3, problems=["sphere", "ackley"], **options)
         assert stored.advantages == called.advantages
@@ -153,7 +155,7 @@ def test_the_call_and_a_stored_study_give_the_same_verdict(tmp_path):
 
 @pytest.mark.parametrize("name", ["sphere-rotated", "sphere-rotated2"])
 def test_functions_may_be_rotated(name):
-    (one,) = centre_bias(ps.DE(), dim=2, problems=[name], runs=10, generations=1, population=8).advantages
+    (one,) = centre_bias(ps.classic.DE(), dim=2, problems=[name], runs=10, generations=1, population=8).advantages
     assert one.problem.startswith("sphere-rotated")
 
 
@@ -166,7 +168,11 @@ def test_the_error_for_an_unknown_function_lists_the_known_ones():
 # below have p < 1e-13 with factors of 9 and more. Adapters run one at a time, so they have fewer generations: 40 audits
 # of the random search accused it never, and 40 of the biased one always, with p < 1e-15.
 SHORT = SMALL | {"generations": 10}
-METHODS = [ps.PAO, ps.DE, *(pytest.param(method, marks=pytest.mark.slow) for method in (ps.PSO, ps.study.QPSO))]
+METHODS = [
+    ps.PAO,
+    ps.classic.DE,
+    *(pytest.param(method, marks=pytest.mark.slow) for method in (ps.classic.PSO, ps.classic.QPSO)),
+]
 
 
 @pytest.mark.parametrize("method", METHODS)

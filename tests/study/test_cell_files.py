@@ -220,7 +220,7 @@ OTHER = {
     "population": {"population": 16, "generations": 2},  # the same budget
     "init": {"init": "sobol"},
     "hyperparameters": {"methods": {"it": ps.PAO(mass=1.25)}},
-    "hyperparameters of another method": {"methods": {"it": ps.PSO()}},
+    "hyperparameters of another method": {"methods": {"it": ps.classic.PSO()}},
     "hyperparameters of an adapter": {"methods": {"it": random_search}},
     "probe": {"problems": [own_problem(lambda x: (x**2).sum(axis=-1))]},
     "probe of another box": {"problems": [own_problem(half_width=2.0)]},
@@ -265,7 +265,7 @@ def test_settings_that_do_not_affect_the_numbers_may_change(tmp_path):
     kept = snapshot(tmp_path)
     more = small(
         title="More",
-        methods={"DE": ps.DE(), "PAO": ps.PAO(), "PSO": ps.PSO()},
+        methods={"DE": ps.classic.DE(), "PAO": ps.PAO(), "PSO": ps.classic.PSO()},
         problems=["ackley", "sphere", "rastrigin-shifted"],
         reference="PSO",
     )

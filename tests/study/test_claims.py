@@ -262,7 +262,7 @@ def test_the_paper_s_study_has_its_claims_and_its_audit(tmp_path):
         assert all(len(row) == len(section.header) for row in section.rows)
     # With the study's own budget and seed: the same as by hand.
     errors = claims.final_errors(
-        claims.audit_study({"PSO": ps.PSO.paper()}, {**TINY, "seed": 3}).run(tmp_path / "by-hand")
+        claims.audit_study({"PSO": ps.classic.PSO.paper()}, {**TINY, "seed": 3}).run(tmp_path / "by-hand")
     )
     factors = [f"{one.factor:.3g}" for one in claims.judge(errors, "PSO", "PSO").advantages]
     assert list(audit.rows[1][1:5]) == factors

@@ -70,11 +70,13 @@ def test_a_method_that_converges_is_started_again(tmp_path):
 
 
 def test_batches_make_the_runs_of_the_whole_experiment(tmp_path):
-    whole = runs_of(ps.study.run_coco(small(instances="1-3"), ps.DE(), budget_multiplier=20, out=tmp_path / "a"))
+    whole = runs_of(
+        ps.study.run_coco(small(instances="1-3"), ps.classic.DE(), budget_multiplier=20, out=tmp_path / "a")
+    )
     parts = {}
     for i in range(2):
         part = ps.study.run_coco(
-            small(instances="1-3"), ps.DE(), budget_multiplier=20, out=tmp_path / "b", batch=(i, 2)
+            small(instances="1-3"), ps.classic.DE(), budget_multiplier=20, out=tmp_path / "b", batch=(i, 2)
         )
         assert part.name == f"DE_batch00{i}of2"
         parts |= runs_of(part)
@@ -110,7 +112,7 @@ def ioh():
 
 def test_the_log_of_ioh_is_the_run(tmp_path, ioh):
     problems = [ioh.get_problem(8, instance, 2) for instance in (1, 2)]
-    folder = ps.study.run_ioh(problems, ps.DE(), budget_multiplier=20, runs=3, out=tmp_path, rng=5)
+    folder = ps.study.run_ioh(problems, ps.classic.DE(), budget_multiplier=20, runs=3, out=tmp_path, rng=5)
     (scenario,) = json.loads(next(folder.glob("*.json")).read_text())["scenarios"]
     assert [run["instance"] for run in scenario["runs"]] == [1, 1, 1, 2, 2, 2]
     assert {run["evals"] for run in scenario["runs"]} == {40}

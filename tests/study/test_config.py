@@ -66,16 +66,19 @@ def assert_method_refused(toml, text, name="it"):
             ),
         ),
         ('kind = "PAO"\npreset = "paper"', ps.PAO.paper()),
-        ('kind = "PSO"', ps.PSO()),
-        ('kind = "PSO"\ninertia = { linear = [0.9, 0.4] }\nsocial = 1.2', ps.PSO(inertia=linear(0.9, 0.4), social=1.2)),
-        ('kind = "PSO"\npreset = "paper"', ps.PSO.paper()),
-        ('kind = "QPSO"', ps.study.QPSO()),
-        ('kind = "QPSO"\ncontraction = 0.75', ps.study.QPSO(contraction=0.75)),
-        ('kind = "QPSO"\npreset = "paper"', ps.study.QPSO.paper()),
-        ('kind = "DE"\nfactor = 0.7\nstrategy = "best/1"', ps.DE(factor=0.7, strategy="best/1")),
-        ('kind = "DE"\npreset = "paper"', ps.DE.paper()),
-        ('kind = "SADE"', ps.study.SADE()),
-        ('kind = "SADE"\npreset = "paper"', ps.study.SADE.paper()),
+        ('kind = "PSO"', ps.classic.PSO()),
+        (
+            'kind = "PSO"\ninertia = { linear = [0.9, 0.4] }\nsocial = 1.2',
+            ps.classic.PSO(inertia=linear(0.9, 0.4), social=1.2),
+        ),
+        ('kind = "PSO"\npreset = "paper"', ps.classic.PSO.paper()),
+        ('kind = "QPSO"', ps.classic.QPSO()),
+        ('kind = "QPSO"\ncontraction = 0.75', ps.classic.QPSO(contraction=0.75)),
+        ('kind = "QPSO"\npreset = "paper"', ps.classic.QPSO.paper()),
+        ('kind = "DE"\nfactor = 0.7\nstrategy = "best/1"', ps.classic.DE(factor=0.7, strategy="best/1")),
+        ('kind = "DE"\npreset = "paper"', ps.classic.DE.paper()),
+        ('kind = "SADE"', ps.classic.SADE()),
+        ('kind = "SADE"\npreset = "paper"', ps.classic.SADE.paper()),
         ('kind = "SciPyDE"\nstrategy = "rand1bin"\nrecombination = 0.9', SciPyDE("rand1bin", 0.9)),
         ('kind = "CMAES"\nsigma = 0.1', CMAES(0.1)),
         ('kind = "Freelunch"\noptimiser = "SADE"', Freelunch("SADE")),
@@ -105,7 +108,7 @@ def test_every_hyperparameter_can_be_given(kind):
 
 
 def test_presets_have_a_short_name():
-    assert method_or_adapter("PSO:paper") == ps.PSO.paper()
+    assert method_or_adapter("PSO:paper") == ps.classic.PSO.paper()
     with pytest.raises(ConfigurationError, match=r"methods\.DE:best\.preset: .*got 'best' of DE"):
         method_or_adapter("DE:best")
     with pytest.raises(ConfigurationError, match=r"'QPS0'.*did you mean QPSO\?.* PAO, PSO"):
@@ -115,11 +118,11 @@ def test_presets_have_a_short_name():
 def test_the_registry_makes_every_method_and_suggests_a_name():
     assert [registry.method_named(name) for name in registry.METHODS] == [
         ps.PAO(),
-        ps.PSO(),
-        ps.study.QPSO(),
-        ps.DE(),
-        ps.study.SADE(),
-        ps.study.RandomSearch(),
+        ps.classic.PSO(),
+        ps.classic.QPSO(),
+        ps.classic.DE(),
+        ps.classic.SADE(),
+        ps.classic.RandomSearch(),
         ps.AdaptivePAO(),
         ps.DensePAO(),
         ps.ElementPAO(),

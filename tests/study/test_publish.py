@@ -130,7 +130,7 @@ def assert_summary_of(results, rows):
 
 @pytest.mark.slow  # in short: test_cli.py::test_a_study_from_a_file_to_its_report, and test_figures.py
 def test_the_same_results_give_the_same_bytes_other_results_do_not_and_no_figure_stays_open(tmp_path):
-    study = small(problems=["sphere"], dims=[2], methods={"PSO": ps.PSO()})
+    study = small(problems=["sphere"], dims=[2], methods={"PSO": ps.classic.PSO()})
     one = study.run(tmp_path / "one")
     open_before = plt.get_fignums()
     publish(one, tmp_path / "one")

@@ -31,7 +31,7 @@ from paoswarm.study.adapters import SciPyDE
 
 study = ps.study.Study(
     problems=["sphere", "ackley-shifted", "rastrigin"],
-    methods={"PAO": ps.PAO(), "DE": ps.DE(), "SciPy DE": SciPyDE()},
+    methods={"PAO": ps.PAO(), "DE": ps.classic.DE(), "SciPy DE": SciPyDE()},
     dims=[2, 3],
     runs=3,
     population=20,
@@ -365,7 +365,7 @@ def idle(fun, bounds, *, population, seed):
     ],
 )
 def test_a_cell_that_fails_is_named_and_the_finished_ones_are_kept(adapter, reason, workers, tmp_path):
-    methods = {"PAO": ps.PAO(), "PSO": ps.PSO(), "DE": ps.DE(), "the bad one": adapter}
+    methods = {"PAO": ps.PAO(), "PSO": ps.classic.PSO(), "DE": ps.classic.DE(), "the bad one": adapter}
     study = small(methods=methods, problems=["ackley"], dims=[3])
     with pytest.raises(CellFailed, match=f"the bad one on ackley in 3 dimensions failed: .*{reason}"):
         study.run(tmp_path, workers=workers)
@@ -379,7 +379,7 @@ def test_a_cell_that_fails_is_named_and_the_finished_ones_are_kept(adapter, reas
 
 
 def test_with_workers_the_cells_that_were_finished_before_a_failure_are_kept(tmp_path):
-    methods = {"PAO": ps.PAO(), "PSO": ps.PSO(), "late": slow_failure}
+    methods = {"PAO": ps.PAO(), "PSO": ps.classic.PSO(), "late": slow_failure}
     with pytest.raises(CellFailed, match="late on sphere in 2 dimensions failed: RuntimeError: too late"):
         small(methods=methods, problems=["sphere"], dims=[2]).run(tmp_path, workers=2)
     assert [path.stem for path in finished(tmp_path)] == ["PAO", "PSO"]
@@ -401,7 +401,7 @@ def shot(fun, bounds, *, population, seed):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("adapter", [dying, shot])
 def test_a_worker_that_dies_is_an_error_and_does_not_hang(adapter, tmp_path):
-    methods = {"PAO": ps.PAO(), "PSO": ps.PSO(), "bad": adapter}
+    methods = {"PAO": ps.PAO(), "PSO": ps.classic.PSO(), "bad": adapter}
     with pytest.raises(CellFailed, match=r"a worker process died.*again to continue"):
         small(methods=methods, problems=["ackley"], dims=[3]).run(tmp_path, workers=2)
     mended = small(methods={**methods, "bad": random_search}, problems=["ackley"], dims=[3])

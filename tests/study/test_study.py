@@ -27,7 +27,13 @@ from paoswarm.study.results import Key
 from paoswarm.study.run_cells import CellFailed
 from paoswarm.study.study import trace_of
 
-SWARMS = {"PAO": ps.PAO(), "PSO": ps.PSO(), "QPSO": ps.study.QPSO(), "DE": ps.DE(), "SADE": ps.study.SADE()}
+SWARMS = {
+    "PAO": ps.PAO(),
+    "PSO": ps.classic.PSO(),
+    "QPSO": ps.classic.QPSO(),
+    "DE": ps.classic.DE(),
+    "SADE": ps.classic.SADE(),
+}
 
 
 def cell_of(study):
@@ -65,7 +71,9 @@ def test_a_cell_does_not_depend_on_other_cells(tmp_path):
 
 def test_the_order_of_methods_problems_and_dimensions_changes_no_number(tmp_path):
     forth = small().run(tmp_path / "forth")
-    back = small(problems=["rastrigin-shifted", "sphere"], methods={"PSO": ps.PSO(), "PAO": ps.PAO()}, dims=[3, 2])
+    back = small(
+        problems=["rastrigin-shifted", "sphere"], methods={"PSO": ps.classic.PSO(), "PAO": ps.PAO()}, dims=[3, 2]
+    )
     there = back.run(tmp_path / "back")
     assert (there.problems, there.methods, there.dims) == (("rastrigin-shifted1", "sphere"), ("PSO", "PAO"), (3, 2))
     for key, trace in forth.traces.items():
@@ -73,7 +81,9 @@ def test_the_order_of_methods_problems_and_dimensions_changes_no_number(tmp_path
 
 
 def test_more_runs_begin_with_the_same_ones():
-    few, many = (cell_of(small(problems=["ackley"], methods={"DE": ps.DE()}, dims=[3], runs=n)).run() for n in (3, 7))
+    few, many = (
+        cell_of(small(problems=["ackley"], methods={"DE": ps.classic.DE()}, dims=[3], runs=n)).run() for n in (3, 7)
+    )
     assert_array_equal(many.best[:3], few.best)
 
 
@@ -289,11 +299,13 @@ def test_run_r_of_an_instanced_problem_has_instance_r_with_its_own_minimum(metho
 
 
 def test_the_instances_are_minimised_with_the_seed_of_their_run():
-    runs = cell_of(small(problems=[Moving], methods={"DE": ps.DE()}, dims=[2])).run()
+    runs = cell_of(small(problems=[Moving], methods={"DE": ps.classic.DE()}, dims=[2])).run()
     for r in range(3):
         one = Moving(2).instance(r)
         seed = seed_of(r, "moving", 2)
-        alone = ps.minimize(one, one.bounds, method=ps.DE(), n_particles=8, init="random", maxiter=5, tol=0, rng=seed)
+        alone = ps.minimize(
+            one, one.bounds, method=ps.classic.DE(), n_particles=8, init="random", maxiter=5, tol=0, rng=seed
+        )
         assert_array_equal(runs.best[r], alone.history.best)
 
 
@@ -517,7 +529,7 @@ def test_a_bbob_study_runs_with_its_instances(tmp_path):
         ({"methods": {"de": SciPyDE}}, r"methods: 'de' must be a method.* got <class"),
         ({"methods": {"it": "PAO"}}, r"methods: 'it' must be a method.* got 'PAO'"),
         (
-            {"methods": {"PAO": ps.PAO(), "mine": ps.DE()}, "population": 3},
+            {"methods": {"PAO": ps.PAO(), "mine": ps.classic.DE()}, "population": 3},
             "methods: 'mine' with population = 3: DE .*4, got 3",
         ),
         ({"reference": "DE"}, r"reference must be one of the methods \['PAO', 'PSO'\], got 'DE'"),

@@ -40,7 +40,7 @@ class DE(Method):
     Examples
     --------
     >>> import paoswarm as ps
-    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.DE(), rng=1).fun < 1e-9
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.classic.DE(), rng=1).fun < 1e-9
     True
     """
 

@@ -41,7 +41,7 @@ class PSO(Method):
     Examples
     --------
     >>> import paoswarm as ps
-    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.PSO(), rng=1).fun < 1e-6
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.classic.PSO(), rng=1).fun < 1e-6
     True
     """
 

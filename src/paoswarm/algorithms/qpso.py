@@ -37,7 +37,7 @@ class QPSO(Method):
     Examples
     --------
     >>> import paoswarm as ps
-    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.study.QPSO(), rng=1).fun < 1e-9
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.classic.QPSO(), rng=1).fun < 1e-9
     True
     """
 

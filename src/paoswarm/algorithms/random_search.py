@@ -17,7 +17,7 @@ class RandomSearch(Method):
     Examples
     --------
     >>> import paoswarm as ps
-    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, method=ps.study.RandomSearch(), rng=1).fun < 0.1
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, method=ps.classic.RandomSearch(), rng=1).fun < 0.1
     True
     """
 

@@ -76,7 +76,7 @@ class SADE(Method):
     Examples
     --------
     >>> import paoswarm as ps
-    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.study.SADE(), rng=1).fun < 1e-9
+    >>> ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 3, method=ps.classic.SADE(), rng=1).fun < 1e-9
     True
     """
 

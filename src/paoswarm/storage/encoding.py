@@ -181,7 +181,7 @@ def describe(thing: Any) -> str:
     Examples
     --------
     >>> import paoswarm as ps
-    >>> describe(ps.PSO(inertia=ps.schedules.linear(0.9, 0.4)))
+    >>> describe(ps.classic.PSO(inertia=ps.schedules.linear(0.9, 0.4)))
     "PSO(inertia=linear(0.9, 0.4), local=1.49618, social=1.49618, walls='clip')"
     """
     return as_text(encode(thing, with_code=True))

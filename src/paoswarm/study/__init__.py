@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING
 from paoswarm._extras import on_first_use
 
 if TYPE_CHECKING:
-    from paoswarm.algorithms.qpso import QPSO
-    from paoswarm.algorithms.random_search import RandomSearch
-    from paoswarm.algorithms.sade import SADE
     from paoswarm.study import adapters, figures, presets, statistics
     from paoswarm.study.audit import CentreBias, centre_bias
     from paoswarm.study.coco import run_coco
@@ -19,10 +16,7 @@ if TYPE_CHECKING:
     from paoswarm.study.study import Study
 
 __all__ = [
-    "QPSO",
-    "SADE",
     "CentreBias",
-    "RandomSearch",
     "Results",
     "Study",
     "Trace",
@@ -42,9 +36,6 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
     __getattr__, __dir__ = on_first_use(
         __name__,
         {
-            "QPSO": "paoswarm.algorithms.qpso",
-            "SADE": "paoswarm.algorithms.sade",
-            "RandomSearch": "paoswarm.algorithms.random_search",
             "CentreBias": ".audit",
             "centre_bias": ".audit",
             "run_coco": ".coco",

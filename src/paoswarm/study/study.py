@@ -64,7 +64,7 @@ class Study:
     >>> import paoswarm as ps
     >>> study = ps.study.Study(
     ...     problems=["sphere", "rastrigin-shifted"],
-    ...     methods={"PAO": ps.PAO(), "PSO": ps.PSO()},
+    ...     methods={"PAO": ps.PAO(), "PSO": ps.classic.PSO()},
     ...     dims=[2],
     ...     runs=20,
     ...     generations=50,
