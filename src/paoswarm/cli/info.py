@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
         ("cores", str(found["cores"])),
         ("workers", ", ".join(found["workers"])),
     ]
-    width = max(len(label) for label, _ in rows)
+    width = 2 + max(map(len, found["extras"]))
     print("\n".join(f"{label:<{width}}  {text}" for label, text in rows))
     print("extras")
     for extra, packages in found["extras"].items():
