@@ -31,6 +31,7 @@ from paoswarm.algorithms.quadratic_model import QuadraticModel, generations_betw
 from paoswarm.core import bounds, order, swarm
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource
+from paoswarm.core.blas import on_one_thread
 from paoswarm.core.density import StepLaw
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
@@ -156,6 +157,7 @@ class DensePAO(Method):
         position = _outside(state, generation.x[generation.asked])
         return Proposal(position, np.zeros_like(position), notes=generation)
 
+    @on_one_thread
     def _moved(self, state: Swarm, normal: Floats) -> Generation:
         """Draw the particles of a generation, and choose those to evaluate."""
         memory: Dense = state.memory
@@ -203,6 +205,7 @@ class DensePAO(Method):
         outside = generation.x - _within(state, generation.x)
         return after._replace(memory=self._learnt(memory, generation.x, _completed(generation, values), outside))
 
+    @on_one_thread
     def _learnt(self, memory: Dense, x: Floats, values: Floats, outside: Floats) -> Dense:
         """The memory after a generation all of whose particles have a value, measured or predicted."""
         law, course = memory.law, memory.course

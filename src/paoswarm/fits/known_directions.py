@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core.arrays import Floats
+from paoswarm.core.blas import on_one_thread
 from paoswarm.fits.fitted_variables import FittedVariables
 
 _NEAREST, _FARTHEST = 1e-4, 0.25  # rises of the points that are used, in units of that at one standard error
@@ -39,6 +40,7 @@ def points_of_run(result: Any, value: float, variables: FittedVariables | None) 
     return variables.coordinates(rows[has_held][:, is_fitted]), values[has_held]
 
 
+@on_one_thread
 def known_directions(points: Floats, values: Floats, x: Floats, value: float, unit: float) -> Floats | None:
     """A basis ``(d, d)`` of directions of about one standard error at ``x``; None if the points do not show it."""
     d = len(x)

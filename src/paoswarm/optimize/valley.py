@@ -12,6 +12,7 @@ import numpy as np
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.core.blas import on_one_thread
 from paoswarm.core.swarm import Swarm
 
 _NARROW = 0.1  # smallest eigenvalue
@@ -21,6 +22,7 @@ _LEFT = 3e-8  # of the fall since the first swarm: less to gain is not worth a h
 _ACCURATE = 1e-6  # eigenvalues of a quadratic that fits perfectly
 
 
+@on_one_thread
 def is_in_a_valley(swarm: Swarm, fall: float) -> bool:
     """Whether one swarm lies in a narrow valley whose floor promises a gain, compared with the ``fall`` so far.
 

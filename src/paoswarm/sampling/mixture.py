@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from paoswarm.core.arrays import Array, Floats, namespace
+from paoswarm.core.blas import on_one_thread
 from paoswarm.core.weights import log_sum_exp, systematic
 from paoswarm.sampling.moments import scatter_matrix
 
@@ -54,6 +55,7 @@ class Mixture(NamedTuple):
         """Log density at the rows of ``z``."""
         return log_sum_exp(self.log_parts(z), axis=1)
 
+    @on_one_thread
     def distances(self, z: Array) -> Array:
         """Squared Mahalanobis distance of every point to every component, ``(m, k)``."""
         k, d = self.mean.shape
@@ -121,6 +123,7 @@ def distinct_draws(points: Floats, weights: Floats, n: int, rng: np.random.Gener
     return points[rows], counts.astype(float)
 
 
+@on_one_thread
 def fit(
     points: Floats,
     weights: Floats,

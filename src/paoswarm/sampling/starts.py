@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.core.blas import on_one_thread
 from paoswarm.core.weights import normalise
 from paoswarm.sampling.draw_pool import Pool
 from paoswarm.sampling.mixture import Density
@@ -69,6 +70,7 @@ def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()
     return found
 
 
+@on_one_thread
 def trend(z: Floats, height: Floats) -> Floats:
     """Quadratic regression of height on place. Cauchy weights keep single modes from bending it."""
     terms, seen = _quadratic_terms(z[:_TREND_FITTED]), height[:_TREND_FITTED]
