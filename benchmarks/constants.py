@@ -32,11 +32,11 @@ from posterior_problems import load
 from scipy.special import logsumexp
 
 import paoswarm as ps
-from paoswarm.sampling.explore import explore
+from paoswarm.sampling.search import explore
 from paoswarm.sampling.starts import Draws
 from paoswarm.sampling.target import Target
 
-SEARCH = ["explore", "search_state", "climbs", "modes", "starts", "doubtful_draws", "swarm_search"]
+SEARCH = ["search", "climbs", "starts"]
 FILES = [*SEARCH, "adapt"]
 LATE = ["_HEAVY", "_EXPLAINED"]  # of starts.py, but used by the adaptation
 MAXFEV = 60_000

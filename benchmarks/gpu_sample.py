@@ -38,10 +38,10 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import paoswarm as ps  # noqa: E402
-from paoswarm.sampling import importance, jax_target, sample  # noqa: E402
+from paoswarm.sampling import assemble_posterior, importance, jax_target, sample  # noqa: E402
 
 D = 10
-SHOULD_MOVE = sample._should_move
+SHOULD_MOVE = assemble_posterior._should_move
 SECONDS: dict[str, float] = {}
 
 
@@ -61,14 +61,14 @@ def timed(owner: object, name: str, label: str) -> None:
 
 for owner, name, label in [
     (sample, "adapt", "search and fits"),
-    (sample, "produce", "production"),
-    (sample, "make_posterior", "posterior"),
+    (assemble_posterior, "produce", "production"),
+    (assemble_posterior, "_assembled", "posterior"),
     (jax_target.JaxTarget, "draw", "draw"),
     (jax_target.JaxTarget, "_compiled", "compile"),
     (jax_target.JaxTarget, "_checked", "check"),
     (importance, "_measure", "draw and weigh"),
     (importance, "find_uncovered", "coverage"),
-    (sample, "tempered", "tempering"),
+    (assemble_posterior, "tempered", "tempering"),
 ]:
     timed(owner, name, label)
 
@@ -135,7 +135,7 @@ PROBLEMS = {"normal": normal, "banana": banana, "two modes": two_modes, "regress
 def measure(problem: str, engine: object, n_effective: int, rng: int, by_moves: bool = False) -> dict[str, object]:
     """One call of `sample`, with the time of its parts; by tempering, if it is told so."""
     is_numpy = engine == "numpy"
-    sample._should_move = (lambda *args: True) if by_moves else SHOULD_MOVE
+    assemble_posterior._should_move = (lambda *args: True) if by_moves else SHOULD_MOVE
     log_likelihood, prior, exact = PROBLEMS[problem](np if is_numpy else jnp)
     SECONDS.clear()
     began = time.perf_counter()
@@ -220,7 +220,7 @@ def main() -> None:
                 except Exception as error:
                     tell({"engine": f"{engine} by moves", "failed": f"{type(error).__name__}: {error}"[:800]})
         try:
-            sample._should_move = SHOULD_MOVE
+            assemble_posterior._should_move = SHOULD_MOVE
             tell(device_rate(problem, sizes[-1]))
         except Exception as error:
             tell({"problem": problem, "engine": "device alone", "failed": f"{type(error).__name__}: {error}"[:800]})

@@ -13,7 +13,7 @@ import numpy as np
 import posterior_problems
 
 from paoswarm.sampling.read_prior import read_prior
-from paoswarm.sampling.wrong_scale import looks_like_likelihood, looks_like_negative_log_likelihood
+from paoswarm.sampling.target import looks_like_likelihood, looks_like_negative_log_likelihood
 
 RUNS = 60  # random posteriors of each family
 FAMILIES = ("normal", "bent", "tails")

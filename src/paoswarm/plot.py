@@ -23,7 +23,7 @@ from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.search_table import SearchTable
-from paoswarm.sampling.corner import corner
+from paoswarm.sampling.arviz import corner
 
 __all__ = ["convergence", "corner", "element", "searches", "swarm"]
 

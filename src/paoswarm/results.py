@@ -8,8 +8,7 @@ from paoswarm.optimize.history import History
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.search_table import SearchTable
 from paoswarm.optimize.stopping import Status
-from paoswarm.sampling.verdict import Remark
-from paoswarm.sampling.weighted_draws import WeightedDraws
+from paoswarm.sampling.posterior import Remark, WeightedDraws
 from paoswarm.storage.watch import Progress
 
 __all__ = [

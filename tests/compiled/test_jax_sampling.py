@@ -10,24 +10,24 @@ from scipy import stats
 
 import paoswarm as ps
 from paoswarm.compiled import counter
-from paoswarm.sampling import sample as sampling
+from paoswarm.sampling import assemble_posterior
 from paoswarm.sampling.adapt import PriorDensity
-from paoswarm.sampling.engine import make_target, read_traced
-from paoswarm.sampling.kernels import RHO, State, correlated, move
-from paoswarm.sampling.mixture import Blend, Mixture
-from paoswarm.sampling.periodic_coordinates import Wrapped
-from paoswarm.sampling.proposal_path import Bridge
+from paoswarm.sampling.densities import Blend, Mixture, Warped, Wrapped
+from paoswarm.sampling.moves import RHO, State, correlated, move
 from paoswarm.sampling.read_prior import as_given, read_prior
-from paoswarm.sampling.target import Target
-from paoswarm.sampling.tempering_stages import Stage
-from paoswarm.sampling.unbounded_coordinates import Warped
+from paoswarm.sampling.sample import make_target, read_traced
+from paoswarm.sampling.target import Bridge, Target
+from paoswarm.sampling.tempered import Stage
 
 jax = need_jax()
 jnp = jax.numpy
 
 from paoswarm.sampling import jax_target  # noqa: E402
-from paoswarm.sampling.jax_draws import numbers  # noqa: E402
-from paoswarm.sampling.jax_moves import DeviceChains, Source  # noqa: E402
+from paoswarm.sampling.jax_draws import (  # noqa: E402
+    DeviceChains,
+    Source,
+    numbers,
+)
 
 D = 3
 FALSE_ALARM = 4.5  # standard errors: a right value is further away with probability 7e-6
@@ -380,7 +380,7 @@ def test_a_move_is_that_of_numpy(name):
 
 @pytest.mark.slow
 def test_evidence_by_moves(monkeypatch):
-    monkeypatch.setattr(sampling, "_should_move", lambda *args: True)
+    monkeypatch.setattr(assemble_posterior, "_should_move", lambda *args: True)
     made = []
     chains = jax_target.JaxTarget.bridged_chains
     monkeypatch.setattr(

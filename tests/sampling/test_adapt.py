@@ -9,9 +9,9 @@ from scipy.special import logsumexp
 
 from paoswarm.core.weights import log_mean_weight_error
 from paoswarm.sampling.adapt import Frozen, adapt
-from paoswarm.sampling.draw_pool import Pool
+from paoswarm.sampling.densities import Blend, Mixture
 from paoswarm.sampling.importance import produce
-from paoswarm.sampling.mixture import Blend, Mixture
+from paoswarm.sampling.proposals import Pool
 from paoswarm.sampling.target import BudgetSpent, Interrupted, Target
 
 
@@ -212,7 +212,7 @@ def test_start_points_lead_to_a_mode_that_draws_cannot_find():
     needle = normal_mixture([1.0, 1.0], [[0.0] * 6, [8.0] * 6], [1.0, 1e-3])
     target = Target(needle, [(-10, 10)] * 6, 60_000)
     rng = np.random.default_rng(15)
-    frozen = adapt(target, rng, n_effective=1000, start_points=[[8.001] * 6])
+    frozen = adapt(target, rng, n_effective=1000, known=target.coordinates([[8.001] * 6]))
     made, _ = produce(target, frozen, 1000, rng)
     assert abs(made.log_evidence - (math.log(2) - 6 * math.log(20))) < 4 * made.error < 0.1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "sampling_constants.md"
-FILES = ["explore", "search_state", "climbs", "modes", "starts", "doubtful_draws", "swarm_search", "adapt"]
+FILES = ["search", "climbs", "starts", "adapt"]
 ORIGINS = ("derived", "literature", "measured", "chosen")
 
 

@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from paoswarm.sampling import explore as explore_module
-from paoswarm.sampling.climbs import climb_cost
-from paoswarm.sampling.explore import _choose_next, explore, explore_again, states
-from paoswarm.sampling.modes import Mode
-from paoswarm.sampling.search_state import Phase, State, Task, climbs_for
+from paoswarm.sampling import search as search_module
+from paoswarm.sampling.climbs import Mode, climb_cost
+from paoswarm.sampling.search import (
+    Phase,
+    SearchState,
+    SearchTask,
+    _choose_next,
+    climbs_for,
+    explore,
+    explore_again,
+    states,
+)
 from paoswarm.sampling.starts import Draws
 from paoswarm.sampling.target import Target
 
@@ -108,7 +115,7 @@ def test_without_room_for_swarms_the_result_is_not_trusted():
 
 
 def test_swarms_that_disagree_are_a_doubt(monkeypatch):
-    monkeypatch.setattr(explore_module, "_OFTEN", 10**6)
+    monkeypatch.setattr(search_module, "_OFTEN", 10**6)
     passed, _ = searched(bumps, maxfev=None)
     assert [state.phase for state in passed].count(SWARMS) == 4  # three rounds, and the one that finds no budget
     assert "did not agree" in passed[-1].doubt
@@ -144,8 +151,8 @@ def chosen(phase, known, found, n_rounds=2):
     """The next phase and doubt after a round in ``phase`` that found modes in addition to the known ones."""
     target = Target(one_peak, [(-1, 1)])
     draws = Draws(np.zeros((1, 1)), np.zeros(1))
-    task = Task(target, draws, np.empty((0, 1)), 1000, 1000, np.random.default_rng(0), [0], [0])
-    before = State(phase, 0, known, known, frozenset(), 0, n_rounds - 1, [], "")
+    task = SearchTask(target, draws, np.empty((0, 1)), 1000, 1000, np.random.default_rng(0), [0], [0])
+    before = SearchState(phase, 0, known, known, frozenset(), 0, n_rounds - 1, [], "")
     after = before._replace(modes=known + found, places=known + found, n_rounds=n_rounds)
     state = _choose_next(task, before, after, found)
     return state.phase, bool(state.doubt)

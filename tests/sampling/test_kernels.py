@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from paoswarm.core.weights import log_sum_exp
-from paoswarm.sampling.kernels import Circle, State, correlated, log_parts, move, spring
-from paoswarm.sampling.mixture import Mixture
+from paoswarm.sampling.densities import Mixture
+from paoswarm.sampling.moves import Circle, State, correlated, log_parts, move, spring
 
 # Invariance is tested on particles that start as exact draws: after any number of moves nothing may have changed. Each
 # statistic gives a paired z-score over independent particles. The bound 5 has the false-alarm rate 6e-7 per score; all

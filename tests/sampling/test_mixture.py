@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from paoswarm.sampling.mixture import Blend, Mixture, fit
+from paoswarm.sampling.densities import Blend, Mixture, fit
 
 FACTOR = np.array([[[1.0, 0.0], [0.5, 0.7]], [[0.3, 0.0], [-0.2, 2.0]]])
 MEAN = np.array([[0.0, 1.0], [4.0, -2.0]])
@@ -33,7 +33,7 @@ def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch):
     z = np.random.default_rng(2).normal(size=(101, 2))
     mixture = Mixture(WEIGHT, MEAN, FACTOR)
     whole = mixture.log_density(z)
-    monkeypatch.setattr("paoswarm.sampling.mixture._CHUNK", 40)
+    monkeypatch.setattr("paoswarm.sampling.densities._CHUNK", 40)
     np.testing.assert_allclose(mixture.log_density(z), whole, rtol=1e-13)
 
 

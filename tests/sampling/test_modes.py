@@ -9,13 +9,10 @@ from scipy.special import logsumexp
 
 import paoswarm as ps
 from paoswarm.sampling.adapt import PriorDensity, adapt
-from paoswarm.sampling.climbs import climb
-from paoswarm.sampling.doubtful_draws import behind_valleys, unexplained
-from paoswarm.sampling.draw_pool import Pool
-from paoswarm.sampling.explore import explore
-from paoswarm.sampling.modes import Mode, merge
-from paoswarm.sampling.proposals import make_ladder
-from paoswarm.sampling.starts import Draws, badly_covered, choose_starts
+from paoswarm.sampling.climbs import Mode, climb, merge
+from paoswarm.sampling.proposals import Pool, make_ladder
+from paoswarm.sampling.search import explore
+from paoswarm.sampling.starts import Draws, badly_covered, behind_valleys, choose_starts, unexplained
 from paoswarm.sampling.target import Target
 
 RNG = np.random.default_rng(0)  # for swarms, which these posteriors do not need

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from paoswarm.sampling.mixture import Mixture
-from paoswarm.sampling.move_cost import metropolis_cost
+from paoswarm.sampling.densities import Mixture
+from paoswarm.sampling.moves import metropolis_cost
 
 
 class Normal:

@@ -9,8 +9,7 @@ from scipy import stats
 from scipy.special import ive
 
 from paoswarm.core.weights import log_mean
-from paoswarm.sampling.mixture import Blend, Mixture
-from paoswarm.sampling.periodic_coordinates import Circle, Wrapped
+from paoswarm.sampling.densities import Blend, Circle, Mixture, Wrapped
 from paoswarm.sampling.target import Target
 from paoswarm.spaces.variables import Periodic
 

@@ -7,9 +7,8 @@ import pytest
 from scipy.special import logsumexp
 
 import paoswarm as ps
-from paoswarm.sampling.mixture import Mixture
-from paoswarm.sampling.proposal_path import Bridge
-from paoswarm.sampling.target import Target
+from paoswarm.sampling.densities import Mixture
+from paoswarm.sampling.target import Bridge, Target
 from paoswarm.sampling.tempered import pass_problem, tempered
 
 

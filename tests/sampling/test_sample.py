@@ -12,8 +12,8 @@ from scipy import stats
 from scipy.special import i0, logsumexp
 
 import paoswarm as ps
-import paoswarm.sampling.sample as sample_module
-from paoswarm.sampling.read_start import known_points
+from paoswarm.sampling import assemble_posterior
+from paoswarm.sampling.starts import known_points
 
 BOX2 = [(-3, 3)] * 2
 
@@ -771,7 +771,7 @@ def narrow(x):
 
 def test_a_tempered_swarm_may_take_over(monkeypatch):
     """Forced: importance sampling is cheaper here. Four stated errors of eight swarms are exceeded once in 200 runs."""
-    monkeypatch.setattr(sample_module, "_should_move", lambda *_: True)
+    monkeypatch.setattr(assemble_posterior, "_should_move", lambda *_: True)
     posterior = ps.sample(narrow, [(-1, 1)] * 2, vectorized=True, rng=3)
     truth = np.log(2 * np.pi * 0.1**2) - 2 * np.log(2)
     assert posterior.method == "tempered"
@@ -781,8 +781,8 @@ def test_a_tempered_swarm_may_take_over(monkeypatch):
 
 @pytest.mark.parametrize("maxfev", [10_500, pytest.param(13_000, marks=pytest.mark.slow), 22_000])
 def test_a_budget_too_small_for_the_second_pass_returns_the_first(maxfev, monkeypatch):
-    monkeypatch.setattr(sample_module, "_should_move", lambda *_: True)
-    monkeypatch.setattr(sample_module, "_WORTH_MOVING", 0)
+    monkeypatch.setattr(assemble_posterior, "_should_move", lambda *_: True)
+    monkeypatch.setattr(assemble_posterior, "_WORTH_MOVING", 0)
     posterior = ps.sample(lambda x: narrow(10 * x), [(-1, 1)] * 2, vectorized=True, maxfev=maxfev, rng=1)
     assert posterior.n_evaluations <= maxfev
     assert np.isinf(posterior.log_evidence_error) == ("raise maxfev" in posterior.message)
@@ -795,7 +795,7 @@ def test_a_budget_too_small_for_the_second_pass_returns_the_first(maxfev, monkey
     ("laws", "moves"), [([stats.uniform(-1, 2)] * 2, False), ([stats.norm(0, 2), stats.gamma(2)], True)]
 )
 def test_log_likelihood_and_log_prior_are_those_of_the_draws(laws, moves, monkeypatch):
-    monkeypatch.setattr(sample_module, "_should_move", lambda *_: moves)
+    monkeypatch.setattr(assemble_posterior, "_should_move", lambda *_: moves)
     limit = {} if moves else {"maxfev": 2000}
     posterior = ps.sample(narrow, laws, vectorized=True, n_effective=200, rng=4, **limit)
     assert posterior.method == ("tempered" if moves else "importance")
@@ -814,7 +814,7 @@ def test_log_likelihood_and_log_prior_are_those_of_the_draws(laws, moves, monkey
 @pytest.mark.parametrize(("other", "moves"), [((-5, 5), True), (stats.norm(0, 5), False)])
 def test_a_peak_across_the_seam_of_a_circle_is_one_peak(other, moves, monkeypatch):
     """Evidence by a Bessel function; four stated errors: false alarm 6e-5, once in 200 after moves."""
-    monkeypatch.setattr(sample_module, "_should_move", lambda *_: moves)
+    monkeypatch.setattr(assemble_posterior, "_should_move", lambda *_: moves)
 
     def log_likelihood(x):
         return 6 * np.cos(x[:, 0] - 0.1) + stats.norm.logpdf(x[:, 1], 1, 0.3)
@@ -941,7 +941,7 @@ def test_weights_that_are_almost_alike_are_no_reason_for_alarm():
 
 
 def test_draws_after_moves_are_worth_a_positive_number_however_narrow_the_peak(monkeypatch):
-    monkeypatch.setattr(sample_module, "_should_move", lambda *_: True)
+    monkeypatch.setattr(assemble_posterior, "_should_move", lambda *_: True)
     posterior = ps.sample(lambda x: narrow(1e8 * (x - 0.85)), [(0, 1)] * 2, vectorized=True, n_effective=200, rng=2)
     assert posterior.success
     assert 100 < posterior.effective_size < len(posterior.weighted.draws)

@@ -7,13 +7,10 @@ import pytest
 from scipy.special import logsumexp
 
 import paoswarm as ps
-from paoswarm.sampling import explore as explore_module
-from paoswarm.sampling import search_state
-from paoswarm.sampling.explore import explore
-from paoswarm.sampling.modes import Mode
-from paoswarm.sampling.search_state import is_rugged
+from paoswarm.sampling import search as search_module
+from paoswarm.sampling.climbs import Mode
+from paoswarm.sampling.search import SWARMS, _moves_cost, best_of_swarms, explore, is_rugged
 from paoswarm.sampling.starts import Draws
-from paoswarm.sampling.swarm_search import SWARMS, _moves_cost, best_of_swarms
 from paoswarm.sampling.target import Target
 
 
@@ -46,7 +43,7 @@ def test_the_heaviest_of_many_peaks_is_found(seed, monkeypatch):
     box = [(-500, 500)] * 5
     posterior = ps.sample(schwefel, box, vectorized=True, n_effective=500, maxfev=60_000, rng=seed)
     assert abs(posterior.log_evidence - exact) < 0.1
-    monkeypatch.setattr(search_state, "is_rugged", lambda _: False)
+    monkeypatch.setattr(search_module, "is_rugged", lambda _: False)
     posterior = ps.sample(schwefel, box, vectorized=True, n_effective=500, maxfev=60_000, rng=seed)
     assert posterior.log_evidence < exact - math.log(1e4)
     assert posterior.success
@@ -62,7 +59,7 @@ def test_where_swarms_do_not_agree_the_message_says_so():
 
 
 def test_where_the_budget_leaves_no_room_for_swarms_the_message_says_so(monkeypatch):
-    monkeypatch.setattr(explore_module, "send_swarms", lambda *_: pytest.fail("called"))
+    monkeypatch.setattr(search_module, "send_swarms", lambda *_: pytest.fail("called"))
     posterior = ps.sample(rastrigin, [(-5.12, 5.12)] * 5, vectorized=True, n_effective=200, maxfev=8000, rng=1)
     assert math.isinf(posterior.log_evidence_error)
     assert "maxfev is too small" in posterior.message
@@ -71,7 +68,7 @@ def test_where_the_budget_leaves_no_room_for_swarms_the_message_says_so(monkeypa
 @pytest.mark.slow
 def test_where_many_peaks_share_the_mass_there_is_none_to_look_for(monkeypatch):
     """A rippled normal law. Its evidence is right to three stated errors; false alarm 0.3 %."""
-    monkeypatch.setattr(explore_module, "send_swarms", lambda *_: pytest.fail("called"))
+    monkeypatch.setattr(search_module, "send_swarms", lambda *_: pytest.fail("called"))
 
     def rippled(x):
         return -0.5 * ((x / 0.3) ** 2).sum(axis=1) + 2 * np.cos(40 * x).sum(axis=1)
@@ -90,7 +87,7 @@ def test_where_swarms_agree_there_is_no_doubt():
 
 @pytest.mark.slow
 def test_a_few_peaks_need_no_swarms(monkeypatch):
-    monkeypatch.setattr(explore_module, "send_swarms", lambda *_: pytest.fail("called"))
+    monkeypatch.setattr(search_module, "send_swarms", lambda *_: pytest.fail("called"))
     ps.sample(lambda x: -50 * (x**2).sum(axis=1), [(-1, 1)] * 3, vectorized=True, n_effective=200, rng=1)
     ps.sample(lambda x: -200 * ((x**2 - 0.5) ** 2).sum(axis=1), [(-1, 1)] * 3, vectorized=True, n_effective=200, rng=1)
 

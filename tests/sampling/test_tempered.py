@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from paoswarm.core.weights import normalise
-from paoswarm.sampling.kernels import RHO
+from paoswarm.sampling.moves import RHO
 from paoswarm.sampling.target import Target
 from paoswarm.sampling.tempered import tempered
 

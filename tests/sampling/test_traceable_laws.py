@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from paoswarm.sampling.distributions import LogUniform
-from paoswarm.sampling.traceable_laws import _FAMILIES, NoFormula, traceable
+from paoswarm.sampling.laws import _FAMILIES, LogUniform, NoFormula, traceable
 
 LAWS = {
     "cauchy": stats.cauchy(1, 2),

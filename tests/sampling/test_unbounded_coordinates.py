@@ -7,8 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import paoswarm as ps
-from paoswarm.sampling.mixture import Mixture
-from paoswarm.sampling.unbounded_coordinates import Warped, choose_warped, to_line
+from paoswarm.sampling.densities import Mixture, Warped, choose_warped, to_line
 
 LAW = Mixture(np.array([0.3, 0.7]), np.array([[-1.5], [0.8]]), np.array([[[0.4]], [[1.3]]]))
 FIRST = np.array([True])

@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.sampling.coverage import Seen, find_uncovered, uncovered_share
-from paoswarm.sampling.draw_pool import Pool
-from paoswarm.sampling.mixture import Mixture, fit
-from paoswarm.sampling.tails import tail_remarks
+from paoswarm.sampling.assemble_posterior import is_success, message, tail_remarks
+from paoswarm.sampling.densities import Mixture, fit
+from paoswarm.sampling.importance import find_uncovered, uncovered_share
+from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Remark
+from paoswarm.sampling.proposals import Pool
 from paoswarm.sampling.target import Target
-from paoswarm.sampling.verdict import DOUBTFUL, FEWER, SHAPE, Remark, is_success, message
 
 BOX = [(-12, 12)] * 4
 SPIKE = np.array([1.5, -1, 1, 0.5])
@@ -62,21 +62,21 @@ def drawn_from_slab(log_likelihood, n=2400, seed=1):
         log_prior, log_l = target.log_prior(z), target.log_likelihood(z)
         pool.add(proposal, z, log_prior, log_l)
     height = log_prior + log_l
-    return target, proposal, pool, Seen(z, height, height - proposal.log_density(z))
+    return target, proposal, pool, (z, height, height - proposal.log_density(z))
 
 
 def test_climbs_find_a_spike_that_the_proposal_does_not_know():
     """With 4800 draws, about three feel the spike: five of 100 seeds may fail, none of these two does."""
     for seed in (1, 2):
         target, proposal, pool, made = drawn_from_slab(slab_and_spike, seed=seed)
-        places = find_uncovered(target, proposal, pool, made)
+        places = find_uncovered(target, proposal, pool, *made)
         assert np.abs(target.parameters(places[0].z[None])[0] - SPIKE).max() < 0.1
 
 
 def test_a_proposal_that_fits_costs_no_evaluation():
     target, proposal, pool, made = drawn_from_slab(slab)
     before = target.n_evaluations
-    assert find_uncovered(target, proposal, pool, made) == []
+    assert find_uncovered(target, proposal, pool, *made) == []
     assert target.n_evaluations == before
 
 
@@ -97,7 +97,7 @@ def test_climbs_find_the_end_of_a_ridge_that_the_proposal_does_not_reach():
     pool = Pool(2)
     pool.add(proposal, z, log_prior, log_likelihood)
     height = log_prior + log_likelihood
-    places = find_uncovered(target, proposal, pool, Seen(z, height, height - proposal.log_density(z)))
+    places = find_uncovered(target, proposal, pool, z, height, height - proposal.log_density(z))
     ends = target.parameters(np.array([place.z for place in places]))
     assert (np.abs(ends[:, 0]) > 1.6).any()
 
@@ -107,7 +107,7 @@ def test_draws_around_a_spike_measure_its_share():
     near = Mixture(np.ones(1), SPIKE[None] / 12, np.eye(4)[None] * 0.1 / 12)
     z = near.sample(400, np.random.default_rng(3))
     pool.add(near, z, target.log_prior(z), target.log_likelihood(z))
-    mass, of_variance = uncovered_share(pool, proposal, len(made.z))
+    mass, of_variance = uncovered_share(pool, proposal, len(made[0]))
     assert 0.4 < mass < 0.6  # half of the mass
     assert of_variance < mass
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 import paoswarm as ps
 from paoswarm.sampling.read_prior import read_prior
-from paoswarm.sampling.wrong_scale import warn_of_wrong_scale
+from paoswarm.sampling.target import warn_of_wrong_scale
 
 
 def normal(d, sd):

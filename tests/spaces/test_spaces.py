@@ -329,7 +329,7 @@ def test_one_model_serves_minimize_and_sample():
 def test_a_logarithmic_variable_is_a_log_uniform_prior():
     from scipy import stats
 
-    from paoswarm.sampling.distributions import LogUniform
+    from paoswarm.sampling.laws import LogUniform
 
     ours, theirs = LogUniform(1e-3, 10.0), stats.loguniform(1e-3, 10)
     x, u = np.geomspace(1e-3, 10, 50), np.linspace(0, 1, 50)

@@ -9,19 +9,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size
-from paoswarm.sampling.climbs import climb_cost
-from paoswarm.sampling.draw_pool import Pool
-from paoswarm.sampling.explore import explore, explore_again
-from paoswarm.sampling.mixture import Blend, Density
-from paoswarm.sampling.modes import Mode, is_new
-from paoswarm.sampling.proposals import blend, fit_laws, make_ladder
+from paoswarm.sampling.climbs import Mode, climb_cost, is_new
+from paoswarm.sampling.densities import Blend, Density
+from paoswarm.sampling.proposals import Pool, blend, fit_laws, make_ladder
+from paoswarm.sampling.search import explore, explore_again
 from paoswarm.sampling.starts import Draws, badly_covered
-from paoswarm.sampling.target import Target
-from paoswarm.sampling.wrong_scale import warn_of_wrong_scale
+from paoswarm.sampling.target import Target, warn_of_wrong_scale
 
 _TEN = 10  # parameters for which first draws are made at most, and stages sized at least
 _FIRST_DRAWS = 1000  # draws from the prior per parameter, unless the caller chooses
@@ -94,7 +90,7 @@ def adapt(
     rng: np.random.Generator,
     *,
     n_effective: int,
-    start_points: ArrayLike | None = None,
+    known: Floats | None = None,
     n_prior: int | None = None,
     pool: Pool | None = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
@@ -107,8 +103,8 @@ def adapt(
     rng : numpy.random.Generator
     n_effective : int
         The effective size that production will be asked for. It sets the size of stages and the evaluations kept back.
-    start_points : array (m, d), optional
-        Parameters near modes that are known already.
+    known : array (m, d), optional
+        Points near modes that are known already, in the target's coordinates.
     n_prior : int, optional
         Number of first draws from the prior.
     pool : Pool, optional
@@ -125,7 +121,7 @@ def adapt(
     log_prior, log_likelihood = target.log_prior(z), target.log_likelihood(z)
     kept = slice(_FIRST_DRAWS * _TEN)  # more of them only show where to climb from
     pool.add(PriorDensity(target), z[kept], log_prior[kept], log_likelihood[kept])
-    known = np.empty((0, d)) if start_points is None else target.coordinates(start_points)
+    known = np.empty((0, d)) if known is None else known
     nothing = f"the likelihood is zero or failed at all {n_prior} draws from the prior"
     has_height = bool(np.isfinite(log_prior + log_likelihood).any())
     if not has_height and len(known) == 0:

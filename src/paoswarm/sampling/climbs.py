@@ -1,18 +1,96 @@
-"""Newton climbs to the modes of the posterior, from many starts at once.
+"""Modes of the posterior, and Newton climbs to them from many starts at once.
 
 Tempering loses a narrow mode because it holds almost no mass at intermediate temperatures. A climb does not lose it.
+The constants of this file, and those of the other files of the search, are explained in docs/sampling_constants.md.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.modes import Mode, distance, log_volume, merge
-from paoswarm.sampling.periodic_coordinates import Circle
+from paoswarm.sampling.densities import Circle
+from paoswarm.sampling.target import Target
+
+_SAME = 2.0  # standard deviations of a mode within which a place belongs to it
+_LIGHT = 3.0  # difference of log mass to the heaviest mode, from which on a mode does not matter
+_NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode, from which on a mode is dropped
+
+
+class Mode(NamedTuple):
+    """A place where a climb ended, with the normal law that has the same curvature there."""
+
+    z: Floats
+    factor: Floats  # lower Cholesky factor of the inverse curvature
+    log_mass: float  # Laplace: log height + d/2 log(2 pi) + log det factor
+    is_settled: bool = False  # whether the climb arrived; False if it was given up on the way
+    is_peak: bool = False  # whether it arrived at a round top, not on a ridge or a plateau
+    n_climbs: int = 1  # number of climbs that ended here
+
+    @property
+    def height(self) -> float:
+        """Log posterior at the top, up to a constant."""
+        return self.log_mass - float(log_volume(self.factor))
+
+
+def merge(modes: list[Mode], circle: Circle | None, *, keep_negligible: bool = False) -> list[Mode]:
+    """Return the distinct modes, heaviest first, without the negligible ones.
+
+    Of several modes that are the same, the first is kept, with the number of climbs of all. A climb that was given up
+    has the curvature of some lower place. Its mass is therefore limited to that of the heaviest mode with an arrival.
+    """
+    limit = max((mode.log_mass for mode in modes if mode.is_settled), default=math.inf)
+    modes = [mode._replace(log_mass=min(mode.log_mass, limit)) for mode in modes]
+    heaviest = max((mode.log_mass for mode in modes), default=-math.inf)
+    least = -math.inf if keep_negligible else heaviest - _NEGLIGIBLE
+    kept: list[Mode] = []
+    for mode in modes:
+        home = next((i for i, other in enumerate(kept) if not is_new(mode, [other], circle)), None)
+        if home is not None:
+            kept[home] = kept[home]._replace(n_climbs=kept[home].n_climbs + mode.n_climbs)
+        elif mode.log_mass > least:
+            kept.append(mode)
+    return sorted(kept, key=lambda mode: -mode.log_mass)
+
+
+def is_new(mode: Mode, modes: list[Mode], circle: Circle | None) -> bool:
+    """Whether a mode is none of the others.
+
+    A mode with an arrival is never the same as a place where a climb was given up. Of two peaks, each must lie near the
+    other: a narrow peak on the slope of a wide one is a mode of its own.
+    """
+    homes = [other for other in modes if other.is_settled or not mode.is_settled]
+    homes = [other for other in homes if not (mode.is_peak and other.is_peak) or is_near(other.z, [mode], circle)]
+    return not is_near(mode.z, homes, circle)
+
+
+def is_near(z: Floats, modes: list[Mode], circle: Circle | None, reach: float | None = None) -> bool:
+    """Whether a point lies within ``reach`` standard deviations (by default `_SAME`) of one of the modes."""
+    reach = _SAME if reach is None else reach
+    return any(distance(z[None], mode.z, mode.factor, circle)[0] <= reach for mode in modes)
+
+
+def matters(mode: Mode, modes: list[Mode]) -> bool:
+    """Whether a mode is not light, compared with ``modes[0]``, the heaviest."""
+    return mode.log_mass > modes[0].log_mass - _LIGHT
+
+
+def distance(z: Floats, centre: Floats, factor: Floats, circle: Circle | None) -> Floats:
+    """Mahalanobis distance of the rows of ``z`` from a centre, the short way round a circle."""
+    away = z - centre if circle is None else circle.nearest(z - centre)
+    return np.linalg.norm(np.linalg.solve(factor, away.T), axis=0)
+
+
+def log_volume(factor: Floats) -> Floats:
+    """Log integral of a normal law whose density is one at its centre."""
+    scale = np.diagonal(factor, axis1=-2, axis2=-1)
+    return np.asarray(0.5 * factor.shape[-1] * math.log(2 * math.pi) + np.log(scale).sum(axis=-1))
+
 
 # Scales are those of the sampler's coordinates: a box is [-1, 1], other priors are standard normal.
 _FIRST_SCALE = 0.05  # standard deviation that a climb assumes at its start
@@ -32,6 +110,9 @@ _ABREAST = 2  # climbs that go on at the same time, at least
 _AWAY = 1e6  # prior standard deviations that no climb to a proper posterior reaches
 
 
+Height = Callable[[Floats], Floats]  # of points in the sampler's coordinates, a logarithm
+
+
 class Climbs(NamedTuple):
     """The state of many climbs, one row each."""
 
@@ -44,31 +125,6 @@ class Climbs(NamedTuple):
     n_stalled: NDArray[np.intp]  # (s,) rounds in a row without a gain that matters
     n_rounds: NDArray[np.intp]  # (s,)
 
-    def part(self, index: NDArray[np.intp]) -> Climbs:
-        """Return some of the rows."""
-        return Climbs._make(array[index] for array in self)
-
-
-class Hill(Protocol):
-    """What can be climbed: a `Target`, or another function of its coordinates."""
-
-    dim: int
-    is_box: bool
-    circle: Circle | None
-
-    @property
-    def n_evaluations(self) -> int:
-        """Likelihood evaluations so far."""
-
-    def inside(self, z: Floats, /) -> Floats:
-        """The nearest points where the prior is positive."""
-
-    def parameters(self, z: Floats, /) -> Floats:
-        """The parameters at each row."""
-
-    def height(self, z: Floats, /) -> Floats:
-        """Height of each row, a logarithm."""
-
 
 class Climbed(NamedTuple):
     """Where climbs have ended."""
@@ -77,25 +133,29 @@ class Climbed(NamedTuple):
     ends: list[Mode]  # the ends of all climbs; n_climbs is 0 if the budget ended first
 
 
-def climb(target: Hill, starts: Floats, n_max: int, scale: Floats | None = None) -> Climbed:
+def climb(
+    target: Target, starts: Floats, n_max: int, scale: Floats | None = None, height: Height | None = None
+) -> Climbed:
     """Climb from the starts, with at most ``n_max`` likelihood evaluations.
 
-    ``scale`` is the lower Cholesky factor ``(d, d)`` of the covariance that a climb assumes at its start.
+    ``scale`` is the lower Cholesky factor ``(d, d)`` of the covariance that a climb assumes at its start. ``height`` is
+    what is climbed, by default the log posterior.
 
     Each round measures gradient and curvature by finite differences, in coordinates in which the curvature of the last
     round was one. So the steps fit the scale of the posterior, whatever the scale of the prior. Only as many climbs go
     on at the same time as the budget can carry to a top. The next start sets out when a climb has arrived or was given
     up.
     """
+    height = target.height if height is None else height
     end = target.n_evaluations + n_max
-    climbs = _begin(target, starts[:n_max], scale)
+    climbs = _begin(target, height, starts[:n_max], scale)
     per_round = _round_cost(target.dim)
     abreast = max(_ABREAST, n_max // (_ROUNDS * per_round))
     while True:
         active = np.flatnonzero(~climbs.is_done)[: min(abreast, (end - target.n_evaluations) // per_round)]
         if len(active) == 0:
             break
-        moved = _newton_round(target, climbs.part(active))
+        moved = _newton_round(target, height, Climbs._make(array[active] for array in climbs))
         _check_bounded(target, moved)
         for rows, new in zip(climbs, moved, strict=True):
             rows[active] = new
@@ -114,21 +174,20 @@ def _round_cost(dim: int) -> int:
     return 2 * dim + dim * (dim - 1) // 2 + len(_DAMPING)
 
 
-def _begin(target: Hill, starts: Floats, scale: Floats | None) -> Climbs:
+def _begin(target: Target, height: Height, starts: Floats, scale: Floats | None) -> Climbs:
     """Climbs that have not moved yet; starts without a finite height are left out."""
     starts = target.inside(starts)
-    value = target.height(starts)
+    value = height(starts)
     finite = np.isfinite(value)
     s, d = int(finite.sum()), target.dim
-    no, zero = np.zeros(s, dtype=bool), np.zeros(s, dtype=int)
     factor = np.broadcast_to(_FIRST_SCALE * np.eye(d) if scale is None else scale, (s, d, d)).copy()
-    return Climbs(starts[finite], value[finite], factor, no, no.copy(), no.copy(), zero, zero.copy())
+    return Climbs(starts[finite], value[finite], factor, *np.zeros((3, s), dtype=bool), *np.zeros((2, s), dtype=int))
 
 
-def _newton_round(target: Hill, climbs: Climbs) -> Climbs:
+def _newton_round(target: Target, height: Height, climbs: Climbs) -> Climbs:
     """One saddle-free Newton step of every climb, with the damping that gains most."""
     s, d = climbs.z.shape
-    around, heights, gradient, curvature = _differences(target, climbs)
+    around, heights, gradient, curvature = _differences(target, height, climbs)
     bend, axes = np.linalg.eigh(curvature)
     stiff = np.clip(np.abs(bend), *_CURVATURES)
     along = np.einsum("sij,si->sj", axes, gradient)
@@ -136,7 +195,7 @@ def _newton_round(target: Hill, climbs: Climbs) -> Climbs:
     damping = np.array(_DAMPING)[:, None] * np.median(stiff, axis=1)[:, None, None]
     steps = along[:, None] / (stiff[:, None] + damping)
     trials = target.inside(climbs.z[:, None] + np.einsum("sij,sjk,smk->smi", climbs.factor, axes, steps))
-    tried = target.height(trials.reshape(-1, d)).reshape(s, -1)
+    tried = height(trials.reshape(-1, d)).reshape(s, -1)
     points = np.concatenate([climbs.z[:, None], around, trials], axis=1)
     values = np.concatenate([climbs.value[:, None], heights, tried], axis=1)
     best = np.argmax(values, axis=1)
@@ -150,14 +209,14 @@ def _newton_round(target: Hill, climbs: Climbs) -> Climbs:
     return Climbs(z, value, factor, arrived, arrived, is_round, n_stalled, climbs.n_rounds + 1)
 
 
-def _differences(target: Hill, climbs: Climbs) -> tuple[Floats, Floats, Floats, Floats]:
+def _differences(target: Target, height: Height, climbs: Climbs) -> tuple[Floats, Floats, Floats, Floats]:
     """Points around every climb and their heights; gradient and negative curvature in the climb's own scales."""
     s, d = climbs.z.shape
     rows, columns = np.triu_indices(d, 1)
     eye = np.eye(d)
     stencil = _STENCIL * np.concatenate([eye, -eye, eye[rows] + eye[columns]])
     around = target.inside(climbs.z[:, None] + np.einsum("mj,sij->smi", stencil, climbs.factor))
-    heights = target.height(around.reshape(-1, d)).reshape(s, -1)
+    heights = height(around.reshape(-1, d)).reshape(s, -1)
     centre = climbs.value[:, None]
     finite = np.isfinite(heights)
     lowest = np.minimum(np.where(finite, heights, centre).min(axis=1, keepdims=True), centre)
@@ -181,7 +240,7 @@ def _bounded(shape: Floats, is_box: bool) -> Floats:
     return lower * np.where(np.diagonal(lower, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None, :]
 
 
-def _check_bounded(target: Hill, climbs: Climbs) -> None:
+def _check_bounded(target: Target, climbs: Climbs) -> None:
     """Raise if a climb has gone so far that it will never end."""
     lost = np.flatnonzero(np.abs(climbs.z).max(axis=1) > _AWAY)
     if len(lost):
@@ -208,9 +267,8 @@ def _give_up_lower_half(climbs: Climbs, active: NDArray[np.intp]) -> None:
 
 def _ends(climbs: Climbs) -> list[Mode]:
     """Where all climbs are now, those that have arrived first."""
-    log_mass = (climbs.value + log_volume(climbs.factor)).tolist()
-    order = np.argsort(~climbs.has_arrived, kind="stable").tolist()
-    arrived = climbs.has_arrived.tolist()
-    peak = (climbs.has_arrived & climbs.is_round).tolist()
-    ended = climbs.is_done.astype(int).tolist()
-    return [Mode(climbs.z[i], climbs.factor[i], log_mass[i], arrived[i], peak[i], ended[i]) for i in order]
+    log_mass = climbs.value + log_volume(climbs.factor)
+    is_peak, n_ended = climbs.has_arrived & climbs.is_round, climbs.is_done.astype(int)
+    each = (array.tolist() for array in (log_mass, climbs.has_arrived, is_peak, n_ended))
+    modes = [Mode(*row) for row in zip(climbs.z, climbs.factor, *each, strict=True)]
+    return sorted(modes, key=lambda mode: not mode.is_settled)

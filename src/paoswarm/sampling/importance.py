@@ -6,6 +6,12 @@ After phase A the proposal :math:`q` and the number of draws :math:`n` are const
 
 is then an unbiased estimate of the evidence, whatever the quality of the fit: a bad fit costs variance, not bias.
 (`produce` may repeat a production because of its weights. The bias of that selection is far below the stated error.)
+
+**Does the proposal cover the posterior?** The weights have the variance :math:`\int \gamma^2 / q - Z^2`, with
+:math:`\gamma = p\,L`. Where the proposal falls short, :math:`\gamma^2 / q` is large, but if no draw comes there, the
+weights do not show it. A climb of :math:`\gamma^2 / q` goes there: along a ridge to where the proposal ends, or from
+the foot of a narrow peak to its top. It starts at the draws with the largest weights, and at draws whose weights exceed
+those of their neighbours. Draws around the ends of the climbs then measure how much of the posterior is affected.
 """
 
 from __future__ import annotations
@@ -14,11 +20,24 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from paoswarm.core.arrays import Floats
-from paoswarm.core.weights import FEWEST, effective_size, log_mean, log_mean_weight_error, pareto_k
+from paoswarm.core.weights import (
+    FEWEST,
+    effective_size,
+    log_mean,
+    log_mean_weight_error,
+    log_sum_exp,
+    normalise,
+    pareto_k,
+)
 from paoswarm.sampling.adapt import Frozen, improve, keep, reach_out, refine_again
-from paoswarm.sampling.coverage import Seen, find_uncovered, uncovered_share
+from paoswarm.sampling.climbs import Mode, climb, merge
+from paoswarm.sampling.densities import Density, scatter_matrix
+from paoswarm.sampling.proposals import Pool
+from paoswarm.sampling.starts import by_turns, spread_out, trend
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target
 
 _HARMLESS = 10.0  # largest weight, in mean weights, up to which a large Pareto k is not a problem
@@ -116,8 +135,8 @@ def _look_around(target: Target, frozen: Frozen, made: Production, rng: np.rando
 
     If there are any, the production and draws around these places are added to the pool.
     """
-    seen = Seen(made.draws, made.log_prior + made.log_likelihood, made.log_weights)
-    places = find_uncovered(target, frozen.proposal, frozen.pool, seen)
+    height = made.log_prior + made.log_likelihood
+    places = find_uncovered(target, frozen.proposal, frozen.pool, made.draws, height, made.log_weights)
     if not places:
         return frozen, Missing(0.0, 0.0, 0.0)
     keep(target, frozen, made.draws, made.log_likelihood)
@@ -168,3 +187,113 @@ def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -
         (log_mean(log_w[:middle]), log_mean(log_w[middle:])),
         cut_short=cut_short,
     )
+
+
+_HEAVIEST = 2  # starts among the draws with the largest weights
+_FARTHEST = 4  # starts among the draws that are farthest out, in one coordinate each
+_FAR_WEIGHT = -2.0  # log weight, in mean weights, that a draw far out must have
+_SURPRISING = 6  # starts among the draws whose weights exceed those of their neighbours
+_EVEN = 1.0  # log of the largest weight, in mean weights, up to which no climb starts at the largest weights
+_STANDS_OUT = 8.0  # median deviations by which a surprising draw exceeds its neighbours
+_VISIBLE = 0.003  # log height that is added to these deviations: less is not worth a climb
+_NEIGHBOURS = 3  # neighbours per dimension
+_COMPARED = 8000  # draws that are compared with their neighbours, at most
+_RANKED = 200_000  # draws that are looked at, about; there may be millions
+_TOP = 1000  # of the heaviest draws, which are always looked at
+_BULK = 1e-3  # share of the posterior that may be lower than the draws that are compared
+_FIRST_SCALE = 0.3  # scale with which climbs begin, in standard deviations of the posterior
+_BUDGET_SHARE = 0.1  # share of the evaluations so far that climbs may cost
+_HIGHER = 1.0  # log ratio by which the end of a climb exceeds all draws, if the proposal falls short there
+_PLACES = 3  # places to draw around, at most
+_DOMINATES = 0.01  # share of all weight above which a single draw would show that the proposal falls short
+
+
+def find_uncovered(
+    target: Target, proposal: Density, pool: Pool, draws: Floats, height: Floats, log_weights: Floats
+) -> list[Mode]:
+    """Places where the proposal falls far short of the posterior, with the scales of ``gamma^2 / q``; often none.
+
+    The draws, with their heights (log posterior up to a constant), are from the proposal; those of the pool are
+    compared with their neighbours as well.
+    """
+    rows = np.flatnonzero(np.isfinite(log_weights))
+    if len(rows) > _RANKED:
+        top = np.argpartition(log_weights, -_TOP)[-_TOP:]
+        rows = np.unique(np.concatenate([rows[:: len(rows) // _RANKED], top]))
+    z, weights = draws[rows], normalise(log_weights[rows])
+    log_ratio = log_weights[rows] - (log_sum_exp(log_weights) - math.log(len(draws)))
+    some = slice(_RANKED)
+    starts = _surprising(target, proposal, pool, draws[some], height[some], log_weights[some])
+    if log_ratio.max() > _EVEN:
+        heaviest = z[spread_out(z, log_ratio, _HEAVIEST)]
+        starts = np.concatenate([starts, heaviest, _farthest(z[log_ratio > _FAR_WEIGHT], z, weights)])
+    budget = int(min(_BUDGET_SHARE * target.n_evaluations, 0.25 * target.n_left))
+    if len(starts) == 0 or budget <= len(starts):
+        return []
+    scatter = scatter_matrix((z - weights @ z).T, weights)
+    scale = _FIRST_SCALE * np.linalg.cholesky(scatter + 1e-12 * np.trace(scatter) * np.eye(target.dim))
+
+    def shortfall(z: Floats) -> Floats:
+        z = target.inside(z)
+        return 2 * target.height(z) - proposal.log_density(z)
+
+    found = climb(target, starts, budget, scale, shortfall).ends
+    largest = float(np.max(log_weights))
+
+    def excess(mode: Mode) -> float:
+        return 0.5 * (mode.height - float(proposal.log_density(mode.z[None])[0])) - largest
+
+    short = merge([mode for mode in found if excess(mode) > _HIGHER], target.circle, keep_negligible=True)
+    return sorted(short, key=lambda mode: -mode.height)[:_PLACES]
+
+
+def uncovered_share(pool: Pool, proposal: Density, n: int) -> tuple[float, float]:
+    """Shares of the posterior, and of the variance of a coordinate, where ``n`` draws of the proposal are too few.
+
+    There, a single draw would hold 1 % of all weight. The shares are judged by the pool.
+    """
+    log_w = pool.log_weight(1.0)
+    log_ratio = pool.log_prior + pool.log_likelihood - proposal.log_density(pool.z) - log_sum_exp(log_w)
+    dominates = log_ratio > math.log(_DOMINATES * n)
+    weights = normalise(log_w)
+    square = (pool.z - weights @ pool.z) ** 2
+    of_variance = (weights * dominates) @ square / np.maximum(weights @ square, 1e-300)
+    return float(weights[dominates].sum()), float(of_variance.max())
+
+
+def _farthest(some: Floats, z: Floats, weights: Floats) -> Floats:
+    """Of ``some`` draws, those farthest from the mean of all draws ``z`` in one coordinate, in standard deviations."""
+    mean = weights @ z
+    away = (some - mean) / np.sqrt(np.maximum(weights @ (z - mean) ** 2, 1e-300))
+    both = np.concatenate([away, -away], axis=1)
+    sides = np.argsort(-both.max(axis=0))[:_FARTHEST]
+    return some[np.unique(both.argmax(axis=0)[sides])]
+
+
+def _surprising(
+    target: Target, proposal: Density, pool: Pool, draws: Floats, height: Floats, log_weights: Floats
+) -> Floats:
+    """Draws ``(m, d)`` in the bulk of the posterior whose density exceeds the prediction from their neighbours."""
+    order = np.argsort(height)
+    below = np.cumsum(normalise(log_weights)[order])
+    lowest = height[order][np.searchsorted(below, _BULK)]
+    z = np.concatenate([draws, pool.z])
+    height = np.concatenate([height, pool.log_prior + pool.log_likelihood])
+    kept = np.flatnonzero(height >= lowest)[:_COMPARED]
+    z, height = z[kept], height[kept]
+    if len(z) < 20 * target.dim:
+        return z[:0]
+    log_ratio = height - proposal.log_density(z)
+    scaled = z / np.maximum(z.std(axis=0), 1e-300)
+    nearest = np.asarray(KDTree(scaled).query(scaled, k=_NEIGHBOURS * target.dim + 1, workers=-1)[1])[:, 1:]
+    each = [_standing_out(value, nearest) for value in (height - trend(z, height), log_ratio)]
+    return z[list(dict.fromkeys(by_turns(*each)))[:_SURPRISING]]
+
+
+def _standing_out(value: Floats, nearest: NDArray[np.intp]) -> list[int]:
+    """Indices of values far above those of their neighbours, the most striking first."""
+    surprise = value - np.median(value[nearest], axis=1)
+    usual = np.median(np.abs(surprise[nearest]), axis=1) + _VISIBLE
+    score = surprise / usual
+    best = np.argsort(-score)[:_SURPRISING]
+    return [int(i) for i in best if score[i] > _STANDS_OUT]

@@ -21,11 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from paoswarm.core.arrays import Array, Floats, namespace, special
-from paoswarm.sampling.check_transform import check_transform
-from paoswarm.sampling.distributions import Ring, inner_ends, is_normal, uniform_ends
-from paoswarm.sampling.moments import weighted_variance
-from paoswarm.sampling.periodic_coordinates import Circle
-from paoswarm.sampling.traceable_laws import traceable
+from paoswarm.sampling.densities import Circle, weighted_variance
+from paoswarm.sampling.laws import Ring, family_of, inner_ends, traceable, uniform_ends
 
 _LOG_2PI = math.log(2 * math.pi)
 _AT_END = 5.0  # |z| given to a parameter that lies exactly on an end of its distribution: just inside
@@ -33,6 +30,10 @@ _LARGEST = 37  # |z| beyond which Phi(-|z|) underflows
 _INSIDE = 1e-100  # distance kept from an end, in units of that to the median: its inverse can be squared
 _PRESSED = 1.5  # standard deviations from mean to bound; 1.3 for half a normal peak at the bound, 1 for an exponential
 _UPPER = 7.9  # z beyond which Phi(z) is so close to one that few digits are left
+_ADVICE = (
+    "It seems to take one vector of deviates, as in dynesty; here it must take rows (m, d). Write "
+    "lambda u: np.array([transform(row) for row in u]), or use u[:, 0] where it has u[0]"
+)
 
 
 class Prior(ABC):
@@ -166,7 +167,7 @@ class Independent(Prior):
         self._laws = laws
         rings = [law for law in laws if isinstance(law, Ring)]
         self._lines = [(i, law) for i, law in enumerate(laws) if not isinstance(law, Ring)]
-        self._normal = {i: (float(law.mean()), float(law.std())) for i, law in self._lines if is_normal(law)}
+        self._normal = {i: (float(law.mean()), float(law.std())) for i, law in self._lines if family_of(law) == "norm"}
         self._reach[list(self._normal)] = np.inf
         self._inner = {i: _inner_support(law) for i, law in self._lines}
         self._ring = box_of([name for name, is_round in zip(names, self._round, strict=True) if is_round], rings)
@@ -296,3 +297,35 @@ def box_of(names: Sequence[str], laws: Sequence[Any]) -> Box:
     """Make a box from uniform distributions."""
     low, high = np.array([uniform_ends(law) for law in laws], dtype=float).reshape(-1, 2).T
     return Box(names, low, high, [isinstance(law, Ring) for law in laws])
+
+
+def check_transform(transform: Callable[[Floats], ArrayLike], dim: int) -> None:
+    """Raise unless the transform maps the rows of ``(m, dim)`` independently, to the same shape.
+
+    A transform of a single vector, as dynesty and other samplers take it, can return an array of the right shape: then
+    it has mixed up rows and parameters, and the only symptom would be a wrong prior.
+    """
+    rows = dim + 1  # an array with as many rows as columns would hide a mix-up of the two
+    u = (0.5 + np.arange(rows * dim).reshape(rows, dim)) / (rows * dim)
+    try:
+        x, alone = (np.asarray(transform(given.copy()), dtype=float) for given in (u, u[-1:]))
+    except Exception as error:
+        if _takes_one_vector(transform, u[0]):
+            raise ValueError(f"the prior's transform raised {error!r} for rows of deviates. {_ADVICE}") from error
+        raise
+    if x.shape != u.shape:
+        problem = f"the prior's transform must map {u.shape} to the same shape, but it returned {x.shape}"
+    elif alone.shape != (1, dim) or not np.allclose(x[-1:], alone, rtol=1e-6, equal_nan=True):
+        problem = "the prior's transform must map every row by itself, but a row alone gives another value"
+    else:
+        return
+    raise ValueError(f"{problem}. {_ADVICE}" if _takes_one_vector(transform, u[0]) else problem)
+
+
+def _takes_one_vector(transform: Callable[[Floats], ArrayLike], vector: Floats) -> bool:
+    """Whether the transform maps a single vector to as many finite numbers."""
+    try:
+        x: Any = np.asarray(transform(vector.copy()), dtype=float)
+    except Exception:  # whatever goes wrong, it does not take a vector
+        return False
+    return x.shape == vector.shape and bool(np.isfinite(x).all())

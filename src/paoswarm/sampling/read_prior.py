@@ -9,13 +9,14 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from paoswarm.sampling.distributions import LogUniform, Ring, Uniform, finite_ends, uniform_ends
+from paoswarm.sampling.laws import LogUniform, Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
 from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
 from paoswarm.spaces.named_array import ByName, WithFixed
 from paoswarm.spaces.names import numbered
 from paoswarm.spaces.variables import Periodic, Real, Variable
 
+# ===== read_prior
 _MOST_CIRCLES = 6  # each one triples the number of images in (S12)
 
 

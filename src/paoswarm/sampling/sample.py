@@ -2,57 +2,46 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from paoswarm._checks import explains_keywords, flag, whole_number
-from paoswarm._extras import ProgressBar
+from paoswarm._extras import ProgressBar, need
 from paoswarm._text import warn_user
+from paoswarm.compiled.engines import Jax, Numba, read_engine
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
-from paoswarm.core.weights import effective_size
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.evaluation.recording import open_evaluator
-from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
-from paoswarm.sampling.assemble_posterior import (
-    adaptation_diagnostics,
-    interrupted_posterior,
-    make_posterior,
-    production_remarks,
-    search_remarks,
-)
-from paoswarm.sampling.draw_pool import Pool
-from paoswarm.sampling.engine import make_target, read_traced
-from paoswarm.sampling.importance import produce
-from paoswarm.sampling.mixture import fit
-from paoswarm.sampling.move_cost import metropolis_cost
+from paoswarm.sampling.adapt import NothingFound, adapt
+from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.posterior import Posterior
-from paoswarm.sampling.proposal_path import Bridge
+from paoswarm.sampling.prior import Prior
+from paoswarm.sampling.proposals import Pool
 from paoswarm.sampling.read_prior import as_given, read_prior
-from paoswarm.sampling.read_start import is_search, known_points
+from paoswarm.sampling.starts import is_search, known_points
 from paoswarm.sampling.target import Interrupted, Target
-from paoswarm.sampling.tempered import pass_cost, pass_problem, tempered
-from paoswarm.sampling.verdict import DOUBTFUL, Remark
-from paoswarm.spaces.lmfit_parameters import ParametersSpace, are_parameters
+from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
 from paoswarm.spaces.names import numbered, text_by_name
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.store import Run, Store
 
-_INEFFICIENT = 0.02  # effective draws per evaluation below which moves may be cheaper than importance sampling
-_CAUTION = 2.0  # factor by which the predicted cost of moves is assumed to be too low
-_LEAST = 100  # effective draws; with fewer the tail of the weights cannot be judged
+if TYPE_CHECKING:
+    from paoswarm.sampling.jax_target import JaxLikelihood
+
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 _PATIENCE = 100  # first draws that may all raise an exception before the run ends
-_AGAIN = 4  # of the heaviest draws, evaluated again at the end
-_WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
+# What JAX does not have, and the values that say that it is not wanted.
+_LACKING: dict[str, Any] = {"vectorized": False, "workers": 1, "timeout": None, "store": None}
 
 
 @explains_keywords()
@@ -160,9 +149,9 @@ def sample(
     prior = ParametersSpace(prior).description if are_parameters(prior) else prior
     law = read_prior(prior)
     wanted = whole_number("n_effective", n_effective, 1)
-    if wanted < _LEAST:
+    if wanted < LEAST:
         raise ValueError(
-            f"n_effective must be at least {_LEAST}, got {wanted}: with fewer effective draws the tail of the weights "
+            f"n_effective must be at least {LEAST}, got {wanted}: with fewer effective draws the tail of the weights "
             "cannot be judged, and the error of the evidence is not known"
         )
     budget = None if maxfev is None else _read_budget(maxfev, law.dim, start is not None)
@@ -184,58 +173,26 @@ def sample(
         open_evaluator(traced or fun, journal, calling, minus_inf_fails=False) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
-        evaluate.count = bar.count if progress else None
-        if law.names != numbered(law.dim):
-            evaluate.log.text = lambda x: text_by_name(dict(zip(law.names, x.tolist(), strict=True)))
-
-        def measure(x: Floats) -> Floats:
-            values, end = evaluate.until(None, x)
-            if end is not None:
-                raise Interrupted(values, str(end))
-            return values
-
-        def measure_first(x: Floats) -> Floats:
-            """Evaluate a few points first: a function that always raises an exception should not be called often."""
-            if target.n_evaluations or len(x) <= _PATIENCE:
-                return measure(x)
-            first_values = measure(x[:_PATIENCE])
-            if evaluate.kinds[RAISED] == _PATIENCE:
-                raise NothingFound(f"log_likelihood raised an exception at all of the first {_PATIENCE} draws")
-            try:
-                return np.concatenate([first_values, measure(x[_PATIENCE:])])
-            except Interrupted as interrupt:
-                raise Interrupted(np.concatenate([first_values, interrupt.values]), interrupt.why) from None
-
-        target = make_target(measure_first, law, budget, traced, evaluate.count)
-        if points is not None:
-            if is_search(start):  # an optimisation may have had wider bounds than the prior
-                points = target.within(points)
-            target.coordinates(points)  # raises before the first evaluation
-        pool = Pool(target.dim)
+        likelihood = _Likelihood(evaluate, law.names, bar.count if progress else None)
+        target = make_target(likelihood, law, budget, traced, evaluate.count)
+        if points is not None:  # an optimisation may have had wider bounds than the prior
+            points = target.coordinates(target.within(points) if is_search(start) else points)
 
         def after_stage(stage: dict[str, Any]) -> None:
             bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
             if callback is not None and not evaluate.replayed:
                 callback(stage)
 
+        pool = Pool(target.dim)
         try:
             frozen = adapt(
-                target, source, n_effective=wanted, start_points=points, n_prior=first, pool=pool, callback=after_stage
+                target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
             )
-            if _should_move(target, frozen, source):
-                posterior = _by_moves(target, frozen, source, wanted, bar)
-            else:
-                posterior = _by_importance(target, frozen, source, wanted, bar)
+            posterior = draw_posterior(target, frozen, source, wanted, bar)
         except NothingFound as error:
-            why = f"; {evaluate.first_failure()}" if evaluate.failures else ""
-            raise ValueError(f"{error}{why}") from evaluate.explain_total_failure().__cause__
+            raise ValueError(f"{error}{likelihood.first_failure}") from evaluate.log.cause
         except KeyboardInterrupt as error:
-            why = getattr(error, "why", "")  # set if the workers failed
-            if not np.isfinite(pool.log_weight(1.0)).any():
-                where = f"; they are stored in {journal.path}: repeat the call to continue" if journal else ""
-                early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
-                raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
-            posterior = interrupted_posterior(target, pool, why or "Interrupted")
+            posterior = _interrupted(error, target, pool, None if journal is None else journal.path)
         posterior = replace(posterior, seed=int(source.integers(2**63)))
         if journal is not None:
             journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
@@ -243,6 +200,45 @@ def sample(
             posterior = replace(posterior, message=said.lstrip())
     evaluate.warn(worth="likelihood zero")
     return posterior
+
+
+class _Likelihood:
+    """The user's log likelihood as a function of batches: all that the sampler wants of an evaluator."""
+
+    def __init__(self, evaluate: Evaluator, names: list[str], count: Callable[[int], None] | None) -> None:
+        self._evaluate, self._is_first = evaluate, True
+        evaluate.count = count
+        if names != numbered(len(names)):
+            evaluate.log.text = lambda x: text_by_name(dict(zip(names, x.tolist(), strict=True)))
+
+    def __call__(self, x: Floats) -> Floats:
+        """Evaluate a few points first: a function that always raises an exception should not be called often."""
+        n = _PATIENCE if self._is_first else len(x)
+        self._is_first = False
+        values, end = self._evaluate.until(None, x[:n])
+        if end is None and len(x) > n:
+            if self._evaluate.kinds[RAISED] == n:
+                raise NothingFound(f"log_likelihood raised an exception at all of the first {n} draws")
+            rest, end = self._evaluate.until(None, x[n:])
+            values = np.concatenate([values, rest])
+        if end is not None:
+            raise Interrupted(values, str(end))
+        return values
+
+    @property
+    def first_failure(self) -> str:
+        """What to add to an error: where and how the likelihood failed first; empty if it did not."""
+        return f"; {self._evaluate.first_failure()}" if self._evaluate.failures else ""
+
+
+def _interrupted(error: KeyboardInterrupt, target: Target, pool: Pool, path: Any) -> Posterior:
+    """The posterior of the draws so far; raise if there is none."""
+    why = getattr(error, "why", "")  # set if the workers failed
+    if np.isfinite(pool.log_weight(1.0)).any():
+        return interrupted_posterior(target, pool, why or "Interrupted")
+    where = f"; they are stored in {path}: repeat the call to continue" if path else ""
+    early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
+    raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
 
 
 def _read_budget(maxfev: float, dim: int, are_modes_known: bool) -> int:
@@ -258,94 +254,40 @@ def _read_budget(maxfev: float, dim: int, are_modes_known: bool) -> int:
     return budget
 
 
-def _should_move(target: Target, frozen: Frozen, rng: np.random.Generator) -> bool:
-    """Whether moves are likely to be cheaper than importance sampling, judged from the pool and a few trial moves.
+def read_traced(engine: Any, fun: Any, dim: int, **options: Any) -> JaxLikelihood | None:
+    """The log likelihood made ready for JAX; None for NumPy. Raise if the engine, or an option for it, is unknown."""
+    described = read_engine(engine, getattr(fun, "fun", fun))
+    if engine == "auto" and described is not None:  # a function that was compiled with JAX, or with numba
+        described = None if isinstance(described, Numba) else Jax()
+    if described is None:
+        return None
+    if not isinstance(described, Jax):
+        raise ValueError(f"sample has engine='numpy' and engine='jax', got {engine!r}")
+    if wanted := [name for name, default in _LACKING.items() if options[name] is not default]:
+        if engine == "auto":
+            return None
+        raise ValueError(
+            f"sample does not have {wanted[0]} with engine='jax', which evaluates all draws of a batch at once; "
+            "engine='numpy' has it"
+        )
+    if isinstance(fun, OfParameters):
+        raise ValueError("JAX cannot trace functions of lmfit.Parameters; use engine='numpy'")
+    need("jax", extra="jax", user="engine='jax'")
+    from paoswarm.sampling.jax_target import JaxLikelihood
 
-    Without trial moves the answer is yes if the budget does not pay for the fewest effective draws by importance
-    sampling, or if the pool is too poor for trial moves.
-    """
-    if frozen.predicted_efficiency >= _INEFFICIENT or target.n_left < _WORTH_MOVING:
-        return False
-    pool = frozen.pool
-    log_w = pool.log_weight(1.0)
-    if effective_size(log_w) < 4 * target.dim or frozen.predicted_efficiency * target.n_left < _LEAST:
-        return True
-    reference = fit(pool.z, np.exp(log_w - log_w.max()), 1, rng, 8.0)
-    cost = metropolis_cost(target, pool.z, pool.log_likelihood, log_w, reference, rng, circle=target.circle)
-    return _CAUTION * cost < 1 / max(frozen.predicted_efficiency, 1e-9)
-
-
-def _measure_again(target: Target, z: Floats, log_weights: Floats, log_likelihood: Floats) -> None:
-    """Evaluate a few of the heaviest draws again: the likelihood may be noisy only near the peak."""
-    last = np.argpartition(log_weights, -min(_AGAIN, len(log_weights)))[-_AGAIN:]
-    heaviest = last[: target.n_left]
-    target.measure_again(z[heaviest], log_likelihood[heaviest])
-
-
-def _by_importance(
-    target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: ProgressBar
-) -> Posterior:
-    """Draw from the frozen proposal; fall back to moves if the weights are bad."""
-    bar.show("production", efficiency=frozen.predicted_efficiency)
-    made, frozen = produce(target, frozen, n_effective, rng)
-    if made.cut_short is None and made.message and frozen.is_trusted and target.n_left >= _WORTH_MOVING:
-        moved = _by_moves(target, frozen, rng, n_effective, bar)
-        if math.isfinite(moved.log_evidence_error):
-            return moved
-    if made.cut_short is None:
-        try:
-            _measure_again(target, made.draws, made.log_weights, made.log_likelihood)
-        except Interrupted as interrupt:  # the production is complete
-            made = made._replace(cut_short=interrupt)
-    diagnostics = {
-        "pareto_k": made.pareto_k,
-        "effective_size": made.effective_size,
-        "halves": made.halves,
-        "widened": made.widened,
-        "uncovered": made.missing,
-        **adaptation_diagnostics(target, frozen),
-    }
-    return make_posterior(
-        target,
-        made.draws,
-        made.log_weights,
-        made.log_likelihood,
-        made.log_evidence,
-        made.error if frozen.is_trusted else math.inf,
-        "importance" if made.cut_short is None else "interrupted",
-        diagnostics,
-        [*production_remarks(target, made, n_effective), *search_remarks(frozen)],
-    )
+    return JaxLikelihood(fun, dim, described.precision or "double")
 
 
-def _by_moves(
-    target: Target, frozen: Frozen, rng: np.random.Generator, n_effective: int, bar: ProgressBar
-) -> Posterior:
-    """Temper a swarm from the proposal: one pass makes a plan, and one with the plan frozen is unbiased."""
-    bridge = Bridge(target, frozen.proposal)
+def make_target(
+    log_likelihood: Callable[[Floats], ArrayLike],
+    prior: Prior,
+    maxfev: int | None,
+    traced: JaxLikelihood | None,
+    count: Callable[[int], None] | None,
+) -> Target:
+    """The target for an engine; ``log_likelihood`` evaluates batches on the host's side."""
+    if traced is None:
+        return Target(log_likelihood, prior, maxfev)
+    from paoswarm.sampling.jax_target import JaxTarget
 
-    def show(beta: float, log_evidence: float) -> None:
-        bar.show("moves", beta=beta, log_evidence=log_evidence)
-
-    made = tempered(bridge, rng, callback=show)
-    if made.complete and target.n_left < pass_cost(made.plan):
-        problem = "The budget is too small for a second pass with a frozen plan, so no error is stated; raise maxfev"
-    else:
-        if made.complete:
-            made = tempered(bridge, rng, made.plan, chains=max(96, n_effective // 4), callback=show)
-        problem = pass_problem(made)
-    error = math.inf if problem or not frozen.is_trusted else made.log_evidence_error
-    diagnostics = {"pareto_k": math.nan, **made.diagnostics, **adaptation_diagnostics(target, frozen)}
-    log_likelihood = bridge.true_log_likelihood(made.draws, made.log_likelihood)
-    _measure_again(target, made.draws, made.log_weights, log_likelihood)
-    return make_posterior(
-        target,
-        made.draws,
-        made.log_weights,
-        log_likelihood,
-        made.log_evidence,
-        error,
-        "tempered",
-        diagnostics,
-        [*([Remark(DOUBTFUL, problem)] if problem else []), *search_remarks(frozen)],
-    )
+    return JaxTarget(log_likelihood, prior, maxfev, traced, count)

@@ -1,22 +1,26 @@
-"""Where to climb from: the most promising of many draws, and points that a proposal covers badly."""
+"""Where to climb from: known points, promising draws, draws that no known mode explains, points badly covered."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
+from scipy.spatial import KDTree
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import on_one_thread
 from paoswarm.core.weights import normalise
-from paoswarm.sampling.draw_pool import Pool
-from paoswarm.sampling.mixture import Density
-from paoswarm.sampling.modes import Mode, is_near
+from paoswarm.sampling.climbs import Mode, distance, is_near
+from paoswarm.sampling.densities import Circle, Density
+from paoswarm.sampling.proposals import Pool
 from paoswarm.sampling.target import Target
+from paoswarm.spaces.choices import Fixed
+from paoswarm.spaces.space import Space
 
 _SPACING = 0.5  # least distance between starts, in typical distances between draws
 _SORTED = 2000  # best draws among which starts are chosen
@@ -51,8 +55,12 @@ def choose_starts(draws: Draws, n: int) -> NDArray[np.intp]:
         return finite[highest]
     both = spread_out(z, height - trend(z, height), n // 2, highest)
     surprising = both[len(highest) :]
-    turns = [i for pair in zip_longest(highest, surprising) for i in pair if i is not None]
-    return finite[turns]
+    return finite[by_turns(highest, surprising)]
+
+
+def by_turns(*each: Sequence[int]) -> list[int]:
+    """The first of each sequence, the second of each, and so on."""
+    return [i for several in zip_longest(*each) for i in several if i is not None]
 
 
 def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()) -> list[int]:
@@ -105,3 +113,169 @@ def badly_covered(target: Target, pool: Pool, proposal: Density, modes: list[Mod
         return is_near(pool.z[i], higher, target.circle, _EXPLAINED)
 
     return pool.z[[i for i in heavy if not is_explained(i)]]
+
+
+EXAMINED = 48  # draws examined per round that exceed the modes, and as many at random
+_DOUBTFUL = 6  # starts per round where some draws are doubtful; half as many where none is
+_ON_THE_WAY = (0.03, 0.1, 0.3, 0.6)  # shares of the way to the nearest mode where a valley is looked for
+_STRANGE = 8.0  # median surprises of a mode's draws, above which a draw is strange
+_SURPRISE = 1.0  # surprise in log height, up to which no draw is strange
+_COMPARED = 10_000  # draws that are compared with their neighbours, at most
+_NEIGHBOURS = 2  # neighbours per dimension with which a draw is compared
+_PIECES = 20  # pieces of the curve that describes how heights fall around a mode
+_PER_PIECE = 10  # draws per piece, below which there is no curve
+_CURVE_BEYOND = 3.0  # log drop by which the curve may leave its range
+_RATE_ROUNDS = 4  # rounds that assign draws to modes and measure how fast heights fall
+_LEAST_DROP = 1e-3  # least drop of log height from a mode to a draw
+
+
+def find_doubtful(target: Target, draws: Draws, tops: list[Mode], climbed: Set[int], at_random: list[int]) -> list[int]:
+    """Indices of a few draws that may lead to other modes than ``tops``, the known ones.
+
+    They are by turns strange draws, draws behind a valley, and draws ``at_random``. None is in ``climbed``. Many draws
+    around a mode look strange where most draws belong to another kind of mode, hence the turns.
+    """
+    strange, behind = [], []
+    if any(mode.is_peak for mode in tops):
+        some, is_strange = unexplained(draws, tops, EXAMINED, target.circle)
+        both = np.concatenate([some, np.array(at_random, dtype=np.intp)])
+        is_behind = behind_valleys(target, Draws(draws.z[both], draws.height[both]), tops)
+        strange, behind = some[is_strange].tolist(), both[is_behind].tolist()
+    chosen = [i for i in dict.fromkeys(by_turns(strange, behind, at_random)) if i not in climbed]
+    return chosen[: _DOUBTFUL if strange or behind else _DOUBTFUL // 2]
+
+
+def doubtful_cost() -> int:
+    """Likelihood evaluations of `find_doubtful`, at most."""
+    return 2 * EXAMINED * len(_ON_THE_WAY)
+
+
+def unexplained(
+    draws: Draws, modes: list[Mode], n: int, circle: Circle | None
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Indices of the ``n`` draws that most exceed what the modes explain, and a mask of those that are strange.
+
+    The modes take turns. A draw belongs to the mode that explains the greatest height there. Its excess over that
+    height is compared with the excess of its nearest neighbours: where a mode explains a slope badly, it does so for
+    all of them. The difference is its surprise. A draw is strange if its surprise is far above what is usual for its
+    mode.
+    """
+    finite = np.flatnonzero(np.isfinite(draws.height))
+    z, height = draws.z[finite], draws.height[finite]
+    owner, excess = _excess(z, height, modes, circle)
+    compared = np.argsort(-excess, kind="stable")[:_COMPARED]
+    tree = KDTree(z[:_COMPARED])
+    nearest = tree.query(z[compared], k=min(_NEIGHBOURS * z.shape[1] + 1, tree.n), workers=-1)[1]
+    surprise = np.full(len(z), -np.inf)
+    surprise[compared] = excess[compared] - np.median(excess[nearest.reshape(len(compared), -1)], axis=1)
+    is_strange = np.zeros(len(z), dtype=bool)
+    each = []
+    for k in range(len(modes)):
+        own = compared[owner[compared] == k]
+        if len(own):
+            is_strange[own] = surprise[own] > max(_SURPRISE, _STRANGE * float(np.median(np.abs(surprise[own]))))
+            each.append(own[spread_out(z[own], surprise[own], n)].tolist())
+    turns = by_turns(*each)[:n]
+    return finite[turns], is_strange[turns]
+
+
+def _excess(z: Floats, height: Floats, modes: list[Mode], circle: Circle | None) -> tuple[NDArray[np.intp], Floats]:
+    """The mode that every draw belongs to, and its height above what this mode explains.
+
+    The height falls from the top of a mode with the squared distance in its standard deviations. The rate is the median
+    over all draws that belong to it. Where a mode has many draws, a curve of medians takes the place of the rate. Being
+    medians, neither is bent by other modes.
+    """
+    away = np.stack([distance(z, mode.z, mode.factor, circle) ** 2 for mode in modes]) + 1e-100  # never zero
+    top = np.array([[mode.height] for mode in modes])
+    drop = np.maximum(top - height, _LEAST_DROP)
+    rate = np.full((len(modes), 1), 0.5)  # of a normal law
+    for _ in range(_RATE_ROUNDS):
+        owner = np.argmax(top - rate * away, axis=0)
+        for k in np.unique(owner):
+            own = owner == k
+            rate[k] = np.median(drop[k, own] / away[k, own])
+    excess = height - (top - rate * away)[owner, np.arange(len(z))]
+    for k in np.unique(owner):
+        own = np.flatnonzero(owner == k)
+        if len(own) > _PER_PIECE * _PIECES:
+            pieces = np.array_split(own[np.argsort(away[k, own], kind="stable")], _PIECES)
+            knots = np.log([[np.median(a[k, piece]) for piece in pieces] for a in (away, drop)])
+            excess[own] = height[own] - (top[k] - np.exp(_curve(np.log(away[k, own]), *knots)))
+    return owner, excess
+
+
+def _curve(x: Floats, knots: Floats, values: Floats) -> Floats:
+    """Straight pieces between the knots; the outer ones are continued, but not far."""
+    piece = np.clip(np.searchsorted(knots, x), 1, len(knots) - 1)
+    slope = np.diff(values) / (np.diff(knots) + 1e-100)
+    straight = values[piece] + slope[piece - 1] * (x - knots[piece])
+    return np.clip(straight, values.min() - _CURVE_BEYOND, values.max() + _CURVE_BEYOND)
+
+
+def behind_valleys(target: Target, draws: Draws, modes: list[Mode]) -> NDArray[np.bool_]:
+    """Which draws are separated from the nearest mode by lower ground, at a few places on the straight way.
+
+    Those are likely to lead elsewhere. The others may do so as well: from afar a valley can be too narrow to be hit.
+    """
+    z = draws.z
+    if len(z) == 0:
+        return np.zeros(0, dtype=bool)
+    ways = np.stack([mode.z for mode in modes]) - z[:, None]
+    ways = ways if target.circle is None else target.circle.nearest(ways)
+    way = ways[np.arange(len(z)), np.argmin((ways**2).sum(axis=2), axis=1)]
+    places = z[:, None] + np.array(_ON_THE_WAY)[:, None] * way[:, None]
+    heights = target.height(places.reshape(-1, target.dim)).reshape(len(z), -1)
+    return heights.min(axis=1) < draws.height
+
+
+_FROM_SWARM = 32  # best points of a swarm to start from, spread out
+
+
+def is_search(start: Any) -> bool:
+    """Whether it is an optimisation result, or a list of results."""
+    several = isinstance(start, list | tuple) and any(isinstance(one, OptimizeResult) for one in start)
+    return several or isinstance(start, OptimizeResult)
+
+
+def known_points(start: Any, names: list[str]) -> Floats | None:
+    """Points near modes ``(m, d)``; for a result of `minimize`, its best point and the best points of its particles."""
+    if start is None:
+        return None
+    if is_search(start) and not isinstance(start, OptimizeResult):
+        return np.concatenate([points for one in start if (points := known_points(one, names)) is not None])
+    if isinstance(start, OptimizeResult) and "swarm" in start:
+        swarms = start.swarm if type(start.swarm) is tuple else (start.swarm,)  # runs may differ in size
+        value = np.concatenate([swarm.best_value.reshape(-1) for swarm in swarms])
+        best = np.concatenate([swarm.best_position.reshape(-1, swarm.n_dimensions) for swarm in swarms])
+        best = best[np.isfinite(value)]
+        chosen = spread_out(best, -value[np.isfinite(value)], _FROM_SWARM)
+        if "space" not in start:
+            return np.concatenate([np.atleast_2d(start.x), best[chosen]])
+        return _parameters(start.space, np.concatenate([np.atleast_2d(start.x), start.space.rows(best[chosen])]), names)
+    if isinstance(start, Mapping) and not isinstance(start, OptimizeResult):
+        if set(start) != set(names):
+            raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
+        try:
+            start = np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
+        except ValueError:
+            raise ValueError(f"start must have the same number of values for every parameter, got {start}") from None
+    try:
+        points = np.atleast_2d(np.asarray(start, dtype=float))
+    except (TypeError, ValueError):
+        points = np.empty(())
+    if points.ndim != 2 or points.size == 0:
+        raise TypeError(
+            "start must be a result of minimize or minimize_many, points of shape (m, d), or a dict of values by name, "
+            f"got {start!r}"
+        )
+    return points
+
+
+def _parameters(space: Space, rows: Floats, names: list[str]) -> Floats:
+    """The parameters of a prior among the variables of a space: by name, or those that are not fixed."""
+    if space.names is None:
+        return rows[:, [not isinstance(one, Fixed) for one in space.variables]]
+    if missing := [name for name in names if name not in space.names]:
+        raise ValueError(f"start: the result has no variable {missing[0]!r}, which the prior has")
+    return rows[:, [space.names.index(name) for name in names]]

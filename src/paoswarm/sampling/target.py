@@ -1,9 +1,24 @@
-"""The target: prior and likelihood in the sampler's coordinates, with a count of every evaluation."""
+r"""The target: prior and likelihood in the sampler's coordinates, with a count of every evaluation.
+
+A `Bridge` is the same target for a path that starts at any normalised density :math:`q` instead of the prior:
+
+.. math:: \pi_\beta \propto q \, \Big(\frac{p\,L}{q}\Big)^\beta, \qquad \beta \text{ from 0 to 1.} \tag{S18}
+
+If :math:`q` is the proposal of the adaptation, tempering starts in the modes that were found, however narrow.
+Importance sampling is the special case of a single step.
+
+`warn_of_wrong_scale` recognises a likelihood, or a negative log likelihood, where a log likelihood is expected. Both
+run without an error and give a wrong posterior. The values at the first draws from the prior show most such mistakes.
+The tests are strict: a log likelihood that is one should never be doubted.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +26,34 @@ from numpy.typing import ArrayLike, NDArray
 
 from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
-from paoswarm.sampling.in_parts import map_rows
-from paoswarm.sampling.mixture import Density
+from paoswarm.sampling.densities import Density
 from paoswarm.sampling.read_prior import read_prior
+
+_PART = 2**15  # rows
+_MANY = 2**20  # rows from which on threads pay
+_THREADS = 8  # at most
+
+
+def map_rows(function: Callable[[Floats], Floats], z: Floats, kept: NDArray[np.bool_]) -> Floats:
+    """Apply a function that maps rows one by one, ``(m, d) -> (m, d)``, to those that are kept.
+
+    The parts stay in the cache, and several threads work on them: NumPy lets others run. So the function must be safe
+    to call in several threads.
+    """
+    edges = [*range(0, len(z), _PART), len(z)]
+    parts = [slice(*pair) for pair in pairwise(edges)]
+    places = np.concatenate([[0], np.cumsum([np.count_nonzero(kept[part]) for part in parts])]).astype(int).tolist()
+    x = np.empty((places[-1], z.shape[1]))
+
+    def work(number: int) -> None:
+        rows, chosen = z[parts[number]], kept[parts[number]]
+        x[places[number] : places[number + 1]] = function(rows if chosen.all() else rows[chosen])
+
+    threads = min(_THREADS, os.cpu_count() or 1) if len(z) >= _MANY else 1
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(len(parts))))
+    return x
+
 
 ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
 _MOST = 1e100  # no log likelihood of data is above, and it would overflow too
@@ -42,10 +82,6 @@ class Drawn(NamedTuple):
     log_likelihood: Floats
     log_proposal: Floats
     cut_short: Interrupted | None = None  # the interrupt that came before the last draw
-
-    def first(self, n: int) -> Drawn:
-        """The first draws."""
-        return Drawn(self.z[:n], self.log_prior[:n], self.log_likelihood[:n], self.log_proposal[:n], self.cut_short)
 
 
 class Target:
@@ -198,7 +234,7 @@ class Target:
         """Evaluate points a second time, and warn if the likelihood is noisy."""
         again = self._again(z)
         both = np.isfinite(before) & np.isfinite(again)
-        difference = np.where(both, np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0)), 0.0)
+        difference = np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0))
         self.noise = max(self.noise, float(difference.max(initial=0.0)))
         if self.noise > NOISY:
             i = int(np.argmax(difference))
@@ -206,3 +242,104 @@ class Target:
                 f"log_likelihood is noisy: at x = {self.parameters(z[i : i + 1])[0]} it was {before[i]:.6g} and then "
                 f"{again[i]:.6g}, but sample treats every value as exact. {self.against_noise[1]}"
             )
+
+
+_FEWEST = 50  # values needed for a judgement
+_RATIO = 1e4  # of two positive values: a likelihood varies by powers of ten, a log likelihood does not
+_TINY = 1e-3  # a tenth of the likelihoods is smaller; negative log likelihoods that vary so much are larger
+_POSITIVE = 0.75  # share of positive values of a negative log likelihood; those near the best fit may be negative
+_RISE = 10.0  # log units by which a negative log likelihood must grow above its median
+_EXPLAINED = 0.6  # share of the variance that a sum of parabolas must explain
+
+
+def warn_of_wrong_scale(z: Floats, values: Floats) -> None:
+    """Warn if the values at draws ``z`` from the prior look like likelihoods, or like negative log likelihoods."""
+    is_known = np.isfinite(values)
+    z, values = z[is_known], values[is_known]
+    if len(values) < max(_FEWEST, 4 * z.shape[1]):
+        return
+    if looks_like_likelihood(values):
+        positive = values[values > 0]
+        warn_user(
+            f"log_likelihood looks like a likelihood: none of {len(values)} values is negative, and they vary from "
+            f"{positive.min():.2g} to {positive.max():.2g}. Return its natural logarithm: logpdf, not pdf"
+        )
+    elif looks_like_negative_log_likelihood(z, values):
+        warn_user(
+            "log_likelihood may have the wrong sign: its lowest value lies inside the prior, and it grows in every "
+            f"direction, from {values.min():.4g} to {values.max():.4g}. Return the log likelihood, which is highest at "
+            "the best fit"
+        )
+
+
+def looks_like_likelihood(values: Floats) -> bool:
+    """Whether no value is negative, many are tiny, and the positive ones differ by powers of ten."""
+    positive = values[values > 0]
+    if (values < 0).any() or len(positive) < _FEWEST:
+        return False
+    low, high = np.quantile(positive, [0.1, 0.9])
+    return bool(low < _TINY and low * _RATIO < high)
+
+
+def looks_like_negative_log_likelihood(z: Floats, values: Floats) -> bool:
+    """Whether the values are positive and grow in every direction from a point inside the prior."""
+    middle = np.median(values)
+    if np.mean(values > 0) < _POSITIVE or values.max() - middle < max(_RISE, middle - values.min()):
+        return False
+    return _is_bowl(z, values) or (values.min() > 0 and _is_bowl(z, np.log(values)))
+
+
+def _is_bowl(z: Floats, values: Floats) -> bool:
+    """Whether a sum of parabolas explains the values, all open upwards, with their lowest point inside the draws."""
+    columns = np.concatenate([np.ones((len(z), 1)), z, z**2], axis=1)
+    fitted, *_ = np.linalg.lstsq(columns, values, rcond=None)
+    slope, curvature = np.split(fitted[1:], 2)
+    if not (curvature > 0).all() or np.var(values - columns @ fitted) > (1 - _EXPLAINED) * np.var(values):
+        return False
+    lowest = -slope / (2 * curvature)
+    return bool((np.abs(lowest) < np.quantile(np.abs(z), 0.9, axis=0)).all())
+
+
+class Bridge:
+    """A target with the proposal as its prior and ``p L / q`` as its likelihood, (S18).
+
+    Their product is ``p L``, so the evidence does not change.
+    """
+
+    def __init__(self, target: Target, proposal: Density) -> None:
+        self._target, self._proposal = target, proposal
+        self.circle = target.circle
+
+    @property
+    def n_left(self) -> int:
+        """Likelihood evaluations that ``maxfev`` still allows."""
+        return self._target.n_left
+
+    def draw_evaluated(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draws from the proposal, and the logarithm of ``p L / q``; it is zero outside the prior's support."""
+        made = self._target.draw(self._proposal, n, rng)
+        if made.cut_short is not None:
+            raise made.cut_short
+        return made.z, made.log_prior + made.log_likelihood - made.log_proposal  # (S18)
+
+    def log_prior(self, z: Floats) -> Floats:
+        """Log density of the proposal."""
+        return self._target.log_proposal(self._proposal, z)
+
+    def log_likelihood(self, z: Floats) -> Floats:
+        """The logarithm of ``p L / q``; each row costs one likelihood evaluation."""
+        log_prior = self._target.log_prior(z)
+        inside = np.isfinite(log_prior)
+        ratio = np.full(len(z), -np.inf)
+        if inside.any():
+            z = z[inside]
+            ratio[inside] = log_prior[inside] + self._target.log_likelihood(z) - self._proposal.log_density(z)  # (S18)
+        return ratio
+
+    def chains(self, state: Any, stage: Any, rng: np.random.Generator) -> Any:
+        """Chains of `tempered` that move on a device; None if they move here."""
+        return self._target.bridged_chains(self._proposal, state, stage, rng)
+
+    def true_log_likelihood(self, z: Floats, log_ratio: Floats) -> Floats:
+        """The target's log likelihood, recovered from the log ratio without an evaluation."""
+        return log_ratio + self.log_prior(z) - self._target.log_prior(z)

@@ -1,6 +1,22 @@
-r"""Mixtures of multivariate Student-t or normal distributions, and their fit to weighted points.
+r"""Densities to draw from: mixtures of Student-t or normal distributions, on the line, in a box, on a circle.
 
 .. math:: \varphi(z) = \sum_c w_c\, t_\nu(z; a_c, L_c L_c^T), \qquad \nu = \infty: \text{ normal} \tag{S8}
+
+**Periodic coordinates.** A density :math:`\varphi` on the line becomes a density on the circle by summing its images,
+
+.. math:: \sum_s \varphi(z + s), \tag{S12}
+
+over the present turn and its two neighbours. A draw on any other turn counts as a draw outside the circle. The sum is
+then exactly the density of the draws on the circle, and it integrates to the probability of the three turns.
+
+**Bounds.** A normal distribution fits badly to mass that ends at a bound. The map
+:math:`y = \Phi^{-1}\big(\tfrac{1 + z}{2}\big)` takes the interval :math:`[-1, 1]` to the whole line and a uniform
+distribution to a normal one. A density :math:`q_y` on the line becomes a density of :math:`z` by
+:math:`dz = 2 \phi(y)\,dy`:
+
+.. math:: q(z) = \frac{q_y(y)}{2 \phi(y)}. \tag{S13}
+
+`choose_warped` decides from the points, without a likelihood call, which coordinates to map.
 """
 
 from __future__ import annotations
@@ -9,11 +25,23 @@ import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from paoswarm.core.arrays import Array, Floats, namespace
+from paoswarm.core.arrays import Array, Floats, namespace, special, with_columns
 from paoswarm.core.blas import on_one_thread
 from paoswarm.core.weights import log_sum_exp, systematic
-from paoswarm.sampling.moments import scatter_matrix
+
+
+def weighted_variance(points: Floats, weights: Floats) -> Floats:
+    """Variance of each coordinate of points (n, d) with weights (n,) that sum to one, ``(d,)``."""
+    return weights @ (points - weights @ points) ** 2
+
+
+def scatter_matrix(offsets: Floats, weights: Floats) -> Floats:
+    """Weighted sum over n of the outer products of offsets (..., d, n) from a centre, ``(..., d, d)``."""
+    return (offsets * weights[..., None, :]) @ np.swapaxes(offsets, -1, -2)
+
 
 _CHUNK = 2_000_000  # numbers per block of whitened points: 16 MB
 SIZES = (1, 2, 3, 5, 8, 12, 20, 32)  # numbers of components to try
@@ -228,3 +256,127 @@ def _partition(points: Floats, share: Floats, k: int, rng: np.random.Generator) 
         moved = (member * share[:, None]).T @ points / np.maximum(held, 1e-300)[:, None]
         centres = np.where(held[:, None] > 0, moved, centres)
     return member
+
+
+class Circle(NamedTuple):
+    """Which coordinates are periodic; each circle is centred at zero.
+
+    Attributes
+    ----------
+    width : array (d,)
+        Circumference of each coordinate; infinite if it is not periodic.
+    shifts : array (r, d)
+        Shifts to the images; r is 3 to the power of the number of circles.
+    """
+
+    width: Floats
+    shifts: Floats
+
+    @classmethod
+    def of(cls, width: Floats) -> Circle:
+        """Make circles with the given circumferences (d,)."""
+        turns = [(-w, 0.0, w) if np.isfinite(w) else (0.0,) for w in width]
+        return cls(np.asarray(width), np.stack(np.meshgrid(*turns, indexing="ij"), axis=-1).reshape(-1, len(width)))
+
+    def wrap(self, y: Array) -> Array:
+        """Move points onto the circle; NaN for points on a turn without an image."""
+        return namespace(y).where(self.has_image(y)[:, None], self.nearest(y), np.nan)
+
+    def has_image(self, y: Array) -> Array:
+        """Whether each point lies on a turn that has an image, ``(n,)``."""
+        return namespace(y).all(abs(self._turns(y)) <= 1, axis=1)
+
+    def nearest(self, y: Array) -> Array:
+        """Move points onto the circle, from any turn."""
+        return y - self._turns(y) * np.where(np.isfinite(self.width), self.width, 0.0)
+
+    def gathered(self, z: Floats, weights: Floats) -> Floats:
+        """Shift every periodic coordinate by whole turns to within half a turn of its weighted circular mean."""
+        is_round = np.isfinite(self.width)
+        angle = 2 * np.pi / np.where(is_round, self.width, 1.0)
+        centre = np.where(is_round, np.angle(weights @ np.exp(1j * angle * z)) / angle, 0.0)
+        return self.nearest(z - centre) + centre
+
+    def _turns(self, y: Array) -> Array:
+        """Number of whole turns of each coordinate; zero if it is not periodic."""
+        xp, is_round = namespace(y), np.isfinite(self.width)
+        return xp.where(is_round, xp.round(y / np.where(is_round, self.width, 1.0)), 0.0)
+
+
+class Wrapped(NamedTuple):
+    """A density wrapped around a circle.
+
+    Draws on turns without images stay off the circle. The prior is zero there, so their weight is zero.
+    """
+
+    density: Density
+    circle: Circle
+
+    def log_density(self, z: Array) -> Array:
+        """Log density at points of the circle, (S12)."""
+        xp = namespace(z)
+        total = xp.full(len(z), -np.inf)
+        for shift in self.circle.shifts:
+            total = xp.logaddexp(total, self.density.log_density(z + shift))
+        return total
+
+    def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
+        """``n`` draws; those on turns without images stay off the circle."""
+        y = self.density.sample(n, rng, stratified)
+        return np.where(self.circle.has_image(y)[:, None], self.circle.nearest(y), y)
+
+
+Mask = NDArray[np.bool_]
+
+_GAIN = 0.1  # mean log density by which a normal distribution must fit better on the line
+FARTHEST = 8.2  # beyond this y, z rounds to 1
+
+
+class Warped(NamedTuple):
+    """A density that lives on the line in some coordinates, as a density of ``z``."""
+
+    density: Density
+    which: Mask
+
+    def log_density(self, z: Array) -> Array:
+        """Log density at the rows of ``z``, (S13); the density is zero outside the bounds."""
+        xp = namespace(z)
+        inside = xp.all(abs(z[:, self.which]) < 1, axis=1)
+        y = to_line(xp.where(inside[:, None], z, 0.0), self.which)
+        return xp.where(inside, self.density.log_density(y) - _log_slope(y[:, self.which]).sum(axis=1), -np.inf)
+
+    def sample(self, n: int, rng: np.random.Generator, stratified: bool = False) -> Floats:
+        """``n`` draws; those that would round to a bound stay outside, where the density is zero."""
+        z = self.density.sample(n, rng, stratified)
+        y = z[:, self.which]
+        z[:, self.which] = np.where(np.abs(y) < FARTHEST, ndtr(y) - ndtr(-y), y)
+        return z
+
+
+def to_line(z: Array, which: Mask) -> Array:
+    """Map the coordinates selected by ``which`` from [-1, 1] to the line."""
+    xp, bounded = namespace(z), z[:, which]
+    tail = 0.5 * (1 - abs(bounded))  # the smaller tail: it keeps its digits near a bound
+    return with_columns(z, which, xp.clip(-xp.sign(bounded) * special(z).ndtri(tail), -FARTHEST, FARTHEST))
+
+
+def choose_warped(points: Floats, weights: Floats, walled: Mask) -> Mask:
+    """Select the bounded coordinates in which one normal distribution fits clearly better on the line."""
+    if not walled.any():
+        return walled
+    share = weights / weights.sum()
+    y = to_line(points, walled)
+    in_box = -np.log(_spread(points, share))
+    on_line = -np.log(_spread(y, share))
+    on_line[walled] -= share @ _log_slope(y[:, walled])
+    return walled & np.asarray(on_line > in_box + _GAIN)
+
+
+def _spread(points: Floats, share: Floats) -> Floats:
+    """Standard deviations; never zero."""
+    return np.sqrt(weighted_variance(points, share)) + 1e-300
+
+
+def _log_slope(y: Array) -> Array:
+    """Logarithm of dz/dy, the denominator of (S13)."""
+    return math.log(2) - 0.5 * y**2 - 0.5 * math.log(2 * math.pi)
