@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 import paoswarm as ps
-from paoswarm.fits.known_directions import known_directions
+from paoswarm.fits.derivatives import known_directions
 from paoswarm.optimize.result import Result
 
 M, S = math.log(0.02), 0.7  # a rate that is known to a factor of two

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fits.fit_function import FitFunction, Measured
+from paoswarm.fits.read_fit import FitFunction, Measured
 from paoswarm.optimize.read_input import Box
 
 _MOST_TRIES, _MOST_STEPS = 40, 12  # for the end of an interval; for the minimum over the others

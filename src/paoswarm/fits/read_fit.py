@@ -1,25 +1,247 @@
-"""Reading what users say about a fit: the point, its bounds, names, and what the function is."""
+"""What users say about a fit: the function and what it means, the point, its bounds and names, the fitted variables.
+
+Only the continuous variables of a space are fitted; the others keep their values. Errors are taken in the coordinate
+that the search sees, of a logarithmic variable in its logarithm. There the function is more nearly a parabola, and no
+interval contains a number below zero.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
 from paoswarm._checks import whole_number
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluation.calls import Objective
-from paoswarm.fits.fitted_variables import FittedVariables
+from paoswarm.evaluation.calls import Answers, Objective
+from paoswarm.evaluation.detailed import Detailed
+from paoswarm.evaluation.evaluator import Evaluator, Numbers
+from paoswarm.fits.fit_uncertainty import FitUncertainty
 from paoswarm.optimize.read_input import Box, read_bounds
 from paoswarm.optimize.read_space import read_space
 from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.lmfit_parameters import are_parameters
 from paoswarm.spaces.names import check_name, numbered
 from paoswarm.spaces.space import Space
-from paoswarm.spaces.variables import WIDEST, Real, Variable
+from paoswarm.spaces.variables import WIDEST, Periodic, Real, Variable
+
+
+class Meaning(NamedTuple):
+    """What the value of the function means, which decides how far it rises one standard error from the minimum.
+
+    A negative log likelihood rises by 1/2. A sum of squares rises by the variance of one datum; if that is not known,
+    it is estimated by the smallest sum of squares, divided by the degrees of freedom.
+    """
+
+    is_likelihood: bool
+    variance: float | None  # of one datum, if it is known
+    degrees_of_freedom: int | None  # None if no variance is estimated
+
+    def rise(self, value: float) -> float:
+        """How far the function rises one standard error away from a minimum of this value."""
+        if self.is_likelihood:
+            return 0.5
+        if self.variance is not None:
+            return self.variance
+        assert self.degrees_of_freedom is not None
+        return max(value, 0.0) / self.degrees_of_freedom
+
+
+class Measured(NamedTuple):
+    """Values (k,) at points, and residuals (k, m) if the function returns these; NaN where a point failed."""
+
+    values: Floats
+    residuals: Floats | None
+
+
+@dataclass(frozen=True)
+class SquaredResiduals:
+    """The sum of squares of a function that returns residuals. The residuals travel with it."""
+
+    residuals: Objective
+    takes_rows: bool
+
+    def __call__(self, x: Floats) -> Detailed:
+        """The sum of squares at one point."""
+        answer = self.residuals(x[None])[0] if self.takes_rows else self.residuals(x)
+        found = np.asarray(answer)
+        if found.ndim != 1 or found.dtype.kind not in "fiu" or found.size == 0:
+            rows = "(k, m) for k points" if self.takes_rows else "(m,) for one point"
+            got = f"shape {found.shape[int(self.takes_rows) :]} and type {found.dtype}"
+            raise TypeError(f"residuals must return real numbers of shape {rows}, but returned {got}")
+        found = found.astype(float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Detailed(float(found @ found), found)
+
+
+class ResidualEvaluator(Evaluator):
+    """An evaluator that keeps the residuals of its last points."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.latest: list[Floats | None] = []
+
+    def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> Any:
+        self.latest = []
+        return super()._values(x, deadline, numbers)
+
+    def _sort_out(self, answers: Answers) -> Any:
+        self.latest = [answer.details if isinstance(answer, Detailed) else None for answer in answers]
+        return super()._sort_out(answers)
+
+
+class FitFunction:
+    """Evaluates points of a fit and counts them."""
+
+    def __init__(self, evaluate: Evaluator) -> None:
+        self._evaluate = evaluate
+        self.n_evaluations = self.n_failed = 0
+
+    def __call__(self, points: Floats) -> Measured:
+        """Measure at the rows of ``points``; whatever is not finite has failed."""
+        values = self._evaluate(points)
+        values = np.where(np.isfinite(values), values, np.nan)
+        self.n_evaluations += len(values)
+        self.n_failed += int(np.isnan(values).sum())
+        if not isinstance(self._evaluate, ResidualEvaluator):
+            return Measured(values, None)
+        return Measured(values, _stacked(self._evaluate.latest, values))
+
+    def explain_failure(self, what: str) -> ValueError:
+        """The error for points that failed where none may fail."""
+        return ValueError(f"{what}; {self._evaluate.first_failure()}")
+
+
+def _stacked(rows: list[Floats | None], values: Floats) -> Floats:
+    sizes = sorted({len(row) for row in rows if row is not None})
+    if len(sizes) > 1:
+        raise ValueError(
+            f"residuals must always return the same number of them, but returned {sizes[0]} and {sizes[1]}"
+        )
+    nothing = np.full(sizes[0] if sizes else 0, np.nan)
+    is_known = np.isfinite(values)
+    return np.array([row if ok and row is not None else nothing for row, ok in zip(rows, is_known, strict=True)])
+
+
+@dataclass(frozen=True)
+class FittedVariables:
+    """Which variables of a space are fitted, and the point at which the others stay.
+
+    Parameters
+    ----------
+    space : Space
+    row : array (d,)
+        The whole point.
+    has_bounds : bool
+        Whether the ends of the variables are bounds. Those of a point that is given by names alone are not.
+    """
+
+    space: Space
+    row: Floats
+    has_bounds: bool = True
+
+    @property
+    def is_fitted(self) -> NDArray[np.bool_]:
+        """Whether each variable is continuous."""
+        fitted = np.array([isinstance(one, Real | Periodic) for one in self.space.variables])
+        if not fitted.any():
+            raise ValueError("no variable of the space is continuous: there is nothing whose error could be told")
+        return fitted
+
+    @property
+    def is_log(self) -> NDArray[np.bool_]:
+        """Whether each of the fitted variables is logarithmic."""
+        fitted = [one for one in self.space.variables if isinstance(one, Real | Periodic)]
+        return np.array([isinstance(one, Real) and one.log for one in fitted])
+
+    @property
+    def x(self) -> Floats:
+        """The fitted numbers."""
+        return self.row[self.is_fitted]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(np.array(self.space.labels())[self.is_fitted].tolist())
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """The values of the other variables."""
+        values = [one.value(number) for one, number in zip(self.space.variables, self.row.tolist(), strict=True)]
+        every = zip(self.space.labels(), values, self.is_fitted, strict=True)
+        return {label: value for label, value, fitted in every if not fitted}
+
+    @property
+    def box(self) -> Box:
+        """Their bounds; a periodic variable has none."""
+        ends = [
+            (one.low, one.high) if isinstance(one, Real) and self.has_bounds else (-np.inf, np.inf)
+            for one in self.space.variables
+            if isinstance(one, Real | Periodic)
+        ]
+        lower, upper = np.array(ends, dtype=float).T
+        return lower, upper
+
+    def coordinates(self, x: Floats) -> Floats:
+        """Fitted numbers as coordinates: the logarithms of those that are logarithmic."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.is_log, np.log(np.maximum(x, 0.0)), x)
+
+    def numbers(self, u: Floats) -> Floats:
+        """Fitted numbers ``(..., k)`` of coordinates."""
+        with np.errstate(over="ignore"):
+            return np.where(self.is_log, np.exp(np.where(self.is_log, u, 0.0)), u)
+
+    def point(self, u: Floats) -> Any:
+        """What the user's function gets for coordinates ``(k,)`` or ``(m, k)``: the whole point."""
+        rows = np.tile(self.row, (*u.shape[:-1], 1)) if u.ndim > 1 else self.row.copy()
+        rows[..., self.is_fitted] = self.numbers(u)
+        return self.space.given(rows)
+
+    def with_fitted(self, x: Floats) -> Floats:
+        """The whole point with other fitted numbers."""
+        row = self.row.copy()
+        row[self.is_fitted] = x
+        return row
+
+    def function(self, fun: Objective) -> OfFitted:
+        """The user's function as one of the coordinates."""
+        return OfFitted(fun, self)
+
+    def translated(self, fit: FitUncertainty) -> FitUncertainty:
+        """What was found in coordinates, in the user's numbers."""
+        x = self.numbers(fit.x)
+        slope = np.where(self.is_log, x, 1.0)  # of the number along its coordinate
+        return dataclasses.replace(
+            fit,
+            x=x,
+            standard_errors=slope * fit.standard_errors,
+            covariance=slope[:, None] * slope * fit.covariance,
+            hessian=fit.hessian / slope[:, None] / slope,
+            profile=None if fit.profile is None else self.numbers(fit.profile.T).T,
+            is_log=self.is_log,
+            held=self.held,
+            _point=self.point,
+        )
+
+
+@dataclass(frozen=True)
+class OfFitted:
+    """A function of the user's variables as one of the fitted coordinates. It can be sent between processes."""
+
+    fun: Objective
+    variables: FittedVariables
+
+    def __call__(self, u: Floats, *args: Any) -> Any:
+        """Return what the function returns at a point ``(k,)`` or at several ``(m, k)``."""
+        return self.fun(self.variables.point(u), *args)
+
 
 _FARTHEST = WIDEST / 4
 
