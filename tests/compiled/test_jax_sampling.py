@@ -109,9 +109,9 @@ def test_draws_depend_on_their_numbers_alone(monkeypatch):
     proposal = a_proposal(target, np.random.default_rng(1))
     whole = target.draw(proposal, 5000, np.random.default_rng(2))
     monkeypatch.setattr(jax_target, "_LARGEST", 1024)
-    longer = target.draw(proposal, 7000, np.random.default_rng(2)).first(5000)
-    assert_allclose(longer.z, whole.z, rtol=1e-13, atol=1e-15)
-    assert_allclose(longer.log_proposal, whole.log_proposal, rtol=1e-12)
+    longer = target.draw(proposal, 7000, np.random.default_rng(2))
+    assert_allclose(longer.z[:5000], whole.z, rtol=1e-13, atol=1e-15)
+    assert_allclose(longer.log_proposal[:5000], whole.log_proposal, rtol=1e-12)
     assert len(np.unique(whole.z[:, 0])) == 5000
 
 

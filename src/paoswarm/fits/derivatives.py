@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import on_one_thread
-from paoswarm.fits.read_fit import FitFunction, FittedVariables, Measured
+from paoswarm.fits.read_fit import FitFunction, FittedVariables, Meaning, Measured
+from paoswarm.optimize.read_input import Box
 
 STEP = 0.5  # standard errors
 
 _FIRST = 1e-3  # widths of the bounds
-_LONGER, _SHORTER = 100.0, 1e-3  # most that a step changes at once
 _CLOSE = 4.0  # a rise within this factor of the wanted one will do
 _MOST_TRIES = 20
 _NOTHING = 1e-9  # of the wanted rise: the unknown has no effect
@@ -37,8 +37,15 @@ _HARDLY = 1e-10  # widths of the bounds: so near, a smooth function does not cha
 _QUIET = 1e-3  # of the rise: less noise does no harm
 _ABOVE_NOISE = 100.0  # how many times the noise the function must rise
 _EXACT = 1e-10  # of the rise at the first steps: the least rise to look for, if all residuals are zero
-
 _NO_ROOM = "the function failed at points next to the minimum, however near (if there is a limit, give bounds)"
+_ENOUGH = 2.0  # how many times as many points as a parabola has coefficients
+_LEAST = 1e-4  # ratio of curvatures, for points of unit spread: less may be rounding
+_SAME = 1e-9  # relative difference of values that makes the function of the fit another one than that of the run
+_MOST_FAILURES = 5  # how often the step is halved because points fail
+_MOST_HALVINGS = 6
+_AGREE = 0.03  # in units of M, which is about one
+ROUGH = 0.1  # the same: more than this is no smooth function
+_LONGER, _SHORTER = 100.0, 1e-3  # most that a step changes at once
 
 
 class AxisScales(NamedTuple):
@@ -127,9 +134,6 @@ def _bend(fun: FitFunction, x: Floats, at: Measured, axes: NDArray[np.int64], h:
 
 
 _NEAREST, _FARTHEST = 1e-4, 0.25  # rises of the points that are used, in units of that at one standard error
-_ENOUGH = 2.0  # how many times as many points as a parabola has coefficients
-_LEAST = 1e-4  # ratio of curvatures, for points of unit spread: less may be rounding
-_SAME = 1e-9  # relative difference of values that makes the function of the fit another one than that of the run
 
 
 def points_of_run(result: Any, value: float, variables: FittedVariables | None) -> tuple[Floats, Floats] | None:
@@ -183,10 +187,33 @@ def known_directions(points: Floats, values: Floats, x: Floats, value: float, un
     return basis
 
 
-_MOST_FAILURES = 5  # how often the step is halved because points fail
-_MOST_HALVINGS = 6
-_AGREE = 0.03  # in units of M, which is about one
-ROUGH = 0.1  # the same: more than this is no smooth function
+class LocalFit(NamedTuple):
+    """What stays the same while a point settles."""
+
+    fun: FitFunction
+    how: Differences
+    meaning: Meaning
+    box: Box
+    farthest: Floats  # (d,): how far the directions may reach where there are no bounds
+    least: float  # least unit of the rise
+
+    def rise(self, at: Measured) -> float:
+        """How far the function rises one standard error away, if this is its minimum."""
+        return max(self.meaning.rise(float(at.values[0])), self.least)
+
+    def room(self, x: Floats) -> Floats:
+        """How far each unknown may be moved, to both sides."""
+        room: Floats = np.minimum(np.minimum(x - self.box[0], self.box[1] - x), self.farthest)
+        return room
+
+
+class Place(NamedTuple):
+    """A point, what was measured there, and a basis of directions of about one standard error."""
+
+    x: Floats
+    at: Measured
+    basis: Floats
+    rise: float
 
 
 class Model(NamedTuple):
@@ -262,32 +289,28 @@ class Extrapolated(NamedTuple):
     growth: float  # of the disagreement when the step is halved: 1/4 if smooth, 2 with a kink, 4 with noise
 
 
-def measured(
-    fun: FitFunction, how: Differences, x: Floats, at: Measured, basis: Floats, rise: float, h: float = STEP
-) -> tuple[Floats, float]:
+def measured(fit: LocalFit, place: Place, h: float) -> tuple[Floats, float]:
     """Derivatives with one step, and the step, which is halved as long as points fail."""
     for _ in range(_MOST_FAILURES):
-        found = fun(how.points(x, h * basis.T))
+        found = fit.fun(fit.how.points(place.x, h * place.basis.T))
         if np.isfinite(found.values).all():
-            return how.derivatives(at, found, rise, h), h
+            return fit.how.derivatives(place.at, found, place.rise, h), h
         h /= 2
-    raise fun.explain_failure(
+    raise fit.fun.explain_failure(
         "the function failed within 0.02 standard errors of the minimum (if there is a limit, give bounds)"
     )
 
 
-def extrapolated(
-    fun: FitFunction, how: Differences, x: Floats, at: Measured, basis: Floats, rise: float, first: tuple[Floats, float]
-) -> Extrapolated:
+def extrapolated(fit: LocalFit, place: Place, first: tuple[Floats, float]) -> Extrapolated:
     """Go on from derivatives with one step: halve it until two agree, or until they agree less and less."""
     levels, h = [first[0]], first[1]
-    models = [how.model(first[0], at, rise)]
+    models = [fit.how.model(first[0], place.at, place.rise)]
     apart: list[Floats] = []
     sizes: list[float] = []
     for _ in range(_MOST_HALVINGS):
-        more, h = measured(fun, how, x, at, basis, rise, h / 2)
+        more, h = measured(fit, place, h / 2)
         levels.append(more)
-        models.append(how.model(more, at, rise))
+        models.append(fit.how.model(more, place.at, place.rise))
         apart.append(np.abs(models[-1].m - models[-2].m))
         sizes.append(float(apart[-1].max()))
         if sizes[-1] <= _AGREE or (len(sizes) > 2 and sizes[-1] > sizes[-2] > sizes[-3]):
@@ -297,4 +320,4 @@ def extrapolated(
     better = (4 * levels[best + 1] - levels[best]) / 3
     if best == 0 and growth > 1:  # a kink or noise, which the extrapolation would amplify
         better = levels[0]
-    return Extrapolated(how.model(better, at, rise), apart[best], best, growth)
+    return Extrapolated(fit.how.model(better, place.at, place.rise), apart[best], best, growth)

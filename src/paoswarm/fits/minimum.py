@@ -12,7 +12,11 @@ from paoswarm.fits.derivatives import (
     STEP,
     Differences,
     Extrapolated,
+    LocalFit,
     Model,
+    Place,
+    ResidualDifferences,
+    SecondDifferences,
     axis_scales,
     extrapolated,
     is_noisy,
@@ -22,32 +26,18 @@ from paoswarm.fits.read_fit import FitFunction, Meaning, Measured
 from paoswarm.optimize.read_input import Box
 
 _MOST_PASSES = 6
-_MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
 _NARROWEST = 1e-3  # a direction is lengthened by at most its inverse square root at once
 _ALIKE = 1.5  # directions whose lengths are right within this factor need no new basis
 _STILL = 0.02  # steps: a shorter Newton step is not taken
 _LONGEST = 2.0  # standard errors: a longer Newton step is shortened
 _SHARES = np.array([1.0, 0.5, 0.2, 0.05, 0.01])  # of a Newton step, all of them tried
-
-
-class Problem(NamedTuple):
-    """What stays the same while a point settles."""
-
-    fun: FitFunction
-    how: Differences
-    meaning: Meaning
-    box: Box
-    farthest: Floats  # (d,): how far the directions may reach where there are no bounds
-    least: float  # least unit of the rise
-
-    def rise(self, at: Measured) -> float:
-        """How far the function rises one standard error away, if this is its minimum."""
-        return max(self.meaning.rise(float(at.values[0])), self.least)
-
-    def room(self, x: Floats) -> Floats:
-        """How far each unknown may be moved, to both sides."""
-        room: Floats = np.minimum(np.minimum(x - self.box[0], self.box[1] - x), self.farthest)
-        return room
+_ON = 1e-9  # widths of the bounds: an unknown this close to a bound lies on it
+_CLOSE = 1e-3  # widths: an unknown closer than this lies on its bound, if that is also
+_SHORT = 0.02  # standard errors
+_LONGER = 1e7  # how much longer than along an axis a direction may be
+_AROUND = 1e6  # widths: how far away to look for an effect, if there are no bounds
+_AFFECTED = 0.1  # standard errors
+_MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
 
 
 class Settled(NamedTuple):
@@ -61,87 +51,72 @@ class Settled(NamedTuple):
     newton: float  # length of the Newton step that remains, in standard errors
     step: float  # length within which the model holds, in standard errors
 
-    @property
-    def value(self) -> float:
-        """The function's value."""
-        return float(self.at.values[0])
 
-
-def settle(
-    problem: Problem, x: Floats, at: Measured, basis: Floats, *, moves: bool
-) -> Settled | tuple[Floats, Measured]:
+def settle(fit: LocalFit, x: Floats, at: Measured, basis: Floats, *, moves: bool) -> Settled | tuple[Floats, Measured]:
     """Alternate between a better basis and Newton steps, until neither changes anything; then extrapolate.
 
     The columns of ``basis`` are the directions to begin with, of about one standard error each.
     If a Newton step ends on a bound, return that point and what was measured there: the unknown is not free any more.
     """
-    place, h = _Place(x, at, basis, problem.rise(at)), STEP
+    place, h = Place(x, at, basis, fit.rise(at)), STEP
     for left in reversed(range(_MOST_PASSES)):
-        first = _even_out(problem, place, h, moves=moves)
+        place, first = _even_out(fit, place, h, moves=moves)
         if first is None:
             return place.x, place.at
-        found = extrapolated(problem.fun, problem.how, place.x, place.at, place.basis, place.rise, first)
+        found = extrapolated(fit, place, first)
         step, h = newton_step(found.model), first[1] / 2**found.halvings
-        has_moved = moves and bool(left) and place.move(problem, step, h)
-        if not left or (not has_moved and found.halvings == 0):
+        moved = _move(fit, place, step, h) if moves and left else place
+        if not left or (moved is place and found.halvings == 0):
             break
+        place = moved
     return Settled(place.x, place.at, place.basis, place.rise, found, float(np.linalg.norm(step)), h)
 
 
-class _Place:
-    """A point and a basis there, both of which change."""
+def _move(fit: LocalFit, place: Place, step: Floats, h: float) -> Place:
+    """The lowest point along a Newton step, or the same place if none is lower.
 
-    def __init__(self, x: Floats, at: Measured, basis: Floats, rise: float) -> None:
-        self.x, self.at, self.basis, self.rise = x, at, basis, rise
-
-    def move(self, problem: Problem, step: Floats, h: float) -> bool:
-        """Go to the lowest point along a Newton step; return whether there was a lower one.
-
-        A step is not worth it if it is short compared with that of the differences, ``h``.
-        """
-        length = float(np.linalg.norm(step))
-        if length <= _STILL * h:
-            return False
-        shares = _SHARES[:, None] * min(1.0, _LONGEST / length)
-        points = np.clip(self.x + shares * (self.basis @ step), *problem.box)
-        tried = problem.fun(points)
-        values = np.where(np.isnan(tried.values), np.inf, tried.values)
-        best = int(values.argmin())
-        if not values[best] < self.at.values[0]:
-            return False
-        row, before = slice(best, best + 1), self.rise
-        self.x = points[best]
-        self.at = Measured(tried.values[row], None if tried.residuals is None else tried.residuals[row])
-        self.rise = problem.rise(self.at)
-        self.basis = self.basis * np.sqrt(self.rise / before)
-        return True
+    A step is not worth it if it is short compared with that of the differences, ``h``.
+    """
+    length = float(np.linalg.norm(step))
+    if length <= _STILL * h:
+        return place
+    shares = _SHARES[:, None] * min(1.0, _LONGEST / length)
+    points = np.clip(place.x + shares * (place.basis @ step), *fit.box)
+    tried = fit.fun(points)
+    values = np.where(np.isnan(tried.values), np.inf, tried.values)
+    best = int(values.argmin())
+    if not values[best] < place.at.values[0]:
+        return place
+    at = tried.rows(slice(best, best + 1))
+    rise = fit.rise(at)
+    return Place(points[best], at, place.basis * np.sqrt(rise / place.rise), rise)
 
 
-def _even_out(problem: Problem, place: _Place, h: float, *, moves: bool) -> tuple[Floats, float] | None:
+def _even_out(fit: LocalFit, place: Place, h: float, *, moves: bool) -> tuple[Place, tuple[Floats, float] | None]:
     """Change the basis and take Newton steps until neither helps; return the last derivatives, and their step.
 
     None if a step has ended on a bound. If it takes long, the function is far from a parabola: shorter steps follow.
     """
     for left in reversed(range(_MOST_ROUNDS)):
-        room = problem.room(place.x)
+        room = fit.room(place.x)
         if (room <= 0)[np.abs(place.basis).max(axis=1) > 0].any():
-            return None
-        place.basis = place.basis * np.minimum(1.0, _reach(place.basis, room))
-        first = measured(problem.fun, problem.how, place.x, place.at, place.basis, place.rise, h)
-        model = problem.how.model(first[0], place.at, place.rise)
-        step, before = newton_step(model), place.rise
+            return place, None
+        place = place._replace(basis=place.basis * np.minimum(1.0, _reach(place.basis, room)))
+        first = measured(fit, place, h)
+        model = fit.how.model(first[0], place.at, place.rise)
         curvatures, turn = np.linalg.eigh(model.m)
         turned = place.basis @ turn
         factors = np.minimum(np.maximum(np.abs(curvatures), _NARROWEST) ** -0.5, _reach(turned, room))
         is_even = bool((np.maximum(factors, 1 / factors) < _ALIKE).all())
-        has_moved = moves and bool(left) and place.move(problem, step, first[1])
-        if not left or (is_even and not has_moved):
-            return first
+        moved = _move(fit, place, newton_step(model), first[1]) if moves and left else place
+        if not left or (is_even and moved is place):
+            break
         if not is_even:
-            place.basis = turned * factors * np.sqrt(place.rise / before)
+            moved = moved._replace(basis=turned * factors * np.sqrt(moved.rise / place.rise))
+        place = moved
         if left < _MOST_ROUNDS - _PATIENT_ROUNDS:
             h /= 2
-    raise AssertionError
+    return place, first
 
 
 def newton_step(model: Model) -> Floats:
@@ -157,13 +132,6 @@ def _reach(basis: Floats, room: Floats) -> Floats:
         times = np.where(basis == 0, np.inf, room[:, None] / np.abs(basis))
     shortest: Floats = times.min(axis=0)
     return shortest
-
-
-_ON = 1e-9  # widths of the bounds: an unknown this close to a bound lies on it
-_CLOSE = 1e-3  # widths: an unknown closer than this lies on its bound, if that is also
-_SHORT = 0.02  # standard errors
-_LONGER = 1e7  # how much longer than along an axis a direction may be
-_AROUND = 1e6  # widths: how far away to look for an effect, if there are no bounds
 
 
 class Minimum(NamedTuple):
@@ -185,29 +153,21 @@ def widths_of(box: Box, x: Floats) -> Floats:
 
 
 def find_minimum(
-    fun: FitFunction,
-    how: Differences,
-    meaning: Meaning,
-    x: Floats,
-    at: Measured,
-    box: Box,
-    *,
-    moves: bool,
-    known: Floats | None = None,
+    fun: FitFunction, meaning: Meaning, x: Floats, at: Measured, box: Box, *, moves: bool, known: Floats | None = None
 ) -> Minimum:
     """Settle, and start again without an unknown whenever it turns out to lie on its bound.
 
     ``known`` are directions of about one standard error, if there are any.
     """
     widths = widths_of(box, x)
-    on_bound = _room(x, box, widths) <= _ON * widths
+    how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
+    fit = LocalFit(fun, how, meaning, box, _AROUND * widths, 0.0)
+    on_bound = fit.room(x) <= _ON * widths
     noise = 0.0
-    if known is not None and not on_bound.any():
-        found = _from_known(fun, how, meaning, x, at, box, widths, known, moves=moves)
-        if found is not None:
-            return found
+    if known is not None and not on_bound.any() and (found := _from_known(fit, x, at, widths, known, moves)):
+        return found
     while not on_bound.all():
-        room = _room(x, box, widths)
+        room = fit.room(x)
         scales, least, noise, at = axis_scales(fun, x, at, meaning.rise(float(at.values[0])), room, widths, ~on_bound)
         moves = moves and not noise  # with noise, a lower value may be luck
         has_effect = np.isfinite(scales)
@@ -216,47 +176,31 @@ def find_minimum(
         free = ~on_bound & has_effect
         if not free.any():
             return Minimum(x, at, free, on_bound, None, noise)
-        problem = Problem(fun, how, meaning, box, np.minimum(_LONGER * scales, _AROUND * widths), least)
-        settled = settle(problem, x, at, np.diag(np.where(free, scales, 0.0))[:, free], moves=moves)
+        shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest), least=least)
+        settled = settle(shorter, x, at, np.diag(np.where(free, scales, 0.0))[:, free], moves=moves)
         if not isinstance(settled, Settled):
             x, at = settled
-            on_bound = on_bound | (_room(x, box, widths) <= 0)
+            on_bound = on_bound | (fit.room(x) <= 0)
             continue
         x, at = settled.x, settled.at
-        pressed = _pressed(settled, _room(x, box, widths), widths) & ~on_bound
+        pressed = _pressed(settled, fit.room(x), widths) & ~on_bound
         if not pressed.any():
             return Minimum(x, at, free, on_bound, settled, noise)
         on_bound = on_bound | pressed
     return Minimum(x, at, ~on_bound, on_bound, None, noise)
 
 
-def _from_known(
-    fun: FitFunction,
-    how: Differences,
-    meaning: Meaning,
-    x: Floats,
-    at: Measured,
-    box: Box,
-    widths: Floats,
-    basis: Floats,
-    *,
-    moves: bool,
-) -> Minimum | None:
+def _from_known(fit: LocalFit, x: Floats, at: Measured, widths: Floats, basis: Floats, moves: bool) -> Minimum | None:
     """Settle with directions that are known; None if there is noise, or an unknown comes near its bound."""
-    rise, room, scales = meaning.rise(float(at.values[0])), _room(x, box, widths), np.linalg.norm(basis, axis=1)
-    if (room < scales).any() or is_noisy(fun, x, at, rise, room, widths):
+    room, scales = fit.room(x), np.linalg.norm(basis, axis=1)
+    if (room < scales).any() or is_noisy(fit.fun, x, at, fit.rise(at), room, widths):
         return None
-    problem = Problem(fun, how, meaning, box, np.minimum(_LONGER * scales, _AROUND * widths), 0.0)
-    settled = settle(problem, x, at, basis, moves=moves)
-    if not isinstance(settled, Settled) or _pressed(settled, _room(settled.x, box, widths), widths).any():
+    shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest))
+    settled = settle(shorter, x, at, basis, moves=moves)
+    if not isinstance(settled, Settled) or _pressed(settled, fit.room(settled.x), widths).any():
         return None
     free = np.ones(len(x), dtype=bool)
     return Minimum(settled.x, settled.at, free, ~free, settled)
-
-
-def _room(x: Floats, box: Box, widths: Floats) -> Floats:
-    room: Floats = np.minimum(np.minimum(x - box[0], box[1] - x), _AROUND * widths)
-    return room
 
 
 def _pressed(settled: Settled, room: Floats, widths: Floats) -> NDArray[np.bool_]:
@@ -269,7 +213,6 @@ def _pressed(settled: Settled, room: Floats, widths: Floats) -> NDArray[np.bool_
 
 
 _WEAK, _FLAT = 4e-4, 1e-10  # curvatures: worth a doubt; cannot be told from zero
-_AFFECTED = 0.1  # standard errors
 
 
 class Covariance(NamedTuple):

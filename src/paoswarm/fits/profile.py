@@ -19,7 +19,6 @@ from paoswarm.core.arrays import Floats
 from paoswarm.fits.read_fit import FitFunction, Measured
 from paoswarm.optimize.read_input import Box
 
-_MOST_TRIES, _MOST_STEPS = 40, 12  # for the end of an interval; for the minimum over the others
 _CLOSE = 0.005  # of the root of the wanted rise
 _LOW = 0.002  # units: how far a minimum over the others may still fall
 _DIFFERENCE = 0.05  # conditional standard errors
@@ -27,6 +26,8 @@ _FARTHER = 2.5  # how much farther away the next try may be
 _SHORTEST = 0.02  # of the distance: shorter steps are not tried
 _LONGEST = 3.0  # conditional standard errors: a longer step is shortened
 _SHARES = np.array([1.0, 0.5, 0.2, 0.05])  # of a step, all of them tried
+
+_MOST_TRIES, _MOST_STEPS = 40, 12  # for the end of an interval; for the minimum over the others
 
 Search = Generator[Floats, Measured, float]
 
@@ -54,9 +55,8 @@ def profile_ends(fun: FitFunction, around: Around, unknowns: list[int], q: float
         for key, points in list(asked.items()):
             rows = slice(row, row + len(points))
             row += len(points)
-            part = Measured(found.values[rows], None if found.residuals is None else found.residuals[rows])
             try:
-                asked[key] = searches[key].send(part)
+                asked[key] = searches[key].send(found.rows(rows))
             except StopIteration as end:
                 ends[key] = end.value
                 del asked[key]

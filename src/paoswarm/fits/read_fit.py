@@ -31,6 +31,8 @@ from paoswarm.spaces.names import check_name, numbered
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import WIDEST, Periodic, Real, Variable
 
+_FARTHEST = WIDEST / 4
+
 
 class Meaning(NamedTuple):
     """What the value of the function means, which decides how far it rises one standard error from the minimum.
@@ -42,6 +44,14 @@ class Meaning(NamedTuple):
     is_likelihood: bool
     variance: float | None  # of one datum, if it is known
     degrees_of_freedom: int | None  # None if no variance is estimated
+    n_data: int | None = None
+
+    @classmethod
+    def of(cls, kind: str, variance: float | None, n_data: int | None, d: int) -> Meaning:
+        """The meaning of a kind of function with ``d`` unknowns."""
+        is_likelihood = kind == "negative_log_likelihood"
+        is_estimated = not is_likelihood and variance is None and n_data is not None
+        return cls(is_likelihood, variance, n_data - d if is_estimated and n_data is not None else None, n_data)
 
     def rise(self, value: float) -> float:
         """How far the function rises one standard error away from a minimum of this value."""
@@ -58,6 +68,10 @@ class Measured(NamedTuple):
 
     values: Floats
     residuals: Floats | None
+
+    def rows(self, which: slice) -> Measured:
+        """Some of the points."""
+        return Measured(self.values[which], None if self.residuals is None else self.residuals[which])
 
 
 @dataclass(frozen=True)
@@ -243,9 +257,6 @@ class OfFitted:
         return self.fun(self.variables.point(u), *args)
 
 
-_FARTHEST = WIDEST / 4
-
-
 def the_one_function(given: Mapping[str, Any]) -> tuple[str, Objective]:
     """The function that was given, and what it is."""
     found = {name: fun for name, fun in given.items() if fun is not None}
@@ -316,6 +327,28 @@ def _unbounded(what: str, value: Any) -> Variable:
     if not abs(float(value)) < _FARTHEST:
         raise ValueError(f"{what} is {value!r}; the point must be finite")
     return Real(-_FARTHEST, _FARTHEST)
+
+
+class FitStart(NamedTuple):
+    """Where a fit begins, in the coordinates in which errors are taken."""
+
+    x: Floats
+    box: Box
+    names: tuple[str, ...]
+    is_log: NDArray[np.bool_]
+    variables: FittedVariables | None  # None for plain numbers
+
+
+def read_start(result: Any, bounds: Any, names: Sequence[str] | None) -> FitStart:
+    """The point, its bounds and names, from a result or a point."""
+    variables = read_variables(result, bounds)
+    x = read_point(result) if variables is None else variables.x
+    box = read_box(result, bounds, x, variables)
+    labels = read_names(names, variables, len(x))
+    if variables is None:
+        return FitStart(x, box, labels, np.zeros(len(x), dtype=bool), None)
+    low, high = map(variables.coordinates, box)
+    return FitStart(variables.coordinates(x), (low, high), labels, variables.is_log, variables)
 
 
 def read_box(result: Any, bounds: Any, x: Floats, variables: FittedVariables | None) -> Box:

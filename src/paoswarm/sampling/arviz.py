@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from paoswarm.sampling.posterior import Posterior
 
+_MOST = 10  # most parameters in one picture
+_DOTS = 2000  # most draws in one panel
+_SHARES = (0.95, 0.5)  # shares of the posterior inside the contours
+_BINS = 100  # bins per side of the grid for contours
+_FEWEST = 10  # fewest effective draws for which a density is drawn
+
 
 Functions = Mapping[str, Callable[[Floats], ArrayLike]]
 
@@ -112,13 +118,6 @@ def _facts(posterior: Posterior) -> dict[str, Any]:
         "message": posterior.message,
         **{name: a.tolist() for name, a in known.items() if a.ndim < 2 and a.dtype.kind in "if"},
     }
-
-
-_MOST = 10  # most parameters in one picture
-_DOTS = 2000  # most draws in one panel
-_SHARES = (0.95, 0.5)  # shares of the posterior inside the contours
-_BINS = 100  # bins per side of the grid for contours
-_FEWEST = 10  # fewest effective draws for which a density is drawn
 
 
 def corner(

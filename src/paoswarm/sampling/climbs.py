@@ -20,6 +20,22 @@ from paoswarm.sampling.target import Target
 _SAME = 2.0  # standard deviations of a mode within which a place belongs to it
 _LIGHT = 3.0  # difference of log mass to the heaviest mode, from which on a mode does not matter
 _NEGLIGIBLE = 20.0  # difference of log mass to the heaviest mode, from which on a mode is dropped
+# Scales are those of the sampler's coordinates: a box is [-1, 1], other priors are standard normal.
+_FIRST_SCALE = 0.05  # standard deviation that a climb assumes at its start
+_STENCIL = 0.5  # steps of the finite differences, in standard deviations
+_DAMPING = (0.0, 0.3, 3.0, 30.0, 300.0)  # Levenberg's damping, all values tried in each round
+_CURVATURES = (1e-2, 1e4)  # limits of the change of a squared scale in one round
+_SCALES = (1e-12, 0.6, 1.0)  # limits of a standard deviation: least, most in a box, most otherwise
+_HOLE = 10.0  # log height by which a failed point counts as lower than the lowest point around it
+_STILL = 0.05  # gain of log height in a round, below which a climb has stalled
+_STALLS = 2  # stalled rounds after which a climb may end at a top that is not round
+_PROMISE = 0.5  # gain of log height promised by the quadratic model, above which a climb goes on
+_ROUND = 2.0  # ratio of measured and assumed curvature up to which a top is round
+_FOLLOWS = 1.0  # standard deviations of a higher mode within which a climb is stopped
+_PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
+_ROUNDS = 25  # rounds that a climb may need; limits how many climbs go on at the same time
+_ABREAST = 2  # climbs that go on at the same time, at least
+_AWAY = 1e6  # prior standard deviations that no climb to a proper posterior reaches
 
 
 class Mode(NamedTuple):
@@ -90,24 +106,6 @@ def log_volume(factor: Floats) -> Floats:
     """Log integral of a normal law whose density is one at its centre."""
     scale = np.diagonal(factor, axis1=-2, axis2=-1)
     return np.asarray(0.5 * factor.shape[-1] * math.log(2 * math.pi) + np.log(scale).sum(axis=-1))
-
-
-# Scales are those of the sampler's coordinates: a box is [-1, 1], other priors are standard normal.
-_FIRST_SCALE = 0.05  # standard deviation that a climb assumes at its start
-_STENCIL = 0.5  # steps of the finite differences, in standard deviations
-_DAMPING = (0.0, 0.3, 3.0, 30.0, 300.0)  # Levenberg's damping, all values tried in each round
-_CURVATURES = (1e-2, 1e4)  # limits of the change of a squared scale in one round
-_SCALES = (1e-12, 0.6, 1.0)  # limits of a standard deviation: least, most in a box, most otherwise
-_HOLE = 10.0  # log height by which a failed point counts as lower than the lowest point around it
-_STILL = 0.05  # gain of log height in a round, below which a climb has stalled
-_STALLS = 2  # stalled rounds after which a climb may end at a top that is not round
-_PROMISE = 0.5  # gain of log height promised by the quadratic model, above which a climb goes on
-_ROUND = 2.0  # ratio of measured and assumed curvature up to which a top is round
-_FOLLOWS = 1.0  # standard deviations of a higher mode within which a climb is stopped
-_PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
-_ROUNDS = 25  # rounds that a climb may need; limits how many climbs go on at the same time
-_ABREAST = 2  # climbs that go on at the same time, at least
-_AWAY = 1e6  # prior standard deviations that no climb to a proper posterior reaches
 
 
 Height = Callable[[Floats], Floats]  # of points in the sampler's coordinates, a logarithm

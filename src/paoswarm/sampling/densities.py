@@ -32,6 +32,11 @@ from paoswarm.core.arrays import Array, Floats, namespace, special, with_columns
 from paoswarm.core.blas import on_one_thread
 from paoswarm.core.weights import log_sum_exp, systematic
 
+_CHUNK = 2_000_000  # numbers per block of whitened points: 16 MB
+SIZES = (1, 2, 3, 5, 8, 12, 20, 32)  # numbers of components to try
+_GAIN = 0.1  # mean log density by which a normal distribution must fit better on the line
+FARTHEST = 8.2  # beyond this y, z rounds to 1
+
 
 def weighted_variance(points: Floats, weights: Floats) -> Floats:
     """Variance of each coordinate of points (n, d) with weights (n,) that sum to one, ``(d,)``."""
@@ -41,10 +46,6 @@ def weighted_variance(points: Floats, weights: Floats) -> Floats:
 def scatter_matrix(offsets: Floats, weights: Floats) -> Floats:
     """Weighted sum over n of the outer products of offsets (..., d, n) from a centre, ``(..., d, d)``."""
     return (offsets * weights[..., None, :]) @ np.swapaxes(offsets, -1, -2)
-
-
-_CHUNK = 2_000_000  # numbers per block of whitened points: 16 MB
-SIZES = (1, 2, 3, 5, 8, 12, 20, 32)  # numbers of components to try
 
 
 class Mixture(NamedTuple):
@@ -327,9 +328,6 @@ class Wrapped(NamedTuple):
 
 
 Mask = NDArray[np.bool_]
-
-_GAIN = 0.1  # mean log density by which a normal distribution must fit better on the line
-FARTHEST = 8.2  # beyond this y, z rounds to 1
 
 
 class Warped(NamedTuple):

@@ -46,6 +46,23 @@ _VARIANCE = 0.1  # share of a variance that may lie where the proposal has too f
 _SPREAD = 10.0  # ratio of the mean squared weight to that of the draws, above which the draws do not show it
 _UNEVEN = 2.0  # ratio of predicted to actual effective draws above which the error is widened
 _TRUSTED = 0.7  # Pareto k up to which the mean weight and its error can be trusted
+_HEAVIEST = 2  # starts among the draws with the largest weights
+_FARTHEST = 4  # starts among the draws that are farthest out, in one coordinate each
+_FAR_WEIGHT = -2.0  # log weight, in mean weights, that a draw far out must have
+_SURPRISING = 6  # starts among the draws whose weights exceed those of their neighbours
+_EVEN = 1.0  # log of the largest weight, in mean weights, up to which no climb starts at the largest weights
+_STANDS_OUT = 8.0  # median deviations by which a surprising draw exceeds its neighbours
+_VISIBLE = 0.003  # log height that is added to these deviations: less is not worth a climb
+_NEIGHBOURS = 3  # neighbours per dimension
+_COMPARED = 8000  # draws that are compared with their neighbours, at most
+_RANKED = 200_000  # draws that are looked at, about; there may be millions
+_TOP = 1000  # of the heaviest draws, which are always looked at
+_BULK = 1e-3  # share of the posterior that may be lower than the draws that are compared
+_FIRST_SCALE = 0.3  # scale with which climbs begin, in standard deviations of the posterior
+_BUDGET_SHARE = 0.1  # share of the evaluations so far that climbs may cost
+_HIGHER = 1.0  # log ratio by which the end of a climb exceeds all draws, if the proposal falls short there
+_PLACES = 3  # places to draw around, at most
+_DOMINATES = 0.01  # share of all weight above which a single draw would show that the proposal falls short
 
 
 class Production(NamedTuple):
@@ -187,25 +204,6 @@ def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -
         (log_mean(log_w[:middle]), log_mean(log_w[middle:])),
         cut_short=cut_short,
     )
-
-
-_HEAVIEST = 2  # starts among the draws with the largest weights
-_FARTHEST = 4  # starts among the draws that are farthest out, in one coordinate each
-_FAR_WEIGHT = -2.0  # log weight, in mean weights, that a draw far out must have
-_SURPRISING = 6  # starts among the draws whose weights exceed those of their neighbours
-_EVEN = 1.0  # log of the largest weight, in mean weights, up to which no climb starts at the largest weights
-_STANDS_OUT = 8.0  # median deviations by which a surprising draw exceeds its neighbours
-_VISIBLE = 0.003  # log height that is added to these deviations: less is not worth a climb
-_NEIGHBOURS = 3  # neighbours per dimension
-_COMPARED = 8000  # draws that are compared with their neighbours, at most
-_RANKED = 200_000  # draws that are looked at, about; there may be millions
-_TOP = 1000  # of the heaviest draws, which are always looked at
-_BULK = 1e-3  # share of the posterior that may be lower than the draws that are compared
-_FIRST_SCALE = 0.3  # scale with which climbs begin, in standard deviations of the posterior
-_BUDGET_SHARE = 0.1  # share of the evaluations so far that climbs may cost
-_HIGHER = 1.0  # log ratio by which the end of a climb exceeds all draws, if the proposal falls short there
-_PLACES = 3  # places to draw around, at most
-_DOMINATES = 0.01  # share of all weight above which a single draw would show that the proposal falls short
 
 
 def find_uncovered(

@@ -33,6 +33,7 @@ from paoswarm.sampling.moves import RHO, Indices, Moved, State, correlated, move
 from paoswarm.sampling.tempered import Stage
 
 GOLDEN = 0x9E3779B9  # g of (S23) in units of 2^-32
+_COMPONENTS = (4, 32)  # of a reference: components of weight zero fill it up to one of these numbers
 
 
 class Components(NamedTuple):
@@ -134,9 +135,6 @@ def chi_square(key: Any, number: Any, freedom: float, slot: int) -> Any:
 def numbers(first: Any, count: int) -> Any:
     """The numbers of ``count`` draws from ``first`` on."""
     return lax.iota(jnp.uint32, count) + jnp.asarray(first, dtype=jnp.uint32)
-
-
-_COMPONENTS = (4, 32)  # of a reference: components of weight zero fill it up to one of these numbers
 
 
 class Seen(NamedTuple):

@@ -43,6 +43,18 @@ from paoswarm.spaces.named_array import ByName, Named, WithFixed
 # Points in a call. Each size is compiled once, which takes a GPU longer than points that only fill up a batch.
 _SIZES = {"cpu": (64, 512, 4096, 32768)}
 _DEVICE_SIZES = (1024, 16384)
+_BINARY = ("add", "sub", "mul", "truediv", "pow", "matmul")
+_LARGEST = 2**17  # draws in a batch
+_SMALLEST = 2**10
+_MEMORY = {"cpu": 2**27}  # bytes for what a batch computes on the way: on a processor, about what caches hold
+_DEVICE_MEMORY = 2**32  # the same on other devices, at most
+_TOO_COARSE = (
+    "Single precision is too coarse for it: use engine='jax', which has double precision, or leave out what is constant"
+)
+_DRAWS = 30_000  # from which on the device makes them: before, compiling takes longer than the host does
+_CHAINS = 10_000  # from which on a device moves them, likewise
+_AHEAD = 6  # batches that are made and copied while another is checked
+_COPIES = 4  # batches that are copied at the same time
 
 
 class JaxLikelihood:
@@ -170,7 +182,6 @@ def _forwarded(name: str) -> Callable[..., Any]:
     return operator
 
 
-_BINARY = ("add", "sub", "mul", "truediv", "pow", "matmul")
 for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), "neg", "abs", "lt", "le", "gt", "ge"):
     setattr(NamedPoint, f"__{_name}__", _forwarded(f"__{_name}__"))
 
@@ -188,19 +199,6 @@ def _of_plain_array(fun: Callable[..., Any]) -> Callable[[Any], Any]:
         free = [i for i, number in enumerate(fun.numbers) if math.isnan(number)]
         return lambda x: jnp.asarray(fun.fun(jnp.asarray(fun.numbers, dtype=x.dtype).at[np.array(free)].set(x)))
     return lambda x: jnp.asarray(fun(x))
-
-
-_LARGEST = 2**17  # draws in a batch
-_SMALLEST = 2**10
-_MEMORY = {"cpu": 2**27}  # bytes for what a batch computes on the way: on a processor, about what caches hold
-_DEVICE_MEMORY = 2**32  # the same on other devices, at most
-_TOO_COARSE = (
-    "Single precision is too coarse for it: use engine='jax', which has double precision, or leave out what is constant"
-)
-_DRAWS = 30_000  # from which on the device makes them: before, compiling takes longer than the host does
-_CHAINS = 10_000  # from which on a device moves them, likewise
-_AHEAD = 6  # batches that are made and copied while another is checked
-_COPIES = 4  # batches that are copied at the same time
 
 
 class JaxTarget(Target):

@@ -27,9 +27,9 @@ from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.weights import log_sum_exp, normalise, systematic
 from paoswarm.sampling.densities import Circle, Mixture, weighted_variance
 
-Indices = NDArray[np.intp]
-
 RHO = np.array([0.0, 0.5, 0.8, 0.92, 0.97, 0.99])  # correlations that moves choose from at random
+
+Indices = NDArray[np.intp]
 
 
 class Unnormalised(Protocol):

@@ -27,6 +27,8 @@ _SOME = 2**14  # draws that say about where a quantile of millions lies
 DOUBTFUL = "doubtful value"
 FEWER = "fewer draws"
 SHAPE = "shape"
+_FEWEST = 2  # draws of equal weight, however small the effective size; one has no standard deviation
+_DECIMALS = 8  # most decimals of a printed number; smaller ones are printed with an exponent
 
 
 class Remark(NamedTuple):
@@ -125,10 +127,6 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
     order = np.argsort(values)
     below = before + np.cumsum(weights[order])
     return float(values[order][min(int(np.searchsorted(below, share)), len(values) - 1)])
-
-
-_FEWEST = 2  # draws of equal weight, however small the effective size; one has no standard deviation
-_DECIMALS = 8  # most decimals of a printed number; smaller ones are printed with an exponent
 
 
 class BayesFactor(NamedTuple):

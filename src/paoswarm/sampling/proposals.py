@@ -34,6 +34,10 @@ from paoswarm.sampling.moves import tempered_density
 from paoswarm.sampling.target import Target
 
 _LARGEST = 30.0  # log efficiency; only a useless pool gives more
+_FEW = (1, 2, 4, 8, 16)  # numbers of components to try for a wider fit, which is only a safeguard
+_FIT_POINTS = 2000  # at most; more hardly change a fit
+_TAIL = 4.0  # degrees of freedom of the heavy-tailed share
+_WIDER = 1.2  # scale of the heavy-tailed share
 
 
 class Pool:
@@ -100,12 +104,6 @@ class Pool:
         log_ratio = self.log_prior[first:] + self.log_likelihood[first:] - proposal.log_density(self.z[first:])
         log_efficiency = float(log_sum_exp(whole) + log_sum_exp(log_w) - log_sum_exp(log_w + log_ratio))
         return math.exp(min(log_efficiency, _LARGEST))
-
-
-_FEW = (1, 2, 4, 8, 16)  # numbers of components to try for a wider fit, which is only a safeguard
-_FIT_POINTS = 2000  # at most; more hardly change a fit
-_TAIL = 4.0  # degrees of freedom of the heavy-tailed share
-_WIDER = 1.2  # scale of the heavy-tailed share
 
 
 def make_ladder(modes: list[Mode], target: Target) -> Density:

@@ -45,6 +45,37 @@ _RIDGE = 0.5  # share of peaks among the modes that matter, up to which these ar
 _TELLING = 8  # climbs to peaks from which on the number of unseen peaks is estimated
 _ALONE = 0.5  # share of these climbs that ended alone, above which the ground is rugged
 _SHARED = 1.5  # log ratio of all mass to that of the heaviest mode, above which no swarms are sent
+_STARTS = 16  # climbs in a round, at most
+_CANDIDATES = 192  # promising draws chosen as starts
+_ROUNDS = 20  # rounds of climbs, at most
+_BUDGET = 16_000  # likelihood evaluations for climbs, at most
+_BUDGET_PER_PEAK = 1000  # further evaluations for climbs, for each peak found
+_KNOWN_SHARE = 0.5  # share of the budget for climbs from known points
+_KNOWN_CLIMBS = 2  # short climbs from known points that even a small budget pays for
+_LAST_CLIMBS = 2.0  # short climbs that the budget allows per start, once there were enough climbs
+_RICH = 4  # new modes in a round on a ridge that make another round worth it
+_RIDGE_NEWS = 1  # new modes that matter in the last round on a ridge, above which there is a doubt
+_RIDGE_ROUNDS = 6  # rounds of climbs before a ridge is left, at most
+_SWARM_SHARE = 4 / 3  # budget for swarms, in budgets for climbs
+_SWARM_ROUNDS = 3  # rounds of swarms where maxfev is not given, at most
+_OFTEN = 3  # independent swarms that must come to the heaviest peak
+_TOO_FEW = (
+    "the search for modes made too few climbs for the number of peaks where they ended: other modes may be missing"
+)
+RIDGE = "most climbs ended at different places on a ridge, so other modes may be hidden: look at plot()"
+_NO_ROOM = (
+    "there are many peaks, and maxfev is too small to search for the heaviest one: heavier peaks may be missing, so no "
+    "standard error is given"
+)
+_DISAGREE = (
+    "there are many peaks, and the swarms that searched for the heaviest one did not agree: heavier peaks may be "
+    "missing, so no standard error is given"
+)
+SWARMS = 8  # independent swarms
+_PARTICLES = 20  # particles of a swarm
+_STEPS = 50  # steps of a swarm, at most
+_STEPS_AT_LEAST = 10  # steps below which swarms are not worth their cost
+_REMEMBERED = 5  # best points of each swarm with which the last swarm begins
 
 
 class Phase(Enum):
@@ -131,35 +162,6 @@ def is_rugged(places: list[Mode]) -> bool:
     """Whether most climbs that ended at peaks, light ones too, were the only ones to end there."""
     n_climbs = [place.n_climbs for place in places if place.is_peak]
     return sum(n_climbs) >= _TELLING and n_climbs.count(1) > _ALONE * sum(n_climbs)
-
-
-_STARTS = 16  # climbs in a round, at most
-_CANDIDATES = 192  # promising draws chosen as starts
-_ROUNDS = 20  # rounds of climbs, at most
-_BUDGET = 16_000  # likelihood evaluations for climbs, at most
-_BUDGET_PER_PEAK = 1000  # further evaluations for climbs, for each peak found
-_KNOWN_SHARE = 0.5  # share of the budget for climbs from known points
-_KNOWN_CLIMBS = 2  # short climbs from known points that even a small budget pays for
-_LAST_CLIMBS = 2.0  # short climbs that the budget allows per start, once there were enough climbs
-_RICH = 4  # new modes in a round on a ridge that make another round worth it
-_RIDGE_NEWS = 1  # new modes that matter in the last round on a ridge, above which there is a doubt
-_RIDGE_ROUNDS = 6  # rounds of climbs before a ridge is left, at most
-_SWARM_SHARE = 4 / 3  # budget for swarms, in budgets for climbs
-_SWARM_ROUNDS = 3  # rounds of swarms where maxfev is not given, at most
-_OFTEN = 3  # independent swarms that must come to the heaviest peak
-
-_TOO_FEW = (
-    "the search for modes made too few climbs for the number of peaks where they ended: other modes may be missing"
-)
-RIDGE = "most climbs ended at different places on a ridge, so other modes may be hidden: look at plot()"
-_NO_ROOM = (
-    "there are many peaks, and maxfev is too small to search for the heaviest one: heavier peaks may be missing, so no "
-    "standard error is given"
-)
-_DISAGREE = (
-    "there are many peaks, and the swarms that searched for the heaviest one did not agree: heavier peaks may be "
-    "missing, so no standard error is given"
-)
 
 
 class FoundModes(NamedTuple):
@@ -326,13 +328,6 @@ def _left(task: SearchTask, state: SearchState) -> int:
 def _waiting(task: SearchTask, state: SearchState) -> list[int]:
     """Promising draws that were not climbed from yet."""
     return [i for i in task.candidates if i not in state.climbed]
-
-
-SWARMS = 8  # independent swarms
-_PARTICLES = 20  # particles of a swarm
-_STEPS = 50  # steps of a swarm, at most
-_STEPS_AT_LEAST = 10  # steps below which swarms are not worth their cost
-_REMEMBERED = 5  # best points of each swarm with which the last swarm begins
 
 
 def send_swarms(target: Target, draws: Draws, n_max: int, rng: np.random.Generator) -> tuple[list[Mode], list[Mode]]:

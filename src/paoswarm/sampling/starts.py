@@ -30,6 +30,19 @@ _TREND_ROUNDS = 6  # rounds of reweighting in the fit of the trend
 _CAUCHY = 1.5  # median deviations from the trend at which a draw has half the weight
 _HEAVY = 0.1  # share of E[posterior / proposal] from which on a point is badly covered
 _EXPLAINED = 3.0  # standard deviations of a higher mode within which it is not climbed from
+EXAMINED = 48  # draws examined per round that exceed the modes, and as many at random
+_DOUBTFUL = 6  # starts per round where some draws are doubtful; half as many where none is
+_ON_THE_WAY = (0.03, 0.1, 0.3, 0.6)  # shares of the way to the nearest mode where a valley is looked for
+_STRANGE = 8.0  # median surprises of a mode's draws, above which a draw is strange
+_SURPRISE = 1.0  # surprise in log height, up to which no draw is strange
+_COMPARED = 10_000  # draws that are compared with their neighbours, at most
+_NEIGHBOURS = 2  # neighbours per dimension with which a draw is compared
+_PIECES = 20  # pieces of the curve that describes how heights fall around a mode
+_PER_PIECE = 10  # draws per piece, below which there is no curve
+_CURVE_BEYOND = 3.0  # log drop by which the curve may leave its range
+_RATE_ROUNDS = 4  # rounds that assign draws to modes and measure how fast heights fall
+_LEAST_DROP = 1e-3  # least drop of log height from a mode to a draw
+_FROM_SWARM = 32  # best points of a swarm to start from, spread out
 
 
 class Draws(NamedTuple):
@@ -113,20 +126,6 @@ def badly_covered(target: Target, pool: Pool, proposal: Density, modes: list[Mod
         return is_near(pool.z[i], higher, target.circle, _EXPLAINED)
 
     return pool.z[[i for i in heavy if not is_explained(i)]]
-
-
-EXAMINED = 48  # draws examined per round that exceed the modes, and as many at random
-_DOUBTFUL = 6  # starts per round where some draws are doubtful; half as many where none is
-_ON_THE_WAY = (0.03, 0.1, 0.3, 0.6)  # shares of the way to the nearest mode where a valley is looked for
-_STRANGE = 8.0  # median surprises of a mode's draws, above which a draw is strange
-_SURPRISE = 1.0  # surprise in log height, up to which no draw is strange
-_COMPARED = 10_000  # draws that are compared with their neighbours, at most
-_NEIGHBOURS = 2  # neighbours per dimension with which a draw is compared
-_PIECES = 20  # pieces of the curve that describes how heights fall around a mode
-_PER_PIECE = 10  # draws per piece, below which there is no curve
-_CURVE_BEYOND = 3.0  # log drop by which the curve may leave its range
-_RATE_ROUNDS = 4  # rounds that assign draws to modes and measure how fast heights fall
-_LEAST_DROP = 1e-3  # least drop of log height from a mode to a draw
 
 
 def find_doubtful(target: Target, draws: Draws, tops: list[Mode], climbed: Set[int], at_random: list[int]) -> list[int]:
@@ -227,9 +226,6 @@ def behind_valleys(target: Target, draws: Draws, modes: list[Mode]) -> NDArray[n
     places = z[:, None] + np.array(_ON_THE_WAY)[:, None] * way[:, None]
     heights = target.height(places.reshape(-1, target.dim)).reshape(len(z), -1)
     return heights.min(axis=1) < draws.height
-
-
-_FROM_SWARM = 32  # best points of a swarm to start from, spread out
 
 
 def is_search(start: Any) -> bool:

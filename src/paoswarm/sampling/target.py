@@ -32,6 +32,16 @@ from paoswarm.sampling.read_prior import read_prior
 _PART = 2**15  # rows
 _MANY = 2**20  # rows from which on threads pay
 _THREADS = 8  # at most
+ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
+_MOST = 1e100  # no log likelihood of data is above, and it would overflow too
+NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
+MORE = "raise maxfev if it is set, else n_effective"
+_FEWEST = 50  # values needed for a judgement
+_RATIO = 1e4  # of two positive values: a likelihood varies by powers of ten, a log likelihood does not
+_TINY = 1e-3  # a tenth of the likelihoods is smaller; negative log likelihoods that vary so much are larger
+_POSITIVE = 0.75  # share of positive values of a negative log likelihood; those near the best fit may be negative
+_RISE = 10.0  # log units by which a negative log likelihood must grow above its median
+_EXPLAINED = 0.6  # share of the variance that a sum of parabolas must explain
 
 
 def map_rows(function: Callable[[Floats], Floats], z: Floats, kept: NDArray[np.bool_]) -> Floats:
@@ -53,13 +63,6 @@ def map_rows(function: Callable[[Floats], Floats], z: Floats, kept: NDArray[np.b
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(len(parts))))
     return x
-
-
-ZERO = -1e100  # log likelihoods below count as likelihood zero; they would overflow when squared
-_MOST = 1e100  # no log likelihood of data is above, and it would overflow too
-NOISY = 0.1  # difference of two log likelihoods at one point above which the evidence has no error
-
-MORE = "raise maxfev if it is set, else n_effective"
 
 
 class BudgetSpent(RuntimeError):
@@ -242,14 +245,6 @@ class Target:
                 f"log_likelihood is noisy: at x = {self.parameters(z[i : i + 1])[0]} it was {before[i]:.6g} and then "
                 f"{again[i]:.6g}, but sample treats every value as exact. {self.against_noise[1]}"
             )
-
-
-_FEWEST = 50  # values needed for a judgement
-_RATIO = 1e4  # of two positive values: a likelihood varies by powers of ten, a log likelihood does not
-_TINY = 1e-3  # a tenth of the likelihoods is smaller; negative log likelihoods that vary so much are larger
-_POSITIVE = 0.75  # share of positive values of a negative log likelihood; those near the best fit may be negative
-_RISE = 10.0  # log units by which a negative log likelihood must grow above its median
-_EXPLAINED = 0.6  # share of the variance that a sum of parabolas must explain
 
 
 def warn_of_wrong_scale(z: Floats, values: Floats) -> None:

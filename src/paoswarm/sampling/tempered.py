@@ -41,6 +41,9 @@ from paoswarm.sampling.target import MORE
 
 _PATIENCE = 2  # larger numbers of components in a row without a better fit, before the search ends
 _FIT_POINTS = 2000
+_FLOOR = 0.1  # share of the moves that is divided equally among the steps, regardless of their scores
+_AGREEMENT = 0.7  # largest standard deviation of the swarms' log evidence for which the normal error holds
+_STUCK = 0.01  # acceptance rate below which chains do not mix
 
 
 class Stage(NamedTuple):
@@ -233,11 +236,6 @@ def _starts(log_w: Floats, n: int, rng: np.random.Generator) -> np.ndarray[tuple
     """Draw the starts of a swarm's chains by weight; a swarm without a positive weight continues with evidence zero."""
     alive = np.isfinite(log_w).any()
     return systematic(normalise(log_w) if alive else np.ones(len(log_w)), n, rng)
-
-
-_FLOOR = 0.1  # share of the moves that is divided equally among the steps, regardless of their scores
-_AGREEMENT = 0.7  # largest standard deviation of the swarms' log evidence for which the normal error holds
-_STUCK = 0.01  # acceptance rate below which chains do not mix
 
 
 class TemperedResult(NamedTuple):
