@@ -2,7 +2,7 @@
 
 from paoswarm.algorithms.hyperparameters import HyperparameterWarning
 from paoswarm.evaluation.engines import EngineDown
+from paoswarm.storage.identity import OtherRun
 from paoswarm.storage.log import DamagedStore, StoreError, StoreInUse
-from paoswarm.storage.same_run import OtherRun
 
 __all__ = ["DamagedStore", "EngineDown", "HyperparameterWarning", "OtherRun", "StoreError", "StoreInUse"]

@@ -22,7 +22,7 @@ from paoswarm.compiled import counter
 from paoswarm.compiled.program import read_program
 from paoswarm.compiled.state import State
 from paoswarm.optimize import stored_states
-from paoswarm.storage import state_journal
+from paoswarm.storage import states
 
 BOX = [(-2.0, 3.0)] * 2
 RUNS, PARTICLES = 4, 20
@@ -141,7 +141,7 @@ def test_a_file_that_was_cut_anywhere_leads_to_the_same_result(jitted, tmp_path,
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("large", [10**9, 0], ids=["appended", "replaced"])
 def test_a_run_that_is_killed_loses_nothing_that_was_recorded(jitted, tmp_path, often, monkeypatch, large):
-    monkeypatch.setattr(state_journal, "_LARGE", large)
+    monkeypatch.setattr(states, "LARGE", large)
     options = {"maxiter": 400, "tol": 0.0}
     expected, file = many(jitted, **options), tmp_path / "run.paoswarm"
     chance, generations = random.Random(2), [-1]
@@ -166,7 +166,7 @@ def test_a_run_that_is_killed_loses_nothing_that_was_recorded(jitted, tmp_path, 
 
 
 def test_states_that_are_superseded_are_dropped_from_large_files(jitted, tmp_path, often, monkeypatch):
-    monkeypatch.setattr(state_journal, "_LARGE", 0)
+    monkeypatch.setattr(states, "LARGE", 0)
     file, seen = tmp_path / "run.paoswarm", []
     progress = ps.results.Progress(file)
 
@@ -215,7 +215,7 @@ def test_runs_that_were_stopped_from_outside_go_on(jitted, tmp_path, how, often)
 @pytest.mark.parametrize("how", ["signal", "full"])
 def test_a_state_that_could_not_be_recorded_at_once_is_recorded_again(jitted, tmp_path, how, often, monkeypatch):
     """Its pieces are then in the file twice, or an interrupt has come between them."""
-    file, packed, calls = tmp_path / "run.paoswarm", state_journal._packed, []
+    file, packed, calls = tmp_path / "run.paoswarm", states.packed, []
 
     def stopped(*parts):
         calls.append(parts)
@@ -227,7 +227,7 @@ def test_a_state_that_could_not_be_recorded_at_once_is_recorded_again(jitted, tm
                     raise OSError("no space left")
                 os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(state_journal, "_packed", stopped)
+    monkeypatch.setattr(states, "packed", stopped)
     with pytest.raises(OSError, match="no space") if how == "full" else contextlib.nullcontext():
         result = many(jitted, file)
         assert set(result.status) == {ps.results.Status.INTERRUPTED}
@@ -365,7 +365,7 @@ def test_a_crafted_state_is_damage(jitted, tmp_path):
 
 
 def test_arrays_in_several_pieces(jitted, tmp_path, monkeypatch):
-    monkeypatch.setattr(state_journal, "_PIECE", 1000)
+    monkeypatch.setattr(states, "_PIECE", 1000)
     file = tmp_path / "run.paoswarm"
     many(jitted, file, maxiter=8)
     assert file.read_bytes().count(b'{"piece":"arrays"') > 3

@@ -18,7 +18,7 @@ from paoswarm.evaluation.placeholders import filled, names_in
 from paoswarm.evaluation.program_output import CommandFailed, read_value, tail
 from paoswarm.evaluation.run_folder import _own_prefix, _remove_left_over
 from paoswarm.spaces.named_array import NamedArray
-from paoswarm.storage.captures import fingerprint
+from paoswarm.storage.fingerprint import fingerprint
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="programs here are shell scripts"),

@@ -14,8 +14,8 @@ from scipy import sparse, stats
 from scipy.optimize import rosen
 
 import paoswarm as ps
-from paoswarm.storage import content
-from paoswarm.storage.captures import fingerprint
+from paoswarm.storage import fingerprint as module_of_fingerprint
+from paoswarm.storage.fingerprint import fingerprint
 
 
 def with_a_set(x):
@@ -234,10 +234,10 @@ def test_what_cannot_be_compared_is_left_out_without_an_error():
 
 
 def test_a_sample_of_huge_arrays_and_lists_is_compared(monkeypatch):
-    monkeypatch.setattr(content, "_LARGEST", 1000)
-    monkeypatch.setattr(content, "_SAMPLE", 100)
-    monkeypatch.setattr(content, "_MOST", 1000)
-    monkeypatch.setattr(content, "_LONGEST", 1000)
+    monkeypatch.setattr(module_of_fingerprint, "_LARGEST", 1000)
+    monkeypatch.setattr(module_of_fingerprint, "_SAMPLE", 100)
+    monkeypatch.setattr(module_of_fingerprint, "_MOST", 1000)
+    monkeypatch.setattr(module_of_fingerprint, "_LONGEST", 1000)
     data = np.arange(1000.0)
     for huge, other in ((data, data + 1), (["a"] * 5000, ["b"] * 5000), (data, data[:-1])):
         found = fingerprint(closure(huge))

@@ -15,9 +15,9 @@ import paoswarm as ps
 from paoswarm.storage import log as log_module
 from paoswarm.storage.journal import Journal
 from paoswarm.storage.log import DamagedStore, Log, Reader, StoreError, StoreInUse, decode, encode
-from paoswarm.storage.store import Run, Store
+from paoswarm.storage.store import RecordedRun, Store
 
-RUN = Run("minimize", {"rng": {"entropy": 1, "spawn_key": [], "pool_size": 4}}, {"expected": 9}, {"workers": 1})
+RUN = RecordedRun("minimize", {"rng": {"entropy": 1, "spawn_key": [], "pool_size": 4}}, {"expected": 9}, {"workers": 1})
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(9, 2)) * 10.0 ** RNG.integers(-300, 300, size=(9, 2))
 ORDER = [0, 1, 2, 4, 6, 3, 5, 7, 8]  # in which they were finished
@@ -331,7 +331,7 @@ def test_a_run_whose_disk_is_full_goes_on_when_there_is_room(tmp_path):
 HOLDING = """
 import sys, time
 from paoswarm.storage.journal import Journal
-from paoswarm.storage.store import Run, Store
+from paoswarm.storage.store import RecordedRun, Store
 run = Store(sys.argv[1]).run()
 with Journal(Store(sys.argv[1]), run):
     print("mine", flush=True)

@@ -7,7 +7,7 @@ import pytest
 from messages import about_the_end
 
 import paoswarm as ps
-from paoswarm.storage.same_run import OtherRun
+from paoswarm.storage.identity import OtherRun
 from paoswarm.storage.watch import Progress
 
 BOUNDS = [(-5, 5)] * 3

@@ -19,8 +19,8 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 
 import paoswarm as ps
+from paoswarm.storage.identity import OtherRun
 from paoswarm.storage.log import Reader, StoreError, decode, encode
-from paoswarm.storage.same_run import OtherRun
 
 BOUNDS = [(-5, 5)] * 3
 SMALL = {"method": ps.PAO(), "n_particles": 12, "maxiter": 8, "rng": 3}
@@ -275,7 +275,7 @@ def test_a_swarm_to_start_from_must_be_passed_again(store):
     with pytest.raises(TypeError, match="init cannot be rebuilt"):
         ps.resume(store, forbidden)
     assert_same(ps.resume(store, forbidden, init=start), first)
-    with pytest.raises(OtherRun, match=r"init\.sha256"):
+    with pytest.raises(OtherRun, match=r"init\.swarm"):
         ps.resume(store, forbidden, init=first)
 
 

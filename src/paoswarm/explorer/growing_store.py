@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.explorer.unknowns import Unknowns, read_unknowns
 from paoswarm.storage.log import Reader, Record, StoreError, open_regular
-from paoswarm.storage.store import decode_numbers
-from paoswarm.storage.validate import check_size
+from paoswarm.storage.records import check_size, decode_numbers
 from paoswarm.storage.watch import Progress
 
 Whole = NDArray[np.int64]

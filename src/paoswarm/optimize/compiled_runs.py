@@ -45,8 +45,8 @@ from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.stored_states import Standing, StoredStates
 from paoswarm.optimize.swarm_size import read_size
 from paoswarm.spaces.space import Space
-from paoswarm.storage.state_journal import StateJournal
-from paoswarm.storage.store import Run, Store
+from paoswarm.storage.journal import Journal
+from paoswarm.storage.store import RecordedRun, Store
 
 _CALL = 0.2  # seconds that a call of the engine may take: an interrupt waits so long
 # What compiled engines do not have, and the values that say that it is not wanted.
@@ -210,7 +210,7 @@ def run_compiled(
     keys: counter.Words,
     seeds: list[np.random.SeedSequence],
     store: Store | None,
-    described: Run | None,
+    described: RecordedRun | None,
 ) -> ManyResult:
     """All runs from their first swarms, or from where they stand in the store, to their ends."""
     d = len(space.lower)
@@ -238,7 +238,7 @@ def run_compiled(
     budget = for_swarms.evaluations(n_particles, n_particles)
     journal = None
     if store is not None and described is not None:
-        journal = StateJournal(store, described, to_fingerprint(with_arguments(wanted.fun, args)))
+        journal = Journal(store, described, to_fingerprint(with_arguments(wanted.fun, args)))
     with (
         journal or nullcontext(),
         interrupted_once(),
@@ -331,7 +331,7 @@ def _advance(
     return Standing(done, state, columns), ended
 
 
-def _end(journal: StateJournal, many: ManyResult) -> None:
+def _end(journal: Journal, many: ManyResult) -> None:
     """Record how the runs have ended."""
     found = [Status(code) for code in sorted(set(many.status.tolist()))]
     sentences = [f"{int(np.sum(many.status == one))} x {one.message}" for one in found]

@@ -19,7 +19,7 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits
 from paoswarm.spaces.space import Space
 from paoswarm.storage.encoding import encode
-from paoswarm.storage.store import Run
+from paoswarm.storage.store import RecordedRun
 
 _OF_THE_CALL = ("deadline", "aside", "time_aside")  # they follow from the others
 
@@ -32,7 +32,7 @@ def describe_run(
     polish: bool,
     seed: Any,
     runs: int | None = None,
-) -> Run:
+) -> RecordedRun:
     """A run of `minimize`, or ``runs`` of `minimize_many`, as JSON.
 
     Everything in ``problem`` decides which points are asked for and must stay the same. Limits may change. If they lead
@@ -51,7 +51,7 @@ def describe_run(
         expected = None if expected is None else runs * expected
     kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
     kept |= {"polish": bool(polish), "expected": expected}
-    return Run("minimize" if runs is None else "minimize_many", problem, kept, options.described)
+    return RecordedRun("minimize" if runs is None else "minimize_many", problem, kept, options.described)
 
 
 def describe_compiled_run(
@@ -64,7 +64,7 @@ def describe_compiled_run(
     polish: bool,
     seed: Any,
     runs: int | None,
-) -> Run:
+) -> RecordedRun:
     """The same for runs on a compiled engine, which go on from their state.
 
     What ends a run before its budget does is part of the problem: a run that has ended by it cannot go on.
@@ -88,7 +88,7 @@ def describe_compiled_run(
         problem["runs"] = runs
         expected = None if expected is None else runs * expected
     kept |= {"polish": bool(polish), "expected": expected}
-    return Run("minimize" if runs is None else "minimize_many", problem, kept, {})
+    return RecordedRun("minimize" if runs is None else "minimize_many", problem, kept, {})
 
 
 def _bounds(space: Space) -> Any:

@@ -14,9 +14,10 @@ from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.interrupts import uninterrupted
 from paoswarm.spaces.space import Space
+from paoswarm.storage.identity import OtherRun
+from paoswarm.storage.journal import Journal
 from paoswarm.storage.log import DamagedStore
-from paoswarm.storage.same_run import OtherRun
-from paoswarm.storage.state_journal import Saved, StateJournal
+from paoswarm.storage.states import Saved
 
 _SECONDS = 5.0  # between two records, at least
 _SHARE = 0.05  # of the time that may be spent on them
@@ -36,14 +37,14 @@ class StoredStates:
 
     Parameters
     ----------
-    journal : StateJournal
+    journal : Journal
     engine : Engine
     program : Program
     space : Space
         Points are recorded as the user knows them.
     """
 
-    def __init__(self, journal: StateJournal, engine: Engine, program: Program, space: Space) -> None:
+    def __init__(self, journal: Journal, engine: Engine, program: Program, space: Space) -> None:
         self._journal, self._engine, self._program, self._space = journal, engine, program, space
         self._generation = -1  # that was recorded last
         self._due = time.monotonic() + _SECONDS

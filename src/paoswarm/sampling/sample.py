@@ -33,7 +33,7 @@ from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_
 from paoswarm.spaces.names import numbered, text_by_name
 from paoswarm.storage.encoding import encode
 from paoswarm.storage.journal import Journal
-from paoswarm.storage.store import Run, Store
+from paoswarm.storage.store import RecordedRun, Store
 
 if TYPE_CHECKING:
     from paoswarm.sampling.jax_target import JaxLikelihood
@@ -166,7 +166,7 @@ def sample(
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(points), "rng": seed}
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
-        journal = Journal(store, Run("sample", problem, limits, calling.described), log_likelihood)
+        journal = Journal(store, RecordedRun("sample", problem, limits, calling.described), log_likelihood)
     source = generator(rng)
     with (
         journal or nullcontext(),

@@ -8,14 +8,12 @@ name only and must be passed again. `describe` shows a value with all its settin
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import inspect
 import json
 import math
 import warnings
 import zlib
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -42,14 +40,13 @@ OURS: dict[str, Any] = (
 )
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _LARGEST_POOL = 1024  # words of a seed; the time to mix them grows with their square
-_DEEPEST = 8  # levels of a user's object that are looked into: it may contain itself
 
 
 class Unknown(LookupError):
     """A function or class of the user, which must be passed again."""
 
 
-def encode(thing: Any, *, with_code: bool = False, _depth: int = 0) -> Any:
+def encode(thing: Any, *, with_code: bool = False) -> Any:
     """Return a value as JSON.
 
     Functions and objects of the user are encoded by name. If ``with_code`` is true, their encoding also holds a
@@ -57,14 +54,12 @@ def encode(thing: Any, *, with_code: bool = False, _depth: int = 0) -> Any:
     """
 
     def inner(part: Any) -> Any:
-        return encode(part, with_code=with_code, _depth=_depth + 1)
+        return encode(part, with_code=with_code)
 
-    if with_code and _depth > _DEEPEST:
-        return {"own": type(thing).__qualname__}
     if thing is None or isinstance(thing, bool | str):
         return thing
     if isinstance(thing, np.ndarray):
-        return {"array": encode(thing.tolist(), with_code=with_code)}
+        return {"array": inner(thing.tolist())}
     if isinstance(thing, int | np.integer):
         return int(thing)
     if isinstance(thing, float | np.floating):
@@ -73,7 +68,7 @@ def encode(thing: Any, *, with_code: bool = False, _depth: int = 0) -> Any:
     if isinstance(thing, Mapping):
         return {"items": [[inner(key), inner(value)] for key, value in thing.items()]}
     if isinstance(thing, Swarm):
-        return {"sha256": _digest(thing)}
+        return {"swarm": checksum(thing)}
     if isinstance(thing, tuple | list):
         return [inner(part) for part in thing]
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
@@ -89,56 +84,20 @@ def encode(thing: Any, *, with_code: bool = False, _depth: int = 0) -> Any:
     if type(thing).__name__ == "multivariate_normal_frozen":
         settings = {"mean": np.asarray(thing.mean), "cov": np.asarray(thing.cov)}
         return {"scipy.stats": "multivariate_normal", "args": [], "kwds": inner(settings)}
-    return _encode_code(thing, inner) if with_code else {"own": f"{module}.{name}"}
+    if not with_code:
+        return {"own": f"{module}.{name}"}
+    # Without the module: a script is ``__main__`` when it is run, and has a name when it is imported.
+    own = {"own": name, "code": checksum(thing)}
+    if dataclasses.is_dataclass(thing) and not inspect.isclass(thing):
+        settings = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.init}
+        return {**own, "with": {key: inner(value) for key, value in settings.items()}}
+    return own
 
 
 def _settings(thing: Any) -> dict[str, Any] | None:
     """Return the arguments that would construct an equal object; None if they are not among its attributes."""
     names = inspect.signature(type(thing)).parameters
     return {name: getattr(thing, name) for name in names} if all(hasattr(thing, name) for name in names) else None
-
-
-def _encode_code(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the name, code and attributes of something of the user's.
-
-    The name comes without its module: a script is ``__main__`` when it is run, and has a name when it is imported.
-    """
-    if isinstance(thing, partial):
-        parts = {"func": thing.func, "args": thing.args, "keywords": sorted(thing.keywords.items())}
-        return {"own": "partial", "with": {name: inner(part) for name, part in parts.items()}}
-    if inspect.ismethod(thing):
-        return {"own": thing.__name__, "with": {"self": inner(thing.__self__)}}
-    if isinstance(thing, set | frozenset):  # their order differs between processes
-        return {"set": sorted(map(inner, thing), key=json.dumps)}
-    is_code = inspect.isroutine(thing) or inspect.isclass(thing)
-    name = getattr(thing, "__qualname__", type(thing).__qualname__)
-    code = checksum(thing if is_code else type(thing), lambda part: json.dumps(inner(part)))
-    checked = {"code": code} if code else {}
-    if is_code:
-        return {"own": name, **checked}
-    if dataclasses.is_dataclass(thing):
-        attributes = [(field.name, getattr(thing, field.name)) for field in dataclasses.fields(thing) if field.init]
-    elif " at 0x" in repr(thing):  # an address differs between processes
-        attributes = sorted(getattr(thing, "__dict__", {}).items())
-    else:
-        return {"own": repr(thing), **checked}
-    return {"own": name, **checked, "with": {key: inner(value) for key, value in attributes}}
-
-
-def _digest(swarm: Any) -> str:
-    digest = hashlib.sha256()
-
-    def add(part: Any) -> None:
-        if isinstance(part, tuple):
-            for field in part:
-                add(field)
-        elif part is not None:
-            array = np.ascontiguousarray(part)
-            contents = describe(part).encode() if array.dtype == object else array.tobytes()
-            digest.update(f"{array.dtype}{array.shape}".encode() + contents)
-
-    add(swarm)
-    return digest.hexdigest()
 
 
 def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
@@ -175,8 +134,7 @@ def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
 def describe(thing: Any) -> str:
     """Return a value with all its settings as one line of text, the same in every process.
 
-    Functions and classes of the user carry a checksum of their code, so that the line changes when they are edited.
-    Functions that they call are not included.
+    Functions and objects of the user carry a checksum, so that the line changes when they are edited.
 
     Examples
     --------
@@ -200,10 +158,8 @@ def as_text(kept: Any) -> str:
         return f"array(shape={np.shape(kept['array'])}, crc={crc:08x})"
     if "items" in kept:
         return f"{{{', '.join(f'{as_text(key)}: {as_text(value)}' for key, value in kept['items'])}}}"
-    if "set" in kept:
-        return f"{{{', '.join(map(as_text, kept['set']))}}}"
-    if "sha256" in kept:
-        return f"swarm#{kept['sha256'][:8]}"
+    if "swarm" in kept:
+        return f"swarm#{kept['swarm']}"
     if "scipy.stats" in kept:
         keywords = [f"{key}={as_text(value)}" for key, value in kept["kwds"]["items"]]
         return f"{kept['scipy.stats']}({', '.join([*map(as_text, kept['args']), *keywords])})"

@@ -16,14 +16,17 @@ Records after the header (see `paoswarm.storage.log`):
   holds the fingerprint of the function, and the last one too if the function has changed what it uses.
 - ``polish`` when polishing starts, and ``aside`` when it is set aside because the run continues. Both hold the number
   of the first evaluation.
+- ``piece`` and ``state`` hold the state of runs whose evaluations are too many to be recorded, see
+  `paoswarm.storage.states`. Of such a run only a few points of the first swarm are recorded, by which a changed
+  function is recognised, and the best point at every state.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -36,15 +39,17 @@ from numpy.typing import NDArray
 
 from paoswarm._text import describe_error
 from paoswarm.core.arrays import Floats
+from paoswarm.storage import states
+from paoswarm.storage.identity import Measure, OtherRun, RecordedFunction, check_same, same_bits
 from paoswarm.storage.log import Log, Record, logger
-from paoswarm.storage.same_function import Function, Measure
-from paoswarm.storage.same_run import OtherRun, check_same, same_bits
-from paoswarm.storage.store import Contents, Run, Store, with_latest_limits
+from paoswarm.storage.records import encode_numbers
+from paoswarm.storage.states import Saved
+from paoswarm.storage.store import Contents, RecordedRun, Store
 
 _ROWS = 100_000  # most points of one record, so that lines do not grow without limit
 
 
-class Recalled(NamedTuple):
+class RecordedValues(NamedTuple):
     """Recorded values of a batch of points; NaN where nothing is recorded."""
 
     values: Floats
@@ -69,15 +74,15 @@ class Journal:
     Parameters
     ----------
     store : Store
-    run : Run
+    run : RecordedRun
         Description of the run. A file with another problem is an error. Other limits are allowed, as long as they lead
         to the recorded points.
     fun : callable, optional
         The objective. `confirm` checks that the recorded values are its own.
     """
 
-    def __init__(self, store: Store, run: Run, fun: Any = None) -> None:
-        self._function = None if fun is None else Function(fun)
+    def __init__(self, store: Store, run: RecordedRun, fun: Any = None) -> None:
+        self._function = None if fun is None else RecordedFunction(fun)
         self._is_trusted = store.trust or fun is None
         self._origin = store.origin
         self._n_recalled = 0
@@ -88,23 +93,25 @@ class Journal:
             self._log.close()
             raise
 
-    def _load(self, run: Run) -> None:
+    def _load(self, run: RecordedRun) -> None:
         log, header = self._log, self._log.header
         if header is None:
             contents = Contents.empty()
         else:
-            check_same(log.path, Run(**header["run"]), run)
+            check_same(log.path, RecordedRun(**header["run"]), run)
             contents = Contents.read(log.reader)
         log.recover()
         self._contents = contents
-        self._batch_start = self._batch_end = 0  # numbers of the current batch of points
-        self._numbers = np.zeros(0, dtype=np.int64)  # of its points
+        self._next = 0  # number of the next point, if points come in the order of their numbers
+        self._numbers = np.zeros(0, dtype=np.int64)  # of the current batch of points
         self._missing = 0  # points of the current batch that are not recorded yet
         marks = [event for event in contents.events if "polish" in event or "aside" in event]
         # The first evaluation of polishing: in the file, and in this call.
         self._recorded_polish_start: int | None = marks[-1].get("polish") if marks else None
         self._polish_start: int | None = None
         self._is_open = False  # whether this call has recorded that it writes
+        self._saved_columns = 0  # of the history of states, in the file
+        self._is_incomplete = False  # whether the latest state could not be written to its end
         self._run, self._versions = run, _versions()
         if header is None:
             header = {"versions": self._versions, "run": run._asdict()}
@@ -114,9 +121,9 @@ class Journal:
             count = int(contents.known.sum())
             logger.info("%s: %s resumed after %d evaluation%s", log.path, run.function, count, "s" * (count != 1))
         self._recorded_versions: dict[str, str] = header["versions"]
-        self._limits = with_latest_limits(Run(**header["run"]), contents.events).limits
-        if self._is_trusted or not self.resumed:
-            self._open_unless_finished()
+        self._limits = RecordedRun(**header["run"]).with_latest_limits(contents.events).limits
+        if (self._is_trusted or not self.resumed) and not self._is_finished:
+            self._record_opening()
 
     @property
     def path(self) -> Path:
@@ -144,10 +151,6 @@ class Journal:
         events = self._contents.events
         return bool(events and events[-1].get("end", {}).get("final"))
 
-    def _open_unless_finished(self) -> None:
-        if not self._is_finished:
-            self._record_opening()
-
     def origin(self, total: int) -> str:
         """Return a sentence, after a space, about how many of all evaluations came from the file; empty if none."""
         if not self._n_recalled:
@@ -171,7 +174,8 @@ class Journal:
             is_repeated=self._is_finished and self._limits == self._run.limits,
             best_is_highest=self._run.function == "sample",
         )
-        self._open_unless_finished()
+        if not self._is_finished:
+            self._record_opening()
 
     def __enter__(self) -> Journal:
         return self
@@ -184,63 +188,65 @@ class Journal:
                 self.end("ERROR", describe_error(error).rstrip(": "), final=False)
         self._log.close()
 
-    def recall(self, x: Floats, numbers: NDArray[np.int64] | None = None) -> Recalled:
+    def recall(self, x: Floats, numbers: NDArray[np.int64] | None = None) -> RecordedValues:
         """Return the recorded values of the next points ``(m, d)``; raise `OtherRun` if other points are recorded.
 
         Points come in the order of their numbers, unless ``numbers`` (m,) says which ones these are: the evaluations of
         many runs are counted run by run.
         """
+        in_order = numbers is None
         if numbers is None:
-            first, last = self._batch_start, self._batch_end = self._batch_end, self._batch_end + len(x)
-            self._numbers = np.arange(first, last)
+            numbers = self._next + np.arange(len(x))
+            self._next += len(x)
         else:
-            self._numbers = numbers
             self._set_polishing_aside(int(numbers.max(initial=-1)))
-        return self._recall(x, in_order=numbers is None)
-
-    def _recall(self, x: Floats, *, in_order: bool) -> Recalled:
-        first, last = self._batch_start, self._batch_end
-        contents, numbers = self._contents, self._numbers
+        self._numbers = numbers
+        while (differs := self._difference(x, in_order)) is not None:
+            row, number, what = differs
+            if not (in_order and self._set_polishing_aside(number)):
+                self._raise_other_run(int(numbers[row]), x[row], what)
+        contents, rows = self._contents, np.flatnonzero(self._is_recorded(numbers))
         known, values = np.zeros(len(x), dtype=bool), np.full(len(x), np.nan)
-        is_old = numbers < len(contents.known)
-        known[is_old] = contents.known[numbers[is_old]]
-        if in_order and not known.all() and len(contents.known) > last:
-            row = int(np.argmin(known))
-            later = last + int(np.argmax(contents.known[last:]))
-            if self._set_polishing_aside(later):  # the time limit ended the run within this generation
-                return self._recall_again(x)
-            self._raise_other_run(first + row, x[row], "is missing")
-        rows = np.flatnonzero(known)
-        self._missing = len(x) - len(rows)
-        if len(rows):
-            recorded = contents.x[numbers[rows]]
-            if recorded.tobytes() != x[rows].tobytes():
-                same = same_bits(recorded, x[rows])
-                if not same.all():
-                    row = int(rows[np.argmin(same)])
-                    number = int(numbers[row])
-                    if in_order and self._set_polishing_aside(number):
-                        return self._recall_again(x)
-                    self._raise_other_run(number, x[row], f"was at x = {contents.x[number]}")
-            values[rows] = contents.f[numbers[rows]]
+        known[rows], values[rows] = True, contents.f[numbers[rows]]
         constr = None
         if contents.c is not None:
             constr = np.full((len(x), contents.c.shape[1]), np.nan)
             constr[rows] = contents.c[numbers[rows]]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
+        self._missing = len(x) - len(rows)
         self._n_recalled += len(rows)
-        return Recalled(values, known, {row: contents.reason(int(numbers[row])) for row in failed}, constr)
+        return RecordedValues(values, known, {row: contents.reason(int(numbers[row])) for row in failed}, constr)
+
+    def _is_recorded(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        known = self._contents.known
+        is_recorded = numbers < len(known)
+        is_recorded[is_recorded] = known[numbers[is_recorded]]
+        return is_recorded
+
+    def _difference(self, x: Floats, in_order: bool) -> tuple[int, int, str] | None:
+        """The first row where the file has another point or none, but later ones; the number that tells, and why."""
+        contents, numbers, known = self._contents, self._numbers, self._is_recorded(self._numbers)
+        if in_order and not known.all() and len(contents.known) > self._next:
+            # Set aside if the time limit ended the run within this generation.
+            later = self._next + int(np.argmax(contents.known[self._next :]))
+            return int(np.argmin(known)), later, "is missing"
+        rows = np.flatnonzero(known)
+        same = same_bits(contents.x[numbers[rows]], x[rows]) if len(rows) else known
+        if same.all() or not len(rows):
+            return None
+        row = int(rows[np.argmin(same)])
+        return row, int(numbers[row]), f"was at x = {contents.x[numbers[row]]}"
 
     def polish(self) -> None:
         """Mark the evaluations from here on as polishing; they are set aside if the run continues later."""
         if self._polish_start is None:  # else it has begun, with a look around the end of the swarm
-            self._polish_start = self._batch_end
+            self._polish_start = self._next
 
     @property
     def goes_on(self) -> bool:
         """Whether further generations are recorded at this point of the run, and not the end of the swarm."""
         start = self._recorded_polish_start
-        return bool(self._contents.known[self._batch_end :].any()) and (start is None or start > self._batch_end)
+        return bool(self._contents.known[self._next :].any()) and (start is None or start > self._next)
 
     def _set_polishing_aside(self, number: int) -> bool:
         """Set recorded polishing aside if evaluation ``number`` is part of it; return whether it was."""
@@ -253,10 +259,6 @@ class Journal:
         self._recorded_polish_start = None
         return True
 
-    def _recall_again(self, x: Floats) -> Recalled:
-        self._batch_end = self._batch_start
-        return self.recall(x)
-
     def append(
         self, rows: NDArray[np.int64], x: Floats, values: Floats, why: dict[int, str], constr: Floats | None = None
     ) -> None:
@@ -268,7 +270,7 @@ class Journal:
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)
             reasons = {row - first: reason for row, reason in why.items() if first <= row < first + _ROWS}
-            more: Record = {} if constr is None else {"c": _encode_numbers(constr[part])}
+            more: Record = {} if constr is None else {"c": encode_numbers(constr[part])}
             self._record(self._numbers[rows[part]].tolist(), x[part], values[part], reasons, more)
         self._missing -= len(rows)
 
@@ -286,7 +288,7 @@ class Journal:
             self._recorded_polish_start = self._polish_start
         contiguous = index == list(range(index[0], index[0] + len(index)))
         record: Record = {"i": index[0] if contiguous else index, "t": round(time.time(), 3)}
-        record |= {"x": _encode_numbers(x), "f": _encode_numbers(values), **more}
+        record |= {"x": encode_numbers(x), "f": encode_numbers(values), **more}
         if why:
             record["why"] = {str(row): reason for row, reason in why.items()}
             for row, reason in why.items():
@@ -314,7 +316,7 @@ class Journal:
 
     def go_on_after(self, asked: int) -> None:
         """Recall points in order again, after an asynchronous run or many runs, whose numbers are below ``asked``."""
-        self._batch_end = asked
+        self._next = asked
 
     def check(self, number: int, x: Floats) -> None:
         """Raise `OtherRun` if another point is recorded under this number."""
@@ -336,9 +338,38 @@ class Journal:
         recalled: int = 0,
     ) -> None:
         """Record an evaluation of an asynchronous run; it is safe once this returns."""
-        more: Record = {"asked": asked} if constr is None else {"asked": asked, "c": _encode_numbers(constr)}
+        more: Record = {"asked": asked} if constr is None else {"asked": asked, "c": encode_numbers(constr)}
         more |= {"recalled": recalled} if recalled else {}
         self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, more)
+
+    def restore(self) -> Saved | None:
+        """Return the latest recorded state; None if there is none. Raises `DamagedStore` if it makes no sense."""
+        saved = states.latest(self.path)
+        self._saved_columns = 0 if saved is None else saved.history.shape[1]
+        return saved
+
+    def record_points(self, x: Floats, values: Floats) -> None:
+        """Record points ``(m, d)`` and their values, as the next evaluations."""
+        first = max(self._next, len(self._contents.known))
+        self._next = first + len(x)
+        self._record(list(range(first, self._next)), x, values, {}, {})
+
+    def save(self, generation: int, arrays: Mapping[str, Any], history: Floats, evaluations: int, failed: int) -> None:
+        """Record a state; it is safe once this returns. ``history`` is that of all generations."""
+        if self._is_incomplete:
+            self._is_open = False  # announced again, by which readers know that the pieces before belong to no state
+        self._announce()
+        is_large = self._log.size > states.LARGE
+        counts = {"generation": generation, "evaluations": evaluations, "failed": failed, "t": round(time.time(), 3)}
+        records = states.packed(arrays, history[:, 0 if is_large else self._saved_columns :], counts)
+        if is_large:
+            self._log.replace(states.BEGINNINGS, records)
+        else:
+            self._is_incomplete = True
+            for record in records:
+                self._log.append(record)
+            self._is_incomplete = False
+        self._saved_columns = history.shape[1]
 
     def end(self, status: str, message: str, *, final: bool) -> None:
         """Record how the call has ended. ``final`` says that the same call again would change nothing.
@@ -383,15 +414,6 @@ class Journal:
             f"({reason}). No evaluation was lost or added. Choose another store; to start the new run from the "
             f"recorded values, use x, f = Store({str(self.path)!r}).read() and x0=x[f < inf], f0=f[f < inf]"
         )
-
-
-def _encode_numbers(numbers: Floats) -> Any:
-    """Return nested lists for JSON, with null for NaN and a string for infinity."""
-    if np.isfinite(numbers).all():
-        return numbers.tolist()
-    if numbers.ndim > 1:
-        return [_encode_numbers(row) for row in numbers]
-    return [n if math.isfinite(n) else None if math.isnan(n) else str(n) for n in numbers.tolist()]
 
 
 @cache

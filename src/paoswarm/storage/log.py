@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from paoswarm.storage.validate import check_header
+from paoswarm.storage.records import check_header
 
 logger = logging.getLogger("paoswarm")
 logger.addHandler(logging.NullHandler())  # otherwise Python prints warnings to stderr if no logging is set up

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from array import array
 from collections.abc import Mapping
@@ -23,16 +22,144 @@ from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Variable
 from paoswarm.storage import encoding
 from paoswarm.storage.log import Reader, Record, StoreError
-from paoswarm.storage.validate import check_evaluations, check_event, check_size
+from paoswarm.storage.records import (
+    check_evaluations,
+    check_event,
+    check_size,
+    decode_numbers,
+    largest_excess,
+    recorded_limits,
+)
 
 
-class Run(NamedTuple):
+class RecordedRun(NamedTuple):
     """Description of a run, as JSON."""
 
     function: str  # "minimize", "minimize_many" or "sample"
     problem: dict[str, Any]  # must not change when the run is resumed
     limits: dict[str, Any]  # may change, unless schedules depend on them
     how: dict[str, Any]  # how the objective is called; may change
+
+    def with_latest_limits(self, events: list[Record]) -> RecordedRun:
+        """Return the run with the limits that were recorded last."""
+        found = [record["limits"] for record in events if "limits" in record]
+        return self._replace(limits=found[-1]) if found else self
+
+
+class Contents(NamedTuple):
+    """All records after the header of a file."""
+
+    x: Floats  # points, by number: the order in which the run asked for them
+    f: Floats
+    known: NDArray[np.bool_]  # which numbers are recorded; workers may finish out of order
+    why: dict[int, str]  # reasons of failures, by number
+    order: NDArray[np.int64]  # numbers in the order of recording
+    asked: dict[int, int]  # by number, how many points had been asked for by then; asynchronous runs only
+    events: list[Record]  # all other records
+    times: Floats  # seconds since 1970, by number
+    c: Floats | None = None  # numbers of the constraints, by number; None if there are none
+
+    @classmethod
+    def empty(cls) -> Contents:
+        """Return the contents of a new file."""
+        return _Evaluations().contents([])
+
+    @classmethod
+    def read(cls, reader: Reader) -> Contents:
+        """Read the records of a file, one at a time: there may be millions."""
+        evaluations = _Evaluations()
+        events: list[Record] = []
+        try:
+            for record in reader.records():
+                if "f" in record:
+                    evaluations.add(record)
+                    continue
+                check_event(record)
+                events.append(record)
+                if "aside" in record:  # the polishing was set aside when the run continued
+                    evaluations.forget(record["aside"])
+            return evaluations.contents(events)
+        except StoreError:
+            raise
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:
+            raise reader.damaged(str(error) or type(error).__name__) from error
+
+    def reason(self, number: int) -> str:
+        """Return why a point failed."""
+        return self.why.get(number, "returned NaN")
+
+    def before(self, number: int) -> Contents:
+        """Return the contents without the evaluations from a number on."""
+        return self._replace(
+            x=self.x[:number],
+            f=self.f[:number],
+            known=self.known[:number],
+            why={i: reason for i, reason in self.why.items() if i < number},
+            order=self.order[self.order < number],
+            times=self.times[:number],
+            c=None if self.c is None else self.c[:number],
+        )
+
+
+class _Evaluations:
+    """The evaluations that were read so far, in the order of recording."""
+
+    def __init__(self) -> None:
+        self._index, self._f, self._t = array("q"), array("d"), array("d")
+        self._x, self._c = array("d"), array("d")
+        self._d = self._k = 0  # coordinates of a point; numbers of its constraints
+        self._why: dict[int, str] = {}
+        self._asked: dict[int, int] = {}
+
+    def add(self, record: Record) -> None:
+        check_evaluations(record)
+        values, first = record["f"], record["i"]
+        numbers = first if isinstance(first, list) else range(first, first + len(values))
+        self._index.extend(numbers)
+        self._f += decode_numbers(values)
+        self._t += array("d", [record["t"]] * len(values))
+        self._d = self._d or len(record["x"][0])
+        if len(record["x"][0]) != self._d:
+            raise ValueError("a point has another number of coordinates")
+        self._x += decode_numbers(list(chain.from_iterable(record["x"])))
+        if "c" in record:
+            self._k = self._k or len(record["c"][0])
+            self._c += decode_numbers(list(chain.from_iterable(record["c"])))
+        if len(self._c) != self._k * len(self._f):
+            raise ValueError("the numbers of constraints differ")
+        if "asked" in record:
+            self._asked |= dict.fromkeys(numbers, int(record["asked"]))
+        self._why |= {numbers[int(row)]: str(reason) for row, reason in record.get("why", {}).items()}
+
+    def forget(self, first: int) -> None:
+        """Leave out the evaluations from a number on."""
+        rows = np.flatnonzero(np.asarray(self._index) < first)
+
+        def kept(numbers: array[Any], width: int = 1) -> array[Any]:
+            rest = np.reshape(numbers, (-1, max(1, width)))[rows] if numbers else np.empty(0)
+            return array(numbers.typecode, rest.tobytes())
+
+        self._x, self._c = kept(self._x, self._d), kept(self._c, self._k)
+        self._f, self._t, self._index = kept(self._f), kept(self._t), kept(self._index)
+        self._why = {i: reason for i, reason in self._why.items() if i < first}
+
+    def contents(self, events: list[Record]) -> Contents:
+        order = np.array(self._index, dtype=np.int64)
+        m, n = len(order), 1 + int(order.max(initial=-1))
+        check_size(n, self._d, m)
+
+        def by_number(numbers: array[float], *shape: int) -> Floats:
+            found = np.full((n, *shape), np.nan)
+            found[order] = np.reshape(numbers, (m, *shape))
+            return found
+
+        known = np.zeros(n, dtype=bool)
+        known[order] = True
+        if known.sum() != m:
+            raise ValueError("an evaluation is recorded twice")
+        c = by_number(self._c, self._k) if self._k else None
+        points, values, times = by_number(self._x, self._d), by_number(self._f), by_number(self._t)
+        return Contents(points, values, known, self._why, order, self._asked, events, times, c)
 
 
 @dataclass(frozen=True)
@@ -89,16 +216,12 @@ class Store:
         They come in the order in which the run asked for them. Another process may be writing to the file. Of a run on
         a compiled engine only a few points are recorded: some of the first swarm, and the best one now and then.
         """
-        reader = Reader(self.path)
-        _header(reader)
-        contents = Contents.read(reader)
+        contents = self._header_and_contents()[1]
         return contents.x[contents.known], contents.f[contents.known]
 
     def constraints(self) -> Floats:
         """Return the numbers of the constraints at the points of `read`, ``(m, k)``; NaN where they are unknown."""
-        reader = Reader(self.path)
-        _header(reader)
-        contents = Contents.read(reader)
+        contents = self._header_and_contents()[1]
         return np.empty((int(contents.known.sum()), 0)) if contents.c is None else contents.c[contents.known]
 
     def to_dataframe(self) -> Any:
@@ -108,31 +231,21 @@ class Store:
         ``time``, in the order in which the run asked for the points. With constraints there is also ``violation``, how
         far the worst of them is beyond its limits.
         """
-        reader = Reader(self.path)
-        problem = _header(reader)["run"]["problem"]
-        contents = Contents.read(reader)
-        reader = Reader(self.path)
-        _header(reader)
-        seconds = np.full(len(contents.known), np.nan)
-        for record in reader.records():
-            if "f" in record:
-                numbers = np.atleast_1d(record["i"])
-                numbers = numbers if len(numbers) > 1 else numbers[0] + np.arange(len(record["f"]))
-                seconds[numbers[numbers < len(seconds)]] = record["t"]
+        problem, contents = self._header_and_contents()
         numbers = np.flatnonzero(contents.known)
         reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
-        return table(
-            recorded_space(problem.get("bounds")),
-            contents.x[numbers],
-            contents.f[numbers],
-            reasons,
-            seconds[numbers].tolist(),
-            None
-            if contents.c is None
-            else largest_excess(contents.c[numbers], recorded_limits(problem["constraints"])),
-        )
+        excess = None
+        if contents.c is not None:
+            excess = largest_excess(contents.c[numbers], recorded_limits(problem["constraints"]))
+        times = contents.times[numbers].tolist()
+        space = recorded_space(problem.get("bounds"))
+        return table(space, contents.x[numbers], contents.f[numbers], reasons, times, excess)
 
-    def run(self) -> Run:
+    def _header_and_contents(self) -> tuple[dict[str, Any], Contents]:
+        reader = Reader(self.path)
+        return _header(reader)["run"]["problem"], Contents.read(reader)
+
+    def run(self) -> RecordedRun:
         """Return the description of the run, with its latest limits."""
         reader = Reader(self.path)
         header = _header(reader)
@@ -142,7 +255,7 @@ class Store:
                 check_event(event)
         except ValueError as error:
             raise reader.damaged(str(error)) from error
-        return with_latest_limits(Run(**header["run"]), events)
+        return RecordedRun(**header["run"]).with_latest_limits(events)
 
     def recorded_origin(self) -> dict[str, Any] | None:
         """Return the ``origin`` that was recorded last; None if there is none. Nothing in it is checked."""
@@ -194,137 +307,3 @@ def _header(reader: Reader) -> Record:
     if header is None:
         raise StoreError(f"{reader.path} is empty: no run has started in it")
     return header
-
-
-class Contents(NamedTuple):
-    """All records after the header of a file."""
-
-    x: Floats  # points, by number: the order in which the run asked for them
-    f: Floats
-    known: NDArray[np.bool_]  # which numbers are recorded; workers may finish out of order
-    why: dict[int, str]  # reasons of failures, by number
-    order: NDArray[np.int64]  # numbers in the order of recording
-    asked: dict[int, int]  # by number, how many points had been asked for by then; asynchronous runs only
-    events: list[Record]  # all other records
-    c: Floats | None = None  # numbers of the constraints, by number; None if there are none
-
-    @classmethod
-    def empty(cls) -> Contents:
-        """Return the contents of a new file."""
-        return cls(np.empty((0, 0)), np.empty(0), np.zeros(0, dtype=bool), {}, np.zeros(0, dtype=np.int64), {}, [])
-
-    def reason(self, number: int) -> str:
-        """Return why a point failed."""
-        return self.why.get(number, "returned NaN")
-
-    def before(self, number: int) -> Contents:
-        """Return the contents without the evaluations from a number on."""
-        return self._replace(
-            x=self.x[:number],
-            f=self.f[:number],
-            known=self.known[:number],
-            why={i: reason for i, reason in self.why.items() if i < number},
-            order=self.order[self.order < number],
-            c=None if self.c is None else self.c[:number],
-        )
-
-    @classmethod
-    def read(cls, reader: Reader) -> Contents:
-        """Read the records of a file, one at a time: there may be millions."""
-        index, x, f, c = array("q"), array("d"), array("d"), array("d")
-        why: dict[int, str] = {}
-        events: list[Record] = []
-        asked: dict[int, int] = {}
-        d = k = 0
-        try:
-            for record in reader.records():
-                if "f" not in record:
-                    check_event(record)
-                    events.append(record)
-                    if "aside" in record:  # the polishing was set aside when the run continued
-                        rows = [row for row, i in enumerate(index) if i < record["aside"]]
-                        x = array("d", chain.from_iterable(x[d * row : d * (row + 1)] for row in rows))
-                        c = array("d", chain.from_iterable(c[k * row : k * (row + 1)] for row in rows))
-                        index, f = array("q", (index[row] for row in rows)), array("d", (f[row] for row in rows))
-                        why = {i: reason for i, reason in why.items() if i < record["aside"]}
-                    continue
-                check_evaluations(record)
-                values, first = record["f"], record["i"]
-                d = d or len(record["x"][0])
-                if len(record["x"][0]) != d:
-                    raise ValueError("a point has another number of coordinates")
-                numbers = first if isinstance(first, list) else range(first, first + len(values))
-                index.extend(numbers)
-                if "asked" in record:
-                    asked |= dict.fromkeys(numbers, int(record["asked"]))
-                f += decode_numbers(values)
-                x += decode_numbers(list(chain.from_iterable(record["x"])))
-                if "c" in record:
-                    k = k or len(record["c"][0])
-                    c += decode_numbers(list(chain.from_iterable(record["c"])))
-                if len(c) != k * len(f):
-                    raise ValueError("the numbers of constraints differ")
-                if "why" in record:
-                    why |= {numbers[int(row)]: str(reason) for row, reason in record["why"].items()}
-            order = np.array(index, dtype=np.int64)
-            n = 1 + int(order.max(initial=-1))
-            check_size(n, d, len(f))
-            points, point_values = np.full((n, d), np.nan), np.full(n, np.nan)
-            known = np.zeros(n, dtype=bool)
-            points[order], point_values[order], known[order] = np.reshape(x, (len(f), d)), f, True
-            if known.sum() != len(f):
-                raise ValueError("an evaluation is recorded twice")
-            constr = None
-            if k:
-                constr = np.full((n, k), np.nan)
-                constr[order] = np.reshape(c, (len(f), k))
-        except StoreError:
-            raise
-        except (TypeError, ValueError, OverflowError, MemoryError) as error:
-            raise reader.damaged(str(error) or type(error).__name__) from error
-        return cls(points, point_values, known, why, order, asked, events, constr)
-
-
-Limits = tuple[dict[str, Floats], ...]  # of each constraint: lb, ub, tol
-
-
-def recorded_limits(encoded: Any) -> Limits:
-    """Return the limits of the constraints in a header; raise a ValueError if they make no sense."""
-    try:
-        parts: Limits = tuple(encoding.decode(encoded or []))
-        for part in parts:
-            _ = part["lb"] + part["ub"] + part["tol"]
-    except Exception as error:
-        raise ValueError("the constraints make no sense") from error
-    return parts
-
-
-def largest_excess(numbers: Floats, limits: Limits, *, within_tolerance: bool = False) -> Floats:
-    """Return how far the worst number of each row ``(m, k)`` is beyond its limits; NaN counts as zero.
-
-    With ``within_tolerance`` it is zero for numbers that are allowed.
-    """
-    low, high, tol = (np.concatenate([part[name] for part in limits]) for name in ("lb", "ub", "tol"))
-    excess = np.fmax(np.fmax(low - numbers, numbers - high), 0.0)
-    worst: Floats = np.where(within_tolerance & (excess <= tol), 0.0, excess).max(axis=1)
-    return worst
-
-
-def with_latest_limits(run: Run, events: list[Record]) -> Run:
-    """Return the run with the limits that were recorded last."""
-    for record in events:
-        run = run._replace(limits=record.get("limits", run.limits))
-    return run
-
-
-def decode_number(encoded: Any) -> float:
-    """Return a number from JSON, where null stands for NaN and a string for infinity."""
-    return math.nan if encoded is None else float(encoded)
-
-
-def decode_numbers(encoded: list[Any]) -> array[float]:
-    """Decode many numbers; fast if all of them are finite."""
-    try:
-        return array("d", encoded)
-    except TypeError:
-        return array("d", map(decode_number, encoded))

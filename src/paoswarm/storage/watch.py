@@ -14,8 +14,16 @@ import numpy as np
 from paoswarm.core import order
 from paoswarm.spaces.space import Space
 from paoswarm.storage.log import Reader, Record
-from paoswarm.storage.store import Limits, decode_number, largest_excess, recorded_limits, recorded_space
-from paoswarm.storage.validate import check_evaluations, check_event, check_header
+from paoswarm.storage.records import (
+    ConstraintLimits,
+    check_evaluations,
+    check_event,
+    check_header,
+    decode_number,
+    largest_excess,
+    recorded_limits,
+)
+from paoswarm.storage.store import recorded_space
 
 
 def is_running(pid: int) -> bool | None:
@@ -61,7 +69,7 @@ class Progress:
         self.best = math.nan
         self.where: list[float] = []
         self.expected: int | None = None
-        self._limits: Limits = ()  # of the constraints
+        self._limits: ConstraintLimits = ()  # of the constraints
         self._has_states = False  # the run is on a compiled engine: not all of its evaluations are recorded
         self.ended: str | None = None
 

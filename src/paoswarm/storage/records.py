@@ -1,16 +1,68 @@
-"""Checks of records that a checksum cannot make: a file with right checksums may still hold nonsense.
+"""What the entries of records mean, and checks that a checksum cannot make.
 
-All checks raise a ValueError. Readers turn it into `DamagedStore`.
+A file with right checksums may still hold nonsense. All checks raise a ValueError; readers turn it into `DamagedStore`.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from typing import Any
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+from paoswarm.storage import encoding
 
 _DEEPEST = 40  # levels of nesting; a method within a method within ... has fewer
 _LARGEST = 2**63  # of whole numbers, except seeds
 _ROOM = 20_000_000  # numbers that may be missing between recorded points, because workers have not finished them
+
+ConstraintLimits = tuple[dict[str, Floats], ...]  # of each constraint: lb, ub, tol
+
+
+def recorded_limits(encoded: Any) -> ConstraintLimits:
+    """Return the limits of the constraints in a header; raise a ValueError if they make no sense."""
+    try:
+        parts: ConstraintLimits = tuple(encoding.decode(encoded or []))
+        for part in parts:
+            _ = part["lb"] + part["ub"] + part["tol"]
+    except Exception as error:
+        raise ValueError("the constraints make no sense") from error
+    return parts
+
+
+def largest_excess(numbers: Floats, limits: ConstraintLimits, *, within_tolerance: bool = False) -> Floats:
+    """Return how far the worst number of each row ``(m, k)`` is beyond its limits; NaN counts as zero.
+
+    With ``within_tolerance`` it is zero for numbers that are allowed.
+    """
+    low, high, tol = (np.concatenate([part[name] for part in limits]) for name in ("lb", "ub", "tol"))
+    excess = np.fmax(np.fmax(low - numbers, numbers - high), 0.0)
+    worst: Floats = np.where(within_tolerance & (excess <= tol), 0.0, excess).max(axis=1)
+    return worst
+
+
+def encode_numbers(numbers: Floats) -> Any:
+    """Return nested lists for JSON, with null for NaN and a string for infinity."""
+    if np.isfinite(numbers).all():
+        return numbers.tolist()
+    if numbers.ndim > 1:
+        return [encode_numbers(row) for row in numbers]
+    return [n if math.isfinite(n) else None if math.isnan(n) else str(n) for n in numbers.tolist()]
+
+
+def decode_number(encoded: Any) -> float:
+    """Return a number from JSON, where null stands for NaN and a string for infinity."""
+    return math.nan if encoded is None else float(encoded)
+
+
+def decode_numbers(encoded: list[Any]) -> array[float]:
+    """Decode many numbers; fast if all of them are finite."""
+    try:
+        return array("d", encoded)
+    except TypeError:
+        return array("d", map(decode_number, encoded))
 
 
 def check_header(record: dict[str, Any]) -> None:
@@ -33,7 +85,7 @@ def check_event(record: dict[str, Any]) -> None:
             raise ValueError(f"{name} holds no entries")
     if "open" in record:
         who = record["open"]
-        if not is_count(who.get("pid")) or not is_time(who.get("t")):
+        if not is_count(who.get("pid")) or not _is_time(who.get("t")):
             raise ValueError("the process that writes has no number or no time")
     if "end" in record and not isinstance(record["end"].get("message"), str):
         raise ValueError("an end has no message")
@@ -43,7 +95,7 @@ def check_event(record: dict[str, Any]) -> None:
         state = record["state"]
         if not all(is_count(state.get(name)) for name in ("generation", "evaluations", "failed")):
             raise ValueError("a state has no counts")
-        if not is_time(state.get("t")) or not isinstance(state.get("arrays"), dict):
+        if not _is_time(state.get("t")) or not isinstance(state.get("arrays"), dict):
             raise ValueError("a state has no time or no arrays")
     for name in ("polish", "aside"):
         if name in record and not is_count(record[name]):
@@ -53,21 +105,16 @@ def check_event(record: dict[str, Any]) -> None:
 def check_evaluations(record: dict[str, Any]) -> None:
     """Check the form of a record of evaluations: as many numbers and points as values, and all points of one length."""
     first, x, f = record.get("i"), record.get("x"), record.get("f")
-    if not isinstance(x, list) or not isinstance(f, list) or not is_time(record.get("t")):
+    if not isinstance(x, list) or not isinstance(f, list) or not _is_time(record.get("t")):
         raise ValueError("points, values or the time are missing")
     numbers = first if isinstance(first, list) else [first]
     if not numbers or not all(map(is_count, numbers)):
         raise ValueError("the number of an evaluation is no whole number")
     if not len(x) == len(f) or (isinstance(first, list) and len(first) != len(f)) or not f:
         raise ValueError("the numbers of points and values differ")
-    if not all(isinstance(point, list) for point in x) or len(set(map(len, x))) != 1 or not x[0]:
-        raise ValueError("points are no lists of equal length")
+    _check_rows(x, len(f), "points")
     if "c" in record:
-        c = record["c"]
-        if not isinstance(c, list) or len(c) != len(f) or not all(isinstance(row, list) for row in c):
-            raise ValueError("the numbers of constraints belong to no points")
-        if len(set(map(len, c))) != 1 or not c[0]:
-            raise ValueError("the numbers of constraints are no lists of equal length")
+        _check_rows(record["c"], len(f), "the numbers of constraints")
     if "asked" in record and not (is_count(record["asked"]) and record["asked"] > max(numbers)):
         raise ValueError("an evaluation is recorded before the run asked for it")
     if "recalled" in record and not (is_count(record["recalled"]) and record["recalled"] < record.get("asked", 0)):
@@ -83,12 +130,18 @@ def check_size(n: int, d: int, recorded: int) -> None:
         raise ValueError(f"evaluation {n - 1} is recorded, but only {recorded} altogether")
 
 
+def _check_rows(rows: Any, count: int, what: str) -> None:
+    is_list = isinstance(rows, list) and len(rows) == count and all(isinstance(row, list) for row in rows)
+    if not is_list or len(set(map(len, rows))) != 1 or not rows[0]:
+        raise ValueError(f"{what} are no lists of equal length, one for each value")
+
+
 def is_count(value: Any) -> bool:
     """Whether this is a whole number from zero on."""
     return type(value) is int and 0 <= value < _LARGEST
 
 
-def is_time(value: Any) -> bool:
+def _is_time(value: Any) -> bool:
     """Whether this is a time in seconds."""
     return type(value) in (int, float) and abs(value) < 1e15 and math.isfinite(value)
 

@@ -1,26 +1,28 @@
-"""Check that recorded values belong to the function that is given now.
+"""Check that a file holds the requested run, and that its values belong to the function that is given now.
 
-The fingerprint of the function says what has changed in its code and in the values it uses. It does not see the files
-and programs that the function uses. So one recorded point, or two if the fingerprint differs, are evaluated again and
-compared. A function that gives two different values at one point is noisy, and proves nothing.
+The description of the run must be the same. The fingerprint of the function says what has changed in its code and in
+the values it uses. It does not see the files and programs that the function uses. So one recorded point, or two if the
+fingerprint differs, are evaluated again and compared. A function that gives two different values at one point is noisy,
+and proves nothing.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from paoswarm._text import warn_user
+from paoswarm._text import shortened, warn_user
 from paoswarm.core.arrays import Floats
-from paoswarm.storage.captures import Fingerprint, fingerprint
-from paoswarm.storage.log import logger
-from paoswarm.storage.same_run import OtherRun
-from paoswarm.storage.store import Contents
+from paoswarm.storage.encoding import as_text
+from paoswarm.storage.fingerprint import Fingerprint, fingerprint
+from paoswarm.storage.log import StoreError, logger
+from paoswarm.storage.store import Contents, RecordedRun
 
 # Returns for each point its value, or why it failed, or None if that says nothing about the function.
 Measure = Callable[[Floats], list[float | str | None]]
@@ -29,15 +31,66 @@ _SINGLE = 1e-4  # the same, if all values are computed in single precision
 _ABSOLUTE = 1e-3  # part of these differences that is allowed in units of the median of the recorded values
 
 
-class Evidence(Enum):
-    """What repeated evaluations have shown."""
-
-    SAME = "gave the recorded values again"
-    NOISY = "gave other values, but the function is noisy"
-    NONE = "could not be evaluated again"
+class OtherRun(StoreError):
+    """The file holds another run; its evaluations were not changed."""
 
 
-class Function:
+def same_bits(one: Floats, other: Floats) -> NDArray[np.bool_]:
+    """Whether rows are equal to the last bit; all NaNs count as equal."""
+    same = np.ascontiguousarray(one).view(np.uint64) == np.ascontiguousarray(other).view(np.uint64)
+    return (same | (np.isnan(one) & np.isnan(other))).all(axis=1)
+
+
+def check_same(path: Path, recorded: RecordedRun, now: RecordedRun) -> None:
+    """Raise `OtherRun` if the file belongs to another problem, and name what differs."""
+    if recorded.function != now.function:
+        raise OtherRun(f"{path} holds a run of {recorded.function}, not of {now.function}; choose another store")
+    if recorded.problem.get("engine") != now.problem.get("engine"):
+        was, wanted = (_engine(run.problem.get("engine")) for run in (recorded, now))
+        raise OtherRun(f"{path} holds a run with engine={was}, not with engine={wanted}; choose another store")
+    if recorded.problem != now.problem:
+        name, was, wanted = _difference("", recorded.problem, now.problem)
+        raise OtherRun(
+            f"{path} holds a run with {name} = {_short(was)}, but this one has {name} = {_short(wanted)}; "
+            "it was not changed, choose another store"
+        )
+
+
+def _engine(encoded: Any) -> str:
+    """An engine as the user would write it."""
+    return "'numpy'" if encoded is None else as_text(encoded)
+
+
+def _difference(name: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """Return the name of the first detail that differs, and both values."""
+    if _is_of_the_user(was) and _is_of_the_user(now):
+        if [key for key, _ in was["items"]] != [key for key, _ in now["items"]]:
+            return name.lstrip("."), was, now
+        was, now = dict(was["items"]), dict(now["items"])
+    if isinstance(was, dict) and isinstance(now, dict) and (not name or was.keys() == now.keys()):
+        for key in {**was, **now}:
+            if was.get(key) != now.get(key):
+                inner = name if key in ("with", "paoswarm", "own", "array", "entropy") else f"{name}.{key}"
+                return _difference(inner, was.get(key), now.get(key))
+    return name.lstrip("."), was, now
+
+
+def _is_of_the_user(value: Any) -> bool:
+    """Whether a value is a dict of the user, such as a space."""
+    return isinstance(value, dict) and value.keys() == {"items"}
+
+
+def _short(value: Any) -> str:
+    if _is_of_the_user(value):
+        text = f"{{{', '.join(str(key) for key, _ in value['items'])}}}"
+    elif isinstance(value, list) and value and all(_is_of_the_user(one) for one in value):  # constraints
+        text = f"[{', '.join(str(dict(one['items']).get('label')) for one in value)}]"
+    else:
+        text = "None" if value is None else json.dumps(value)
+    return shortened(text, 200)
+
+
+class RecordedFunction:
     """The objective, to be compared with the one whose values are recorded.
 
     Attributes
@@ -74,19 +127,17 @@ class Function:
         if is_repeated and is_sure and not changes:
             return
         numbers = [] if is_noisy else _points_to_repeat(contents, best_is_highest, 1 if is_sure and not changes else 2)
-        evidence = Evidence.NONE
+        evidence = "Nothing was checked"
         if numbers:
-            evidence = _compare_values(path, contents, numbers, measure, changes)
-            logger.info("%s: recorded points %s %s", path, numbers, evidence.value)
+            found = _compare_values(path, contents, numbers, measure, changes)
+            evidence = f"Evaluation {' and '.join(map(str, numbers))} {found}"
+            logger.info("%s: recorded points %s %s", path, numbers, found)
             own = self.at_first.changes(self.at_last) if changes else []  # no sign of an edit
             changes = [name for name in changes if name not in own]
         if changes:
-            points = (
-                f"Evaluation {' and '.join(map(str, numbers))} {evidence.value}" if numbers else "Nothing was checked"
-            )
             warn_user(
-                f"the function has changed since its values in {path} were recorded: {_name_some(changes)}. {points}; "
-                "the recorded values are used. To evaluate the new function from the start, choose another store or "
+                f"the function has changed since its values in {path} were recorded: {_name_some(changes)}. {evidence}"
+                "; the recorded values are used. To evaluate the new function from the start, choose another store or "
                 "delete this one"
             )
 
@@ -131,10 +182,8 @@ def _points_to_repeat(contents: Contents, best_is_highest: bool, count: int) -> 
     return [int(finite[place]) for place in (best, *others)][:count]
 
 
-def _compare_values(
-    path: Path, contents: Contents, numbers: list[int], measure: Measure, changes: list[str]
-) -> Evidence:
-    """Evaluate recorded points again; raise `OtherRun` if the function is another one."""
+def _compare_values(path: Path, contents: Contents, numbers: list[int], measure: Measure, changes: list[str]) -> str:
+    """Evaluate recorded points again and say what they gave; raise `OtherRun` if the function is another one."""
     x, recorded = contents.x[numbers], contents.f[numbers].tolist()
     rounding = _Rounding(contents.f[contents.known & np.isfinite(contents.f)])
     values = measure(x)
@@ -144,7 +193,8 @@ def _compare_values(
         if now is not None and not rounding.explains(was, now)
     ]
     if not doubtful:
-        return Evidence.NONE if all(now is None for now in values) else Evidence.SAME
+        none_was = all(now is None for now in values)
+        return "could not be evaluated again" if none_was else "gave the recorded values again"
     for row, again in zip(doubtful, measure(x[doubtful]), strict=True):
         now = values[row]
         if again is not None and now is not None and rounding.explains(now, again):
@@ -158,7 +208,7 @@ def _compare_values(
                 "Choose another store or delete this one; to use the recorded values all the same, pass "
                 f"store=Store({str(path)!r}, trust=True)"
             )
-    return Evidence.NOISY
+    return "gave other values, but the function is noisy"
 
 
 def _name_some(changes: list[str]) -> str:
