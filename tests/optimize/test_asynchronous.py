@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from objectives import sphere
+from paoswarm.optimize.one_at_a_time import ParticleByParticle
 from scipy import stats
 
 import paoswarm as ps
 from paoswarm.evaluation.child import Answered
 from paoswarm.evaluation.engines import Engine
-from paoswarm.optimize.one_at_a_time import ParticleByParticle
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.storage.log import StoreError
 

@@ -5,9 +5,9 @@ import pytest
 from messages import about_the_end
 from numpy.testing import assert_array_equal
 from objectives import Recording, noisy, rosenbrock, sphere, squared_distance
+from paoswarm.optimize.convergence import Rule, judge, patience
 
 import paoswarm as ps
-from paoswarm.optimize.convergence import Rule, judge, patience
 from paoswarm.optimize.look_around import cost
 
 BOX2, BOX5 = [(-5, 5)] * 2, [(-5, 5)] * 5

@@ -40,9 +40,9 @@ from paoswarm.evaluation.dispatch import Dispatcher
 from paoswarm.evaluation.failures import Failure, FailureLog
 from paoswarm.evaluation.first_answers import FirstAnswers
 from paoswarm.evaluation.interrupts import interrupted_once
-from paoswarm.evaluation.stream import Stream
 from paoswarm.spaces.evaluations import Evaluations
 from paoswarm.spaces.space import Space
+from paoswarm.storage.journal import Journal
 
 Numbers = NDArray[np.int64] | None
 
@@ -75,6 +75,7 @@ class Evaluator:
     ) -> None:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
+        self.journal: Journal | None = None
         self.replayed = False
         self.count: Callable[[int], None] | None = None
         self._space = space
@@ -141,12 +142,12 @@ class Evaluator:
         """Note that the points that follow come after the last generation; whether a look around is possible there."""
         return True
 
-    def stream(self) -> Stream:
-        """Points one at a time instead of batches."""
-        return self._make_stream(self._caller.dispatcher())
+    def dispatcher(self) -> Dispatcher:
+        """What sends points one at a time."""
+        return self._caller.dispatcher()
 
-    def _make_stream(self, dispatcher: Dispatcher) -> Stream:
-        return Stream(self, dispatcher)
+    def record_one(self, number: int, asked: int, x: Floats, answer: float | Failed, recalled: int) -> None:
+        """Record the answer at a point that was sent alone; nothing to do without a store."""
 
     def note(self, x: Floats, answer: float | Failed) -> Any:
         """The value of one answer, or its row of value and constraints; failures are counted."""

@@ -1,9 +1,4 @@
-"""Evaluation with a store: recorded values are not evaluated again, new ones are recorded before they are used.
-
-For batches of points there is the `RecordingEvaluator`, for points sent one at a time its `RecordingStream`. With the
-latter the order in which values came is recorded too, and how many points had been asked for by then: so a run that
-depends on which worker was quickest can be repeated exactly, and resumed.
-"""
+"""Evaluation with a store: recorded values are not evaluated again, new ones are recorded before they are used."""
 
 from __future__ import annotations
 
@@ -16,13 +11,10 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
-from paoswarm.evaluation.detailed import Detailed, with_constraints
-from paoswarm.evaluation.dispatch import Dispatcher
+from paoswarm.evaluation.detailed import with_constraints
 from paoswarm.evaluation.evaluator import Evaluator, Numbers
-from paoswarm.evaluation.stream import Arrived, Stream
 from paoswarm.spaces.space import Space
 from paoswarm.storage.journal import Journal
-from paoswarm.storage.log import DamagedStore
 
 
 def open_evaluator(
@@ -58,11 +50,11 @@ class RecordingEvaluator(Evaluator):
     ) -> None:
         how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_constraints": n_constraints}
         super().__init__(fun, options, **how)
-        self._journal = journal
+        self.journal: Journal = journal
 
     def __enter__(self) -> Evaluator:
         try:
-            self._journal.confirm(self._measure_again)
+            self.journal.confirm(self._measure_again)
         except BaseException as error:
             self.__exit__(None, None, None)
             if isinstance(error, KeyboardInterrupt):
@@ -92,19 +84,19 @@ class RecordingEvaluator(Evaluator):
         error = super().explain_total_failure()
         whose = "the constraints" if self.log.is_of_constraints else "fun"
         advice = f"has recorded these failures: delete it after you have fixed {whose}"
-        again = ValueError(f"{error}; {self._journal.path} {advice}")
+        again = ValueError(f"{error}; {self.journal.path} {advice}")
         again.__cause__ = error.__cause__
         return again
 
     def explain_mistake(self) -> ValueError:
         """The error for a function whose first calls have all raised the same exception; these are not recorded."""
         error = super().explain_mistake()
-        again = ValueError(f"{error}; {self._journal.path} has not recorded these calls: repeat the run with it")
+        again = ValueError(f"{error}; {self.journal.path} has not recorded these calls: repeat the run with it")
         again.__cause__ = error.__cause__
         return again
 
     def _check_first_form(self, x: Floats, answer: float | Failed) -> None:
-        if not self._journal.resumed:  # later answers may have the wrong form at some points
+        if not self.journal.resumed:  # later answers may have the wrong form at some points
             super()._check_first_form(x, answer)
 
     def go_beyond(self) -> bool:
@@ -112,15 +104,18 @@ class RecordingEvaluator(Evaluator):
 
         False if the recorded run goes on here, because it had other limits: then there is no place for them.
         """
-        is_possible = not self._journal.goes_on
-        self._journal.polish()
+        is_possible = not self.journal.goes_on
+        self.journal.polish()
         return is_possible
 
-    def _make_stream(self, dispatcher: Dispatcher) -> Stream:
-        return RecordingStream(self, dispatcher, self._journal)
+    def record_one(self, number: int, asked: int, x: Floats, answer: float | Failed, recalled: int) -> None:
+        """Record the answer at a point that was sent alone, and how many points had been asked for by then."""
+        why = answer.reason if isinstance(answer, Failed) else NAN if math.isnan(answer) else None
+        value = math.nan if isinstance(answer, Failed) else float(answer)
+        self.journal.complete(number, asked, x, value, why, self.constraints_of_one(answer), recalled)
 
     def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
-        values, known, reasons, recorded = self._journal.recall(x, numbers)
+        values, known, reasons, recorded = self.journal.recall(x, numbers)
         constr = recorded
         if recorded is None and self.n_constraints:
             constr = np.full((len(x), self.n_constraints), np.nan)
@@ -152,7 +147,7 @@ class RecordingEvaluator(Evaluator):
         def record(first: int, some: Floats, wrong: dict[int, Failed], answers: Answers) -> None:
             rows = missing[first : first + len(some)]
             more = self._constraints_of(answers)
-            self._journal.append(rows, x[rows], some, {row: why.reason for row, why in wrong.items()}, more)
+            self.journal.append(rows, x[rows], some, {row: why.reason for row, why in wrong.items()}, more)
             values[rows], known[rows] = some, True
             if constr is not None and more is not None:
                 constr[rows] = more
@@ -163,78 +158,9 @@ class RecordingEvaluator(Evaluator):
             if end is None:
                 record_mistakes()
             for first, answers in doubtful:
-                if not known[missing].any() and (len(missing) > 1 or not self._journal.resumed):
+                if not known[missing].any() and (len(missing) > 1 or not self.journal.resumed):
                     self._count(x[missing[first:]], self._sort_out(answers)[1])  # raises
                 record(first, *self._sort_out(answers), answers)
         done = len(x) if known.all() else int(np.argmin(known))  # what comes after a gap is recorded, but not used yet
         self._count(x, {row: why for row, why in failed.items() if row < done})
         return with_constraints(values[:done], None if constr is None else constr[:done]), end
-
-
-class RecordingStream(Stream):
-    """Points one at a time with a journal: recorded values are given out first, in the recorded order."""
-
-    def __init__(self, evaluator: Evaluator, dispatcher: Dispatcher, journal: Journal) -> None:
-        super().__init__(evaluator, dispatcher)
-        self._journal = journal
-        self._sent = self._asked = 0  # points; those that were asked for may be known and not sent
-        self._recorded = journal.completions()[::-1]  # the next one last
-        self._held: list[int] = []  # sent while recorded values are given out; they leave when these are used up
-
-    @property
-    def is_replaying(self) -> bool:
-        """Whether values come from the journal."""
-        return bool(self._recorded)
-
-    @property
-    def room(self) -> float:
-        """How many more points may be sent: as many as were asked for at this moment before, then as workers idle."""
-        if self._recorded:
-            return self._recorded[-1].asked - self._asked
-        return super().room - len(self._held)
-
-    def send(self, number: int, x: Floats) -> None:
-        """Send a point ``(d,)``; raise if another one is recorded under this number."""
-        self._sent += 1
-        self._asked += 1
-        self._journal.check(number, x)
-        if self._recorded:
-            self._x[number] = x
-            self._held.append(number)
-        else:
-            super().send(number, x)
-
-    def pass_over(self) -> None:
-        """Note that a point was asked for that is not sent."""
-        self._asked += 1
-
-    def receive(self, deadline: float | None) -> Arrived | None:
-        """The next value: a recorded one, or the next to arrive."""
-        if self._recorded:
-            self._evaluator.replayed = True
-            known = self._recorded.pop()
-            if known.number not in self._held:
-                raise DamagedStore(
-                    f"{self._journal.path} is damaged: evaluation {known.number} is recorded before the run asked for "
-                    "it. The file was not changed: choose another store"
-                )
-            self._held.remove(known.number)
-            self._journal.count_recalled()
-            value = known.value if known.constr is None else Detailed(known.value, known.constr)
-            return self._give_out(known.number, value if known.why is None else Failed(known.why))
-        for number in self._held:
-            super().send(number, self._x[number])
-        self._held = []
-        return super().receive(deadline)
-
-    def close(self) -> None:
-        """Return to batches: what has arrived is recorded, what is still being evaluated is given up."""
-        if not self.is_replaying and not self._held:
-            super().close()
-        self._journal.go_on_after(self._sent)
-
-    def _keep(self, number: int, x: Floats, answer: float | Failed) -> None:
-        why = answer.reason if isinstance(answer, Failed) else NAN if math.isnan(answer) else None
-        value = math.nan if isinstance(answer, Failed) else float(answer)
-        constr, recalled = self._evaluator.constraints_of_one(answer), self._asked - self._sent
-        self._journal.complete(number, self._asked, x, value, why, constr, recalled)

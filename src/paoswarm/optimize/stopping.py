@@ -1,4 +1,11 @@
-"""When a run ends, and why: every reason is a status with a message."""
+"""When a run ends, and why: limits, rules of convergence, and the sentence that says so.
+
+Convergence is judged on positions, on values with rounding in mind, and on patience. Positions alone do not do. If the
+minimum is not zero, values near it are equal after rounding: no particle improves any more, the bests freeze, and the
+swarm keeps a spread of 1e-10 to 1e-8 box widths. Under noise, on plateaus, and in a swarm that is split over several
+minima, it stays wider still. ``benchmarks/ends.py`` measures how often these rules stop too early and how often they do
+not stop a run that is done.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm._checks import real_number, whole_number
+from paoswarm.algorithms.agreement import Agreement
 from paoswarm.core import order
+from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Swarm
 from paoswarm.optimize.incumbent import Incumbent
 
 
@@ -175,3 +185,114 @@ class Limits(NamedTuple):
             if holds.any():
                 status = np.where(holds, reason, Status.RUNNING if status is None else status)
         return None if status is None else np.broadcast_to(status, best.value.shape)
+
+
+# Bests that differ by less, relative to the best value, are equal but for rounding. A sum of squares over a few
+# thousand data is not more accurate.
+SAME = 1e-14
+# Box widths. All particles of a wider swarm may have the same value because they are on one step of a rounded function.
+NEAR = 1e-4
+_PATIENCE = 20  # generations without a better point, for each unknown and one more
+
+
+class Rule(IntEnum):
+    """Which rule ended a run."""
+
+    NONE = 0
+    SPREAD = 1
+    VALUES = 2
+    PATIENCE = 3
+    OWN = 4  # of the method
+    COMPLETE = 5  # every point there is was evaluated
+    NOTHING_NEW = 6  # no new points are found
+
+
+def patience(n_unknowns: int) -> int:
+    """Generations without a better point after which a run has converged."""
+    return _PATIENCE * (1 + n_unknowns)
+
+
+def judge_convergence(swarm: Swarm, spread: Floats, stale: Any, tol: float) -> NDArray[np.int64] | None:
+    """The `Rule` by which each run has converged; None if no run has.
+
+    ``spread`` is that of the particles, in widths of the bounds; ``stale`` counts generations without a better point.
+    """
+    is_near = spread < max(tol, NEAR)
+    is_stale = np.asarray(stale >= patience(swarm.n_dimensions))
+    if not is_near.any() and not is_stale.any():
+        return None
+    rule = np.where(is_stale, Rule.PATIENCE, Rule.NONE)
+    if swarm.repeats is None:  # means of measurements agree by chance
+        rule = np.where((spread < NEAR) & _agree(swarm), Rule.VALUES, rule)
+    return np.where(spread < tol, Rule.SPREAD, rule)
+
+
+def _agree(swarm: Swarm) -> Any:
+    """Whether the best values of all particles are the same but for rounding."""
+    best = swarm.global_value
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities
+        return swarm.best_value.max(axis=-1) - best <= SAME * np.abs(best)
+
+
+def _convergence_sentence(rule: Rule, tol: float, n_unknowns: int, method: object) -> str:
+    """The rule that ended a run as a sentence."""
+    return {
+        Rule.NONE: "Converged.",
+        Rule.SPREAD: f"Converged: the swarm's spread is below tol={tol:g}.",
+        Rule.VALUES: "Converged: the best values of all particles are equal to rounding.",
+        Rule.PATIENCE: f"Converged: no better point in the last {patience(n_unknowns)} generations.",
+        Rule.COMPLETE: "Converged: every point of the space was evaluated.",
+        Rule.NOTHING_NEW: "Converged: the swarm finds no points that were not evaluated before.",
+        Rule.OWN: f"Converged, by the rule of {type(method).__name__}.",
+    }[rule]
+
+
+_BACK = 10  # generations over which progress is told
+_OUT_OF_BUDGET = (Status.MAXFEV, Status.MAXITER, Status.TIME)
+_REGARDLESS = (Status.TARGET, Status.CALLBACK, Status.FAILED)  # then it does not matter whether searches agree
+
+
+def explain(
+    status: Status,
+    rule: Rule,
+    limits: Limits,
+    best: Floats,
+    value: float,
+    n_unknowns: int,
+    method: object,
+    agreement: Agreement | None = None,
+) -> str:
+    """The sentences for a run with these ``best`` values after its generations, and a final ``value``."""
+    if agreement is None or status in _REGARDLESS or rule in (Rule.COMPLETE, Rule.NOTHING_NEW):
+        return _reason(status, rule, limits, best, value, n_unknowns, method)
+    if status is Status.CONVERGED:
+        return f"{'Converged' if agreement.is_feasible else 'Stopped'}: {agreement}"
+    if status in _OUT_OF_BUDGET and agreement.n_searches:  # the last generations are those of one search among many
+        return f"{limits.message(status)} {agreement}"
+    return f"{_reason(status, rule, limits, best, value, n_unknowns, method)} {agreement}"
+
+
+def _reason(
+    status: Status, rule: Rule, limits: Limits, best: Floats, value: float, n_unknowns: int, method: object
+) -> str:
+    if status is Status.CONVERGED:
+        return _convergence_sentence(rule, limits.tol, n_unknowns, method)
+    if status is Status.STALLED and len(best):
+        return f"{status.message[:-1]}: a point near it has {value:.6g} instead of {best[-1]:.6g}."
+    why = limits.message(status)
+    if status in _OUT_OF_BUDGET and len(best) > 1 and math.isfinite(best[-1]):
+        return f"{why[:-1]}; {_progress(best)}."
+    return why
+
+
+def _progress(best: Floats) -> str:
+    """How the best value has changed over the last generations."""
+    back = min(_BACK, len(best) - 1)
+    over = f"over the last {back} generations" if back > 1 else "in the last generation"
+    before, now = float(best[-1 - back]), float(best[-1])
+    if now == before:
+        return f"the best value did not change {over}"
+    share = (before - now) / abs(before) if before and math.isfinite(before) else math.inf
+    if 0 < share < 0.5:
+        return f"the best value fell by {100 * share:.2g} % {over}"
+    return f"the best value {'fell' if now < before else 'rose'} from {before:.3g} to {now:.3g} {over}"

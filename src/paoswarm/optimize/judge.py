@@ -1,4 +1,4 @@
-r"""Whether points of a run are feasible, and the one number by which they are compared.
+r"""What the points of a run are compared by: their values, or feasibility first.
 
 The violations :math:`v_i` of different constraints have different units, so each is measured in units of a scale
 :math:`s_i`, the median of its violations in the first swarm:
@@ -17,14 +17,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paoswarm._checks import counted
+from paoswarm.algorithms import tolerance
+from paoswarm.algorithms.method import Method
 from paoswarm.core import order
+from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.constraints import ConstraintSet
+from paoswarm.optimize.incumbent import reported
+from paoswarm.spaces.space import Space
 
 _REMEMBERED = 5000  # latest points whose constraints are kept, for runs with repeated measurements
 
 
-class Judged(NamedTuple):
+class JudgedPoint(NamedTuple):
     """A point with its value, the numbers of its constraints, and its score."""
 
     x: Floats
@@ -33,8 +39,52 @@ class Judged(NamedTuple):
     score: float
 
 
-class Feasibility:
-    """The constraints of one run, and what has been seen of them.
+class Judge:
+    """Points are compared by their values."""
+
+    is_tolerant = False  # whether swarms begin with a tolerance for violated constraints
+    n_constraints = 0
+
+    def scores(self, x: Floats, answers: Any) -> Any:
+        """What points ``x`` (m, d) are compared by, from what the function has answered there."""
+        return answers
+
+    def tolerant(self, first: Swarm, method: Method) -> Swarm:
+        """The first swarm, with a tolerance for violated constraints if there are equalities."""
+        return first
+
+    def objective(self, x: Floats, *, is_all: bool = True) -> Floats | None:
+        """The objective at points that were judged lately; None if it is what they are compared by."""
+        return None
+
+    def remeasured(self, swarm: Swarm, index: Any, scores: Floats) -> Swarm:
+        """The swarm after bests were measured again, those with these numbers."""
+        with np.errstate(over="ignore"):  # values beyond 1e150 have infinite squares
+            return swarms.remeasure(swarm, index, scores)
+
+    def resumes(self, earlier: Any, space: Space, score: float) -> bool:
+        """Take over what an earlier result says; whether its best point can be compared with new ones."""
+        return True
+
+    def shown(self, score: Any) -> Any:
+        """The values that go with the scores of best points; +inf while none is feasible."""
+        return score
+
+    def value(self, score: float) -> float:
+        """The value of the best point, which has this score."""
+        return score
+
+    def fields(self, x: Floats, score: Any) -> dict[str, Any]:
+        """What a result says about constraints at its point."""
+        return {}
+
+    def sentence(self, x: Floats, score: float) -> str:
+        """What a message says if no feasible point was found; else empty."""
+        return ""
+
+
+class FeasibleFirst(Judge):
+    """Feasible points come first, then the smallest violation: the constraints of one run, and what was seen of them.
 
     Attributes
     ----------
@@ -51,8 +101,10 @@ class Feasibility:
 
     def __init__(self, constraints: ConstraintSet, scales: Floats | None = None, *, remembers: bool = False) -> None:
         self.constraints = constraints
+        self.n_constraints = constraints.count
+        self.is_tolerant = bool(constraints.is_equality.any())  # nearly no point satisfies an equality
         self.scales = scales
-        self.best: Judged | None = None
+        self.best: JudgedPoint | None = None
         self.n_points = self.n_infeasible = 0
         self.n_violations = np.zeros(constraints.count, dtype=np.int64)
         self._remembers = remembers
@@ -80,10 +132,37 @@ class Feasibility:
             self._keep_best(x, rows, scores)
         return scores
 
-    @property
-    def is_tolerant(self) -> bool:
-        """Whether swarms begin with a tolerance: if there are equalities, which nearly no point satisfies."""
-        return bool(self.constraints.is_equality.any())
+    def tolerant(self, first: Swarm, method: Method) -> Swarm:
+        """The first swarm with its tolerance."""
+        if not self.is_tolerant:
+            return first
+        length = method.tolerant_for(first.n_dimensions, first.n_particles)
+        return tolerance.starting(first, length, self.objective(first.best_position))
+
+    def remeasured(self, swarm: Swarm, index: Any, scores: Floats) -> Swarm:
+        """A point that has ever been infeasible is infeasible, and has no noise."""
+        was, now = order.is_feasible(swarm.best_value[index]), order.is_feasible(scores)
+        with np.errstate(over="ignore"):
+            after = swarms.remeasure(swarm, index, np.where(was & now, scores, np.nan))
+        lost = was & ~now & ~np.isnan(scores)
+        if not lost.any():
+            return after
+        values = after.best_value.copy()
+        values[index[lost]] = scores[lost]
+        return swarms.with_leader(after._replace(best_value=values))
+
+    def resumes(self, earlier: Any, space: Space, score: float) -> bool:
+        """Take over the best point of an earlier result with its numbers."""
+        found = reported(earlier)
+        if earlier.feasible:
+            score = min(score, float(found.score))
+        x = space.coordinates(found.x)
+        self.best = JudgedPoint(x, float(earlier.fun), np.concatenate(earlier.constr), score)
+        return bool(earlier.feasible)
+
+    def shown(self, score: Any) -> Any:
+        """The value of the best point; +inf while no point is feasible."""
+        return np.float64(score) if order.is_feasible(score) else np.float64(np.inf)
 
     def objective(self, x: Floats, *, is_all: bool = True) -> Floats:
         """The objective at points ``x`` (m, d) that were judged lately; NaN if it is not known.
@@ -128,7 +207,7 @@ class Feasibility:
         known = order.failed_last(scores)
         first = int(order.best(known))
         if self.best is None or order.is_better(known[first], self.best.score):
-            self.best = Judged(x[first].copy(), float(rows[first, 0]), rows[first, 1:].copy(), float(known[first]))
+            self.best = JudgedPoint(x[first].copy(), float(rows[first, 0]), rows[first, 1:].copy(), float(known[first]))
         if self._remembers:
             self._rows |= {point.tobytes(): row for point, row in zip(x, rows, strict=True)}
             for old in list(self._rows)[: max(0, len(self._rows) - _REMEMBERED)]:
@@ -140,7 +219,7 @@ class Feasibility:
         row = self._rows.get(x.tobytes())
         return self.best.numbers if row is None else row[1:]
 
-    def fields(self, x: Floats, score: float) -> dict[str, Any]:
+    def fields(self, x: Floats, score: Any) -> dict[str, Any]:
         """What a result says about the constraints at its point, with SciPy's names."""
         assert self.best is not None
         numbers = self.at(x)

@@ -1,4 +1,4 @@
-"""The course of a run: its swarm, its best point and its counts, and how values move them on."""
+"""Where a run stands: its swarm, its best point and its counts, and how values move it on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
 
 from paoswarm._checks import has_nan, real_number
-from paoswarm.algorithms import tolerance
+from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.algorithms.mover import Mover
 from paoswarm.core import order
@@ -17,24 +18,27 @@ from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.evaluation.constraints import ConstraintSet
 from paoswarm.optimize import read_input
-from paoswarm.optimize.feasibility import Feasibility, Judged
 from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
+from paoswarm.optimize.judge import FeasibleFirst, Judge
+from paoswarm.optimize.local_searches import LocalSearches
+from paoswarm.optimize.result import combined_agreement
+from paoswarm.optimize.stopping import Limits, Rule, judge_convergence
+from paoswarm.optimize.swarm_size import choose_size
 from paoswarm.spaces.space import Space
 
 
-class Course:
+class RunState:
     """One run, or a batch of runs, from the first swarm on.
 
     Parameters
     ----------
-    space : Space
-    method : Method
-    reevaluate : float
-        The share of the bests that is measured again in each generation.
-    rng : seed or a list of them
-        A list makes a batch.
+    space, method
+    n_particles, x0, f0, init, reevaluate, rng
+        As in `Optimizer`; a list of seeds makes a batch.
+    constraints : ConstraintSet or None
 
     Attributes
     ----------
@@ -47,16 +51,25 @@ class Course:
         Generations since the best point last improved.
     moved : array of bool or None
         The runs of a batch that moved last; None for all.
-    feasibility : Feasibility or None
-        What is known about constraints, if there are any.
+    judge : Judge
+        What points are compared by.
+    local : LocalSearches or None
+        The local searches beside the swarm, if there are constraints.
     """
 
-    feasibility: Feasibility | None = None
-    _first: FirstSwarm | None = None
-    _mover: Mover
-    _leads: bool  # with repeated measurements: whether the swarm's leader is always the best point
-
-    def __init__(self, space: Space, method: Method, reevaluate: float, rng: Seed | Sequence[Seed]) -> None:
+    def __init__(
+        self,
+        space: Space,
+        method: Method,
+        *,
+        n_particles: int | None = None,
+        x0: Any = None,
+        f0: Any = None,
+        init: Any = "latinhypercube",
+        reevaluate: float = 0.0,
+        constraints: ConstraintSet | None = None,
+        rng: Seed | Sequence[Seed] = None,
+    ) -> None:
         self.space, self.method = space, method
         self.lower, self.upper = space.lower, space.upper
         is_batch = isinstance(rng, Sequence) and not isinstance(rng, str | bytes)
@@ -64,10 +77,12 @@ class Course:
         if not seeds:
             raise ValueError("rng is an empty list: give one seed, or one for each run of a batch")
         self.batch: tuple[int, ...] = (len(seeds),) if is_batch else ()
-        self._draw = Draw([generator(seed) for seed in seeds], self.batch)
+        self.draw = Draw([generator(seed) for seed in seeds], self.batch)
         self._share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
         if self._share > 1:
             raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
+        if not space.is_identity and not method.wall.is_bounded:
+            raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")
         self.swarm: Swarm | None = None
         self.nit = self.nfev = self.n_recalled = 0
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
@@ -78,25 +93,56 @@ class Course:
         self._proposal: Proposal | None = None
         self._again: Any = None  # numbers of the bests that are measured again
         self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
+        self._first: FirstSwarm | None = None
+        self.judge = self._judge_by(constraints, f0, init)
+        self.local: LocalSearches | None = None
+        if isinstance(self.judge, FeasibleFirst) and method.searches_locally and not self._is_noisy:
+            self.local = LocalSearches(self.judge, self.lower, self.upper, space.axes)
+        self._start(n_particles, self._located("x0", x0), f0, self._located("init", init))
 
-    def scored(self, x: Floats, answers: Any) -> Any:
-        """What points ``(m, d)`` are compared by: their values, or with constraints the score of each row."""
-        return answers if self.feasibility is None else self.feasibility.scores(self._snapped(x), answers)
+    def _start(self, n_particles: int | None, x0: Any, f0: Any, init: Any) -> None:
+        """The first swarm, or an earlier one to go on with."""
+        earlier: Any = None
+        if isinstance(init, OptimizeResult) and "swarm" in init:
+            earlier, init = init, init.swarm
+            if not self.batch and np.ndim(earlier.get("fun", 0.0)):
+                raise ValueError("init holds several runs; to continue one of them, give init=many.run(r)")
+        if isinstance(init, Swarm):
+            if x0 is not None or f0 is not None:
+                raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
+            self._mover = Mover(self.method, (*self.batch, init.n_particles))
+            self._leads = self._mover.keeps_bests  # with repeats: whether the swarm's leader is always the best point
+            self._continue(init, earlier)
+            return
+        if n_particles is None:
+            n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
+        self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
+        self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
+        self._leads = self._mover.keeps_bests
+        if self._first.n_unknown == 0:  # every value is known already
+            self._first.points(self.draw.generators, self.batch)
+            self.begin(np.empty((*self.batch, 0)))
 
-    def _snapped(self, x: Floats) -> Floats:
-        axes = self.space.axes
-        return x if axes is None else axes.snapped(x, self.lower, self.upper)
+    def _judge_by(self, constraints: ConstraintSet | None, f0: Any, init: Any) -> Judge:
+        if constraints is None:
+            return Judge()
+        if self.batch:
+            raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
+        if f0 is not None:
+            raise ValueError("f0 does not go with constraints, because their numbers at these points are not known")
+        scales = None
+        if isinstance(init, Swarm | OptimizeResult):
+            scales = init.get("constraint_scales") if isinstance(init, OptimizeResult) else None
+            if scales is None or len(scales) != constraints.count:
+                raise ValueError("init must be the result of a run with the same constraints, not a swarm alone")
+        return FeasibleFirst(constraints, scales, remembers=self._is_noisy)
 
-    @property
-    def best_value(self) -> float:
-        """The value of the best point of a single run; +inf while no point is feasible."""
-        value = float(self.incumbent.value)
-        return value if self.feasibility is None or order.is_feasible(value) else np.inf
-
-    @property
-    def shown_value(self) -> Any:
-        """The value of the best point of each run; +inf while no point is feasible."""
-        return self.incumbent.value if self.feasibility is None else np.float64(self.best_value)
+    def _located(self, what: str, points: Any) -> Any:
+        """Points of the user in the swarm's coordinates; anything else unchanged."""
+        is_other = points is None or isinstance(points, str | Swarm | OptimizeResult)
+        if self.space.is_plain or is_other:
+            return points
+        return self.space.coordinates(self.space.read(what, points))
 
     def _continue(self, swarm: Swarm, earlier: Any) -> None:
         """Go on with a swarm, and with the best point of the result that it comes from."""
@@ -112,14 +158,8 @@ class Course:
         if earlier is None or "fun" not in earlier:
             return
         found = reported(earlier)
-        if self.feasibility is not None:
-            numbers = np.concatenate(earlier.constr)
-            x, score = self.space.coordinates(found.x), float(self._best.score)
-            if earlier.feasible:
-                score = min(score, float(found.score))
-            self.feasibility.best = Judged(x, float(earlier.fun), numbers, score)
-            if not earlier.feasible:
-                return
+        if not self.judge.resumes(earlier, self.space, float(self._best.score) if not self.batch else 0.0):
+            return
         if not self.space.is_identity:
             found = found._replace(x=self.space.keep(found.x))
         low, high = self.allowed
@@ -131,24 +171,55 @@ class Course:
         self._leads = self._leads and best is self._best
         self.swarm, self._best = swarm, best
 
-    def _begin(self, f: Floats, may_fail: bool = False) -> None:
+    def points(self, progress: float = 0.0) -> Floats:
+        """The points to evaluate next ``(*batch, m, d)``, in the swarm's coordinates; the same until they are told."""
+        if self._pending is None:
+            self._pending = self._first_points(progress) if self.swarm is None else self._next_points(progress)
+        return self._pending
+
+    def first_points(self) -> Floats:
+        """The points of the first swarm that are not known yet."""
+        assert self._first is not None
+        return self._first.points(self.draw.generators, self.batch)
+
+    def _first_points(self, progress: float) -> Floats:
+        points = self.first_points()
+        if points.shape[-2] > 0:
+            return points
+        self.begin(np.empty((*self.batch, 0)))  # known values have filled it
+        return self._next_points(progress)
+
+    def _next_points(self, progress: float) -> Floats:
+        """The points of a proposal, then the bests that are measured again."""
+        assert self.swarm is not None
+        self._proposal = self.propose(progress)
+        if not self._share:
+            return self._proposal.position
+        # By their means, not their scores: a low mean of few measurements is the one to check.
+        self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
+        again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
+        return np.concatenate([self._proposal.position, again], axis=-2)
+
+    def propose(self, progress: float) -> Proposal:
+        """The next move of the swarm."""
+        assert self.swarm is not None
+        return self._mover.ask(self.swarm, self.draw, progress)
+
+    def told(self, swarm: Swarm, proposal: Proposal, values: Floats, evaluated: Any) -> Swarm:
+        """A swarm after a move was evaluated, if it was."""
+        return self._mover.tell(swarm, proposal, values, evaluated)
+
+    def begin(self, f: Floats, may_fail: bool = False) -> None:
         """Make the first swarm from its values ``(*batch, m)``."""
         assert self._first is not None
         first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
-        self.swarm = self._mover.begin(self._tolerant(first))
+        self.swarm = self._mover.begin(self.judge.tolerant(first, self.method))
         self._best = leader_of(first)
-
-    def _tolerant(self, first: Swarm) -> Swarm:
-        """The first swarm with a tolerance for violated constraints."""
-        if self.feasibility is None or not self.feasibility.is_tolerant:
-            return first
-        length = self.method.tolerant_for(first.n_dimensions, first.n_particles)
-        return tolerance.starting(first, length, self.feasibility.objective(first.best_position))
 
     def take(
         self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None, may_fail: bool = False
     ) -> None:
-        """`tell` without questions, for drivers.
+        """The values of the points that were asked for.
 
         Only the first ``measured`` values are real if the budget ended inside a generation; the others are NaN. Only
         ``active`` runs of a batch move on. With ``may_fail`` a first swarm without a finite value is not an error.
@@ -157,7 +228,7 @@ class Course:
         x, before = self._pending, self.swarm
         m = f.shape[-1] if measured is None else measured
         if before is None:  # may raise; then nothing has changed
-            self._begin(f, may_fail)
+            self.begin(f, may_fail)
         self._pending = None
         self.moved = active
         self.nfev += m
@@ -191,11 +262,11 @@ class Course:
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
         if before.repeats is None and not self._mover.keeps_bests:  # before a user's code sees the values
-            self._improve(x, f)
+            self.improve(x, f)
         proposal = self._proposal
-        if self.feasibility is not None and self.feasibility.is_tolerant:
-            proposal = proposal._replace(objective=self.feasibility.objective(self._snapped(x)))
-        after = self._mover.tell(swarm, proposal, f, evaluated)
+        if self.judge.is_tolerant:
+            proposal = proposal._replace(objective=self.judge.objective(self.snapped(x)))
+        after = self.told(swarm, proposal, f, evaluated)
         if self.batch and after.n_particles != before.n_particles:
             name = type(self.method).__name__
             raise ValueError(
@@ -203,37 +274,23 @@ class Course:
             )
         self.swarm = after if active is None else swarms.select(active, after, before)
         if before.repeats is not None or self._mover.keeps_bests:
-            self._improve(x, f)
-        self._count_stale(old)
+            self.improve(x, f)
+        self.count_stale(old)
         self.nit += 1
 
     def _remeasured(self, swarm: Swarm, asked: Floats, f: Floats) -> Swarm:
         """The swarm after bests were measured again; one that was replaced meanwhile (`inject`) was not."""
         now = np.take_along_axis(swarm.best_position, self._again[..., None], axis=-2)
         same = (now == asked).all(axis=-1)
-        if self.feasibility is not None:
-            return self._remeasured_in_order(swarm, self._again, np.where(same, f, np.nan))
-        with np.errstate(over="ignore"):  # values beyond 1e150 have infinite squares
-            return swarms.remeasure(swarm, self._again, np.where(same, f, np.nan))
+        return self.judge.remeasured(swarm, self._again, np.where(same, f, np.nan))
 
-    def _remeasured_in_order(self, swarm: Swarm, index: Any, scores: Floats) -> Swarm:
-        """The same with constraints: a point that has ever been infeasible is infeasible, and has no noise."""
-        was, now = order.is_feasible(swarm.best_value[index]), order.is_feasible(scores)
-        after = swarms.remeasure(swarm, index, np.where(was & now, scores, np.nan))
-        lost = was & ~now & ~np.isnan(scores)
-        if not lost.any():
-            return after
-        values = after.best_value.copy()
-        values[index[lost]] = scores[lost]
-        return swarms.with_leader(after._replace(best_value=values))
-
-    def _improve(self, x: Floats, f: Floats) -> None:
+    def improve(self, x: Floats, f: Floats) -> None:
         """The best point after these were evaluated."""
         assert self.swarm is not None
         assert self._best is not None
         if self.swarm.repeats is not None:
             self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
-        elif not self._mover.keeps_bests or self.feasibility is not None:  # a tolerant swarm may prefer another
+        elif not self._mover.keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
             self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all
             is_better = order.is_better(self.swarm.global_value, self._best.value)
@@ -242,7 +299,7 @@ class Course:
             elif is_better:
                 self._best = leader_of(self.swarm)
 
-    def _count_stale(self, old: Incumbent, generations: int = 1) -> None:
+    def count_stale(self, old: Incumbent, generations: int = 1) -> None:
         """Count the generations without improvement: with noise, without another best point."""
         new = self._best
         assert new is not None
@@ -253,7 +310,7 @@ class Course:
         stale = self.stale + generations
         self.stale = np.where(improved, 0, stale) if self.batch else 0 if improved else stale
 
-    def take_extra(self, x: Floats, f: Floats, runs: NDArray[np.bool_], measured: int) -> None:
+    def take_extra(self, x: Floats, f: Floats, runs: NDArray[np.bool_], measured: int, recalled: int = 0) -> None:
         """The best points after others were evaluated beside the swarms of some runs: ``x`` (k, m, d), ``f`` (k, m)."""
         points = np.zeros((*self.batch, *x.shape[1:]))
         values = np.full(points.shape[:-1], np.inf)
@@ -261,8 +318,18 @@ class Course:
         assert self.swarm is not None
         self._best = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
         self.n_failed = self.n_failed + np.isnan(values).sum(axis=-1)
+        self.n_recalled += recalled
         if not self.batch:  # otherwise the other runs go on
-            self.nfev += measured
+            self.nfev += measured - recalled
+
+    def scored(self, x: Floats, answers: Any) -> Any:
+        """What points ``(m, d)`` are compared by: their values, or with constraints the score of each row."""
+        return self.judge.scores(self.snapped(x), answers)
+
+    def snapped(self, x: Floats) -> Floats:
+        """Points with whole numbers and choices as the function sees them."""
+        axes = self.space.axes
+        return x if axes is None else axes.snapped(x, self.lower, self.upper)
 
     @property
     def best(self) -> Incumbent:
@@ -272,10 +339,15 @@ class Course:
 
     @property
     def incumbent(self) -> Incumbent:
-        """The same in the swarm's coordinates, for drivers."""
+        """The same in the swarm's coordinates."""
         if self._best is None:
             raise RuntimeError("no best point yet: call ask, evaluate the points, then call tell")
         return self._best
+
+    @property
+    def shown_value(self) -> Any:
+        """The value of the best point of each run; +inf while no point is feasible."""
+        return self.judge.shown(self.incumbent.value)
 
     @property
     def n_particles(self) -> int:
@@ -325,3 +397,40 @@ class Course:
             return self.lower, self.upper
         anywhere = np.full(len(self.lower), np.finfo(float).max)
         return -anywhere, anywhere
+
+    def expected_evaluations(self, limits: Limits) -> int | None:
+        """The most evaluations of a run; None if unknown, because the method may ask for any number of points."""
+        if not (self._mover.keeps_bests or self.method.takes_batches):
+            return limits.maxfev
+        return limits.evaluations(self.n_to_start, self.n_each)
+
+    def has_converged(self, tol: float) -> NDArray[np.int64] | None:
+        """The `Rule` by which each run has converged; None if none has, or if nothing would end them."""
+        assert self.swarm is not None
+        if self.local is not None and self.local.found and tol > 0:
+            agreed = self.agreement
+            return np.asarray(Rule.OWN if agreed is not None and agreed.is_settled else Rule.NONE)
+        if self._mover.decides_its_end:
+            is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+            return np.where(is_done, Rule.OWN, Rule.NONE)
+        return judge_convergence(self.swarm, self.spread, self.stale, tol) if tol > 0 else None
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How the independent searches of a run agree; None if its method does not start again."""
+        if self.swarm is None:
+            return None
+        return combined_agreement(self.method, self.swarm, () if self.local is None else self.local.found)
+
+    @property
+    def constrained_fields(self) -> dict[str, Any]:
+        """What a result says about constraints; empty without them."""
+        fields = self.judge.fields(self.incumbent.x, self.incumbent.value)
+        if fields:
+            fields["local_searches"] = () if self.local is None else self.local.found
+        return fields
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The space as a field of results; nothing for plain bounds."""
+        return {} if self.space.is_plain else {"space": self.space}
