@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from paoswarm.evaluation.ray import RayExecutor
     from paoswarm.explorer.launch import explore
     from paoswarm.fits.uncertainty import uncertainty
-    from paoswarm.optimize.many import minimize_many
-    from paoswarm.optimize.minimize import minimize
+    from paoswarm.optimize.minimize import minimize, minimize_many
     from paoswarm.optimize.optimizer import Optimizer
     from paoswarm.optimize.result import Result
     from paoswarm.optimize.scipy_method import scipy_method
@@ -119,7 +118,7 @@ _ON_FIRST_USE = {
     "explore": "paoswarm.explorer.launch:explore",
     "laws": "paoswarm.laws",
     "minimize": "paoswarm.optimize.minimize:minimize",
-    "minimize_many": "paoswarm.optimize.many:minimize_many",
+    "minimize_many": "paoswarm.optimize.minimize:minimize_many",
     "noise": "paoswarm.core.noise",
     "optuna": "paoswarm.optuna",
     "plot": "paoswarm.plot",

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paoswarm.evaluation.calls import Objective
-from paoswarm.optimize.many import minimize_many
-from paoswarm.optimize.minimize import minimize
+from paoswarm.optimize.minimize import minimize, minimize_many
 from paoswarm.optimize.result import Result
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm._checks import real_number, whole_number
+from paoswarm._checks import flag, real_number, whole_number
 from paoswarm.evaluation.worker import RetryPolicy
 
 
@@ -19,12 +19,18 @@ class CallOptions(NamedTuple):
     timeout: float | None = None
     retries: int = 1
 
+    def checked(self) -> CallOptions:
+        """The same options; raise if one of them makes no sense."""
+        flag("vectorized", self.vectorized)
+        if isinstance(self.workers, int | np.integer) and self.workers != -1:
+            whole_number("workers", self.workers, 1)
+        _ = self.retry_policy
+        return self
+
     @property
     def described(self) -> dict[str, Any]:
         """These options as JSON, without an executor or a map-like: a resumed run must be given that again."""
         counted = isinstance(self.workers, int | np.integer)
-        if counted and self.workers != -1:
-            whole_number("workers", self.workers, 1)
         limit, retries = self.retry_policy
         workers = int(self.workers) if counted else None
         return {"vectorized": bool(self.vectorized), "workers": workers, "timeout": limit, "retries": retries}

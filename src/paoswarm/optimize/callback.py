@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from paoswarm.core.swarm import read_only
-from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.result import Result
-from paoswarm.optimize.stopping import Status
 
-State = TypeVar("State")
-Notify = Callable[[State], Status | None]
+Notify = Callable[[Callable[[], Result]], bool]  # calls back with what it is given; whether the run should stop
 
 
-def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State], Result]) -> Notify[State]:
-    """A function of a run's state that calls back and tells whether the run should stop.
+def read_callback(callback: Callable[..., Any] | None) -> Notify | None:
+    """The callback as a function of a function that makes the result so far; None if there is none.
 
     SciPy's contract: a parameter called ``intermediate_result`` receives the whole result, any other the best point.
     """
     if callback is None:
-        return lambda state: None
+        return None
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {callback!r}")
     try:
@@ -39,12 +35,12 @@ def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State],
             f"the best point. {callback!r} cannot be called so: {error}"
         ) from None
 
-    def call(state: State) -> Status | None:
-        result = so_far(state)
+    def notify(so_far: Callable[[], Result]) -> bool:
+        result = so_far()
         try:
             wish = callback(intermediate_result=result) if wants_result else callback(result.best)
         except StopIteration:
-            return Status.CALLBACK
+            return True
         except AttributeError as error:
             if not wants_result:
                 error.add_note(
@@ -52,22 +48,6 @@ def read_callback(callback: Callable[..., Any] | None, so_far: Callable[[State],
                     "Rename it to get the whole result: def callback(intermediate_result): ..."
                 )
             raise
-        return Status.CALLBACK if wish is True or (isinstance(wish, np.bool_) and bool(wish)) else None
+        return wish is True or (isinstance(wish, np.bool_) and bool(wish))
 
-    return call
-
-
-def so_far(optimizer: Optimizer) -> Result:
-    """What a callback gets to see of a run."""
-    assert optimizer.swarm is not None
-    best = optimizer.incumbent
-    return Result(
-        x=optimizer.best.x.copy(),
-        fun=optimizer.best_value,
-        nit=optimizer.nit,
-        nfev=optimizer.nfev,
-        n_failed=int(optimizer.n_failed),
-        swarm=read_only(optimizer.swarm),
-        **optimizer.shown,
-        **({} if optimizer.feasibility is None else optimizer.feasibility.fields(best.x, float(best.value))),
-    )
+    return notify

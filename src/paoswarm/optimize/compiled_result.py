@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.algorithms.method import Method
-from paoswarm.compiled.engines import Engine, name_of
+from paoswarm.compiled.engines import Engine
 from paoswarm.compiled.program import Program
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
-from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.core.bounds import Wall
+from paoswarm.core.swarm import Swarm
 from paoswarm.optimize.look_around import cost, is_worth_it, look
-from paoswarm.optimize.many_result import ManyResult, with_messages
+from paoswarm.optimize.many_result import Found
 from paoswarm.optimize.read_input import Box
-from paoswarm.optimize.result import Result
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.optimize.stored_states import Standing
 from paoswarm.spaces.space import Space
@@ -29,19 +28,17 @@ class Places(NamedTuple):
     fun: Floats  # (runs,)
 
 
-def result_of(
+def found_of(
     engine: Engine,
     program: Program,
     space: Space,
-    method: Method,
+    wall: Wall,
     standing: Standing,
     ended: Status | None,
     limits: Limits,
-    seeds: list[np.random.SeedSequence],
-) -> ManyResult:
+) -> Found:
     """All runs where they stand."""
     state, d = standing.state, program.n_dimensions
-    history = np.concatenate(standing.columns, axis=1)[:, : int(np.max(state.nit)) + 1]
     status, nfev = np.array(state.status), np.array(state.nfev)
     if ended is not None:
         status[status == Status.RUNNING] = ended
@@ -50,28 +47,19 @@ def result_of(
     status[(status == Status.MAXITER) & spent] = Status.MAXFEV
     places = _best_places(engine, state)
     n_failed = np.array(state.n_failed)
-    allowed = (space.lower, space.upper) if method.wall.is_bounded else (np.full(d, -np.inf), np.full(d, np.inf))
+    allowed = (space.lower, space.upper) if wall.is_bounded else (np.full(d, -np.inf), np.full(d, np.inf))
     if np.asarray(state.x).dtype == float:  # rounding would look like a better point
         places = _look_around(engine, places, status, nfev, n_failed, np.asarray(state.rule), limits, space, allowed)
-    return with_messages(
-        ManyResult(
-            x=space.rows(places.x),
-            fun=places.fun,
-            fun_error=None,
-            status=status,
-            nit=np.array(state.nit),
-            nfev=nfev,
-            n_failed=n_failed,
-            history=history,
-            swarm=_swarm(state, program.lower, program.upper),
-            method=method,
-            engine=name_of(engine),
-            seeds=seeds,
-            failures=[],
-            **_shown(space),
-        ),
-        np.asarray(state.rule),
-        limits,
+    return Found(
+        x=space.rows(places.x),
+        fun=places.fun,
+        nit=np.array(state.nit),
+        nfev=nfev,
+        n_failed=n_failed,
+        swarm=_swarm(state, program.lower, program.upper),
+        status=status,
+        rule=np.asarray(state.rule),
+        best=np.concatenate(standing.columns, axis=1)[:, : int(np.max(state.nit)) + 1],
     )
 
 
@@ -141,29 +129,9 @@ def _swarm(state: State, lower: Floats, upper: Floats) -> Swarm:
     )
 
 
-def intermediate(state: State, space: Space) -> ManyResult:
+def intermediate(state: State, space: Space) -> Found:
     """What a callback gets to see of all runs, in copies: engines may change the arrays of a state."""
     state = State(*map(np.array, state))
     swarm = _swarm(state, space.lower, space.upper)
-    return ManyResult(
-        x=space.rows(swarm.global_best[:, 0, :]),
-        fun=swarm.global_value,
-        nit=state.nit,
-        nfev=state.nfev,
-        n_failed=state.n_failed,
-        swarm=swarm,
-        **_shown(space),
-    )
-
-
-def only_run(many: ManyResult) -> Result:
-    """What the callback of a single run gets to see."""
-    counts = {name: int(many[name][0]) for name in ("nit", "nfev", "n_failed")}
-    shown = {"space": many.space} if "space" in many else {}
-    swarm = map_runs(lambda array: array[0], many.swarm)
-    return Result(x=many.x[0], fun=float(many.fun[0]), swarm=swarm, **counts, **shown)
-
-
-def _shown(space: Space) -> dict[str, Any]:
-    """The space as a field of results; nothing for plain bounds."""
-    return {} if space.is_plain else {"space": space}
+    x = space.rows(swarm.global_best[:, 0, :])
+    return Found(x, swarm.global_value, state.nit, state.nfev, state.n_failed, swarm)

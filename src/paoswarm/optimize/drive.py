@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 
 from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.queue import Queue
+from paoswarm.evaluation.queue import Answer, Batch, Queue
 from paoswarm.optimize.run import Ends, NoFiniteValue, Run, StopAll
 from paoswarm.optimize.run_state import RunState
 from paoswarm.optimize.stopping import Status
+
+Returned = TypeVar("Returned")
 
 
 def drive(runs: Sequence[Run], queue: Queue, after_round: Callable[[], bool] = lambda: False) -> list[Ends]:
@@ -21,8 +24,8 @@ def drive(runs: Sequence[Run], queue: Queue, after_round: Callable[[], bool] = l
     loss of the workers, ends them too; each keeps the best of its evaluations.
     """
 
-    def send(number: int, run: Run, answer: object = None) -> bool:
-        batches = run.send(answer)  # type: ignore[arg-type]
+    def send(number: int, run: Run, answer: Answer | None = None) -> bool:
+        batches = run.send(answer)
         for batch in batches:
             queue.send(number, batch)
         return bool(batches)
@@ -49,6 +52,19 @@ def drive(runs: Sequence[Run], queue: Queue, after_round: Callable[[], bool] = l
         failure = queue.explain_total_failure()
         raise failure from failure.__cause__
     return [run.ends for run in runs if run.ends is not None]
+
+
+def drive_alone(steps: Generator[list[Batch], Any, Returned], queue: Queue) -> Returned:
+    """Take one search to its end that is not part of a run."""
+    try:
+        batches = next(steps)
+        while True:
+            for batch in batches:
+                queue.send(0, batch)
+            batches = steps.send(queue.receive()[0][1])
+    except StopIteration as finished:
+        returned: Returned = finished.value
+        return returned
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
+
+if TYPE_CHECKING:
+    from paoswarm.optimize.run_state import RunState
 
 
 @dataclass
@@ -45,34 +49,59 @@ class History:
 
 
 class Recorder:
-    """Collects the history of one run, a few numbers a generation."""
+    """Collects what a run looks like after every generation.
 
-    def __init__(self, store_swarms: bool, *, is_constrained: bool = False) -> None:
-        self._is_constrained = is_constrained
+    Parameters
+    ----------
+    only_best : bool
+        Whether to keep nothing but best values; a batch of runs has no more.
+    store_swarms : bool
+        Whether to keep all swarms.
+
+    Attributes
+    ----------
+    nit, nfev : array (*batch,)
+        Generations and evaluations of each run so far.
+    """
+
+    def __init__(self, *, only_best: bool = False, store_swarms: bool = False) -> None:
+        self._only_best, self._store_swarms = only_best, store_swarms
+        self._best: list[Floats] = []
         self._violations: list[float] = []
-        self._rows: list[tuple[float, float, float, int]] = []
+        self._rows: list[tuple[float, float, int]] = []
         self._swarms: list[Swarm] = []
-        self._store_swarms = store_swarms
+        self.nit: Any = 0
+        self.nfev: Any = 0
 
-    def record(self, swarm: Swarm, best: float, spread: float, nfev: int) -> None:
+    def record(self, state: RunState) -> None:
         """Add a generation."""
-        values = swarm.value.tolist()  # plain numbers: infinite sums raise no warnings
-        if self._is_constrained:
+        self._best.append(state.shown_value)
+        if state.moved is None:
+            self.nit, self.nfev = state.nit, state.nfev
+        else:
+            self.nit = np.where(state.moved, state.nit, self.nit)
+            self.nfev = np.where(state.moved, state.nfev, self.nfev)
+        if self._only_best:
+            return
+        assert state.swarm is not None
+        values = state.swarm.value.tolist()  # plain numbers: infinite sums raise no warnings
+        if state.judge.n_constraints:
             values = [value if order.is_feasible(value) else math.inf for value in values]
-            self._violations.append(float(order.violation(np.float64(best))))
-            best = best if order.is_feasible(best) else math.inf
+            self._violations.append(float(order.violation(np.float64(state.incumbent.value))))
         mean = sum(values) / len(values)
         if not math.isfinite(mean):
             finite = [value for value in values if math.isfinite(value)]
             mean = sum(finite) / len(finite) if finite else math.inf
-        self._rows.append((best, mean, spread, nfev))
+        self._rows.append((mean, float(state.spread), state.nfev))
         if self._store_swarms:
-            self._swarms.append(swarm)
+            self._swarms.append(state.swarm)
+
+    def best(self, state: RunState) -> Floats:
+        """The best values ``(runs, generations)`` of each run."""
+        return np.stack([np.atleast_1d(value) for value in self._best or [state.shown_value]], axis=-1)
 
     def history(self) -> History:
         """Everything so far, as arrays."""
-        columns = list(zip(*self._rows, strict=True)) or [(), (), (), ()]
-        best, mean, spread, nfev = (np.asarray(column) for column in columns)
-        return History(
-            best, mean, spread, nfev.astype(np.int64), list(self._swarms), np.array(self._violations, dtype=float)
-        )
+        mean, spread, nfev = (np.asarray(column) for column in list(zip(*self._rows, strict=True)) or [(), (), ()])
+        best, violation = np.array(self._best, dtype=float), np.array(self._violations, dtype=float)
+        return History(best, mean, spread, nfev.astype(np.int64), list(self._swarms), violation)

@@ -29,7 +29,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.core.random import Draw
 from paoswarm.optimize import sqp
-from paoswarm.optimize.feasibility import Feasibility
+from paoswarm.optimize.judge import FeasibleFirst
 
 _SHARE, _MOST, _LEAST = 0.5, 0.75, 0.1  # of the evaluations
 _ONE_OF = 4  # searches starts at a random point, if the swarm has found nothing better
@@ -61,8 +61,8 @@ class LocalSearches:
         Those from random points that have converged.
     """
 
-    def __init__(self, feasibility: Feasibility, lower: Floats, upper: Floats, axes: Axes | None) -> None:
-        self._feasibility = feasibility
+    def __init__(self, judge: FeasibleFirst, lower: Floats, upper: Floats, axes: Axes | None) -> None:
+        self._judge = judge
         self._lower, self._upper, self._axes = lower, upper, axes
         self._free = np.arange(len(lower)) if axes is None else np.flatnonzero(axes.is_continuous & ~axes.is_round)
         self.spent = 0
@@ -86,17 +86,17 @@ class LocalSearches:
 
     def is_due(self, nfev: int) -> bool:
         """Whether a search should begin now."""
-        return len(self._free) > 0 and self._feasibility.best is not None and self.spent <= self._share * nfev
+        return len(self._free) > 0 and self._judge.best is not None and self.spent <= self._share * nfev
 
     def from_best(self) -> Start:
         """The best point as a start."""
-        best = self._feasibility.best
+        best = self._judge.best
         assert best is not None
         return Start(best.x, np.concatenate([[best.value], best.numbers]), False)
 
     def start(self, draw: Draw) -> Start:
         """Where the next search begins."""
-        best = self._feasibility.best
+        best = self._judge.best
         assert best is not None
         has_better = self._is_better(best.score, self._seen)
         if has_better and math.isfinite(self._seen):
@@ -123,17 +123,17 @@ class LocalSearches:
         """Whether a score is better than another by more than rounding."""
         if not (order.is_feasible(new) and order.is_feasible(old)):
             return bool(order.is_better(new, old))
-        return bool(order.is_better(new, old - _NEGLIGIBLE * max(self._feasibility.unit, abs(old))))
+        return bool(order.is_better(new, old - _NEGLIGIBLE * max(self._judge.unit, abs(old))))
 
     def search(self, start: Start, row: Floats) -> sqp.Search:
         """The search from a start, whose value and constraints are known."""
-        scales, best = self._feasibility.scales, self._feasibility.best
+        scales, best = self._judge.scales, self._judge.best
         assert scales is not None
         assert best is not None
         problem = sqp.Smooth(
-            self._feasibility.constraints,
+            self._judge.constraints,
             scales,
-            self._feasibility.unit,
+            self._judge.unit,
             self._lower,
             self._upper,
             self._free,
@@ -149,7 +149,7 @@ class LocalSearches:
     def ended(self, start: Start, before: float, own: Search, is_back: bool) -> None:
         """Take note of a search that has ended at ``own``; before it the best point had the score ``before``."""
         self.spent += own.evaluations
-        best = self._feasibility.best
+        best = self._judge.best
         assert best is not None
         if self._is_better(best.score, before) or start.row is not None:
             self._is_end = own.ending == CONVERGED

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
-from paoswarm.optimize.convergence import Rule
+from paoswarm.optimize.stopping import Rule
 from paoswarm.optimize.read_input import Box
 
 _STEP = 1e-4  # widths of the bounds

@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm._extras import need
 from paoswarm._text import block, first_rows, remark, table
 from paoswarm.algorithms.agreement import Agreement
+from paoswarm.algorithms.method import Method
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.density import StepLaw
-from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.core.swarm import Swarm, map_runs, read_only
 from paoswarm.evaluation.failures import Failure
-from paoswarm.optimize.convergence import Rule
-from paoswarm.optimize.history import History
-from paoswarm.optimize.loop import Ends
-from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.optimize.history import History, Recorder
 from paoswarm.optimize.result import Result, message_of, standard_error
-from paoswarm.optimize.stopping import SUCCESSES, Limits, Status
-from paoswarm.optimize.why_ended import explain
+from paoswarm.optimize.run import Ends
+from paoswarm.optimize.run_state import RunState
+from paoswarm.optimize.stopping import SUCCESSES, Limits, Rule, Status, explain
 from paoswarm.spaces.evaluations import columns_of, dataset
+from paoswarm.spaces.space import Space
 
 _MANY_GENERATIONS = 100_000  # above this many, histories end with the longest run
 
 
 # What results say about constraints; of many runs, a list or an array with one entry for each.
-_CONSTRAINED = (
+CONSTRAINED = (
     *("feasible", "constr", "constr_violation", "maxcv", "n_infeasible", "hardest", "constraint_scales"),
     "local_searches",
 )
-
-
+_COUNTED = ("x", "fun", "nit", "nfev", "n_failed")
+_SHARED = ("method", "engine", "failures", "failure_kinds", "space", "constraints", "evaluations")
+_PER_RUN: dict[str, Callable[[Any], Any]] = {
+    "x": np.array,
+    "fun": float,
+    "fun_error": standard_error,
+    "success": bool,
+    "status": Status,
+    "message": str,
+    **dict.fromkeys(("nit", "nfev", "n_failed", "n_recalled"), int),
+    **dict.fromkeys(CONSTRAINED, lambda value: value),
+    "progress": float,
+    "feasible": bool,
+    "maxcv": float,
+    "n_infeasible": int,
+}
 _FACTS = ("fun", "success", "nit", "nfev", "n_failed", "feasible", "maxcv")  # columns of tables
 
 
@@ -145,141 +160,157 @@ class ManyResult(Result):
 
     def run(self, r: int) -> Result:
         """Run ``r`` alone, with its own swarm and ``next_step``; of its history the best values are kept."""
-        swarm: Swarm = self.swarm[r] if type(self.swarm) is tuple else map_runs(lambda array: array[r], self.swarm)
-        status = Status(int(self.status[r]))
-        return Result(
-            x=self.x[r],
-            fun=float(self.fun[r]),
-            fun_error=None if self.fun_error is None else standard_error(self.fun_error[r]),
-            success=bool(self.success[r]),
-            status=status,
-            message=self.message[r],
-            nit=int(self.nit[r]),
-            nfev=int(self.nfev[r]),
-            n_failed=int(self.n_failed[r]),
-            swarm=swarm,
-            method=self.method,
-            progress=float(self.progress[r]),
-            history=History(best=self.history[r, : self.nit[r] + 1]),
-            failures=self.failures,
-            **{name: self[name][r] for name in _CONSTRAINED if name in self},
-            **({"space": self.space} if "space" in self else {}),
-            **({"engine": self.engine} if "engine" in self else {}),
-            **({"n_recalled": int(self.n_recalled[r])} if "n_recalled" in self else {}),
+        fields: dict[str, Any] = {name: self[name] for name in _SHARED if name in self}
+        for name, kind in _PER_RUN.items():
+            if name in self:
+                fields[name] = None if self[name] is None else kind(self[name][r])
+        if "swarm" in self:
+            is_alone = type(self.swarm) is tuple
+            fields["swarm"] = self.swarm[r] if is_alone else map_runs(lambda array: array[r], self.swarm)
+        if "histories" in self:
+            fields["history"] = self.histories[r]
+        elif "history" in self:
+            fields["history"] = History(best=self.history[r, : self.nit[r] + 1])
+        if "polished" in self and self.polished[r]:  # the swarm has not seen the point, so it says nothing about it
+            fields["next_step"] = None
+        return Result(**fields)
+
+
+class Found(NamedTuple):
+    """What some runs have found, or have found so far; every array has the runs on its first axis."""
+
+    x: Floats
+    fun: Any
+    nit: Any
+    nfev: Any
+    n_failed: Any
+    swarm: Any  # with a leading axis, that of one run, or None if it is not at hand
+    status: Any = None
+    rule: Any = None  # by which they have converged, a `Rule`
+    best: Any = None  # values after every generation
+    fun_error: Any = None
+    n_recalled: Any = None
+    agreements: Sequence[Agreement | None] | None = None
+    constraints: Sequence[dict[str, Any]] = ()  # what each run says about them
+    sentences: Sequence[str] = ()  # the same for its message
+
+    @classmethod
+    def of(cls, state: RunState, recorder: Recorder, ends: Ends | None = None) -> Found:
+        """Where a state of runs stands, or how they have ended."""
+        runs = np.size(state.incumbent.value)
+        error = state.incumbent.error
+        so_far = cls(
+            x=np.array(state.best.x).reshape(runs, -1),
+            fun=np.array(state.shown_value, dtype=float).reshape(runs),
+            nit=_over_runs(recorder.nit if ends is None else ends.nit, runs),
+            nfev=_over_runs(recorder.nfev if ends is None else ends.nfev, runs),
+            n_failed=_over_runs(state.n_failed, runs),
+            swarm=state.swarm,
+            constraints=[state.constrained_fields] if state.judge.n_constraints else (),
+        )
+        if ends is None:
+            return so_far
+        fun, sentences = so_far.fun, [""]
+        if state.judge.n_constraints:
+            score = float(state.incumbent.value)
+            fun, sentences = np.array([state.judge.value(score)]), [state.judge.sentence(state.incumbent.x, score)]
+        return so_far._replace(
+            fun=fun,
+            status=_over_runs(ends.status, runs),
+            rule=_over_runs(ends.rule, runs),
+            best=recorder.best(state),
+            fun_error=None if error is None else np.atleast_1d(error),
+            n_recalled=_over_runs(state.n_recalled, runs),
+            agreements=[state.agreement] * runs,
+            sentences=sentences * runs,
         )
 
 
-def gather(
-    optimizers: list[Optimizer],
-    bests: list[list[Floats]],
-    ends: list[Ends],
-    limits: Limits,
-    seeds: list[np.random.SeedSequence],
-    failures: list[Failure],
-) -> tuple[ManyResult, list[str]]:
-    """One result from optimisers of one run or several, their best values after every generation, and their ends.
+def _over_runs(numbers: Any, runs: int) -> Any:
+    return np.array(np.broadcast_to(numbers, (runs,)))
 
-    Histories are continued with their last value to a common length. The list says why each run has ended.
+
+def so_far(found: Sequence[Found], space: Space) -> ManyResult:
+    """What a callback gets to see of all runs."""
+    swarms = [one.swarm for one in found if one.swarm is not None]
+    return ManyResult(
+        **{name: np.concatenate([getattr(one, name) for one in found]) for name in _COUNTED},
+        **({"swarm": together([read_only(swarm) for swarm in swarms])} if swarms else {}),
+        **_constrained(found),
+        **({} if space.is_plain else {"space": space}),
+    )
+
+
+def make_result(
+    found: Sequence[Found],
+    *,
+    space: Space,
+    method: Method,
+    limits: Limits,
+    engine: str,
+    seeds: Sequence[np.random.SeedSequence],
+    failures: list[Failure],
+    kinds: Counter[str],
+) -> tuple[ManyResult, list[str]]:
+    """The result of all runs, and why each of them has ended.
+
+    Histories are continued with their last value to a common length.
     """
-    values = [best or [one.shown_value] for one, best in zip(optimizers, bests, strict=True)]  # interrupted early: none
-    rows = [np.stack([np.atleast_1d(value) for value in best], axis=-1) for best in values]
-    length = max(row.shape[-1] for row in rows)
+    length = max(one.best.shape[-1] for one in found)
     if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
         length = max(length, limits.maxiter + 1)
-    history = [np.pad(row, ((0, 0), (0, length - row.shape[-1])), mode="edge") for row in rows]
-    columns = zip(*((end.status, end.nit, end.nfev, end.rule) for end in ends), strict=True)
-    status, nit, nfev, rule = (np.concatenate([np.atleast_1d(part) for part in column]) for column in columns)
-    n_failed = np.concatenate([np.atleast_1d(one.n_failed) for one in optimizers])
-    fun = np.concatenate([np.atleast_1d(one.shown_value) for one in optimizers])
-    best_values, method, d = np.concatenate(history), optimizers[0].method, len(optimizers[0].lower)
-
-    agreements = [one.agreement for one in optimizers for _ in range(np.size(one.shown_value))]
-
-    def reason(r: int) -> str:
-        ended, by = Status(int(status[r])), Rule(int(rule[r]))
-        generations = best_values[r, : nit[r] + 1]
-        return explain(ended, by, limits, generations, float(fun[r]), d, method, agreements[r])
-
-    why = [reason(r) for r in range(len(fun))]
-    is_noisy = optimizers[0].incumbent.error is not None
+    history = np.concatenate([np.pad(f.best, ((0, 0), (0, length - f.best.shape[-1])), mode="edge") for f in found])
+    columns = {name: np.concatenate([getattr(one, name) for one in found]) for name in (*_COUNTED, "status", "rule")}
+    rule, status, nit, nfev = columns.pop("rule"), columns["status"], columns["nit"], columns["nfev"]
+    agreements = [agreed for one in found for agreed in one.agreements or [None] * len(one.fun)]
+    sentences = [said for one in found for said in one.sentences or [""] * len(one.fun)]
+    d = len(space.lower)
+    why = [
+        explain(
+            Status(int(status[r])), Rule(int(rule[r])), limits, history[r, : nit[r] + 1], float(columns["fun"][r]), d,
+            method, agreements[r],
+        )
+        for r in range(len(nit))
+    ]  # fmt: skip
+    why = [" ".join(filter(None, [said, one])) for said, one in zip(sentences, why, strict=True)]
+    counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), strict=True)
+    errors, recalled = [one.fun_error for one in found], [one.n_recalled for one in found]
     many = ManyResult(
-        x=np.concatenate([np.atleast_2d(one.best.x) for one in optimizers]),
-        fun=fun,
-        fun_error=np.concatenate([np.atleast_1d(one.incumbent.error) for one in optimizers]) if is_noisy else None,
+        **columns,
+        fun_error=None if errors[0] is None else np.concatenate(errors),
         success=np.isin(status, SUCCESSES),
-        status=status,
-        message=[message_of(why[r], int(n_failed[r]), int(nfev[r])) for r in range(len(fun))],
-        nit=nit,
-        nfev=nfev,
-        n_failed=n_failed,
-        history=best_values,
-        swarm=together([one.swarm for one in optimizers if one.swarm is not None]),
+        message=[message_of(*one, kinds if len(why) == 1 else None) for one in counts],
+        history=history,
+        swarm=together([one.swarm for one in found]),
         method=method,
+        engine=engine,
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
-        seeds=seeds,
+        n_recalled=np.concatenate(recalled) if recalled[0] is not None else np.zeros_like(nit),
+        seeds=list(seeds),
         failures=failures,
-        **optimizers[0].shown,
+        failure_kinds=kinds,
+        **_constrained(found),
+        **({} if space.is_plain else {"space": space}),
     )
-    if optimizers[0].feasibility is not None:
-        _add_constraints(many, optimizers)
+    if "feasible" in many:
+        many.success = many.success & many.feasible
     return many, why
 
 
-def with_messages(
-    many: ManyResult, rule: Any, limits: Limits, agreements: Sequence[Agreement | None] | None = None
-) -> ManyResult:
-    """The result of compiled runs, with their messages, successes and progress.
-
-    ``agreements`` say how the searches of each run agree, if they are started again.
-    """
-    length = many.history.shape[-1]
-    if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
-        length = max(length, limits.maxiter + 1)
-    many.history = np.pad(many.history, ((0, 0), (0, length - many.history.shape[-1])), mode="edge")
-    why = reasons(many, rule, limits, agreements)
-    counts = zip(why, many.n_failed.tolist(), many.nfev.tolist(), strict=True)
-    many.message = [message_of(*one) for one in counts]
-    many.success = np.isin(many.status, SUCCESSES)
-    many.progress = np.array(
-        [limits.progress(i, e) for i, e in zip(many.nit.tolist(), many.nfev.tolist(), strict=True)]
-    )
-    return many
-
-
-def reasons(
-    many: ManyResult, rule: Any, limits: Limits, agreements: Sequence[Agreement | None] | None = None
-) -> list[str]:
-    """Why each of several compiled runs has ended."""
-    runs, d = len(many.fun), len(many.space.lower) if "space" in many else many.x.shape[-1]
-
-    def reason(r: int) -> str:
-        best = many.history[r, : many.nit[r] + 1]
-        ended = Status(int(many.status[r])), Rule(int(rule[r]))
-        agreed = None if agreements is None else agreements[r]
-        return explain(*ended, limits, best, float(many.fun[r]), d, many.method, agreed)
-
-    return [reason(r) for r in range(runs)]
-
-
-def _add_constraints(many: ManyResult, optimizers: list[Optimizer]) -> None:
-    """Add what each run says about constraints."""
-    fields = []
-    for r, one in enumerate(optimizers):
-        assert one.feasibility is not None
-        x, score = one.incumbent.x, float(one.incumbent.value)
-        local = () if one.local is None else one.local.found
-        fields.append(one.feasibility.fields(x, score) | {"local_searches": local})
-        many.fun[r] = one.feasibility.value(score)
-        many.message[r] = one.explained(many.message[r])
-    for name in _CONSTRAINED:
-        many[name] = [one[name] for one in fields]
-    for name in ("feasible", "maxcv", "n_infeasible"):
-        many[name] = np.array(many[name])
-    many.success = many.success & many.feasible
+def _constrained(found: Sequence[Found]) -> dict[str, Any]:
+    """What all runs say about constraints; empty without them."""
+    fields = [one for part in found for one in part.constraints]
+    if not fields:
+        return {}
+    shown: dict[str, Any] = {name: [one[name] for one in fields] for name in CONSTRAINED}
+    shown |= {name: np.array(shown[name]) for name in ("feasible", "maxcv", "n_infeasible")}
+    return shown | {"constraints": fields[0]["constraints"]}
 
 
 def together(swarms: list[Swarm]) -> Swarm | tuple[Swarm, ...]:
-    """Swarms of one or more runs with a common leading axis; a tuple if they differ in form."""
+    """Swarms of one or more runs with a common leading axis; a tuple if they differ in form, or if there is one run."""
+    if len(swarms) == 1 and swarms[0].position.ndim == 2:
+        return tuple(swarms)
     if swarms[0].position.ndim == 3:
         return map_runs(lambda *arrays: np.concatenate(arrays), *swarms)
     forms = [_form(swarm) for swarm in swarms]

@@ -1,46 +1,20 @@
-"""`minimize`: one run from the user's function to a `Result`."""
+"""`minimize` and `minimize_many`: from the user's function to a result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from numpy.typing import ArrayLike
-from scipy.optimize import OptimizeResult
 
-from paoswarm._checks import explains_keywords, flag
-from paoswarm._extras import ProgressBar
+from paoswarm._checks import explains_keywords
 from paoswarm.algorithms.method import Method
-from paoswarm.core.random import Seed, check_seed
-from paoswarm.core.swarm import Swarm
-from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.calls import Objective, to_fingerprint, with_arguments
-from paoswarm.evaluation.constrained_function import ConstrainedFunction
-from paoswarm.evaluation.evaluator import Evaluator
-from paoswarm.evaluation.known_points import KnownPoints
-from paoswarm.evaluation.recording import open_evaluator
-from paoswarm.evaluation.residuals import as_objective
-from paoswarm.optimize.asynchronous import solve_asynchronously
-from paoswarm.optimize.callback import read_callback, so_far
-from paoswarm.optimize.compiled_runs import Wanted, run_on_engine
-from paoswarm.optimize.convergence import Rule
-from paoswarm.optimize.history import Recorder
-from paoswarm.optimize.loop import Ends, drive, naming_the_best, run
-from paoswarm.optimize.one_at_a_time import GenerationByGeneration, OneAtATime, ParticleByParticle
-from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.polish import finish, finish_constrained, with_reserve
-from paoswarm.optimize.read_input import read_method
-from paoswarm.optimize.read_problem import trial_constraints
-from paoswarm.optimize.read_space import read_space
+from paoswarm.core.random import Seed
+from paoswarm.evaluation.calls import Objective
+from paoswarm.optimize.call import read_call
+from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
-from paoswarm.optimize.run_description import describe_run
-from paoswarm.optimize.stopping import Limits, Status
-from paoswarm.optimize.swarm_size import for_workers, read_size, warn_if_few_generations
-from paoswarm.optimize.why_ended import explain
-from paoswarm.spaces.evaluations import Evaluations
-from paoswarm.storage.journal import Journal
-from paoswarm.storage.store import Store
+from paoswarm.optimize.solve import solve
 
 
 @explains_keywords()
@@ -221,137 +195,94 @@ def minimize(
     >>> print(one_swarm.message)
     Converged: no better point in the last 60 generations.
     """
-    when_to_end = (maxiter, maxfev, target, tol, stagnation, time_limit)
-    wanted = Wanted(
-        fun, args, bounds, method, n_particles, when_to_end, x0, init, callback, progress, polish, rng, store
-    )
-    compiled = run_on_engine(
-        engine, wanted, integrality=integrality, f0=f0, vectorized=vectorized, workers=workers, timeout=timeout,
-        reevaluate=reevaluate, constraints=constraints, asynchronous=asynchronous, store_swarms=store_swarms,
-    )  # fmt: skip
-    if compiled is not None:
-        return compiled.run(0)
-    fun = with_arguments(fun, args)
-    space = read_space(bounds, integrality)
-    fun = as_objective(fun, space, vectorized)
-    method = read_method(method, init, space)
-    d = len(space.lower)
-    default = method.default_limits(d)
-    limits = Limits.read(maxiter, maxfev, target, tol, stagnation, time_limit, default)
-    switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
-    for name, given in switches.items():
-        flag(name, given)
-    if polish and space.axes is not None and not space.axes.is_continuous.any():
-        raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
-    if polish and reevaluate:
-        raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
-    limited = trial_constraints(constraints, space, bool(vectorized))
-    if limited is not None:
-        fun = ConstrainedFunction(fun, limited, bool(vectorized))
-    check_seed(rng)  # a list would make a batch of an Optimizer
-    store, rng, seed = _open_store(store, rng)
-    if not space.is_plain:  # rows of numbers, whatever form the points have
-        x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
-        x0 = None if x0 is None else space.read("x0", x0)
-        init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
-    method = for_workers(method, workers, limits.maxfev, store)
-    start: dict[str, Any] = {"x0": x0, "f0": f0, "init": init, "reevaluate": reevaluate}
-    make = _kind_of_optimizer(method, asynchronous)
-    size = read_size(n_particles, method, d, limits, x0, f0, store)
-    optimizer = make(space, method=method, n_particles=size, rng=rng, constraints=limited, **start)
-    limits = limits.starting_with(optimizer.n_to_start)
-    if n_particles is not None or not isinstance(init, str):
-        warn_if_few_generations(limits.maxfev, optimizer.n_to_start, optimizer.n_each)
-    for_swarm = with_reserve(limits, len(optimizer.lower), optimizer.n_to_start) if polish else limits
-    recorder = Recorder(store_swarms, is_constrained=limited is not None)
-    notify = read_callback(callback, so_far)
-    options = CallOptions(vectorized, workers, timeout, retries)
-    journal = None
-    if store is not None:
-        start |= {"reevaluate": float(reevaluate), "asynchronous": bool(asynchronous)}
-        if limited is not None:
-            start["constraints"] = limited
-        described = describe_run(optimizer, limits, start, options, polish, seed)
-        journal = Journal(store, described, to_fingerprint(fun))
-    n_constraints = 0 if limited is None else limited.count
-    with (
-        journal or nullcontext(),
-        open_evaluator(fun, journal, options, space=space, n_constraints=n_constraints) as evaluate,
-        ProgressBar(progress, optimizer.expected_evaluations(for_swarm)) as bar,
-    ):
-        evaluate.count = bar.count if progress else None
-        evaluate.kept = Evaluations()
-        known = None if space.size is None or reevaluate else KnownPoints(space.size)
-
-        def after_generation(optimizer: Optimizer) -> Status | None:
-            _record(recorder, optimizer)
-            if bar.is_shown:
-                bar.show(best=optimizer.best_value, failed=int(optimizer.n_failed) or None)
-            return None if evaluate.replayed else notify(optimizer)
-
-        if optimizer.swarm is not None:  # a run that is continued
-            _record(recorder, optimizer)
-        with naming_the_best(optimizer):
-            ends = _solve(optimizer, evaluate, for_swarm, after_generation, known)
-        status, history = Status(int(ends.status)), recorder.history()
-        value = optimizer.best_value
-        why = explain(status, Rule(int(ends.rule)), for_swarm, history.best, value, d, method, optimizer.agreement)
-        result = optimizer.result_with(
-            status,
-            why,
-            for_swarm.progress(optimizer.nit, optimizer.nfev),
-            history=history,
-            failures=evaluate.failures,
-            failure_kinds=evaluate.kinds,
-            evaluations=evaluate.kept,
-            **({} if known is None else {"n_recalled": optimizer.n_recalled}),
-        )
-        result.message += f" {ends.why}" if ends.why else ""
-        if polish and _is_over(result.status, journal):
-            evaluate.go_beyond()
-            if limited is None:
-                finish(result, evaluate, space, limits, ends, why)
-            else:
-                finish_constrained(result, evaluate, optimizer, limits, ends, why)
-        if journal is not None:
-            is_final = result.status > 0 and ends.status != Status.TIME
-            journal.end(result.status.name, result.message, final=bool(is_final))
-            result.message += journal.origin(result.nfev)
-    evaluate.warn()
-    return result
+    return solve(read_call(**locals())).run(0)
 
 
-def _open_store(store: Any, rng: Seed) -> tuple[Store | None, Seed, Any]:
-    """The store, the seed that a run with it has, and that seed as JSON."""
-    if store is None:
-        return None, rng, None
-    store = Store.of(store)
-    return store, *store.seeded(rng)
+@explains_keywords(
+    asynchronous="use minimize, which has it",
+    store_swarms="use minimize, which has it",
+    n_runs="use runs=",
+    restarts="use runs=",
+    n_restarts="use runs=",
+)
+def minimize_many(
+    fun: Objective,
+    bounds: Any,
+    *,
+    runs: int = 100,
+    integrality: ArrayLike | None = None,
+    method: Method | str | None = None,
+    args: Any = (),
+    n_particles: int | None = None,
+    maxiter: float | None = None,
+    maxfev: float | None = None,
+    target: float | None = None,
+    tol: float = 1e-12,
+    stagnation: int | None = None,
+    time_limit: float | None = None,
+    x0: ArrayLike | None = None,
+    f0: ArrayLike | None = None,
+    init: Any = "latinhypercube",
+    vectorized: bool = False,
+    workers: Any = 1,
+    timeout: float | None = None,
+    retries: int = 1,
+    reevaluate: float = 0.0,
+    constraints: Any = (),
+    callback: Callable[..., Any] | None = None,
+    progress: bool = False,
+    polish: bool = False,
+    rng: Seed = None,
+    store: Any = None,
+    engine: Any = "numpy",
+) -> ManyResult:
+    """Many independent runs of `minimize` at once.
 
+    It takes the parameters of `minimize`, except ``asynchronous`` and ``store_swarms``. Limits hold for each run;
+    ``time_limit`` holds for all together and is checked after every generation.
+    A run whose whole first swarm fails ends there with ``fun`` infinite; it is an error only if all do. With
+    ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
 
-def _kind_of_optimizer(method: Method, asynchronous: bool) -> type[Optimizer]:
-    if not asynchronous:
-        return Optimizer
-    return ParticleByParticle if method.moves_singly else GenerationByGeneration
+    Parameters
+    ----------
+    fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0,
+    init, vectorized, workers, timeout, retries, reevaluate, constraints, progress, rng
+        As in `minimize`.
+    runs : int
+        How many runs; at most a million in one call.
+    callback : callable, optional
+        Called after every generation of all runs as ``callback(intermediate_result)``, with the arrays ``x, fun, nit,
+        nfev, n_failed`` over runs, and their ``swarm``. If its parameter has another name, it receives the best points
+        ``(runs, d)`` alone. Raise StopIteration or return True to stop all runs.
+    polish : bool
+        Finish each run with a local search, one after another.
+    store : path or Store, optional
+        One file that keeps the evaluations of all runs; as in `minimize`, the same call goes on after a kill.
+    engine : {"numpy", "numba", "jax", "cuda", "auto"} or an engine
+        What moves the swarms. A compiled engine runs whole generations of a single `PAO` swarm with the objective
+        inside: ``fun`` takes one point and must be a function that it can compile. "numba" also runs the default
+        search, `DensePAO`, `ElementPAO` and their restarts. `paoswarm.compiled.Numba` and `Jax` set precision and
+        threads. Random numbers are others than those of "numpy", with the same law.
 
+        "auto" takes numba for a function of ``numba.njit`` and JAX (or CUDA, if there is a GPU) for one of ``jax.jit``,
+        if the engine has all that you ask for, and otherwise NumPy. ``result.engine`` says which one ran.
 
-def _solve(
-    optimizer: Optimizer,
-    evaluate: Evaluator,
-    limits: Limits,
-    after_generation: Callable[[Optimizer], Status | None],
-    known: KnownPoints | None,
-) -> Ends:
-    if isinstance(optimizer, OneAtATime):
-        return solve_asynchronously(optimizer, evaluate, limits, after_generation, known)
-    return drive(run(optimizer, limits, after_generation), evaluate, known)
+    Returns
+    -------
+    ManyResult
+        Arrays with the runs on the first axis, ``seeds``, and ``run(r)`` for one run alone.
+        ``minimize(fun, bounds, method=many.method, rng=many.seeds[r])`` repeats run ``r`` exactly.
 
-
-def _record(recorder: Recorder, optimizer: Optimizer) -> None:
-    assert optimizer.swarm is not None
-    recorder.record(optimizer.swarm, float(optimizer.incumbent.value), float(optimizer.spread), optimizer.nfev)
-
-
-def _is_over(status: Status, journal: Journal | None) -> bool:
-    """Whether the swarm is done. A recorded run that its callback stopped can go on, so it is not."""
-    return status not in (Status.INTERRUPTED, Status.CRASHED) and not (journal and status is Status.CALLBACK)
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> def sphere(x):
+    ...     return (x**2).sum(axis=-1)
+    >>> many = ps.minimize_many(sphere, [(-5, 5)] * 2, runs=8, vectorized=True, maxiter=40, rng=1)
+    >>> many.x.shape, many.history.shape
+    ((8, 2), (8, 41))
+    >>> alone = ps.minimize(sphere, [(-5, 5)] * 2, vectorized=True, maxiter=40, rng=many.seeds[3])
+    >>> bool(alone.fun == many.fun[3])
+    True
+    """
+    return solve(read_call(**locals()))

@@ -5,33 +5,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import OptimizeResult
 
 from paoswarm._checks import explains_keywords, unmasked
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.mover import Mover
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
-from paoswarm.core.swarm import Swarm
-from paoswarm.evaluation.constraints import ConstraintSet
 from paoswarm.optimize import read_input
-from paoswarm.optimize.feasibility import Feasibility
-from paoswarm.optimize.first_swarm import FirstSwarm
 from paoswarm.optimize.history import Recorder
-from paoswarm.optimize.judged_course import JudgedCourse
-from paoswarm.optimize.local_searches import LocalSearches
+from paoswarm.optimize.judge import FeasibleFirst
+from paoswarm.optimize.many_result import Found, make_result
 from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.result import Result
-from paoswarm.optimize.stopping import Status
-from paoswarm.optimize.swarm_size import choose_size
+from paoswarm.optimize.run import Ends
+from paoswarm.optimize.run_state import RunState
+from paoswarm.optimize.stopping import NO_LIMITS, Rule, Status
 
 # Arguments of `minimize` that say how its loop ends or evaluates.
 _OF_MINIMIZE = (
@@ -40,7 +36,7 @@ _OF_MINIMIZE = (
 )
 
 
-class Optimizer(JudgedCourse):
+class Optimizer(RunState):
     """Ask for points, tell their values.
 
     Parameters
@@ -98,57 +94,20 @@ class Optimizer(JudgedCourse):
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
         space = read_space(bounds, integrality)
-        super().__init__(space, read_input.read_method(method, init, space), reevaluate, rng)
-        if not self.space.is_identity and not self.method.wall.is_bounded:
-            raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")
-        x0, init = self._located("x0", x0), self._located("init", init)
+        limited = trial_constraints(constraints, space)
+        super().__init__(
+            space,
+            read_input.read_method(method, init, space),
+            n_particles=n_particles,
+            x0=x0,
+            f0=f0,
+            init=init,
+            reevaluate=reevaluate,
+            constraints=limited,
+            rng=rng,
+        )
         self._progress = 0.0
-        self.feasibility = self._read_constraints(constraints, f0, init)
-        self._recorder = Recorder(store_swarms=False, is_constrained=self.feasibility is not None)
-        if self.feasibility is not None and self.method.searches_locally and not self._is_noisy:
-            self.local = LocalSearches(self.feasibility, self.lower, self.upper, self.space.axes)
-        earlier: Any = None
-        if isinstance(init, OptimizeResult) and "swarm" in init:
-            earlier, init = init, init.swarm
-            if not self.batch and np.ndim(earlier.get("fun", 0.0)):
-                raise ValueError("init holds several runs; to continue one of them, give init=many.run(r)")
-        if isinstance(init, Swarm):
-            if x0 is not None or f0 is not None:
-                raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
-            self._mover = Mover(self.method, (*self.batch, init.n_particles))
-            self._leads = self._mover.keeps_bests
-            self._continue(init, earlier)
-        else:
-            if n_particles is None:
-                n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
-            self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
-            self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
-            self._leads = self._mover.keeps_bests
-            if self._first.n_unknown == 0:  # every value is known already
-                self._first.points(self._draw.generators, self.batch)
-                self._begin(np.empty((*self.batch, 0)))
-
-    def _read_constraints(self, constraints: Any, f0: Any, init: Any) -> Feasibility | None:
-        given = constraints if isinstance(constraints, ConstraintSet) else trial_constraints(constraints, self.space)
-        if given is None:
-            return None
-        if self.batch:
-            raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
-        if f0 is not None:
-            raise ValueError("f0 does not go with constraints, because their numbers at these points are not known")
-        scales = None
-        if isinstance(init, Swarm | OptimizeResult):
-            scales = init.get("constraint_scales") if isinstance(init, OptimizeResult) else None
-            if scales is None or len(scales) != given.count:
-                raise ValueError("init must be the result of a run with the same constraints, not a swarm alone")
-        return Feasibility(given, scales, remembers=self._is_noisy)
-
-    def _located(self, what: str, points: Any) -> Any:
-        """Points of the user in the swarm's coordinates; anything else unchanged."""
-        is_other = points is None or isinstance(points, str | Swarm | OptimizeResult)
-        if self.space.is_plain or is_other:
-            return points
-        return self.space.coordinates(self.space.read(what, points))
+        self._recorder = Recorder(only_best=bool(self.batch))
 
     def ask(self, progress: float = 0.0) -> Any:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
@@ -159,34 +118,9 @@ class Optimizer(JudgedCourse):
         """
         if not 0 <= progress <= 1:
             raise ValueError(f"progress is the share of the run that is over, between 0 and 1, got {progress!r}")
+        self._progress = progress
         points = self.points(progress)
         return points.copy() if self.space.is_plain else self.space.nested(self.space.rows(points).copy())
-
-    def points(self, progress: float = 0.0) -> Floats:
-        """`ask` for drivers: in the swarm's coordinates, and without a copy."""
-        self._progress = progress
-        if self._pending is None:
-            self._pending = self._first_points() if self.swarm is None else self._next_points(progress)
-        return self._pending
-
-    def _first_points(self) -> Floats:
-        assert self._first is not None
-        points = self._first.points(self._draw.generators, self.batch)
-        if points.shape[-2] > 0:
-            return points
-        self._begin(np.empty((*self.batch, 0)))  # known values have filled it
-        return self._next_points(self._progress)
-
-    def _next_points(self, progress: float) -> Floats:
-        """The points of a proposal, then the bests that are measured again."""
-        assert self.swarm is not None
-        self._proposal = self._mover.ask(self.swarm, self._draw, progress)
-        if not self.n_again:
-            return self._proposal.position
-        # By their means, not their scores: a low mean of few measurements is the one to check.
-        self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
-        again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
-        return np.concatenate([self._proposal.position, again], axis=-2)
 
     def tell(self, values: ArrayLike, constr: ArrayLike | None = None) -> None:
         """The objective at the points of the last `ask`, in its order; NaN where it failed. -inf has failed, too.
@@ -203,20 +137,18 @@ class Optimizer(JudgedCourse):
         if f.shape != asked:
             raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}")
         f = np.where(f == -np.inf, np.nan, f.astype(float))
-        if self.feasibility is not None:
+        if self.judge.n_constraints:
             f = self.scored(self._pending, np.column_stack([f, self._told(constr, len(f))]))
         elif constr is not None:
             raise ValueError("constr needs the constraints to be known: Optimizer(bounds, constraints=...)")
         self.take(f)
-        if not self.batch:
-            assert self.swarm is not None
-            self._recorder.record(self.swarm, float(self.incumbent.value), float(self.spread), self.nfev)
+        self._recorder.record(self)
 
     def _told(self, constr: Any, m: int) -> Floats:
         """The numbers of the constraints at the points that were asked for, ``(m, k)``."""
-        assert self.feasibility is not None
+        assert isinstance(self.judge, FeasibleFirst)
         assert self._pending is not None
-        constraints = self.feasibility.constraints
+        constraints = self.judge.constraints
         if constr is None and not constraints.n_returned:
             return np.stack([constraints.at(self.space.given(row)) for row in self.space.rows(self._pending)])
         shape = (m, constraints.count)
@@ -244,14 +176,26 @@ class Optimizer(JudgedCourse):
         points, values = points[best_first], order.failed_last(values)[best_first]
         self.swarm = swarms.replace_worst(self.swarm, points, values)
         old, shape = self.incumbent, (*self.batch, len(values))
-        self._improve(np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape))
-        self._count_stale(old, generations=0)
+        self.improve(np.broadcast_to(points, (*shape, points.shape[-1])), np.broadcast_to(values, shape))
+        self.count_stale(old, generations=0)
 
     @property
     def result(self) -> Result:
         """The best so far, as `minimize` returns it."""
         if self.swarm is None:
             raise RuntimeError("no result yet: call ask, evaluate the points, then call tell")
-        return self.result_with(
-            Status.RUNNING, Status.RUNNING.message, self._progress, history=self._recorder.history()
+        if self.batch:
+            raise ValueError("this Optimizer holds several runs: use optimizer.best or optimizer.swarm")
+        so_far = Ends(*(np.asarray(number) for number in (Status.RUNNING, self.nit, self.nfev, Rule.NONE)))
+        many, _ = make_result(
+            [Found.of(self, self._recorder, so_far)],
+            space=self.space,
+            method=self.method,
+            limits=NO_LIMITS,
+            engine="numpy",
+            seeds=[],
+            failures=[],
+            kinds=Counter(),
         )
+        many["histories"], many["progress"] = [self._recorder.history()], [self._progress]
+        return many.run(0)

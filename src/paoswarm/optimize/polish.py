@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import Bounds
@@ -19,14 +19,16 @@ from paoswarm.core.axes import Axes
 from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
-from paoswarm.optimize.exchange import status_of
+from paoswarm.evaluation.queue import Queue
+from paoswarm.optimize.beside import search_from
+from paoswarm.optimize.drive import drive_alone
+from paoswarm.optimize.judge import FeasibleFirst
 from paoswarm.optimize.local_searches import LocalSearches
-from paoswarm.optimize.loop import Ends, drive
 from paoswarm.optimize.many_result import ManyResult
-from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.read_input import Box
 from paoswarm.optimize.result import Result, message_of
-from paoswarm.optimize.side_searches import search_from
+from paoswarm.optimize.run import status_of
+from paoswarm.optimize.run_state import RunState
 from paoswarm.optimize.stopping import Limits, Status
 from paoswarm.spaces.space import Space
 
@@ -46,6 +48,7 @@ class Polished(NamedTuple):
     failed: int
     end: End
     has_converged: bool  # the local search found its slope or its progress to be small enough
+    score: float = math.nan  # of the best point, with constraints
 
 
 class _Enough(Exception):
@@ -70,82 +73,87 @@ def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
     return limits
 
 
-def finish(result: Result, evaluate: Measure, space: Space, limits: Limits, ends: Ends, why: str) -> None:
-    """Polish a result in place, with what the swarm has left of the limits; ``why`` says why the swarm has ended."""
-    budget = None if limits.maxfev is None else limits.maxfev - result.nfev
-    deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
-    before, bests = result.fun, result.swarm.best_value
-    finite = bests[np.isfinite(bests)]
-    scale = float(np.median(finite)) - before if len(finite) and np.isfinite(before) else 0.0
-    scale = scale if scale > 0 else abs(before) or 1.0  # all bests are the same
-    best = space.coordinates(result.x)
-    found = polish(evaluate, best, before, scale, (space.lower, space.upper), budget, deadline, space.axes)
-    if found.x is not best:
-        result.x, result.fun = space.rows(found.x), found.fun
-    result["next_step"] = None  # the swarm has not seen the polished point, so its spread says nothing about it
-    result.nfev += found.spent
-    result.n_failed += found.failed
-    result.success = _is_success(result, found.has_converged)
-    lost = ""
-    if found.end is not None:
-        result.status, lost = status_of(found.end)
-        result.success, why = False, limits.message(result.status)
-    message = message_of(why, result.n_failed, result.nfev, result.get("failure_kinds"))
-    result.message = " ".join(filter(None, [message, lost, summary(found.spent, before, found.fun)]))
-
-
-def finish_constrained(
-    result: Result, evaluate: Evaluator, optimizer: Optimizer, limits: Limits, ends: Ends, why: str
+def polish_each(
+    many: ManyResult,
+    why: list[str],
+    evaluate: Measure,
+    space: Space,
+    limits: Limits,
+    clock: float | None,
+    states: Sequence[RunState] = (),
+    *,
+    is_stored: bool,
 ) -> None:
-    """Polish a result with constraints in place, by sequential quadratic programming from the best point."""
-    feasibility = optimizer.feasibility
-    assert feasibility is not None
-    deadline = None if ends.deadline is None else ends.deadline + _ASIDE_TIME * (limits.time_limit or 0.0)
-    local = LocalSearches(feasibility, optimizer.lower, optimizer.upper, optimizer.space.axes)
-    before, spent, was_feasible = float(result.fun), optimizer.nfev, bool(result.feasible)
-    end: End = None
-    has_converged = False
-    try:
-        found = drive(search_from(optimizer, local, local.from_best(), limits._replace(deadline=deadline)), evaluate)
-        end, has_converged = found.end, found.has_converged
-    except (KeyboardInterrupt, EngineDown) as error:
-        end = error
-    status, lost = (result.status, "") if end is None else status_of(end)
-    why = why if end is None else limits.message(status)
-    polished = optimizer.result_with(status, why, result.progress)
-    for name in ("x", "fun", "nfev", "n_failed", "feasible", "constr", "constr_violation", "maxcv", "n_infeasible"):
-        result[name] = polished[name]
-    result.status, result["next_step"] = status, None
-    result.success = bool(result.feasible) and end is None and _is_success(result, has_converged)
-    kinds = result.get("failure_kinds")
-    said = optimizer.explained(why)
-    message = message_of(said, result.n_failed, result.nfev, kinds)
-    before = before if was_feasible else math.nan
-    said = summary(optimizer.nfev - spent, before, float(result.fun) if result.feasible else math.nan)
-    result.message = " ".join(filter(None, [message, lost, said]))
+    """Polish the runs that are over, one after another, in place. What stops one of them stops all.
 
-
-def finish_each(
-    many: ManyResult, finish_one: Callable[[Result, int], None], *, is_stored: bool, more: tuple[str, ...] = ()
-) -> None:
-    """Polish the runs that are over, one after another. What stops one of them stops all.
-
-    ``finish_one`` changes the result of a run, of which ``more`` names further parts that it may change. A recorded run
-    that its callback stopped can go on, so it is not polished.
+    ``why`` says why each swarm has ended, and ``clock`` is the deadline of the swarms. Runs with constraints need their
+    ``states``. A recorded run that its callback stopped can go on, so it is not polished.
     """
+    deadline = None if clock is None else clock + _ASIDE_TIME * (limits.time_limit or 0.0)
     unfinished = [Status.INTERRUPTED, Status.CRASHED, Status.FAILED, *([Status.CALLBACK] if is_stored else [])]
+    many["polished"] = np.zeros(len(many.status), dtype=bool)
     for r in np.flatnonzero(~np.isin(many.status, unfinished)).tolist():
-        result = many.run(r)
-        finish_one(result, r)
-        for name in ("x", "fun", "nfev", "n_failed", "status", "success", "message", *more):
-            many[name][r] = result[name]
-        if result.status in unfinished:
+        before = many.run(r)
+        if "feasible" in many:
+            assert isinstance(evaluate, Evaluator)
+            found, changed = _polish_constrained(states[r], evaluate, limits._replace(deadline=deadline))
+        else:
+            found, changed = _polish_plain(before, evaluate, space, limits, deadline)
+        nfev, n_failed = before.nfev + found.spent, before.n_failed + found.failed
+        status, lost = (before.status, "") if found.end is None else status_of(found.end)
+        reason = why[r] if found.end is None else limits.message(status)
+        if "feasible" in many:
+            reason = " ".join(filter(None, [states[r].judge.sentence(states[r].incumbent.x, found.score), reason]))
+        kinds = many.failure_kinds if len(why) == 1 else None
+        after = before | changed
+        was, now = (float(one.fun) if one.feasible else math.nan for one in (before, Result(**after)))
+        said = [message_of(reason, n_failed, nfev, kinds), lost, summary(found.spent, was, now)]
+        # A local minimum is an achievement for one swarm; where several searches must agree, it is none.
+        is_success = before.success or (found.has_converged and before.agreement is None)
+        after |= {"status": status, "nfev": nfev, "n_failed": n_failed, "message": " ".join(filter(None, said))}
+        after["success"] = bool(is_success and found.end is None and after.get("feasible", True))
+        for name in ("x", "fun", "status", "nfev", "n_failed", "message", "success", *changed):
+            many[name][r] = after[name]
+        many.polished[r] = True
+        if status in unfinished:
             return
 
 
-def _is_success(result: Result, has_converged: bool) -> bool:
-    """A local minimum is an achievement for one swarm; where several searches must agree, it is none."""
-    return bool(result.success or (has_converged and result.agreement is None))
+def _polish_plain(
+    before: Result, evaluate: Measure, space: Space, limits: Limits, deadline: float | None
+) -> tuple[Polished, dict[str, Any]]:
+    """A local search from the best point of a run, and what it changes in its result."""
+    budget = None if limits.maxfev is None else limits.maxfev - before.nfev
+    bests = before.swarm.best_value
+    finite = bests[np.isfinite(bests)]
+    scale = float(np.median(finite)) - before.fun if len(finite) and np.isfinite(before.fun) else 0.0
+    scale = scale if scale > 0 else abs(before.fun) or 1.0  # all bests are the same
+    best = space.coordinates(before.x)
+    found = polish(evaluate, best, before.fun, scale, (space.lower, space.upper), budget, deadline, space.axes)
+    return found, {} if found.x is best else {"x": space.rows(found.x), "fun": found.fun}
+
+
+def _polish_constrained(state: RunState, evaluate: Evaluator, limits: Limits) -> tuple[Polished, dict[str, Any]]:
+    """Sequential quadratic programming from the best point of a run, and what it changes in its result."""
+    judge = state.judge
+    assert isinstance(judge, FeasibleFirst)
+    local = LocalSearches(judge, state.lower, state.upper, state.space.axes)
+    spent, failed = state.nfev, int(state.n_failed)
+    end: End = None
+    has_converged = False
+    try:
+        found = drive_alone(search_from(state, local, local.from_best(), limits), Queue(evaluate))
+        end, has_converged = found.end, found.has_converged
+    except (KeyboardInterrupt, EngineDown) as error:
+        end = error
+    score = float(state.incumbent.value)
+    value = judge.value(score)
+    fields = judge.fields(state.incumbent.x, score)
+    changed = {name: fields[name] for name in ("feasible", "constr", "constr_violation", "maxcv", "n_infeasible")}
+    polished = Polished(
+        state.best.x.copy(), value, state.nfev - spent, int(state.n_failed) - failed, end, has_converged, score
+    )
+    return polished, {"x": polished.x, "fun": value, **changed}
 
 
 def summary(spent: int, before: float, after: float) -> str:

@@ -229,7 +229,7 @@ class Result(OptimizeResult):
             if name == "x" and "space" in self:
                 point = self.best if np.ndim(self.fun) else self.space.plain(self.x)
                 lines.append(f"{'best':>9}: {point}")
-            elif self.get(name) is not None:
+            elif self.get(name) is not None and (name != "n_recalled" or np.any(self[name])):
                 text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
         if said := self._said_of_searches():

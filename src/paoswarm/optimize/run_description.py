@@ -1,4 +1,4 @@
-"""The description of a run of `minimize` or `minimize_many` in its store."""
+"""The description of a call of `minimize` or `minimize_many` in its store."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from paoswarm.algorithms.method import Method
 from paoswarm.compiled.engines import Compiled, Jax, Numba
 from paoswarm.core import order
 from paoswarm.core.swarm import Swarm
-from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.constraints import ConstraintSet, without_functions
+from paoswarm.optimize.call import Call
 from paoswarm.optimize.first_swarm import design_name
-from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.stopping import Limits
 from paoswarm.spaces.space import Space
 from paoswarm.storage.encoding import encode
@@ -24,71 +22,39 @@ from paoswarm.storage.store import RecordedRun
 _OF_THE_CALL = ("deadline", "aside", "time_aside")  # they follow from the others
 
 
-def describe_run(
-    optimizer: Optimizer,
-    limits: Limits,
-    given: dict[str, Any],
-    options: CallOptions,
-    polish: bool,
-    seed: Any,
-    runs: int | None = None,
-) -> RecordedRun:
-    """A run of `minimize`, or ``runs`` of `minimize_many`, as JSON.
+def describe_run(call: Call, n_particles: int, limits: Limits, expected: int | None) -> RecordedRun:
+    """The runs of a call as JSON; ``expected`` are the most evaluations of one of them.
 
     Everything in ``problem`` decides which points are asked for and must stay the same. Limits may change. If they lead
-    to other points, because a schedule depends on them, that shows when the recorded points are compared.
+    to other points, because a schedule depends on them, that shows when the recorded points are compared. Runs on a
+    compiled engine go on from their state: what ends one of them before its budget does is part of the problem, because
+    it cannot go on.
     """
-    problem = {
-        "bounds": _bounds(optimizer.space),
-        "method": encode(optimizer.method),
-        "n_particles": optimizer.n_particles,
-        **{name: encode(_plain(value)) for name, value in given.items()},
-        "rng": seed,
-    }
-    expected = optimizer.expected_evaluations(limits)
-    if runs is not None:
-        problem["runs"] = runs
-        expected = None if expected is None else runs * expected
     kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
-    kept |= {"polish": bool(polish), "expected": expected}
-    return RecordedRun("minimize" if runs is None else "minimize_many", problem, kept, options.described)
+    given: dict[str, Any] = {"x0": call.x0, "init": call.init}
+    problem = {"bounds": _bounds(call.space), "method": encode(call.method), "n_particles": n_particles}
+    if call.engine is None:
+        given |= {"f0": call.f0, "reevaluate": float(call.reevaluate)}
+        if call.runs is None:
+            given["asynchronous"] = bool(call.asynchronous)
+        if call.constraints is not None:
+            given["constraints"] = call.constraints
+    else:
+        problem |= {"engine": encode(_without_resources(call.engine))}
+        problem |= {name: kept.pop(name) for name in ("target", "tol", "stagnation")}
+    problem |= {name: encode(_plain(value)) for name, value in given.items()} | {"rng": call.seed}
+    if call.runs is not None:
+        problem["runs"] = call.runs
+    kept |= {"polish": bool(call.polish), "expected": None if expected is None else call.n_runs * expected}
+    how = call.options.described if call.engine is None else {}
+    return RecordedRun("minimize" if call.runs is None else "minimize_many", problem, kept, how)
 
 
-def describe_compiled_run(
-    engine: Compiled,
-    space: Space,
-    method: Method,
-    n_particles: int,
-    given: dict[str, Any],
-    limits: Limits,
-    polish: bool,
-    seed: Any,
-    runs: int | None,
-) -> RecordedRun:
-    """The same for runs on a compiled engine, which go on from their state.
-
-    What ends a run before its budget does is part of the problem: a run that has ended by it cannot go on.
-    """
-    if isinstance(engine, Numba):  # threads and devices change no result
-        engine = replace(engine, threads=None)
-    elif isinstance(engine, Jax):
-        engine = replace(engine, devices=None)
-    kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
-    problem = {
-        "engine": encode(engine),
-        "bounds": _bounds(space),
-        "method": encode(method),
-        "n_particles": n_particles,
-        **{name: encode(_plain(value)) for name, value in given.items()},
-        **{name: kept.pop(name) for name in ("target", "tol", "stagnation")},
-        "rng": seed,
-    }
-    expected = limits.evaluations(n_particles, n_particles)
-    if runs is not None:
-        problem["runs"] = runs
-        expected = None if expected is None else runs * expected
-    kept |= {"polish": bool(polish), "expected": expected}
-    return RecordedRun("minimize" if runs is None else "minimize_many", problem, kept, {})
+def _without_resources(engine: Compiled) -> Compiled:
+    """An engine without threads and devices, which change no result."""
+    if isinstance(engine, Numba):
+        return replace(engine, threads=None)
+    return replace(engine, devices=None) if isinstance(engine, Jax) else engine
 
 
 def _bounds(space: Space) -> Any:

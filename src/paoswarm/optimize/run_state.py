@@ -26,7 +26,6 @@ from paoswarm.optimize.judge import FeasibleFirst, Judge
 from paoswarm.optimize.local_searches import LocalSearches
 from paoswarm.optimize.result import combined_agreement
 from paoswarm.optimize.stopping import Limits, Rule, judge_convergence
-from paoswarm.optimize.swarm_size import choose_size
 from paoswarm.spaces.space import Space
 
 
@@ -434,3 +433,9 @@ class RunState:
     def shown(self) -> dict[str, Any]:
         """The space as a field of results; nothing for plain bounds."""
         return {} if self.space.is_plain else {"space": self.space}
+
+
+def choose_size(method: Method, n_unknowns: int, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
+    """The number of particles if the user gives none: what the method says, and room for all of ``x0``."""
+    n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
+    return max(n_given, method.default_particles(n_unknowns, maxfev, maxiter))

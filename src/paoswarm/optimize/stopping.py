@@ -187,6 +187,8 @@ class Limits(NamedTuple):
         return None if status is None else np.broadcast_to(status, best.value.shape)
 
 
+NO_LIMITS = Limits(None, None, None, 0.0, None, None)
+
 # Bests that differ by less, relative to the best value, are equal but for rounding. A sum of squares over a few
 # thousand data is not more accurate.
 SAME = 1e-14

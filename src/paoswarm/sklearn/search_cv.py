@@ -19,7 +19,7 @@ from paoswarm.algorithms.pao import PAO
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.read_input import read_method
 from paoswarm.optimize.read_space import read_space
-from paoswarm.optimize.swarm_size import choose_size
+from paoswarm.optimize.run_state import choose_size
 from paoswarm.spaces.choices import Choice, Fixed
 from paoswarm.spaces.space import Space
 from paoswarm.spaces.variables import Integer, Real, Variable

@@ -14,8 +14,7 @@ from paoswarm.algorithms.adaptive_pao import AdaptivePAO
 from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import spawn
-from paoswarm.optimize.many import minimize_many
-from paoswarm.optimize.minimize import minimize
+from paoswarm.optimize.minimize import minimize, minimize_many
 from paoswarm.optimize.stopping import Status
 from paoswarm.problems import Problem, get
 from paoswarm.storage.encoding import describe

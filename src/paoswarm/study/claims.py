@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from paoswarm.algorithms.pao import PAO
 from paoswarm.core.dynamics import transition
-from paoswarm.optimize.many import minimize_many
+from paoswarm.optimize.minimize import minimize_many
 from paoswarm.problems import get
 from paoswarm.study.audit import audit_study, final_errors, judge
 from paoswarm.study.presets import LITERATURE, PAPER, hyperparameters, paper
