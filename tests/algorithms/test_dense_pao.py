@@ -19,7 +19,7 @@ def trace(f, bounds, method, generations, draw=None, x0=None, n=8):
     """Values told in each generation."""
     optimizer = ps.Optimizer(bounds, method=method, n_particles=n, x0=x0, rng=1)
     if draw is not None:
-        optimizer._draw = draw
+        optimizer.draw = draw
     told = []
     for _ in range(generations):
         values = f(optimizer.ask())

@@ -38,7 +38,7 @@ def on_curve(method, maxfev, **more):
 
 def strict(optimizer, x):
     value, numbers = square(x)
-    judge = optimizer.feasibility
+    judge = optimizer.judge
     return order.feasible_first(value, judge.total(judge.constraints.violations(numbers)))
 
 

@@ -6,18 +6,22 @@ import os
 import signal
 import threading
 import time
+from collections import namedtuple
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from objectives import sphere
-from paoswarm.optimize.one_at_a_time import ParticleByParticle
 from scipy import stats
 
 import paoswarm as ps
 from paoswarm.evaluation.child import Answered
 from paoswarm.evaluation.engines import Engine
+from paoswarm.evaluation.queue import Answer
+from paoswarm.optimize.particles import Particles
+from paoswarm.optimize.read_space import read_space
+from paoswarm.optimize.run_state import RunState
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.storage.log import StoreError
 
@@ -120,16 +124,36 @@ def test_an_asynchronous_swarm_finds_what_a_synchronous_one_finds():
         assert ps.minimize(sphere, BOX, method=ps.PAO(), workers=engine, asynchronous=True, **settings).fun < 1e-6
 
 
-class TestParticleByParticle:
-    """Asked and told by hand."""
+Job = namedtuple("Job", "number x")
 
+
+class ByHand:
+    """Particles that are asked and told by hand."""
+
+    def __init__(self, **settings):
+        self.state = RunState(read_space(BOX), **settings)
+        self.particles = Particles(self.state)
+        self.out = self.particles._out
+
+    def ask_one(self, progress):
+        x = self.particles.ask(progress)
+        return None if x is None else Job(self.particles.n_asked - 1, x)
+
+    def tell_one(self, number, value):
+        self.particles.tell(Answer(np.array([value]), number=number))
+
+    def __getattr__(self, name):
+        return getattr(self.state, name)
+
+
+class TestParticles:
     def swarm(self, n=10, **settings):
-        return ParticleByParticle(BOX, **{"method": ps.PAO(), "n_particles": n, "rng": 1, **settings})
+        return ByHand(**{"method": ps.PAO(), "n_particles": n, "rng": 1, **settings})
 
     def test_the_first_points_are_those_of_a_synchronous_run_and_nobody_moves_before_most_are_known(self):
         optimizer = self.swarm()
         jobs = [optimizer.ask_one(0.0) for _ in range(10)]
-        assert_array_equal([job.x for job in jobs], Optimizer(BOX, method=ps.PAO(), n_particles=10, rng=1).ask())
+        assert_array_equal([job.x for job in jobs], ps.Optimizer(BOX, method=ps.PAO(), n_particles=10, rng=1).ask())
         for told, job in enumerate(jobs):
             assert (optimizer.ask_one(0.0) is None) == (told < 9)
             optimizer.tell_one(job.number, sphere(job.x))
@@ -187,7 +211,7 @@ class TestParticleByParticle:
             if new is None:
                 continue
             jobs.append(new)
-            i = optimizer._out[new.number].particle
+            i = optimizer.out[new.number].particle
             law = method.step_law(optimizer.swarm)
             scale = law.scale[i] * law.cholesky[0, 0]
             if i in before and (scale > 0).all():
@@ -203,7 +227,7 @@ class TestParticleByParticle:
         again = 0
         for _ in range(10 + 12 * 20):
             job = optimizer.ask_one(0.0)
-            again += optimizer._out[job.number].again is not None
+            again += optimizer.out[job.number].again is not None
             optimizer.tell_one(job.number, float(sphere(job.x) + 0.1 * chance.standard_normal()))
         assert again == pytest.approx(2 * 20, abs=1)
         assert optimizer.nit == 20
@@ -212,7 +236,7 @@ class TestParticleByParticle:
 
 
 def _first():
-    return Optimizer(BOX, method=ps.PAO(), n_particles=10, rng=1).ask()
+    return ps.Optimizer(BOX, method=ps.PAO(), n_particles=10, rng=1).ask()
 
 
 @pytest.mark.parametrize(

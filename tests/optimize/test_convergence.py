@@ -5,10 +5,11 @@ import pytest
 from messages import about_the_end
 from numpy.testing import assert_array_equal
 from objectives import Recording, noisy, rosenbrock, sphere, squared_distance
-from paoswarm.optimize.convergence import Rule, judge, patience
 
 import paoswarm as ps
 from paoswarm.optimize.look_around import cost
+from paoswarm.optimize.stopping import Rule, patience
+from paoswarm.optimize.stopping import judge_convergence as judge
 
 BOX2, BOX5 = [(-5, 5)] * 2, [(-5, 5)] * 5
 Q = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]

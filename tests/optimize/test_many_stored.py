@@ -104,7 +104,7 @@ def test_limits_may_grow(store, short, longer):
 def test_the_number_of_runs_at_once_does_not_matter(store, monkeypatch):
     plain = call()
     call(Interrupting(5), store=store)
-    monkeypatch.setattr("paoswarm.optimize.many._BLOCK", 2 * 8 * 2)  # two runs at once
+    monkeypatch.setattr("paoswarm.optimize.solve._BLOCK", 2 * 8 * 2)  # two runs at once
     assert_same(call(store=store), plain)
 
 

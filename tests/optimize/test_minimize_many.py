@@ -4,7 +4,7 @@ from numpy.testing import assert_array_equal
 from objectives import Recording, noisy, sphere
 
 import paoswarm as ps
-from paoswarm.optimize import many as many_module
+from paoswarm.optimize import solve as many_module
 
 BOX = [(-4, 5), (-6, 3), (-2, 2)]
 

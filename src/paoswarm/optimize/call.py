@@ -31,6 +31,7 @@ from paoswarm.optimize.stopping import Limits
 from paoswarm.spaces.space import Space
 from paoswarm.storage.store import Store
 
+_ALONE = object()  # stands for the one run of `minimize`
 _MOST_RUNS = 1_000_000  # already so many seeds take seconds and hundreds of megabytes
 _ENOUGH = 100  # generations of a search: with 64 particles, Rosenbrock's function takes 70 (d = 5) to 190 (d = 10)
 _FEW = 5  # generations; with fewer the search is hardly better than its first swarm
@@ -167,7 +168,7 @@ def read_call(
     workers: Any,
     timeout: Any,
     retries: Any,
-    runs: Any = None,
+    runs: Any = _ALONE,
     asynchronous: Any = False,
     store_swarms: Any = False,
     **limits: Any,
@@ -175,7 +176,7 @@ def read_call(
     """Read the arguments of a call; see `minimize` for what they are."""
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {fun!r}")
-    runs = None if runs is None else whole_number("runs", runs, 1, _MOST_RUNS)
+    runs = None if runs is _ALONE else whole_number("runs", runs, 1, _MOST_RUNS)
     compiled = read_engine(engine, fun)
     space = read_space(bounds, integrality)
     objective = as_objective(with_arguments(fun, args), space, vectorized)

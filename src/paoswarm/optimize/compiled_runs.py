@@ -17,7 +17,7 @@ from scipy.optimize import OptimizeResult
 from paoswarm._extras import ProgressBar, need
 from paoswarm.compiled import counter
 from paoswarm.compiled.coordinates import check_space, of_coordinates
-from paoswarm.compiled.engines import Compiled, Engine, Numba, bound, name_of
+from paoswarm.compiled.engines import Compiled, Engine, Numba, bound
 from paoswarm.compiled.program import NotCompiled, Program, Rules, read_program
 from paoswarm.compiled.search_plan import is_adaptive
 from paoswarm.compiled.state import State
@@ -60,13 +60,16 @@ class CompiledRuns(ABC):
         What ended the runs from outside.
     """
 
-    room = 0
-
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.ends: Ends | None = None
         self.is_new = False
         self.stopped: Status | None = None
+
+    @property
+    def room(self) -> float:
+        """How many points could be sent beside those inside."""
+        return 0
 
     @property
     @abstractmethod
@@ -85,7 +88,7 @@ class CompiledRuns(ABC):
     def so_far(self) -> list[Found]:
         """The same for a callback."""
 
-    def send(self, *_: Any) -> list[Any]:
+    def send(self, *sent: Any) -> list[Any]:
         """Note whether the runs have ended."""
         if self.limits.deadline is not None and time.monotonic() >= self.limits.deadline:
             self.stopped = self.stopped or Status.TIME
@@ -101,9 +104,10 @@ class CompiledRuns(ABC):
 
     def close(self) -> None:
         """Note that no run moves any more."""
-        self.ends = Ends(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
+        nothing = np.zeros(0, dtype=np.int64)
+        self.ends = Ends(nothing, nothing, nothing, nothing)  # what runs have found says how they ended
 
-    def receive(self, deadline: float | None = None) -> list[tuple[int, Any]]:
+    def receive(self, deadline: float | None) -> list[tuple[int, Any]]:
         """Move the runs on; what they want is evaluated inside."""
         self.advance()
         return [(0, None)]
@@ -175,7 +179,7 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
             space=space,
             method=call.method,
             limits=for_swarms,
-            engine=name_of(engine),
+            engine=type(engine).__name__.lower(),
             seeds=seeds[: sum(len(one.fun) for one in found)],
             failures=[],
             kinds=Counter(),

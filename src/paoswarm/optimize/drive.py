@@ -2,46 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.queue import Answer, Batch, Queue
-from paoswarm.optimize.run import Ends, NoFiniteValue, Run, StopAll
+from paoswarm.optimize.run import Ends, NoFiniteValue, StopAll
 from paoswarm.optimize.run_state import RunState
-from paoswarm.optimize.stopping import Status
+from paoswarm.optimize.stopping import Limits, Status
 
 Returned = TypeVar("Returned")
 
 
-def drive(runs: Sequence[Run], queue: Queue, after_round: Callable[[], bool] = lambda: False) -> list[Ends]:
-    """Take runs to their ends.
+class Driven(Protocol):
+    """What the loop needs to know of a run: a `Run`, or all runs inside a compiled engine."""
+
+    limits: Limits
+    ends: Ends | None
+
+    def send(self, answer: Answer | None) -> list[Batch]:
+        """Take values, and return the batches that are wanted next."""
+
+    def throw(self, error: BaseException) -> list[Batch]:
+        """End it from outside."""
+
+
+class Evaluates(Protocol):
+    """What the loop needs to know of what evaluates batches: a `Queue`, or a compiled engine."""
+
+    @property
+    def room(self) -> float:
+        """How many more points keep workers busy that are idle."""
+
+    def send(self, run: int, batch: Batch) -> Any:
+        """Queue a batch of a run."""
+
+    def receive(self, deadline: float | None) -> Sequence[tuple[int, Answer | None]]:
+        """Answers, each with the number of its run."""
+
+    def explain_total_failure(self) -> ValueError:
+        """The error for a first swarm without a single finite value."""
+
+
+def drive(runs: Sequence[Driven], queue: Evaluates, after_round: Callable[[], bool] = lambda: False) -> None:
+    """Take runs to their ends (``run.ends``).
 
     ``after_round`` is called when runs have had values, and may end them all by returning True. An interrupt, or the
     loss of the workers, ends them too; each keeps the best of its evaluations.
     """
 
-    def send(number: int, run: Run, answer: Answer | None = None) -> bool:
-        batches = run.send(answer)
+    def send(number: int, answer: Answer | None = None) -> bool:
+        batches = runs[number].send(answer)
         for batch in batches:
             queue.send(number, batch)
         return bool(batches)
 
+    def send_all(answers: Iterable[tuple[int, Answer | None]]) -> None:
+        for number, answer in answers:
+            send(number, answer)
+        ended = [run.ends for run in runs if run.ends is not None]
+        if len(ended) < len(runs) and any((one.status == Status.INTERRUPTED).any() for one in ended):
+            raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
+
     try:
-        for number, run in enumerate(runs):
-            send(number, run)
+        send_all((number, None) for number in range(len(runs)))
         while any(run.ends is None for run in runs):
-            while queue.room > 0 and runs[0].ends is None and send(0, runs[0]):
+            while queue.room > 0 and send(0):  # a run that takes values in any order is alone
                 pass
-            answers = queue.receive(runs[0].limits.deadline) if runs[0].ends is None or len(runs) > 1 else []
-            for number, answer in answers:
-                send(number, runs[number], answer)
-            ended = [runs[number].ends for number, _ in answers]
-            if len(runs) > 1 and any(one is not None and (one.status == Status.INTERRUPTED).any() for one in ended):
-                raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
+            if all(run.ends is not None for run in runs):
+                break
+            answers = queue.receive(runs[0].limits.deadline)
+            send_all(answers)
             if answers and after_round():
                 raise StopAll
     except (KeyboardInterrupt, EngineDown, StopAll) as error:
@@ -51,7 +85,6 @@ def drive(runs: Sequence[Run], queue: Queue, after_round: Callable[[], bool] = l
     except NoFiniteValue:
         failure = queue.explain_total_failure()
         raise failure from failure.__cause__
-    return [run.ends for run in runs if run.ends is not None]
 
 
 def drive_alone(steps: Generator[list[Batch], Any, Returned], queue: Queue) -> Returned:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
-from paoswarm.optimize.stopping import Rule
 from paoswarm.optimize.read_input import Box
+from paoswarm.optimize.stopping import Rule
 
 _STEP = 1e-4  # widths of the bounds
 _DOWNHILL = np.array([0.01, 0.1, 1.0, 10.0])  # steps of that length

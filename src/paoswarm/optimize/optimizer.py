@@ -186,9 +186,9 @@ class Optimizer(RunState):
             raise RuntimeError("no result yet: call ask, evaluate the points, then call tell")
         if self.batch:
             raise ValueError("this Optimizer holds several runs: use optimizer.best or optimizer.swarm")
-        so_far = Ends(*(np.asarray(number) for number in (Status.RUNNING, self.nit, self.nfev, Rule.NONE)))
+        status, nit, nfev, rule = (np.asarray(int(n)) for n in (Status.RUNNING, self.nit, self.nfev, Rule.NONE))
         many, _ = make_result(
-            [Found.of(self, self._recorder, so_far)],
+            [Found.of(self, self._recorder, Ends(status, nit, nfev, rule))],
             space=self.space,
             method=self.method,
             limits=NO_LIMITS,

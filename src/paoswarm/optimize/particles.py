@@ -125,8 +125,8 @@ class Particles:
                 after = swarms.record(swarm, Proposal(swarm.position, swarm.velocity), values, mask)
             else:
                 if state.judge.is_tolerant:
-                    objective = state.judge.objective(swarm.snapped(where)[None], is_all=False)
-                    move = move._replace(objective=np.repeat(objective, self._n))
+                    objective: Any = state.judge.objective(swarm.snapped(where)[None], is_all=False)
+                    move = move._replace(objective=objective.repeat(self._n))
                 after = state.told(swarm, move, values, mask)
             self._free.append(i)
         x = swarm.position[i] if move is None else move.position[i]

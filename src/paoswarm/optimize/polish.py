@@ -105,7 +105,7 @@ def polish_each(
         if "feasible" in many:
             reason = " ".join(filter(None, [states[r].judge.sentence(states[r].incumbent.x, found.score), reason]))
         kinds = many.failure_kinds if len(why) == 1 else None
-        after = before | changed
+        after = dict(before) | changed
         was, now = (float(one.fun) if one.feasible else math.nan for one in (before, Result(**after)))
         said = [message_of(reason, n_failed, nfev, kinds), lost, summary(found.spent, was, now)]
         # A local minimum is an achievement for one swarm; where several searches must agree, it is none.

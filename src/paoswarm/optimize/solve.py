@@ -21,6 +21,7 @@ from paoswarm.optimize.drive import drive, naming_the_best
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.many_result import Found, ManyResult, make_result, so_far
 from paoswarm.optimize.polish import polish_each, with_reserve
+from paoswarm.optimize.result import Result
 from paoswarm.optimize.run import AsynchronousRun, Ends, Numbering, Observe, Run
 from paoswarm.optimize.run_description import describe_run
 from paoswarm.optimize.run_state import RunState
@@ -203,7 +204,8 @@ class Group:
                 )
                 for i, state in enumerate(self.states)
             ]
-        self.ends = drive(runs, queue, self._after_round)
+        drive(runs, queue, self._after_round)
+        self.ends = [run.ends for run in runs if run.ends is not None]
         if all((ends.status == Status.FAILED).all() for ends in self.ends):
             raise self._evaluate.explain_total_failure()
 
@@ -227,7 +229,7 @@ class Group:
         notify = self._call.notify
         return notify is not None and has_moved and not self._evaluate.replayed and notify(self._so_far)
 
-    def _so_far(self) -> ManyResult:
+    def _so_far(self) -> Result:
         found = [Found.of(state, recorder) for state, recorder in zip(self.states, self.recorders, strict=True)]
         many = so_far(found, self._call.space)
         return many if self._call.runs is not None else many.run(0)

@@ -196,7 +196,7 @@ class _TrialSwarm(Optimizer):
         answers = np.stack([self._trial_space.answer(trial) for trial in trials])
         z = self.space.coordinates(self.space.read("known trials", points))
         assert self._first is not None
-        self._first.add(z, np.asarray(self.scored(z, answers if self.feasibility is not None else answers[:, 0])))
+        self._first.add(z, np.asarray(self.scored(z, answers if self.judge.n_constraints else answers[:, 0])))
 
     def next_rows(self) -> list[dict[str, Any]]:
         """The parameters of the next generation."""
@@ -207,7 +207,7 @@ class _TrialSwarm(Optimizer):
         assert self._pending is not None
         values = answers[:, 0]
         values[values == -math.inf] = math.nan
-        f = self.scored(self._pending, answers if self.feasibility is not None else values)
+        f = self.scored(self._pending, answers if self.judge.n_constraints else values)
         self.take(f, may_fail=True)
 
     def extra(self, number: int) -> dict[str, Any]:
