@@ -46,7 +46,7 @@ class Pull(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What ends a run before its budget does, as in `paoswarm.optimize.convergence`.
+    """What ends a run before its budget does, as in `paoswarm.optimize.stopping`.
 
     With ``tol`` zero nothing counts as converged.
     """
