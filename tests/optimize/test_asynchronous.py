@@ -19,10 +19,10 @@ import paoswarm as ps
 from paoswarm.evaluation.child import Answered
 from paoswarm.evaluation.engines import Engine
 from paoswarm.evaluation.queue import Answer
+from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.particles import Particles
 from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.run_state import RunState
-from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.storage.log import StoreError
 
 BOX = [(-5, 5)] * 3
