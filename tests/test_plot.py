@@ -1,7 +1,6 @@
 """Plots show the numbers they claim to show, and leave matplotlib as they found it."""
 
 import sys
-from importlib.util import find_spec
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -192,10 +191,6 @@ def posterior(d, n=1500):
     )
 
 
-needs_arviz = pytest.mark.skipif(find_spec("arviz_plots") is None, reason="arviz-plots is not installed")
-
-
-@needs_arviz
 def test_a_corner_shows_every_pair_once_and_names_it():
     known = posterior(3)
     axes = known.plot(truth={"parameter_1": 1.25})
@@ -222,7 +217,6 @@ def test_a_corner_shows_every_pair_once_and_names_it():
     assert red == {(0, 0): [], (1, 0): [level], (1, 1): [upright], (2, 0): [], (2, 1): [upright], (2, 2): []}
 
 
-@needs_arviz
 def test_contours_hold_the_shares_they_claim():
     """Of the draws shown, 50 % and 95 %; a smoothed density is wider, by a few per cent."""
     axes = ps.plot.corner(posterior(2, 2000))
@@ -232,7 +226,6 @@ def test_contours_hold_the_shares_they_claim():
     assert 0.94 < held[1] < 0.985
 
 
-@needs_arviz
 def test_labels_do_not_meet():
     axes = ps.plot.corner(posterior(4))
     axes[0, 0].figure.draw_without_rendering()
@@ -244,7 +237,6 @@ def test_labels_do_not_meet():
     assert not any(a.overlaps(b) for i, a in enumerate(titles) for b in titles[:i])
 
 
-@needs_arviz
 def test_a_corner_of_chosen_parameters_keeps_their_order():
     known = posterior(12)
     axes = known.plot(names=["parameter_11", "parameter_2"], truth=[11.5, np.nan])
@@ -280,9 +272,9 @@ def test_too_few_draws_make_no_corner():
         ps.plot.corner(posterior(2, 5))
 
 
-def test_without_arviz_a_corner_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "arviz_plots", None)
-    with pytest.raises(ImportError, match=r"paoswarm\[posterior\]"):
+def test_without_matplotlib_a_corner_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"paoswarm\[plot\]"):
         posterior(2).plot()
 
 

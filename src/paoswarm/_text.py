@@ -14,6 +14,7 @@ import numpy as np
 
 _PACKAGE = str(Path(__file__).parent)
 _MOST_CHARACTERS = 1000
+_MOST_DECIMALS = 8  # of a printed number; smaller ones have an exponent
 MOST_ROWS = 12  # of a table with a row for each parameter
 # Colours come from the notebook, so tables are readable on light and on dark backgrounds.
 _LINE = "border:0;border-bottom:1px solid rgba(128,128,128,.35);padding:.1em .8em .1em 0;background:none;color:inherit"
@@ -63,6 +64,23 @@ def shortened(text: str, most: int) -> str:
     'a long...'
     """
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def rounded(number: float, error: float) -> str:
+    """Return a number with the digits that two digits of its standard error support.
+
+    Examples
+    --------
+    >>> rounded(3.14159, 0.012)
+    '3.142'
+    """
+    if not (0 < error < math.inf and math.isfinite(number)):
+        return f"{number:.6g}"
+    size = math.floor(math.log10(error))
+    if 0 <= 1 - size <= _MOST_DECIMALS:
+        return f"{number:.{1 - size}f}"
+    digits = 2 + max(0, math.floor(math.log10(abs(number))) - size) if number else 1
+    return f"{number:#.{min(digits, 15)}g}".rstrip(".")
 
 
 def _shown(show: Any, thing: Any, instead: str, most: int) -> str:

@@ -1,7 +1,7 @@
 """Plots of runs, swarms and posteriors.
 
-Every function takes ``ax=None`` and returns the matplotlib Axes. `corner` makes a new figure and returns all its Axes;
-it also needs ArviZ. Matplotlib is imported when a plot is drawn.
+Every function takes ``ax=None`` and returns the matplotlib Axes. `corner` makes a new figure and returns all its Axes.
+Matplotlib is imported when a plot is drawn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.search_table import SearchTable
-from paoswarm.sampling.arviz import corner
+from paoswarm.sampling.views import corner
 
 __all__ = ["convergence", "corner", "element", "searches", "swarm"]
 

@@ -13,7 +13,7 @@ from scipy.special import ndtri, stdtrit
 
 from paoswarm._checks import probability
 from paoswarm._extras import need
-from paoswarm._text import block, first_rows, remark, shortened, table
+from paoswarm._text import block, first_rows, remark, rounded, shortened, table
 from paoswarm.core.arrays import Floats
 
 _STRONG = 0.9  # a correlation that the table mentions
@@ -267,17 +267,6 @@ def reach_of(level: float, degrees_of_freedom: int | None) -> float:
     """How many standard errors an interval reaches to each side."""
     upper = (1 + level) / 2
     return float(ndtri(upper) if degrees_of_freedom is None else stdtrit(degrees_of_freedom, upper))
-
-
-def rounded(number: float, error: float) -> str:
-    """A number with the digits that two digits of its standard error support."""
-    if not (0 < error < math.inf and math.isfinite(number)):
-        return f"{number:.6g}"
-    decimals = 1 - math.floor(math.log10(error))
-    if 0 <= decimals <= 6:
-        return f"{number:.{decimals}f}"
-    digits = 2 + max(0, math.floor(math.log10(abs(number))) - math.floor(math.log10(error))) if number else 1
-    return f"{number:#.{min(digits, 15)}g}".rstrip(".")
 
 
 def _range(low: float, high: float, value: float, error: float, *, is_log: bool) -> str:

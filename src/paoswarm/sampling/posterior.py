@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from paoswarm._checks import flag, whole_number
 from paoswarm._extras import need
-from paoswarm._text import block, first_rows, remark, table
+from paoswarm._text import block, first_rows, remark, rounded, table
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
 from paoswarm.core.weights import effective_size, normalise, systematic
-from paoswarm.sampling.arviz import dataset, datatree, values_at
 from paoswarm.sampling.densities import scatter_matrix
+from paoswarm.sampling.views import dataset, datatree, values_at
 
 _PART = 2**20  # draws
 _SOME = 2**14  # draws that say about where a quantile of millions lies
@@ -28,7 +28,6 @@ DOUBTFUL = "doubtful value"
 FEWER = "fewer draws"
 SHAPE = "shape"
 _FEWEST = 2  # draws of equal weight, however small the effective size; one has no standard deviation
-_DECIMALS = 8  # most decimals of a printed number; smaller ones are printed with an exponent
 
 
 class Remark(NamedTuple):
@@ -373,7 +372,7 @@ class Posterior:
         rng: Seed = 0,
     ) -> NDArray[Any]:
         """Draw a corner plot; see `paoswarm.plot.corner`."""
-        from paoswarm.sampling.arviz import corner
+        from paoswarm.sampling.views import corner
 
         return corner(self, names=names, truth=truth, rng=rng)
 
@@ -398,7 +397,7 @@ class Posterior:
         """The evidence, and what the draws are worth and have cost."""
         error = "(no standard error)" if math.isinf(self.log_evidence_error) else f"+- {self.log_evidence_error:.2g}"
         return (
-            f"log evidence {_rounded(self.log_evidence, self.log_evidence_error)} {error}; "
+            f"log evidence {rounded(self.log_evidence, self.log_evidence_error)} {error}; "
             f"{self.effective_size:.0f} effective draws from "
             f"{self.n_evaluations} evaluations"
             + (f", {self.n_failed} of them failed" if self.n_failed else "")
@@ -410,7 +409,7 @@ class Posterior:
         low, high = self.interval(0.95)
         columns = zip(self.names, self.mean(), self.std(), low, high, strict=True)
         return [
-            (name, _rounded(mean, sd), f"{sd:.2g}", *(_rounded(end, sd) for end in ends))
+            (name, rounded(mean, sd), f"{sd:.2g}", *(rounded(end, sd) for end in ends))
             for name, mean, sd, *ends in columns
         ]
 
@@ -421,14 +420,3 @@ class Posterior:
         climbs = self.diagnostics["climbs"]
         found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
         return found if len(climbs) else "no climb reached a mode"
-
-
-def _rounded(number: float, sd: float) -> str:
-    """A number with the digits that two digits of its standard deviation support."""
-    if not (0 < sd < math.inf and math.isfinite(number)):
-        return f"{number:.6g}"
-    decimals = 1 - math.floor(math.log10(sd))
-    if 0 <= decimals <= _DECIMALS:
-        return f"{number:.{decimals}f}"
-    digits = 2 + max(0, math.floor(math.log10(abs(number) / sd))) if number else 1
-    return f"{number:.{min(digits, 15)}g}"

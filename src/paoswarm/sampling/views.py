@@ -1,10 +1,7 @@
-"""A posterior as a ``DataTree`` of ArviZ or a dataset of xarray, and corner plots, drawn by ArviZ."""
+"""Views of a posterior: a corner plot, a ``DataTree`` of ArviZ, a dataset of xarray."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -13,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from paoswarm._extras import need
+from paoswarm._text import rounded
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
-
-if TYPE_CHECKING:
-    from paoswarm.sampling.posterior import Posterior
 
 if TYPE_CHECKING:
     from paoswarm.sampling.posterior import Posterior
@@ -26,6 +21,7 @@ _MOST = 10  # most parameters in one picture
 _DOTS = 2000  # most draws in one panel
 _SHARES = (0.95, 0.5)  # shares of the posterior inside the contours
 _BINS = 100  # bins per side of the grid for contours
+_MARGIN = 0.05  # beside the draws and marks, in widths
 _FEWEST = 10  # fewest effective draws for which a density is drawn
 
 
@@ -130,8 +126,7 @@ def corner(
     """Draw a corner plot: every parameter alone, and every pair of parameters.
 
     The diagonal shows the marginal density, its 95 % interval, mean and standard deviation. Below the diagonal are
-    draws, with contours that hold 50 % and 95 % of the posterior. It uses ArviZ's ``plot_pair`` and needs
-    ``pip install 'paoswarm[posterior]'``.
+    draws, with contours that hold 50 % and 95 % of the posterior. Needs matplotlib.
 
     Parameters
     ----------
@@ -160,44 +155,68 @@ def corner(
         raise ValueError(
             f"{posterior.effective_size:.1f} effective draws are too few to draw densities; {_FEWEST} are needed"
         )
-    plots, colour = _load()
-    k = len(shown)
+    k, columns = len(shown), [posterior.names.index(name) for name in shown]
     side = min(max(9 / k, 1.35), 2.4)  # width of a panel, in inches
     small = min(max(4.2 * side, 7.0), 9.0)  # font size, in points
-    matrix = plots.plot_pair(
-        posterior.to_datatree(min(int(posterior.effective_size), _DOTS), rng),
-        var_names=shown,
-        backend="matplotlib",
-        triangle="lower",
-        marginal_kind="kde",
-        visuals={
-            "scatter": {"size": side, "alpha": 0.25, "color": colour},
-            "dist": {"color": colour},
-            **dict.fromkeys(("credible_interval", "point_estimate", "point_estimate_text"), False),
-        },
-        figure_kwargs={"figsize": (k * side + 0.7, k * side + 0.5), "layout": "constrained"},
-    )
-    axes: NDArray[Any] = np.atleast_2d(matrix.viz["plot"].values)
-    columns = [posterior.names.index(name) for name in shown]
+    pyplot = need("matplotlib.pyplot", extra="plot", user="plot.corner")
+    size = (k * side + 0.7, k * side + 0.5)
+    _, axes = pyplot.subplots(k, k, squeeze=False, sharex="col", figsize=size, layout="constrained")
+    draws = posterior.resample(min(int(posterior.effective_size), _DOTS), rng)[:, columns]
+    ends = np.array([np.nanmin([*draws, marks], axis=0), np.nanmax([*draws, marks], axis=0)])
+    ends += _MARGIN * np.array([[-1], [1]]) * (np.ptp(ends, axis=0) + 1e-300)
     mean, std, interval = posterior.mean(), posterior.std(), np.stack(posterior.interval(0.95))
-    for i, column in enumerate(columns):
-        own = axes[i, i]
-        _make_room(own, marks[i])
-        own.set_ylim(bottom=0)
-        own.set_ylabel("")
-        own.set_title(_rounded(mean[column], std[column]), fontsize=small)
-        for end in interval[:, column]:
-            own.axvline(end, color="0.4", lw=0.8, ls="--")
-        for j, ax in enumerate(axes[i, :i]):
-            ax.set_ylim(own.get_xlim())
-            _contours(ax, posterior, columns[j], column, colour)
+    for (i, j), ax in np.ndenumerate(axes):
+        ax.set_axis_off() if j > i else _tidy(ax, small)
+        if j == i:
+            edges, density = _density(posterior, columns[i : i + 1], ends[:, i : i + 1])
+            ax.plot(*edges, density)
+            ax.set(xlim=ends[:, i], ylim=(0, None), yticks=[])
+            ax.set_title(f"{rounded(mean[columns[i]], std[columns[i]])} ± {std[columns[i]]:.2g}", fontsize=small)
+            for end in interval[:, columns[i]]:
+                ax.axvline(end, color="0.4", lw=0.8, ls="--")
+        elif j < i:
+            ax.scatter(draws[:, j], draws[:, i], s=side, alpha=0.25)
+            middles, density = _density(posterior, [columns[j], columns[i]], ends[:, [j, i]])
+            held = np.sort(density, axis=None)[::-1]
+            levels = [held[np.searchsorted(np.cumsum(held), share * held.sum())] for share in _SHARES]
+            ax.contour(*middles, density.T, levels=np.unique(levels), colors="C0", linewidths=[0.8, 1.2])
+            ax.set(ylim=ends[:, i])
+            ax.tick_params(axis="y", labelleft=j == 0)
             if np.isfinite(marks[i]):
                 ax.axhline(marks[i], color="C3", lw=1)
-        if np.isfinite(marks[i]):
-            for ax in axes[i:, i]:
-                ax.axvline(marks[i], color="C3", lw=1)
-    _tidy(axes, side, small)
-    return axes
+        if j <= i and np.isfinite(marks[j]):
+            ax.axvline(marks[j], color="C3", lw=1)
+    length = max(map(len, shown))  # labels are no longer than a panel
+    for i, name in enumerate(shown):
+        axes[-1, i].set_xlabel(name, fontsize=min(small, 130 * side / length))
+        if i:
+            axes[i, 0].set_ylabel(name, fontsize=min(small, 130 * side / length))
+    axes[0, 0].figure.align_ylabels(axes[1:, 0])
+    return np.asarray(axes)
+
+
+def _density(posterior: Posterior, columns: list[int], ends: Floats) -> tuple[list[Floats], Floats]:
+    """Middles of bins, and the smoothed share of the posterior in each, for one parameter or a pair."""
+    from scipy.ndimage import gaussian_filter
+
+    weighted, d = posterior.weighted, len(columns)
+    shares, edges = np.histogramdd(weighted.draws[:, columns], _BINS, ends.T.tolist(), weights=weighted.weights)
+    width = posterior.std()[columns] * posterior.effective_size ** (-1 / (d + 4))  # Scott's rule
+    density = gaussian_filter(shares, width * _BINS / np.ptp(ends, axis=0), mode="constant")
+    return [0.5 * (edge[1:] + edge[:-1]) for edge in edges], density
+
+
+def _tidy(ax: Any, small: float) -> None:
+    """Make ticks few and small."""
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+    ax.tick_params(labelsize=small - 1)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(3, prune="both"))
+        formatter = ScalarFormatter(useMathText=True)
+        formatter.set_powerlimits((-3, 4))
+        axis.set_major_formatter(formatter)
+        axis.get_offset_text().set_size(small - 1)
 
 
 def _chosen(known: Sequence[str], names: Sequence[str] | None) -> list[str]:
@@ -230,81 +249,3 @@ def _marks(known: Sequence[str], shown: Sequence[str], truth: Mapping[str, float
     if marks.shape != (len(shown),):
         raise ValueError(f"truth must be one number for each of {list(shown)}, got shape {marks.shape}")
     return marks
-
-
-def _load() -> tuple[Any, str]:
-    """Import ArviZ's plots; also return the colour to draw in."""
-    try:
-        with warnings.catch_warnings():  # older versions of ArviZ use deprecated parts of matplotlib
-            warnings.simplefilter("ignore")
-            with contextlib.suppress(ModuleNotFoundError):
-                import matplotlib.style.core  # noqa: F401  arviz-plots up to 1.1 needs it with matplotlib 3.11
-            import arviz_plots
-            import arviz_plots.backend.matplotlib
-            from matplotlib.colors import to_hex
-    except ImportError as error:
-        raise ImportError("plot.corner needs arviz-plots and matplotlib; pip install 'paoswarm[posterior]'") from error
-    return arviz_plots, to_hex("C0")  # matplotlib warns of what ArviZ makes of "C0"
-
-
-def _make_room(ax: Any, mark: float) -> None:
-    """Widen the limits of a column to include its mark."""
-    low, high = ax.get_xlim()
-    edge = 0.05 * (high - low)
-    ax.set_xlim(np.fmin(low, mark - edge), np.fmax(high, mark + edge))
-
-
-def _contours(ax: Any, posterior: Posterior, i: int, j: int, colour: str) -> None:
-    """Draw contours that hold `_SHARES` of the posterior of two parameters."""
-    from scipy.ndimage import gaussian_filter
-
-    limits = np.array([ax.get_xlim(), ax.get_ylim()])
-    x, y = posterior.weighted.draws[:, [i, j]].T
-    counts, across, up = np.histogram2d(x, y, _BINS, limits, weights=posterior.weighted.weights)
-    # Scott's rule for two dimensions, in bins.
-    bins = np.ptp(limits, axis=1) / _BINS
-    density = gaussian_filter(
-        counts, posterior.std()[[i, j]] * posterior.effective_size ** (-1 / 6) / bins, mode="constant"
-    )
-    held = np.sort(density, axis=None)[::-1]
-    levels = np.unique([held[np.searchsorted(np.cumsum(held), share * held.sum())] for share in _SHARES])
-    middles = [0.5 * (edges[1:] + edges[:-1]) for edges in (across, up)]
-    ax.contour(*middles, density.T, levels=levels, colors=colour, linewidths=[0.8, 1.2])
-
-
-def _rounded(mean: float, std: float) -> str:
-    """Format ``mean ± std`` with two digits of the standard deviation."""
-    if std <= 0:
-        return f"{mean:.6g}"
-    digits = 1 - math.floor(math.log10(std))
-    if -2 <= digits <= 4:
-        mean, std, decimals = round(mean, digits) + 0.0, round(std, digits), max(digits, 0)
-        return f"{mean:.{decimals}f} ± {std:.{decimals}f}"
-    power = math.floor(math.log10(max(abs(mean), std)))
-    digits += power
-    mean, std = mean / 10.0**power, std / 10.0**power
-    return rf"$({round(mean, digits) + 0.0:.{digits}f} \pm {std:.{digits}f})\,10^{{{power}}}$"
-
-
-def _tidy(axes: NDArray[Any], side: float, small: float) -> None:
-    """Make ticks few and small, with labels only at the left and the bottom."""
-    from matplotlib.ticker import MaxNLocator, ScalarFormatter
-
-    axes[0, 0].figure.align_ylabels(axes[1:, 0])
-    for (row, column), ax in np.ndenumerate(axes):
-        if column > row:
-            continue
-        ax.tick_params(labelsize=small - 1)
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(MaxNLocator(3, prune="both"))
-            formatter = ScalarFormatter(useMathText=True)
-            formatter.set_powerlimits((-3, 4))
-            axis.set_major_formatter(formatter)
-            axis.label.set_size(min(small, 130 * side / max(len(axis.label.get_text()), 1)))  # no longer than the panel
-            axis.get_offset_text().set_size(small - 1)
-        ax.xaxis.get_offset_text().set_visible(row == len(axes) - 1)
-        if column == row:
-            ax.tick_params(axis="y", left=False, labelleft=False)
-        if column > 0 or row == 0:
-            ax.tick_params(axis="y", labelleft=False)
-            ax.yaxis.get_offset_text().set_visible(False)
