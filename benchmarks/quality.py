@@ -13,7 +13,7 @@ import numpy as np
 from posterior_problems import KIRBY2, KIRBY2_CERTIFIED, rational
 
 import paoswarm as ps
-from paoswarm.core import bounds, swarm
+from paoswarm.core import swarm, walls
 
 A = ps.attractors
 Objective = Callable[[np.ndarray], np.ndarray]
@@ -87,14 +87,14 @@ def table(title: str, problems: dict[str, Objective], methods: dict[str, ps.PAO]
 def restitution_table() -> None:
     """Print how many runs stick to a wall near the optimum, with and without restitution of the velocity."""
     print("\nSphere with its optimum 1 % inside the wall: runs that stick (final value above 1e-8) of 400")
-    usual = bounds.RESTITUTION
+    usual = walls.RESTITUTION
     for share in (0.0, usual):
-        bounds.RESTITUTION = share
+        walls.RESTITUTION = share
         many = ps.minimize_many(
             near_wall(8), [(-5.12, 5.12)] * 8, method=ps.PAO(), runs=400, vectorized=True, tol=0, rng=1
         )
         print(f"   restitution {share}: {int((many.fun > 1e-8).sum())}", flush=True)
-    bounds.RESTITUTION = usual
+    walls.RESTITUTION = usual
 
 
 def noise_table() -> None:

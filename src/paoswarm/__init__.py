@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from paoswarm.resume_run import resume
     from paoswarm.sampling.posterior import Posterior
     from paoswarm.sampling.sample import sample
-    from paoswarm.spaces.choices import Choice
     from paoswarm.spaces.space_file import read_space
-    from paoswarm.spaces.variables import Integer, Periodic, Real
+    from paoswarm.spaces.variables import Choice, Integer, Periodic, Real
     from paoswarm.storage.store import Store
 
 __version__: str  # that of the installed package, whose only source is pyproject.toml
@@ -91,7 +90,7 @@ __all__ = [
 _ON_FIRST_USE = {
     "PAO": "paoswarm.algorithms.pao:PAO",
     "AdaptivePAO": "paoswarm.algorithms.adaptive_pao:AdaptivePAO",
-    "Choice": "paoswarm.spaces.choices:Choice",
+    "Choice": "paoswarm.spaces.variables:Choice",
     "Command": "paoswarm.evaluation.command:Command",
     "Constraint": "paoswarm.evaluation.constraints:Constraint",
     "DensePAO": "paoswarm.algorithms.dense_pao:DensePAO",

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import cholesky, expm
 
 import paoswarm as ps
-from paoswarm.core import attractors, bounds
+from paoswarm.core import attractors, walls
 from paoswarm.core import swarm as kernels
 from paoswarm.core.random import Draw
 
@@ -139,7 +139,7 @@ def test_walls_act_after_the_step(swarm):
     free = ps.PAO(walls="none").ask(swarm, Given(normal=[deviates]))
     assert (free.position < swarm.lower).any()
     assert (free.position > swarm.upper).any()
-    for rule, wall in bounds.WALLS.items():
+    for rule, wall in walls.WALLS.items():
         if wall.unroll is not None:  # its springs go round the box
             continue
         step = ps.PAO(walls=rule).ask(swarm, Given(normal=[deviates]))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from paoswarm.algorithms.pao import PAO
 from paoswarm.algorithms.schedules import patient_step
-from paoswarm.core import attractors, bounds, noise
+from paoswarm.core import attractors, noise, walls
 from paoswarm.core import swarm as kernels
 from paoswarm.core.dynamics import exact_transition, slow_rate
 from paoswarm.core.swarm import Proposal
@@ -121,7 +121,7 @@ def test_spread_and_select(batch):
 
 @pytest.mark.parametrize("rule", ["clip", "reflect", "periodic", "none"])
 def test_a_wall(batch, rule):
-    assert_agree(bounds.WALLS[rule].apply, 5 * POINTS[0], POINTS[1], batch.lower, batch.upper)
+    assert_agree(walls.WALLS[rule].apply, 5 * POINTS[0], POINTS[1], batch.lower, batch.upper)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binomtest, kstest, multivariate_normal
 
 import paoswarm as ps
-from paoswarm.core import bounds
 from paoswarm.core import swarm as kernels
+from paoswarm.core import walls
 from paoswarm.core.noise import Dense
 from paoswarm.core.random import Draw
 
@@ -27,7 +27,7 @@ def element(rule, mean_position, mean_velocity, scale):
     """The law of a single element of a single particle; its H has a strong correlation."""
     mean_position, mean_velocity, scale = (np.full((1, 1), m) for m in (mean_position, mean_velocity, scale))
     cholesky = ps.laws.transition(1.0, 0.2, 2.0, 0.8).cholesky
-    wall, lower, upper = bounds.WALLS[rule], np.full(1, LOWER), np.full(1, UPPER)
+    wall, lower, upper = walls.WALLS[rule], np.full(1, LOWER), np.full(1, UPPER)
     return ps.laws.StepLaw(mean_position, mean_velocity, scale, cholesky, None, wall, lower, upper)
 
 
@@ -52,7 +52,7 @@ def velocities(law, panels=60):
     return tuple(np.concatenate(both) for both in zip(*parts, strict=True))
 
 
-@pytest.mark.parametrize("rule", bounds.WALLS)
+@pytest.mark.parametrize("rule", walls.WALLS)
 @pytest.mark.parametrize("numbers", LAWS.values(), ids=LAWS)
 class TestEveryRule:
     def test_the_joint_density_integrates_to_one(self, rule, numbers):
@@ -140,7 +140,7 @@ def square(swarm):
     return swarm._replace(lower=np.full((4, 2), LOWER), upper=np.full((4, 2), UPPER))
 
 
-@pytest.mark.parametrize("rule", bounds.WALLS)
+@pytest.mark.parametrize("rule", walls.WALLS)
 @pytest.mark.parametrize("copies", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_simulated_steps_follow_the_law(square, rule, copies):
     method = ps.PAO(noise_scale=shaken, noise=1.5, dt=0.7, walls=rule)
@@ -154,12 +154,12 @@ def test_simulated_steps_follow_the_law(square, rule, copies):
 @pytest.mark.parametrize(
     ("done", "claimed"),
     [
-        (bounds.reflect, bounds.periodic),
-        (bounds.periodic, bounds.reflect),
-        (bounds.clip, bounds.reflect),
-        (bounds.reflect, bounds.reflect._replace(images=bounds.none.images)),
-        (bounds.periodic, bounds.periodic._replace(images=bounds.none.images)),
-        (bounds.reflect, bounds.none),
+        (walls.reflect, walls.periodic),
+        (walls.periodic, walls.reflect),
+        (walls.clip, walls.reflect),
+        (walls.reflect, walls.reflect._replace(images=walls.none.images)),
+        (walls.periodic, walls.periodic._replace(images=walls.none.images)),
+        (walls.reflect, walls.none),
     ],
     ids=["reflect-periodic", "periodic-reflect", "clip-reflect", "reflect-no images", "periodic-no images", "no wall"],
 )
@@ -173,12 +173,12 @@ def test_a_wrong_law_is_rejected(square, done, claimed):
 def test_a_law_with_the_wrong_restitution_is_rejected(square, monkeypatch):
     method = ps.PAO(noise_scale=shaken, noise=1.5, dt=0.7)
     steps = simulated(method, square, 2000, seed=21)
-    monkeypatch.setattr("paoswarm.core.density.RESTITUTION", 0.2)
+    monkeypatch.setattr("paoswarm.core.laws.RESTITUTION", 0.2)
     law = one_element(method.step_law(square), 3, 0)
     assert min(p_values(law, steps.position[:, 3, 0], steps.velocity[:, 3, 0])) < 1e-9
 
 
-@pytest.mark.parametrize("rule", bounds.WALLS)
+@pytest.mark.parametrize("rule", walls.WALLS)
 def test_an_element_without_noise_is_an_atom_where_ask_puts_it(swarm, rule):
     swarm = swarm._replace(velocity=frozen([[1, -1], [9.0, -14.0], [-2, 0.25], [3, 1.5]]))  # the leader flies out
     method = ps.PAO(walls=rule)

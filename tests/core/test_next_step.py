@@ -8,14 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, norm
 
 import paoswarm as ps
-from paoswarm.core import bounds
 from paoswarm.core import swarm as kernels
+from paoswarm.core import walls
 from paoswarm.core.noise import Dense
 from paoswarm.core.order import CAUTION, Repeats
 from paoswarm.core.random import Draw
 
 LOWER, UPPER = -1.0, 2.0
-RULES = list(bounds.WALLS)
+RULES = list(walls.WALLS)
 
 
 def wide(swarm):

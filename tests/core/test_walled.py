@@ -6,8 +6,8 @@ from by_hand import quadrature
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, norm
 
-from paoswarm.core import bounds
-from paoswarm.core.walled import WalledNormal
+from paoswarm.core import walls
+from paoswarm.core.walls import WalledNormal
 
 LOWER, UPPER = -1.0, 2.0
 LAWS = {
@@ -21,10 +21,10 @@ LAWS = {
 
 
 def walled(rule, mean, sd):
-    return WalledNormal(*map(np.asarray, (mean, sd)), bounds.WALLS[rule], np.asarray(LOWER), np.asarray(UPPER))
+    return WalledNormal(*map(np.asarray, (mean, sd)), walls.WALLS[rule], np.asarray(LOWER), np.asarray(UPPER))
 
 
-@pytest.mark.parametrize("rule", bounds.WALLS)
+@pytest.mark.parametrize("rule", walls.WALLS)
 @pytest.mark.parametrize(("mean", "sd"), LAWS.values(), ids=LAWS)
 class TestEveryLaw:
     def mass(self, law, a=None, b=None):
@@ -103,7 +103,7 @@ def test_elements_do_not_disturb_each_other():
     means, sds = np.array([0.3, 1.9, -4.0, 0.5]), np.array([9.0, 0.5, 1.5, 0.0])
     lower, upper = np.array([-1.0, -3.0, -1.0, 0.0]), np.array([2.0, 2.5, 0.5, 1.0])
     x = np.array([1.2, 2.0, 0.1, 0.5])
-    for rule in bounds.WALLS.values():
+    for rule in walls.WALLS.values():
         together = WalledNormal(means, sds, rule, lower, upper)
         for j in range(4):
             alone = WalledNormal(means[j], sds[j], rule, lower[j], upper[j])
@@ -114,14 +114,14 @@ def test_elements_do_not_disturb_each_other():
 
 def test_the_variance_of_a_clipped_law_is_positive_however_far_outside_its_mean_lies():
     mean = np.linspace(-30, -5, 200)
-    law = WalledNormal(mean, np.ones(200), bounds.clip, np.zeros(200), np.full(200, 10.0))
+    law = WalledNormal(mean, np.ones(200), walls.clip, np.zeros(200), np.full(200, 10.0))
     inside, variance = law.moments()
     assert (inside > 0).all()
     assert (variance > 0).all()
     assert (np.diff(variance) > 0).all()
 
 
-@pytest.mark.parametrize("rule", [bounds.reflect, bounds.periodic], ids=lambda wall: wall.name)
+@pytest.mark.parametrize("rule", [walls.reflect, walls.periodic], ids=lambda wall: wall.name)
 def test_a_law_far_wider_than_the_box_is_uniform_and_costs_no_more(rule):
     law = WalledNormal(np.array([0.3, 1e6]), np.array([1e9, 12.0]), rule, np.zeros(2), np.ones(2))
     assert len(law.tame().images()) < 200
@@ -132,7 +132,7 @@ def test_a_law_far_wider_than_the_box_is_uniform_and_costs_no_more(rule):
     assert_allclose(variance, 1 / 12, rtol=1e-11)
 
 
-@pytest.mark.parametrize("rule", [bounds.reflect, bounds.periodic], ids=lambda wall: wall.name)
+@pytest.mark.parametrize("rule", [walls.reflect, walls.periodic], ids=lambda wall: wall.name)
 def test_a_mean_many_boxes_away_makes_the_law_of_its_image(rule):
     far = np.array([7.3, -11.4, 1e3 + 0.25])
     image = rule.apply(far, np.zeros(3), np.zeros(3), np.ones(3))[0]

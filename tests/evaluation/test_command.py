@@ -17,7 +17,7 @@ import paoswarm as ps
 from paoswarm.evaluation.placeholders import filled, names_in
 from paoswarm.evaluation.program_output import CommandFailed, read_value, tail
 from paoswarm.evaluation.run_folder import _own_prefix, _remove_left_over
-from paoswarm.spaces.named_array import NamedArray
+from paoswarm.spaces.names import NamedArray
 from paoswarm.storage.fingerprint import fingerprint
 
 pytestmark = [

@@ -7,8 +7,8 @@ import pytest
 
 import paoswarm as ps
 from paoswarm.core.axes import Axes
-from paoswarm.core.bounds import clip
-from paoswarm.spaces.choices import Fixed
+from paoswarm.core.walls import clip
+from paoswarm.spaces.space import Fixed
 
 VARIABLES = [
     ps.Real(-5, 5),

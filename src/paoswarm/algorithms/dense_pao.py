@@ -28,13 +28,14 @@ from paoswarm.algorithms.hyperparameters import check_hyperparameter
 from paoswarm.algorithms.method import Method, check_parallel, in_rounds
 from paoswarm.algorithms.model_trust import Trust, after_test
 from paoswarm.algorithms.quadratic_model import QuadraticModel, generations_between_fits, n_coefficients, points_for
-from paoswarm.core import bounds, order, swarm
+from paoswarm.core import order, swarm
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.blas import on_one_thread
-from paoswarm.core.density import StepLaw
+from paoswarm.core.laws import StepLaw
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.walls import WALLS
 
 EVALUATED = 0.34  # share of the particles that is evaluated if the model is trusted
 RECENT = 20  # generations whose spread of values sets the price of leaving the bounds
@@ -245,7 +246,7 @@ class DensePAO(Method):
             scale=np.broadcast_to(np.sqrt(np.square(factor).sum(axis=-1)), shape),
             cholesky=np.eye(2),
             factor=factor[None],
-            wall=bounds.WALLS["none"],
+            wall=WALLS["none"],
             lower=state.lower[0],
             upper=state.upper[0],
         )

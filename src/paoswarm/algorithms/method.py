@@ -33,10 +33,11 @@ from typing import Any, ClassVar
 
 from paoswarm._checks import whole_number
 from paoswarm.algorithms.agreement import Agreement, Search
-from paoswarm.core import bounds, swarm
+from paoswarm.core import swarm
 from paoswarm.core.arrays import Array
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.walls import WALLS, Wall
 
 MOST_PARTICLES, FEWEST_PARTICLES = 100, 6  # in a swarm whose size the user does not choose
 Step = Callable[[Swarm, RandomSource, float], Proposal]  # what moves a swarm: `Method.ask`, or something faster
@@ -93,9 +94,9 @@ class Method(ABC):
         cls.applies_walls = own.get("applies_walls", cls.applies_walls and "ask" not in own)
 
     @property
-    def wall(self) -> bounds.Wall:
+    def wall(self) -> Wall:
         """The rule named by ``walls``."""
-        return bounds.WALLS[self.walls]
+        return WALLS[self.walls]
 
     def check_swarm(self, shape: tuple[int, ...]) -> None:
         """Raise if the method cannot move a swarm of shape ``(*batch, n)``."""
@@ -197,5 +198,5 @@ def check_parallel(parallel: Any) -> None:
 
 def check_walls(walls: Any) -> None:
     """Raise if no wall rule has this name."""
-    if not isinstance(walls, str) or walls not in bounds.WALLS:
-        raise ValueError(f"walls must be one of {sorted(bounds.WALLS)}, got {walls!r}")
+    if not isinstance(walls, str) or walls not in WALLS:
+        raise ValueError(f"walls must be one of {sorted(WALLS)}, got {walls!r}")

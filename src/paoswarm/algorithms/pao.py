@@ -19,12 +19,12 @@ from paoswarm.algorithms import behaviour, hyperparameters, pao_step, schedules
 from paoswarm.algorithms.method import Method, Step, check_walls
 from paoswarm.algorithms.schedules import Hyperparameter
 from paoswarm.algorithms.validate_forces import name_of
-from paoswarm.core import bounds
 from paoswarm.core.attractors import Attractor, RandomSource, global_best, local_best
-from paoswarm.core.density import StepLaw
+from paoswarm.core.laws import StepLaw
 from paoswarm.core.noise import spread
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.walls import WALLS
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -275,7 +275,7 @@ class PAO(Method):
             scale=np.broadcast_to(scale, state.position.shape),
             cholesky=columns.reshape(*columns.shape[:-1], 2, 2),
             factor=drift.factor,
-            wall=self.wall if state.axes is None or not state.axes.is_round.any() else bounds.WALLS["none"],
+            wall=self.wall if state.axes is None or not state.axes.is_round.any() else WALLS["none"],
             lower=state.lower[0],
             upper=state.upper[0],
         )

@@ -21,9 +21,9 @@ from paoswarm.algorithms.schedules import Hyperparameter, is_constant
 from paoswarm.algorithms.validate_forces import fitting, root_of_noise
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import Attractor, RandomSource, is_random
-from paoswarm.core.bounds import Wall
 from paoswarm.core.noise import correlate, spread
 from paoswarm.core.swarm import Proposal, Swarm, read_only, unrolled
+from paoswarm.core.walls import Wall
 
 _OURS = ("paoswarm.core.attractors", "paoswarm.core.noise")
 

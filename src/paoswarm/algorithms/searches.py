@@ -20,6 +20,7 @@ from paoswarm.algorithms.mover import Mover
 from paoswarm.algorithms.sharing import Part, Sharing, Start, Tally, laid_open, shown
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource
+from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Proposal, Swarm
 
 Movers = dict[int, Mover]
@@ -203,6 +204,6 @@ def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:
     """Points in the bounds, one in each of ``n`` slices of every axis."""
     low, high = state.lower[0], state.upper[0]
     slices = np.argsort(draw.uniform(len(low), n), axis=-1).T
-    share = (slices + draw.uniform(n, len(low))) / n
+    share = latin_hypercube(slices, draw.uniform(n, len(low)))
     points: Floats = np.clip(low + share * (high - low), low, high)
     return points

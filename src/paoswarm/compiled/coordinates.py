@@ -15,8 +15,7 @@ import numpy as np
 from paoswarm._extras import need
 from paoswarm.compiled.engines import Compiled, Numba, jitted
 from paoswarm.compiled.program import NotCompiled
-from paoswarm.spaces.choices import Fixed
-from paoswarm.spaces.space import Space
+from paoswarm.spaces.space import Fixed, Space
 from paoswarm.spaces.variables import Real
 
 

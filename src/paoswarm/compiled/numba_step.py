@@ -38,7 +38,7 @@ from numba import types
 from paoswarm.compiled import numba_noise as noise
 from paoswarm.compiled.numba_options import LOOPS, inner_loops, making_arrays
 from paoswarm.compiled.program import Program
-from paoswarm.core.bounds import RESTITUTION
+from paoswarm.core.walls import RESTITUTION
 
 PULLS = (
     *("local_best", "global_best", "average_local_best", "average_particle", "weighted_average_particle"),

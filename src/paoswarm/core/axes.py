@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Array, Floats
-from paoswarm.core.bounds import Wall, periodic
+from paoswarm.core.walls import Wall, periodic
 
 
 class Axes(NamedTuple):

@@ -55,6 +55,15 @@ def _fresh(seed: np.random.SeedSequence) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
 
 
+def latin_hypercube(slices: NDArray[Any], inside: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points ``(n, d)`` of the unit cube, one in each of n slices of every axis.
+
+    The columns of ``slices`` are permutations, and ``inside`` are uniform deviates.
+    """
+    points: NDArray[np.float64] = (slices + inside) / len(slices)
+    return points
+
+
 class Draw:
     """Random arrays for one run (``batch=()``) or for a batch of runs with one stream each.
 

@@ -17,7 +17,7 @@ from paoswarm._text import describe_error, repr_of, shortened, text_of
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.detailed import Detailed
 from paoswarm.evaluation.program_output import CommandFailed
-from paoswarm.spaces.space import Named
+from paoswarm.spaces.space import FunctionOfValues
 
 Objective = Callable[..., Any]
 
@@ -187,7 +187,7 @@ def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] |
     if values.shape == (len(x),) and values.dtype.kind in "fiub":
         return values.astype(float)  # a copy: the function may reuse its buffer
     m, d = x.shape
-    is_named = isinstance(fun, Named)
+    is_named = isinstance(fun, FunctionOfValues)
     points = f"a dict of arrays of shape ({m},)" if is_named else f"points of shape ({m}, {d})"
     reason = f"with vectorized=True fun takes {points} and must return real numbers of shape ({m},), "
     reason += f"but returned {describe_answer(answer)}"

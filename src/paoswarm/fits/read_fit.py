@@ -25,10 +25,9 @@ from paoswarm.evaluation.evaluator import Evaluator, Numbers
 from paoswarm.fits.fit_uncertainty import FitUncertainty
 from paoswarm.optimize.read_input import Box, read_bounds
 from paoswarm.optimize.read_space import read_space
-from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.lmfit_parameters import are_parameters
 from paoswarm.spaces.names import check_name, numbered
-from paoswarm.spaces.space import Space
+from paoswarm.spaces.space import Fixed, Space
 from paoswarm.spaces.variables import WIDEST, Periodic, Real, Variable
 
 _FARTHEST = WIDEST / 4

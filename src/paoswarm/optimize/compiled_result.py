@@ -11,8 +11,8 @@ from paoswarm.compiled.engines import Engine
 from paoswarm.compiled.program import Program
 from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
-from paoswarm.core.bounds import Wall
 from paoswarm.core.swarm import Swarm
+from paoswarm.core.walls import Wall
 from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.many_result import Found
 from paoswarm.optimize.read_input import Box

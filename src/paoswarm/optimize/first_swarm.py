@@ -13,6 +13,7 @@ from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
+from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Swarm
 from paoswarm.optimize import read_input
 from paoswarm.optimize.read_input import Box
@@ -154,5 +155,4 @@ def _latin_hypercube(n: int, d: int, rng: np.random.Generator) -> Floats:
     own = rng.spawn(1)[0]
     inside = own.random((n, d))
     slices = np.stack([own.permutation(n) for _ in range(d)], axis=1)
-    filled: Floats = (slices + 1 - inside) / n
-    return filled
+    return latin_hypercube(slices, 1 - inside)

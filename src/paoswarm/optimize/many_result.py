@@ -14,7 +14,7 @@ from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
-from paoswarm.core.density import StepLaw
+from paoswarm.core.laws import StepLaw
 from paoswarm.core.swarm import Swarm, map_runs, read_only
 from paoswarm.evaluation.failures import Failure
 from paoswarm.optimize.history import History, Recorder

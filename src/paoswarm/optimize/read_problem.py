@@ -10,9 +10,8 @@ from scipy.optimize import LinearConstraint, linprog
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.constraints import ConstraintSet, Linear, read_constraints
-from paoswarm.spaces.choices import Choice, Fixed
-from paoswarm.spaces.space import Space
-from paoswarm.spaces.variables import Integer, Periodic, Real, Variable
+from paoswarm.spaces.space import Fixed, Space
+from paoswarm.spaces.variables import Choice, Integer, Periodic, Real, Variable
 
 _TRIALS = 3  # points at which the functions of constraints are called before the run
 _MOST_ROWS = 300  # linear constraints for which a contradiction is traced to the few that cause it

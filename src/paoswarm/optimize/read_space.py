@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from paoswarm.optimize.read_input import read_bounds
-from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.lmfit_parameters import ParametersSpace, are_parameters
 from paoswarm.spaces.names import check_name
-from paoswarm.spaces.space import Space
+from paoswarm.spaces.space import Fixed, Space
 from paoswarm.spaces.variables import Integer, Real, Variable
 
 _FORM = "give a pair (low, high), ps.Real, ps.Integer, ps.Choice, ps.Periodic, or a number or a string to fix it"

@@ -14,8 +14,7 @@ from paoswarm._text import block, first_rows, remark, table
 from paoswarm.algorithms.agreement import Agreement, Search, agreement
 from paoswarm.algorithms.method import Method
 from paoswarm.core.arrays import Floats
-from paoswarm.core.density import StepLaw
-from paoswarm.core.next_step import NextStep
+from paoswarm.core.laws import NextStep, StepLaw
 from paoswarm.core.swarm import Swarm
 from paoswarm.optimize.hints import advice
 from paoswarm.optimize.search_table import SearchTable

@@ -17,8 +17,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Objective
 from paoswarm.optimize.minimize import minimize
 from paoswarm.optimize.read_space import read_space
-from paoswarm.spaces.choices import Fixed
-from paoswarm.spaces.space import Space
+from paoswarm.spaces.space import Fixed, Space
 from paoswarm.spaces.variables import Integer, Real, Variable
 
 _FROM_SCIPY = ("fun", "x0", "args", "bounds", "constraints", "callback")  # arguments that SciPy passes on

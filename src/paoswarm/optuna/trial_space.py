@@ -20,8 +20,7 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from paoswarm.core.arrays import Floats
-from paoswarm.spaces.choices import Choice
-from paoswarm.spaces.variables import Integer, Real, Variable
+from paoswarm.spaces.variables import Choice, Integer, Real, Variable
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of functions; it differs between processes
 _CLOSE = 1e-9  # relative difference of numbers that are the same, but for the last digits of another computer

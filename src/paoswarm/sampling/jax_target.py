@@ -38,7 +38,7 @@ from paoswarm.sampling.moves import State
 from paoswarm.sampling.prior import Prior
 from paoswarm.sampling.target import ZERO, Drawn, Interrupted, Target
 from paoswarm.sampling.tempered import Stage
-from paoswarm.spaces.named_array import ByName, Named, WithFixed
+from paoswarm.spaces.names import ByName, Named, WithFixed
 
 # Points in a call. Each size is compiled once, which takes a GPU longer than points that only fill up a batch.
 _SIZES = {"cpu": (64, 512, 4096, 32768)}

@@ -12,8 +12,7 @@ import numpy as np
 from paoswarm.sampling.laws import LogUniform, Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
 from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
-from paoswarm.spaces.named_array import ByName, WithFixed
-from paoswarm.spaces.names import numbered
+from paoswarm.spaces.names import ByName, WithFixed, numbered
 from paoswarm.spaces.variables import Periodic, Real, Variable
 
 # ===== read_prior

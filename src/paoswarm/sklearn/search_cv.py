@@ -20,9 +20,8 @@ from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.read_input import read_method
 from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.run_state import choose_size
-from paoswarm.spaces.choices import Choice, Fixed
-from paoswarm.spaces.space import Space
-from paoswarm.spaces.variables import Integer, Real, Variable
+from paoswarm.spaces.space import Fixed, Space
+from paoswarm.spaces.variables import Choice, Integer, Real, Variable
 
 _NOTHING_NEW = 5000  # known candidates in a row after which the search ends
 # Scores are often alike in most of the space: a swarm that starts there would learn nothing from its first generations.

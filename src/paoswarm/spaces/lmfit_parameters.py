@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.spaces.choices import Fixed
-from paoswarm.spaces.space import Space
+from paoswarm.spaces.space import Fixed, Space
 from paoswarm.spaces.variables import Real, Variable
 
 

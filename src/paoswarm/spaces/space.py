@@ -16,9 +16,56 @@ import numpy as np
 from paoswarm._checks import choices, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
-from paoswarm.spaces.choices import Choice, Fixed
 from paoswarm.spaces.names import numbered, text_by_name
-from paoswarm.spaces.variables import Real, Variable
+from paoswarm.spaces.variables import Choice, Real, Variable
+
+
+@dataclass(frozen=True)
+class Fixed(Variable):
+    """A value that does not change; it has no coordinates."""
+
+    fixed: Any
+
+    def __repr__(self) -> str:
+        return repr(self.fixed)
+
+    @property
+    def _number(self) -> float:
+        is_number = isinstance(self.fixed, numbers.Real) and not isinstance(self.fixed, bool)
+        return float(self.fixed) if is_number else 0.0
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """Nothing."""
+        return [], []
+
+    def decode(self, z: Floats) -> Floats:
+        """The value as a number; zero if it is none."""
+        return np.full(len(z), self._number)
+
+    def encode(self, number: Floats) -> Floats:
+        """Nothing."""
+        return np.empty((len(number), 0))
+
+    def value(self, number: float) -> Any:
+        """The value as it was given."""
+        return self.fixed
+
+    def values(self, number: Floats) -> Any:
+        """The value as it was given, whatever the number of points."""
+        return self.fixed
+
+    def number(self, value: Any) -> float:
+        """Its number, if it is the same value."""
+        if value is not self.fixed and value != self.fixed:
+            raise ValueError(f"is {value!r}, but it is fixed at {self.fixed!r}")
+        return self._number
+
+    def checked(self, number: float) -> float:
+        """The number, if it is the fixed one."""
+        if number != self._number:
+            raise ValueError(f"is {number!r}, but it is fixed at {self.fixed!r}")
+        return number
 
 
 class Space:
@@ -173,7 +220,7 @@ class Space:
 
     def function(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """The user's function as one of rows."""
-        return fun if self.names is None or not callable(fun) else Named(fun, self)
+        return fun if self.names is None or not callable(fun) else FunctionOfValues(fun, self)
 
     def read(self, what: str, given: Any) -> Floats:
         """Rows ``(m, d)`` from points that the user gives: a dict, a list of dicts, or an array of rows."""
@@ -244,7 +291,7 @@ class Space:
 
 
 @dataclass(frozen=True)
-class Named:
+class FunctionOfValues:
     """A user's function of values by name as one of rows. It can be sent between processes."""
 
     fun: Callable[..., Any]

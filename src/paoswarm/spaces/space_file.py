@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from paoswarm._checks import choices
-from paoswarm.spaces.choices import Choice
 from paoswarm.spaces.names import check_name
-from paoswarm.spaces.variables import Integer, Periodic, Real, Variable
+from paoswarm.spaces.variables import Choice, Integer, Periodic, Real, Variable
 
 _SHORT = ("integer", "periodic", "log", "choice", "fixed")  # keys that hold the whole variable
 _KEYS = ("low", "high", *_SHORT, "prior")

@@ -1,4 +1,4 @@
-"""What a variable is, and those that have a range: `Real`, `Integer`, `Periodic`.
+"""What a variable is, and all kinds: `Real`, `Periodic`, `Integer`, `Choice`.
 
 A variable knows three languages:
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,9 +73,32 @@ class Variable(ABC):
         """The number; raise a ValueError if the variable cannot take it."""
 
 
+@dataclass(frozen=True)
+class _Range(Variable):
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        low, high = read_ends(self, self.low, self.high)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.low:g}, {self.high:g})"
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """The ends."""
+        return [self.low], [self.high]
+
+    def _refuse_too_wide(self, instead: str) -> None:
+        if self.high - self.low > WIDEST:
+            raise ValueError(f"{self!r} is too wide, because squared distances would overflow; {instead}")
+
+
 @explains_arguments("ps.Real(low, high)", name=NAMED, prior="for a logarithmic range give log=True", step=_STEPPED)
 @dataclass(frozen=True)
-class Real(Variable):
+class Real(_Range):
     """A number between two ends; with ``log=True`` the search sees its logarithm.
 
     Use ``log=True`` if you would step through the range by factors: rates, tolerances, regularisation strengths. In
@@ -97,21 +121,15 @@ class Real(Variable):
     0.0100
     """
 
-    low: float
-    high: float
     log: bool = False
 
     def __post_init__(self) -> None:
         flag("log", self.log)
-        low, high = read_ends(self, self.low, self.high)
-        if self.log and low <= 0:
+        super().__post_init__()
+        if self.log and self.low <= 0:
             raise ValueError(f"{self!r}: a logarithm needs ends above zero; give the smallest value that makes sense")
-        if high - low > WIDEST and not self.log:
-            raise ValueError(
-                f"{self!r} is too wide, because squared distances would overflow; choose another unit, or log=True"
-            )
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        if not self.log:
+            self._refuse_too_wide("choose another unit, or log=True")
 
     def __repr__(self) -> str:
         return f"Real({self.low:g}, {self.high:g}{', log=True' if self.log else ''})"
@@ -146,7 +164,7 @@ class Real(Variable):
 
 @explains_arguments("ps.Periodic(low, high)", name=NAMED)
 @dataclass(frozen=True)
-class Periodic(Variable):
+class Periodic(_Range):
     """A number on a circle, for an angle, a phase or a time of day: both ends are the same point.
 
     The function must be the same at both ends; it is called with values between them. As an entry of the prior in
@@ -165,24 +183,11 @@ class Periodic(Variable):
     >>> space = {"amplitude": (0, 10), "phase": ps.Periodic(0, 2 * np.pi)}
     """
 
-    low: float
-    high: float
     is_round = True
 
     def __post_init__(self) -> None:
-        low, high = read_ends(self, self.low, self.high)
-        if high - low > WIDEST:
-            raise ValueError(f"{self!r} is too wide, because squared distances would overflow; choose another unit")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-
-    def __repr__(self) -> str:
-        return f"Periodic({self.low:g}, {self.high:g})"
-
-    @property
-    def box(self) -> tuple[list[float], list[float]]:
-        """The ends."""
-        return [self.low], [self.high]
+        super().__post_init__()
+        self._refuse_too_wide("choose another unit")
 
     def decode(self, z: Floats) -> Floats:
         """The coordinate, wrapped."""
@@ -203,7 +208,7 @@ class Periodic(Variable):
 
 @explains_arguments("ps.Integer(low, high)", name=NAMED, step=_STEPPED)
 @dataclass(frozen=True)
-class Integer(Variable):
+class Integer(_Range):
     """A whole number from ``low`` to ``high``, both included.
 
     Parameters
@@ -283,3 +288,118 @@ def _are_finite(*ends: Any) -> bool:
     return all(
         isinstance(end, numbers.Real) and not isinstance(end, bool | np.bool_) and math.isfinite(end) for end in ends
     )
+
+
+@explains_arguments("ps.Choice([first, second, ...]), with one list of entries", name=NAMED)
+@dataclass(frozen=True)
+class Choice(Variable):
+    """One of several entries without order: names, functions, any objects.
+
+    No entry is nearer to another one than to the rest. If there is an order, `Integer` finds the best sooner.
+
+    Parameters
+    ----------
+    entries : sequence
+        Two or more different entries, which can be hashed. In a dict the function gets the entry. In a sequence it
+        gets an array of numbers, with the index of the entry.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> cost = {"rbf": 2.0, "matern": 1.0, "periodic": 3.0}
+    >>> space = {"kernel": ps.Choice(["rbf", "matern", "periodic"])}
+    >>> ps.minimize(lambda p: cost[p["kernel"]], space, maxiter=20, rng=1).best
+    {'kernel': 'matern'}
+    """
+
+    entries: tuple[Any, ...]
+
+    def __init__(self, entries: Sequence[Any]) -> None:
+        if isinstance(entries, str | bytes) or not hasattr(entries, "__iter__"):
+            raise TypeError(f"Choice takes a list of entries, got {entries!r}")
+        if isinstance(entries, set | frozenset):
+            raise TypeError(
+                f"Choice takes a list, because a set has no order and runs could not be repeated: {entries!r}"
+            )
+        found = tuple(entries)
+        object.__setattr__(self, "entries", found)
+        if len(found) < 2:
+            raise ValueError(f"{self!r} has fewer than two entries: write the value itself to fix it")
+        try:
+            n_different = len(set(found))
+        except TypeError:
+            wrong = next(entry for entry in found if not _can_be_hashed(entry))
+            raise TypeError(f"Choice: the entry {wrong!r} cannot be hashed; give a name or a tuple instead") from None
+        if n_different < len(found):
+            twice = next(entry for i, entry in enumerate(found) if entry in found[:i])
+            raise ValueError(f"Choice: the entry {twice!r} is given twice (1, 1.0 and True are equal)")
+
+    def __repr__(self) -> str:
+        return f"Choice({list(self.entries)!r})"
+
+    @property
+    def is_pair(self) -> bool:
+        """Two entries need one coordinate: they are as far apart in either direction."""
+        return len(self.entries) == 2
+
+    @property
+    def is_whole(self) -> bool:  # type: ignore[override]
+        """Whether there are two entries."""
+        return self.is_pair
+
+    @property
+    def is_choice(self) -> bool:  # type: ignore[override]
+        """Whether there are more than two entries."""
+        return not self.is_pair
+
+    @property
+    def box(self) -> tuple[list[float], list[float]]:
+        """One coordinate for each entry, or one for two entries."""
+        n = len(self.entries)
+        return ([-0.5], [1.5]) if self.is_pair else ([0.0] * n, [1.0] * n)
+
+    def decode(self, z: Floats) -> Floats:
+        """The index of the largest coordinate."""
+        if self.is_pair:
+            return np.clip(np.floor(z[:, 0] + 0.5), 0, 1)
+        return np.argmax(z, axis=1).astype(float)
+
+    def encode(self, number: Floats) -> Floats:
+        """The corner of the entry."""
+        index = np.asarray(number)[:, None]
+        return index.astype(float) if self.is_pair else (np.arange(len(self.entries)) == index).astype(float)
+
+    def value(self, number: float) -> Any:
+        """The entry."""
+        return self.entries[int(number)]
+
+    def values(self, number: Floats) -> NDArray[Any]:
+        """The entries."""
+        found = np.empty(len(number), dtype=object)
+        found[:] = [self.entries[i] for i in number.astype(int).tolist()]
+        return found
+
+    def index(self, value: Any) -> int | None:
+        """The index of an entry; None if the value is none of them."""
+        return self.entries.index(value) if _can_be_hashed(value) and value in self.entries else None
+
+    def number(self, value: Any) -> float:
+        """The index of an entry."""
+        index = self.index(value)
+        if index is not None:
+            return float(index)
+        raise ValueError(f"is {value!r}, which is none of {list(self.entries)!r}")
+
+    def checked(self, number: float) -> float:
+        """The index, if there is such an entry."""
+        if number not in range(len(self.entries)):
+            raise ValueError(f"is {number!r}, not the index of one of {len(self.entries)} entries")
+        return number
+
+
+def _can_be_hashed(entry: Any) -> bool:
+    try:
+        hash(entry)
+    except TypeError:
+        return False
+    return True

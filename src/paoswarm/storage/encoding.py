@@ -24,12 +24,12 @@ from paoswarm.compiled.engines import Cuda, Jax, Numba
 from paoswarm.core import attractors, noise
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Swarm
-from paoswarm.spaces import choices, variables
+from paoswarm.spaces import variables
 from paoswarm.storage.fingerprint import checksum
 
 OURS: dict[str, Any] = (
     METHODS
-    | {one.__name__: one for one in (variables.Real, variables.Integer, choices.Choice, variables.Periodic)}
+    | {one.__name__: one for one in (variables.Real, variables.Integer, variables.Choice, variables.Periodic)}
     | {one.__name__: one for one in (Numba, Jax, Cuda)}
     | {
         name: thing

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from paoswarm._checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
-from paoswarm.spaces.choices import Fixed
 from paoswarm.spaces.evaluations import table
-from paoswarm.spaces.space import Space
+from paoswarm.spaces.space import Fixed, Space
 from paoswarm.spaces.variables import Variable
 from paoswarm.storage import encoding
 from paoswarm.storage.log import Reader, Record, StoreError

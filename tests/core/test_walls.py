@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from paoswarm.core import bounds
+from paoswarm.core import walls
 
-RULES = list(bounds.WALLS.values())
+RULES = list(walls.WALLS.values())
 LOWER, UPPER = np.array([-1.0, 0.1, 1e5]), np.array([2.0, 0.3, 3e5])
 
 
@@ -91,13 +91,13 @@ class TestEveryRule:
     ],
 )
 def test_a_rule_worked_by_hand_in_the_box_from_minus_one_to_two(rule, x, v, x_after, v_after):
-    after = bounds.WALLS[rule].apply(*map(np.asarray, (x, v, -1.0, 2.0)))
+    after = walls.WALLS[rule].apply(*map(np.asarray, (x, v, -1.0, 2.0)))
     assert_allclose(after, (x_after, v_after), rtol=1e-15)
 
 
 def test_clipping_never_sends_a_velocity_into_the_wall():
     x, v = scattered(3)
-    after, left = bounds.clip.apply(x, v, LOWER, UPPER)
+    after, left = walls.clip.apply(x, v, LOWER, UPPER)
     assert (left[(after == LOWER) & (x < LOWER)] > 0).all()
     assert (left[(after == UPPER) & (x > UPPER)] < 0).all()
 
@@ -110,5 +110,5 @@ def test_reflection_is_bouncing_one_wall_at_a_time():
 
     x, v = scattered(9, size=300)
     expected = np.array([bounce(*pair) for pair in zip(x[:, 0], v[:, 0], strict=True)]).T
-    after = bounds.reflect.apply(x[:, 0], v[:, 0], LOWER[0], UPPER[0])
+    after = walls.reflect.apply(x[:, 0], v[:, 0], LOWER[0], UPPER[0])
     assert_allclose(after, expected, rtol=0, atol=1e-13)
