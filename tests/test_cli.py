@@ -368,10 +368,10 @@ def test_explore_prints_its_address_and_ends_with_a_signal(number, tmp_path):
         assert address.startswith("http://127.0.0.1:")
         assert address.endswith("/#swarm?seed=7")
         assert process.stdout.readline() == "Ctrl-C ends it.\n"
-        with urllib.request.urlopen(address.partition("#")[0], timeout=20) as page:
+        with urllib.request.urlopen(address.partition("#")[0], timeout=300) as page:
             assert b"<title>paoswarm explore</title>" in page.read()
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()

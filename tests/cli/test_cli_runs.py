@@ -34,7 +34,7 @@ def rows(x):
     return (x**2).sum(axis=1)
 
 def slow(x):
-    time.sleep(0.01)
+    time.sleep(0.02)
     return float((x**2).sum())
 
 def failing(p):
@@ -157,7 +157,7 @@ def test_json_on_stdout_is_alone_whatever_functions_print():
     Path("talks.py").write_text("print('hello')\ndef f(x):\n    print('at', x)\n    return float((x**2).sum())\n")
     command = ["minimize", "talks.py:f", "--bounds", "-5,5", "--maxfev", 20, "--seed", 1, "--workers", 2, "--json", "-"]
     process = start(*command)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert process.returncode == 1
     assert json.loads(out)["nfev"] == 20
     assert "hello\n" in err
@@ -244,10 +244,8 @@ def start(*arguments):
 
 
 def wait_for_evaluations(store, count, process):
-    until = time.monotonic() + 60
     while not (Path(store).exists() and Path(store).read_bytes().count(b"\n") > count):
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
         time.sleep(0.01)
 
 
@@ -257,7 +255,7 @@ def test_a_run_that_is_interrupted_terminated_and_killed_ends_with_the_same_bits
     first = start(*base, "--store", "run.paoswarm")
     wait_for_evaluations("run.paoswarm", 15, first)
     first.send_signal(signal.SIGTERM)
-    out, err = first.communicate(timeout=60)
+    out, err = first.communicate()
     assert first.returncode == 130
     assert out.startswith("Interrupted; this is the best so far.")
     assert err == ("paoswarm: interrupted; the evaluations are kept. To go on: paoswarm resume run.paoswarm\n")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from jax_alone import need_jax
 from reference import no_rules
+from waiting import interrupted_when, until
 
 import paoswarm as ps
 from paoswarm.cli.commands import main
@@ -138,6 +139,17 @@ def test_a_file_that_was_cut_anywhere_leads_to_the_same_result(jitted, tmp_path,
         assert_same(many(jitted, file), expected)
 
 
+def wait_for_a_record(child, file):
+    """Wait until the file has changed, or the child has ended."""
+    before = changed_at(file)
+    how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    until(lambda: changed_at(file) != before or os.waitid(os.P_PID, child, how) is not None, 1e-3)
+
+
+def changed_at(file):
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("large", [10**9, 0], ids=["appended", "replaced"])
 def test_a_run_that_is_killed_loses_nothing_that_was_recorded(jitted, tmp_path, often, monkeypatch, large):
@@ -151,9 +163,7 @@ def test_a_run_that_is_killed_loses_nothing_that_was_recorded(jitted, tmp_path, 
             with contextlib.suppress(BaseException):
                 many(jitted, file, callback=lambda x: time.sleep(2e-4), **options)
             os._exit(0)
-        began, before = time.monotonic(), file.stat().st_mtime_ns if file.exists() else 0
-        while time.monotonic() < began + 10 and (not file.exists() or file.stat().st_mtime_ns == before):
-            time.sleep(1e-3)
+        wait_for_a_record(child, file)
         time.sleep(chance.uniform(0.0, 0.03))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -246,10 +256,9 @@ def test_an_interrupt_waits_for_the_end_of_a_call(jitted, tmp_path):
     """Otherwise some runs would be further than others, and the recorded state would be that of no generation."""
     file = tmp_path / "run.paoswarm"
     options = {"runs": 64, "maxiter": 10**6, "tol": 0.0, "engine": ps.compiled.Numba(threads=2)}
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    stopped = many(jitted, file, **options)
-    timer.join()
+    is_under_way = threading.Event()
+    with interrupted_when(is_under_way.is_set):
+        stopped = many(jitted, file, callback=lambda x: is_under_way.set(), **options)
     assert set(stopped.status) == {ps.results.Status.INTERRUPTED}
     reached = int(stopped.nit[0])
     assert (stopped.nit == reached).all()

@@ -371,7 +371,7 @@ def is_alive(pid):
         return False
 
 
-def becomes_true(holds, seconds=10.0):
+def becomes_true(holds, seconds=300.0):
     """Whether a condition becomes true in time."""
     until = time.monotonic() + seconds
     while not holds() and time.monotonic() < until:

@@ -8,6 +8,7 @@ import time
 import pytest
 from fault_functions import note, notes_in, run, value
 from survival import needs_fork, slow
+from waiting import Clock
 
 import paoswarm as ps
 from paoswarm.evaluation.interrupts import interrupted_once, uninterrupted
@@ -75,15 +76,15 @@ def test_a_handler_of_the_user_is_called_when_the_block_is_done(monkeypatch):
 
 
 def test_a_second_interrupt_right_after_the_first_is_ignored_and_a_later_one_is_not(monkeypatch):
-    monkeypatch.setattr("paoswarm.evaluation.interrupts._SAME_SECONDS", 0.05)
+    clock = Clock(monkeypatch)
     with interrupted_once():
         with pytest.raises(KeyboardInterrupt):
             interrupt_this_process()
         interrupt_this_process()
-        time.sleep(0.06)
+        clock.wait(1.1)
         with pytest.raises(KeyboardInterrupt):
             interrupt_this_process()
-        threading.Timer(0.01, interrupt_this_process).start()  # comes when the block is done
+        monkeypatch.setattr(time, "sleep", lambda seconds: interrupt_this_process())  # when the block is done
 
 
 def test_in_other_threads_nothing_is_changed():

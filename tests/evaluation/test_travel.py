@@ -129,7 +129,7 @@ def test_many_runs_at_once_in_threads_do_not_disturb_each_other():
             with lock:
                 if not first.is_set():
                     first.set()
-                    all_there.wait(3)
+                    all_there.wait()
                 return float(value(x))
 
         return run(fun, workers=partial(ThreadPoolExecutor, 1))

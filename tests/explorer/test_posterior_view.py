@@ -1,11 +1,10 @@
 """The posterior on the page is the one that `sample` returned; the file is not touched."""
 
-import time
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from waiting import until
 
 import paoswarm as ps
 from paoswarm.explorer.posterior_view import describe, repeat
@@ -28,9 +27,7 @@ def test_it_is_the_posterior_of_the_run(sampled):
     before = path.read_bytes()
     room = RunRoom(path)
     room.show({})
-    deadline = time.monotonic() + 60
-    while (answer := room.posterior({}))["busy"] and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: not room.posterior({})["busy"])
     answer = room.posterior({})
     assert answer["state"] == "ready"
     assert_array_equal(answer["mean"], posterior.mean())

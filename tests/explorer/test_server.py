@@ -22,7 +22,7 @@ def page():
 def ask(page, method="POST", path=None, body=b"{}", **headers):
     """Status, headers and text of one request; ``Host`` and others as given."""
     port, token = page.address.split(":")[2].split("/")[:2]
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=300)
     given = {**JSON, "Host": f"127.0.0.1:{port}", **{name.replace("_", "-"): value for name, value in headers.items()}}
     connection.request(method, f"/{token}/api/controls" if path is None else path.replace("TOKEN", token), body, given)
     response = connection.getresponse()
@@ -134,7 +134,7 @@ def test_it_ends_and_leaves_nothing_behind():
     explorer.close()
     explorer.close()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=2)
+        socket.create_connection(("127.0.0.1", port), timeout=300)
     assert threading.active_count() <= before + 1  # the thread of the last request may take a moment
     with ps.explore(port=port) as again:  # the port is free
         assert again.address != explorer.address
@@ -143,7 +143,7 @@ def test_it_ends_and_leaves_nothing_behind():
 def test_an_open_connection_ends_with_the_server():
     explorer = ps.explore()
     port, token = explorer.address.split(":")[2].split("/")[:2]
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=300)
     for _ in range(2):  # the second question uses the same connection
         connection.request("POST", f"/{token}/api/controls", b"{}", JSON)
         assert connection.getresponse().read()

@@ -1,7 +1,6 @@
 """The ways into a run: every function and engine that searches for a minimum, as functions with the same arguments."""
 
 import os
-import time
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -144,18 +143,3 @@ class Counted:
         self.points.append(np.array(x))
         self.values.append(value)
         return value
-
-
-class Clock:
-    """A clock that only moves when it is told to, or by ``step`` whenever somebody looks at it."""
-
-    def __init__(self, monkeypatch, step=0.0):
-        self.seconds, self.step = 1000.0, step
-        monkeypatch.setattr(time, "monotonic", self.look)
-
-    def look(self):
-        self.seconds += self.step
-        return self.seconds
-
-    def wait(self, seconds):
-        self.seconds += seconds

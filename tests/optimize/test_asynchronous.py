@@ -2,9 +2,6 @@
 
 import heapq
 import itertools
-import os
-import signal
-import threading
 import time
 from collections import namedtuple
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from objectives import sphere
 from scipy import stats
+from waiting import Clock, interrupted_when
 
 import paoswarm as ps
 from paoswarm.evaluation.child import Answered
@@ -400,17 +398,17 @@ class TestStore:
             run(Clocked(sphere, 4), store=file, asynchronous=False)
 
 
-def test_when_time_is_up_what_is_being_evaluated_is_finished_and_nothing_new_is_begun(tmp_path):
-    begun, ended = [], []
+def test_when_time_is_up_what_is_being_evaluated_is_finished_and_nothing_new_is_begun(tmp_path, monkeypatch):
+    begun, ended, clock = [], [], Clock(monkeypatch)
 
     def slow(x):
-        begun.append(time.monotonic())
-        time.sleep(0.05)
-        ended.append(time.monotonic())
+        begun.append(clock.seconds)
+        clock.wait(0.05)
+        ended.append(clock.seconds)
         return float(sphere(x))
 
     with ThreadPoolExecutor(4) as threads:
-        start = time.monotonic()
+        start = clock.seconds
         result = ps.minimize(
             slow,
             BOX,
@@ -425,8 +423,7 @@ def test_when_time_is_up_what_is_being_evaluated_is_finished_and_nothing_new_is_
         )
     assert result.status is ps.results.Status.TIME
     assert result.nfev == len(begun) == len(ended) == len(ps.Store(tmp_path / "store").read()[1])
-    assert max(begun) - start < 0.5 + 0.3  # a loaded machine
-    assert time.monotonic() - start >= 0.5
+    assert 0.5 <= clock.seconds - start <= 0.5 + 17 * 0.05  # every particle was evaluated once more at most
 
 
 def test_real_workers_of_every_kind(tmp_path):
@@ -439,22 +436,10 @@ def test_an_interrupt_returns_the_best_so_far(tmp_path):
         time.sleep(0.01)
         return float(sphere(x))
 
-    timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     store = tmp_path / "store"
-    result = ps.minimize(
-        slow,
-        BOX,
-        method=ps.PAO(),
-        n_particles=16,
-        maxiter=None,
-        maxfev=10**6,
-        asynchronous=True,
-        workers=2,
-        rng=1,
-        store=store,
-    )
-    timer.join()
+    settings = {"method": ps.PAO(), "n_particles": 16, "maxfev": 10**6, "rng": 1, "store": store}
+    with interrupted_when(lambda: store.exists() and store.read_bytes().count(b"\n") > 40):
+        result = ps.minimize(slow, BOX, asynchronous=True, workers=2, **settings)
     assert result.status is ps.results.Status.INTERRUPTED
     _, f = ps.Store(store).read()
     assert 16 < result.nfev <= len(f) <= result.nfev + 2  # what has just arrived is recorded, and told next time

@@ -1,11 +1,10 @@
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from objectives import Recording, assert_same_swarm, sphere
+from waiting import Clock
 
 import paoswarm as ps
 
@@ -151,39 +150,37 @@ def test_stagnation_counts_from_the_last_improvement():
     assert max(np.diff(improved), default=0) <= 6
 
 
-def test_time_limit_ends_the_run_after_the_point_that_is_being_evaluated():
-    def slow(x):
-        time.sleep(0.002)
+@pytest.fixture
+def slow(monkeypatch):
+    """A function of which each call takes a second."""
+    clock = Clock(monkeypatch)
+
+    def fun(x):
+        clock.wait(1.0)
         return sphere(x)
 
+    return fun
+
+
+def test_time_limit_ends_the_run_after_the_point_that_is_being_evaluated(slow):
     fun = Recording(slow)
-    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=None, time_limit=0.05, rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=None, time_limit=24.5, rng=1)
     assert result.status is ps.results.Status.TIME
-    assert "time_limit=0.05" in result.message
-    assert 10 <= fun.calls == result.nfev <= 26
+    assert "time_limit=24.5" in result.message
+    assert fun.calls == result.nfev == 25
     assert result.fun == min(fun.values)
 
 
-def test_time_limit_finishes_a_generation_that_is_evaluated_in_one_call():
-    def slow(x):
-        time.sleep(0.01)
-        return sphere(x)
-
-    began = time.monotonic()
+def test_time_limit_finishes_a_generation_that_is_evaluated_in_one_call(slow):
     result = ps.minimize(
-        slow, BOX, method=ps.PAO(), n_particles=5, maxiter=None, time_limit=0.05, vectorized=True, rng=1
+        slow, BOX, method=ps.PAO(), n_particles=5, maxiter=None, time_limit=4.5, vectorized=True, rng=1
     )
-    assert time.monotonic() - began >= 0.05
     assert (result.status, result.nfev) == (ps.results.Status.TIME, 5 * (result.nit + 1))
-    assert result.nit <= 5
+    assert 3 <= result.nit <= 4  # the first call may be two, as a check
 
 
-def test_time_limit_holds_for_many_runs_together():
-    def slow(x):
-        time.sleep(0.01)
-        return sphere(x)
-
-    many = ps.minimize_many(slow, BOX, method=ps.PAO(), runs=300, maxiter=None, time_limit=0.05, vectorized=True, rng=1)
+def test_time_limit_holds_for_many_runs_together(slow):
+    many = ps.minimize_many(slow, BOX, method=ps.PAO(), runs=300, maxiter=None, time_limit=4.5, vectorized=True, rng=1)
     assert set(many.status) == {ps.results.Status.TIME}
     assert many.nit.max() <= 5
 
@@ -290,14 +287,9 @@ def test_an_interrupt_before_there_is_anything_to_return_goes_through():
         ps.minimize(Interrupted(sphere, 1), BOX, method=ps.PAO(), n_particles=10, rng=1)
 
 
-def test_a_time_limit_holds_in_the_first_swarm_too():
-    def slow(x):
-        time.sleep(0.02)
-        return float(sphere(x))
-
-    result = ps.minimize(slow, BOX, method=ps.PAO(), n_particles=500, time_limit=0.1, rng=1)
-    assert result.status is ps.results.Status.TIME
-    assert 1 <= result.nfev < 50
+def test_a_time_limit_holds_in_the_first_swarm_too(slow):
+    result = ps.minimize(slow, BOX, method=ps.PAO(), n_particles=500, time_limit=4.5, rng=1)
+    assert (result.status, result.nfev) == (ps.results.Status.TIME, 5)
 
 
 def test_an_interrupt_of_many_runs_keeps_those_that_had_ended():

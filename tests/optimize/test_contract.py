@@ -6,8 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from doors import BOX, DOORS, RUNS, Clock, Counted, bowl, compiled, cracked, need_engine
+from doors import BOX, DOORS, RUNS, Counted, bowl, compiled, cracked, need_engine
 from numpy.testing import assert_array_equal
+from waiting import Clock
 
 import paoswarm as ps
 
@@ -91,7 +92,7 @@ class TestLimits:
     def test_evaluations_are_exact(self, door):
         for maxfev in (12, 29, 60):
             for one in door.results(run(door, maxfev=maxfev, tol=0)):
-                assert (one.nfev, one.status, one.success) == (maxfev, ps.Status.MAXFEV, False)
+                assert (one.nfev, one.status, one.success) == (maxfev, ps.results.Status.MAXFEV, False)
                 assert f"maxfev={maxfev}" in one.message
 
     @python_loop
@@ -104,14 +105,14 @@ class TestLimits:
     def test_generations_are_exact(self, door):
         for maxiter in (0, 3):
             for one in door.results(run(door, maxiter=maxiter, tol=0)):
-                assert (one.nit, one.status) == (maxiter, ps.Status.MAXITER)
+                assert (one.nit, one.status) == (maxiter, ps.results.Status.MAXITER)
                 assert len(one.history.best) == maxiter + 1
                 assert f"maxiter={maxiter}" in one.message
 
     @every_loop
     def test_a_target_ends_the_run_at_once(self, door):
         for one in door.results(run(door, target=-0.9, maxfev=2000)):
-            assert (one.status, one.success) == (ps.Status.TARGET, True)
+            assert (one.status, one.success) == (ps.results.Status.TARGET, True)
             assert one.fun <= -0.9
             assert (one.history.best[:-1] > -0.9).all()
             assert "target=-0.9" in one.message
@@ -119,7 +120,7 @@ class TestLimits:
     @every_loop
     def test_stagnation_counts_generations(self, door):
         for one in door.results(run(door, flat, stagnation=4, maxiter=50, tol=0)):
-            assert (one.status, one.nit, one.fun) == (ps.Status.STAGNATED, 4, 1.0)
+            assert (one.status, one.nit, one.fun) == (ps.results.Status.STAGNATED, 4, 1.0)
             assert "stagnation=4" in one.message
 
     @python_loop
@@ -127,7 +128,7 @@ class TestLimits:
         clock = Clock(monkeypatch)
         fun = Counted(at_call=lambda number: clock.wait(1.0))
         found = run(door, fun, time_limit=49.5)
-        assert set(np.ravel(found.status)) == {ps.Status.TIME}
+        assert set(np.ravel(found.status)) == {ps.results.Status.TIME}
         assert fun.calls == np.sum(found.nfev)
         assert fun.calls == 50 if door.runs is None else 50 <= fun.calls <= 72  # many runs end with a generation
         assert "time_limit=49.5" in door.results(found)[0].message
@@ -137,13 +138,13 @@ class TestLimits:
         run(door, maxiter=1)  # compiling takes no time of the run
         Clock(monkeypatch, step=1.0)
         for one in door.results(run(door, time_limit=30.0, tol=0)):
-            assert one.status == ps.Status.TIME
+            assert one.status == ps.results.Status.TIME
             assert one.nfev >= SETTINGS["n_particles"]
 
     @every_loop
     def test_a_run_that_has_converged_says_so(self, door):
         for one in door.results(run(door, maxfev=20_000)):
-            assert (one.status, one.success) == (ps.Status.CONVERGED, True)
+            assert (one.status, one.success) == (ps.results.Status.CONVERGED, True)
             assert one.fun == pytest.approx(-1, abs=1e-9)
             assert one.x == pytest.approx([0.3, -0.2], abs=1e-4)
 
@@ -203,7 +204,7 @@ class TestCallback:
             assert_array_equal(found.x, seen[0].x)
         assert np.all(found.fun <= seen[0].fun)
         for one in door.results(found):
-            assert (one.status, one.success) == (ps.Status.CALLBACK, True)
+            assert (one.status, one.success) == (ps.results.Status.CALLBACK, True)
 
     @every_loop
     def test_it_changes_nothing(self, door):
@@ -248,7 +249,7 @@ class TestStore:
         file = tmp_path / "run.paoswarm"
         run(door, maxfev=40, store=file)
         before = file.read_bytes()
-        with pytest.raises(ps.OtherRun, match=r"rng = 5, but this one has rng = 6"):
+        with pytest.raises(ps.errors.OtherRun, match=r"rng = 5, but this one has rng = 6"):
             run(door, maxfev=40, store=file, rng=6)
         assert file.read_bytes() == before
 
@@ -279,7 +280,7 @@ class TestInterrupt:
 
         fun = Counted(at_call=interrupt)
         found = uninterrupted(lambda: run(door, fun, maxfev=500, tol=0))
-        assert set(np.ravel(found.status)) == {ps.Status.INTERRUPTED}
+        assert set(np.ravel(found.status)) == {ps.results.Status.INTERRUPTED}
         assert not np.any(found.success)
         assert fun.calls == k
         assert np.sum(found.nfev) == k - 1
@@ -306,7 +307,7 @@ class TestInterrupt:
             raise KeyboardInterrupt
 
         found = uninterrupted(lambda: run(door, maxfev=10**6, tol=0, callback=interrupt))
-        assert set(np.ravel(found.status)) == {ps.Status.INTERRUPTED}
+        assert set(np.ravel(found.status)) == {ps.results.Status.INTERRUPTED}
         assert np.isfinite(found.fun).all()
 
 
@@ -400,11 +401,11 @@ class TestResult:
             assert (one.x.shape, one.x.dtype) == ((2,), np.dtype(float))
             assert type(one.fun) is float
             assert type(one.success) is bool
-            assert type(one.status) is ps.Status
+            assert type(one.status) is ps.results.Status
             assert type(one.message) is str
             assert (type(one.nit), type(one.nfev), type(one.n_failed)) == (int, int, int)
             assert type(one.progress) is float
-            assert isinstance(one.history, ps.History)
+            assert isinstance(one.history, ps.results.History)
             assert isinstance(one.swarm, ps.Swarm)
             assert isinstance(one.method, ps.Method)
             assert one.engine == door.engine

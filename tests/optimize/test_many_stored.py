@@ -1,8 +1,8 @@
 """`minimize_many` with a store, with polishing and with a callback."""
 
 import multiprocessing
-import time
-from pathlib import Path
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -152,23 +152,27 @@ def test_resume_and_watch_know_many_runs(store):
     assert "minimize_many PAO" in str(progress)
 
 
-def slowly(x):
-    time.sleep(0.002)
-    return bumpy(x)
+class Killed:
+    """`bumpy`; call number 150 kills its process."""
+
+    calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls == 150:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return bumpy(x)
 
 
 @pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="needs fork")
 def test_killed_runs_go_on_to_the_same_bits(store):
     child = multiprocessing.Process(
-        target=call, args=(slowly,), kwargs={"vectorized": False, "polish": True, "store": store}
+        target=call, args=(Killed(),), kwargs={"vectorized": False, "polish": True, "store": store}
     )
     child.start()
-    while not Path(store.path).exists() or Path(store.path).stat().st_size < 5000:
-        time.sleep(0.005)
-    child.kill()
     child.join()
     recorded = len(store.read()[1])
-    assert 10 < recorded < 280
+    assert recorded == 149
     fun = Interrupting(10**9)
     many = call(fun, vectorized=False, polish=True, store=store)
     plain = call(vectorized=False, polish=True)

@@ -358,13 +358,14 @@ def test_the_error_for_a_second_writer_names_the_first(store):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
-def test_a_lock_that_is_released_soon_is_waited_for(store):
+def test_a_lock_that_is_released_soon_is_waited_for(store, monkeypatch):
     """A killed process keeps its lock for a few milliseconds."""
-    first = Log(store)
-    timer = threading.Timer(0.05, first.close)
+    monkeypatch.setattr(log_module, "_PATIENCE", 600)
+    first, is_released = Log(store), threading.Event()
+    timer = threading.Timer(0.05, lambda: (is_released.set(), first.close()))
     timer.start()
     with Journal(Store(store), RUN):
-        assert timer.finished.is_set()  # it was opened after the lock was released, without an error
+        assert is_released.is_set()  # it was opened after the lock was released, without an error
     timer.join()
 
 

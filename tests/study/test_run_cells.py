@@ -9,12 +9,14 @@ import sys
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from helpers import assert_same_results, own_problem, random_search, small
+from waiting import until
 
 import paoswarm as ps
 from paoswarm.study.cell_files import CellFiles
@@ -46,7 +48,7 @@ if __name__ == "__main__":
         publish(results, sys.argv[1])
 """
 CELLS = 18  # of some 50 ms
-PATIENCE = 30.0  # seconds for anything that should take one
+PATIENCE = 600.0  # seconds for anything that should take one
 
 
 class Process:
@@ -112,7 +114,7 @@ class Process:
         out, err = self._running.communicate(timeout=PATIENCE)
         return self._running.returncode, out, err
 
-    def assert_nobody_is_left(self, within=5.0):
+    def assert_nobody_is_left(self, within=PATIENCE):
         deadline = time.monotonic() + within
         while self.pids():
             assert time.monotonic() < deadline, "a worker outlived its study"
@@ -379,14 +381,14 @@ def test_a_cell_that_fails_is_named_and_the_finished_ones_are_kept(adapter, reas
 
 
 def test_with_workers_the_cells_that_were_finished_before_a_failure_are_kept(tmp_path):
-    methods = {"PAO": ps.PAO(), "PSO": ps.classic.PSO(), "late": slow_failure}
+    methods = {"PAO": ps.PAO(), "PSO": ps.classic.PSO(), "late": partial(fails_after_the_others, folder=tmp_path)}
     with pytest.raises(CellFailed, match="late on sphere in 2 dimensions failed: RuntimeError: too late"):
         small(methods=methods, problems=["sphere"], dims=[2]).run(tmp_path, workers=2)
     assert [path.stem for path in finished(tmp_path)] == ["PAO", "PSO"]
 
 
-def slow_failure(fun, bounds, *, population, seed):
-    time.sleep(1.0)
+def fails_after_the_others(fun, bounds, *, population, seed, folder):
+    until(lambda: len(finished(folder)) == 2)
     raise RuntimeError("too late")
 
 
@@ -398,7 +400,6 @@ def shot(fun, bounds, *, population, seed):
     os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does when memory runs out
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("adapter", [dying, shot])
 def test_a_worker_that_dies_is_an_error_and_does_not_hang(adapter, tmp_path):
     methods = {"PAO": ps.PAO(), "PSO": ps.classic.PSO(), "bad": adapter}
