@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from paoswarm.core.arrays import Array, namespace
+from paoswarm.core.blas import on_one_thread
 from paoswarm.core.swarm import Swarm
 
 
@@ -78,6 +79,7 @@ def square_root(matrix: Array) -> Array:
     return size[..., None] * root
 
 
+@on_one_thread
 def _principal(matrix: Array) -> tuple[Array, Array, Array]:
     """Return the standard deviations of a covariance, and eigenvectors and eigenvalues of its correlation matrix.
 

@@ -6,7 +6,7 @@ Points are compared by their *score*, an array ``(*batch, n)``; a smaller score 
 - With repeated measurements it is the mean plus three standard errors, so that a lucky value does not win.
 - Only a strictly smaller score is better: on a plateau the older point stays.
 - With constraints, a feasible point is better than an infeasible one; feasible points are compared by value, infeasible
-  ones by their total violation :math:`V`. One number says it all (C2), so nothing else has to know about constraints:
+  ones by their total violation :math:`V`. The score holds both in one number, so other modules need no constraints:
 
 .. math:: s = f \text{ if } V = 0, \qquad s = 10^{250}\,V \text{ if } V > 0             \tag{C2}
 

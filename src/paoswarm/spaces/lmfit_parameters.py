@@ -63,9 +63,9 @@ class ParametersSpace(Space):
         return self._with_values(copy.deepcopy(self._parameters), row)
 
     def given(self, rows: Floats) -> Any:
-        """The same for the user's function.
+        """One row as the ``lmfit.Parameters`` with which the user's function is called.
 
-        A copy takes longer than many functions. So every thread has one object, and changes its values, as lmfit does.
+        Copying them takes longer than many functions. So every thread has one object and changes its values.
         """
         if rows.ndim > 1:
             raise ValueError("lmfit.Parameters hold one point: leave out vectorized=True")

@@ -111,11 +111,9 @@ class Space:
         ends = np.cumsum([0, *self._sizes]).tolist()
         spans = list(zip(self.variables, ends[:-1], ends[1:], strict=True))
         groups = tuple((first, last) for one, first, last in spans if one.is_choice)
-        is_round, is_whole = (np.repeat(kind, self._sizes) for kind in self._kinds())
+        is_round = np.repeat([one.is_round for one in self.variables], self._sizes)
+        is_whole = np.repeat([one.is_whole for one in self.variables], self._sizes)
         return Axes(is_round, is_whole, groups) if groups or is_round.any() or is_whole.any() else None
-
-    def _kinds(self) -> tuple[list[bool], list[bool]]:
-        return [one.is_round for one in self.variables], [one.is_whole for one in self.variables]
 
     @property
     def guess(self) -> Floats | None:
@@ -240,7 +238,7 @@ class Space:
             )
         for i, one in enumerate(self.variables):
             for number in rows[:, i].tolist():
-                self._tell(what, i, lambda number=number, one=one: one.checked(number))  # type: ignore[misc]
+                self._tell(what, i, one.checked, number)
         return self.rows(self.keep(rows)) if not self.is_identity else rows
 
     def _from_columns(self, what: str, given: Mapping[str, Any]) -> Floats:
@@ -258,7 +256,7 @@ class Space:
             is_one = isinstance(values, str | numbers.Number) or isinstance(one, Fixed)
             is_one = is_one or (isinstance(one, Choice) and one.index(values) is not None)
             listed = [values] if is_one or np.ndim(_plain(values)) == 0 else list(values)
-            columns.append([self._tell(what, i, lambda v=v, one=one: one.number(v)) for v in listed])  # type: ignore[misc]
+            columns.append([self._tell(what, i, one.number, value) for value in listed])
         m = max(map(len, columns))
         if any(len(column) not in (1, m) for column in columns):
             lengths = {name: len(column) for name, column in zip(self.names, columns, strict=True)}
@@ -266,10 +264,10 @@ class Space:
         rows = np.array([column * m if len(column) == 1 else column for column in columns], dtype=float).T
         return self.rows(self.keep(rows)) if not self.is_identity else rows
 
-    def _tell(self, what: str, i: int, check: Callable[[], float]) -> float:
-        """What the check returns; its error with the name of the variable."""
+    def _tell(self, what: str, i: int, check: Callable[[Any], float], value: Any) -> float:
+        """Check a value, and name its variable in the error."""
         try:
-            return check()
+            return check(value)
         except ValueError as error:
             raise ValueError(f"{what}: the value of {self.labels()[i]} {error}") from None
 

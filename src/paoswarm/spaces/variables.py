@@ -338,36 +338,36 @@ class Choice(Variable):
         return f"Choice({list(self.entries)!r})"
 
     @property
-    def is_pair(self) -> bool:
-        """Two entries need one coordinate: they are as far apart in either direction."""
+    def is_binary(self) -> bool:
+        """Whether there are two entries, for which one coordinate is enough."""
         return len(self.entries) == 2
 
     @property
     def is_whole(self) -> bool:  # type: ignore[override]
-        """Whether there are two entries."""
-        return self.is_pair
+        """A choice of two is a whole number, 0 or 1."""
+        return self.is_binary
 
     @property
     def is_choice(self) -> bool:  # type: ignore[override]
-        """Whether there are more than two entries."""
-        return not self.is_pair
+        """More entries have a coordinate each."""
+        return not self.is_binary
 
     @property
     def box(self) -> tuple[list[float], list[float]]:
         """One coordinate for each entry, or one for two entries."""
         n = len(self.entries)
-        return ([-0.5], [1.5]) if self.is_pair else ([0.0] * n, [1.0] * n)
+        return ([-0.5], [1.5]) if self.is_binary else ([0.0] * n, [1.0] * n)
 
     def decode(self, z: Floats) -> Floats:
         """The index of the largest coordinate."""
-        if self.is_pair:
+        if self.is_binary:
             return np.clip(np.floor(z[:, 0] + 0.5), 0, 1)
         return np.argmax(z, axis=1).astype(float)
 
     def encode(self, number: Floats) -> Floats:
         """The corner of the entry."""
         index = np.asarray(number)[:, None]
-        return index.astype(float) if self.is_pair else (np.arange(len(self.entries)) == index).astype(float)
+        return index.astype(float) if self.is_binary else (np.arange(len(self.entries)) == index).astype(float)
 
     def value(self, number: float) -> Any:
         """The entry."""

@@ -199,7 +199,8 @@ class _Walk:
 
     def _visit_function(self, function: Any) -> None:
         name, code = function.__qualname__, function.__code__
-        uses = {f"{variable} in {name}": _content(cell) for variable, cell in _closure(function)}
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        uses = {f"{variable} in {name}": _content(cell) for variable, cell in cells}
         if not in_library(function):
             self._add(CODE + name, _bytecode(code, function.__doc__))
             defaults = function.__defaults__ or ()
@@ -365,10 +366,6 @@ def in_library(thing: Any) -> bool:
 @cache
 def _folders() -> tuple[str, ...]:
     return tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-
-
-def _closure(function: Any) -> Iterator[tuple[str, Any]]:
-    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
 def _content(cell: Any) -> Any:

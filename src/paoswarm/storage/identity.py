@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,30 @@ def check_same(path: Path, recorded: RecordedRun, now: RecordedRun) -> None:
             f"{path} holds a run with {name} = {_short(was)}, but this one has {name} = {_short(wanted)}; "
             "it was not changed, choose another store"
         )
+
+
+def changes_of_limits(recorded: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return sentences about limits that differ."""
+    return [
+        f"{name} was {was!r} and is now {now.get(name)!r}, and schedules may depend on it"
+        for name, was in recorded.items()
+        if was != now.get(name) and name != "expected"
+    ]
+
+
+def changes_of_versions(recorded: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Return sentences about versions that differ."""
+    return [
+        f"it was recorded with {name} {was}, and this is {name} {now.get(name)}"
+        for name, was in recorded.items()
+        if was != now.get(name)
+    ]
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions on which the numbers of a run may depend."""
+    return {"paoswarm": version("paoswarm"), "numpy": np.__version__, "python": platform.python_version()}
 
 
 def _engine(encoded: Any) -> str:

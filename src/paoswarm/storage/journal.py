@@ -28,8 +28,6 @@ import platform
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn
@@ -40,7 +38,16 @@ from numpy.typing import NDArray
 from paoswarm._text import describe_error
 from paoswarm.core.arrays import Floats
 from paoswarm.storage import states
-from paoswarm.storage.identity import Measure, OtherRun, RecordedFunction, check_same, same_bits
+from paoswarm.storage.identity import (
+    Measure,
+    OtherRun,
+    RecordedFunction,
+    changes_of_limits,
+    changes_of_versions,
+    check_same,
+    same_bits,
+    versions,
+)
 from paoswarm.storage.log import Log, Record, logger
 from paoswarm.storage.records import encode_numbers
 from paoswarm.storage.states import Saved
@@ -79,6 +86,11 @@ class Journal:
         to the recorded points.
     fun : callable, optional
         The objective. `confirm` checks that the recorded values are its own.
+
+    Attributes
+    ----------
+    limits, limits_of_call : dict
+        The limits that were recorded last, and those of this call.
     """
 
     def __init__(self, store: Store, run: RecordedRun, fun: Any = None) -> None:
@@ -112,7 +124,7 @@ class Journal:
         self._is_open = False  # whether this call has recorded that it writes
         self._saved_columns = 0  # of the history of states, in the file
         self._is_incomplete = False  # whether the latest state could not be written to its end
-        self._run, self._versions = run, _versions()
+        self._run, self._versions = run, versions()
         if header is None:
             header = {"versions": self._versions, "run": run._asdict()}
             log.start(header)
@@ -121,7 +133,9 @@ class Journal:
             count = int(contents.known.sum())
             logger.info("%s: %s resumed after %d evaluation%s", log.path, run.function, count, "s" * (count != 1))
         self._recorded_versions: dict[str, str] = header["versions"]
-        self._limits = RecordedRun(**header["run"]).with_latest_limits(contents.events).limits
+        # Limits: those that were recorded last, and those of this call.
+        self.limits = RecordedRun(**header["run"]).with_latest_limits(contents.events).limits
+        self.limits_of_call = run.limits
         if (self._is_trusted or not self.resumed) and not self._is_finished:
             self._record_opening()
 
@@ -134,16 +148,6 @@ class Journal:
     def resumed(self) -> bool:
         """Whether the file held evaluations when it was opened."""
         return bool(self._contents.known.any())
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        """The limits that were recorded last."""
-        return self._limits
-
-    @property
-    def limits_of_call(self) -> dict[str, Any]:
-        """Those of this call."""
-        return self._run.limits
 
     @property
     def _is_finished(self) -> bool:
@@ -171,7 +175,7 @@ class Journal:
             self._contents,
             measure,
             is_noisy=bool(self._run.problem.get("reevaluate")),
-            is_repeated=self._is_finished and self._limits == self._run.limits,
+            is_repeated=self._is_finished and self.limits == self.limits_of_call,
             best_is_highest=self._run.function == "sample",
         )
         if not self._is_finished:
@@ -277,9 +281,9 @@ class Journal:
     def _announce(self) -> None:
         """Record who writes, and new limits, before anything else."""
         self._record_opening()
-        if self._limits != self._run.limits:
-            self._log.append({"limits": self._run.limits})
-            self._limits = self._run.limits
+        if self.limits != self.limits_of_call:
+            self._log.append({"limits": self.limits_of_call})
+            self.limits = self.limits_of_call
 
     def _record(self, index: list[int], x: Floats, values: Floats, why: dict[int, str], more: Record) -> None:
         self._announce()
@@ -396,26 +400,13 @@ class Journal:
             self._is_open = True
 
     def _raise_other_run(self, number: int, x: Floats, what: str) -> NoReturn:
-        changed = [
-            f"{name} was {was!r} and is now {self._run.limits.get(name)!r}, and schedules may depend on it"
-            for name, was in self._limits.items()
-            if was != self._run.limits.get(name) and name != "expected"
-        ]
-        changed += [
-            f"it was recorded with {name} {was}, and this is {name} {self._versions.get(name)}"
-            for name, was in self._recorded_versions.items()
-            if was != self._versions.get(name)
-        ]
-        if self._polish_start is not None:
-            changed = ["the recorded run continues where this one starts polishing"]
-        reason = "; ".join(changed) or "something has changed that the description of the run does not show"
+        changed = ["the recorded run continues where this one starts polishing"]
+        if self._polish_start is None:
+            changed = changes_of_limits(self.limits, self.limits_of_call)
+            changed += changes_of_versions(self._recorded_versions, self._versions)
         raise OtherRun(
             f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x} "
-            f"({reason}). No evaluation was lost or added. Choose another store; to start the new run from the "
-            f"recorded values, use x, f = Store({str(self.path)!r}).read() and x0=x[f < inf], f0=f[f < inf]"
+            f"({'; '.join(changed) or 'something has changed that the description of the run does not show'}). "
+            "No evaluation was lost or added. Choose another store; to start the new run from the recorded values, use "
+            f"x, f = Store({str(self.path)!r}).read() and x0=x[f < inf], f0=f[f < inf]"
         )
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return {"paoswarm": version("paoswarm"), "numpy": np.__version__, "python": platform.python_version()}

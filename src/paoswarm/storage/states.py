@@ -86,7 +86,7 @@ def packed(arrays: Mapping[str, Any], history: Floats, counts: dict[str, Any]) -
 
 
 def _parts(arrays: list[NDArray[Any]]) -> Iterator[bytes]:
-    """The bytes of arrays, one after another, in parts of less than twice ``_PIECE``."""
+    """Join the bytes of arrays and cut them into parts, each shorter than ``2 * _PIECE``."""
     waiting = bytearray()
     for array in arrays:
         data = array.reshape(-1).view(np.uint8).data

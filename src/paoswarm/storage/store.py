@@ -215,12 +215,12 @@ class Store:
         They come in the order in which the run asked for them. Another process may be writing to the file. Of a run on
         a compiled engine only a few points are recorded: some of the first swarm, and the best one now and then.
         """
-        contents = self._header_and_contents()[1]
+        contents = Contents.read(self._opened()[0])
         return contents.x[contents.known], contents.f[contents.known]
 
     def constraints(self) -> Floats:
         """Return the numbers of the constraints at the points of `read`, ``(m, k)``; NaN where they are unknown."""
-        contents = self._header_and_contents()[1]
+        contents = Contents.read(self._opened()[0])
         return np.empty((int(contents.known.sum()), 0)) if contents.c is None else contents.c[contents.known]
 
     def to_dataframe(self) -> Any:
@@ -230,37 +230,39 @@ class Store:
         ``time``, in the order in which the run asked for the points. With constraints there is also ``violation``, how
         far the worst of them is beyond its limits.
         """
-        problem, contents = self._header_and_contents()
+        reader, recorded = self._opened()
+        contents = Contents.read(reader)
         numbers = np.flatnonzero(contents.known)
         reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
         excess = None
         if contents.c is not None:
-            excess = largest_excess(contents.c[numbers], recorded_limits(problem["constraints"]))
+            excess = largest_excess(contents.c[numbers], recorded_limits(recorded.problem["constraints"]))
         times = contents.times[numbers].tolist()
-        space = recorded_space(problem.get("bounds"))
+        space = recorded_space(recorded.problem.get("bounds"))
         return table(space, contents.x[numbers], contents.f[numbers], reasons, times, excess)
 
-    def _header_and_contents(self) -> tuple[dict[str, Any], Contents]:
+    def _opened(self) -> tuple[Reader, RecordedRun]:
+        """Return the file, read as far as its header, and the description in that."""
         reader = Reader(self.path)
-        return _header(reader)["run"]["problem"], Contents.read(reader)
+        header = reader.header()
+        if header is None:
+            raise StoreError(f"{reader.path} is empty: no run has started in it")
+        return reader, RecordedRun(**header["run"])
 
     def run(self) -> RecordedRun:
         """Return the description of the run, with its latest limits."""
-        reader = Reader(self.path)
-        header = _header(reader)
+        reader, recorded = self._opened()
         events = [record for record in reader.records(with_evaluations=False) if "f" not in record]
         try:
             for event in events:
                 check_event(event)
         except ValueError as error:
             raise reader.damaged(str(error)) from error
-        return RecordedRun(**header["run"]).with_latest_limits(events)
+        return recorded.with_latest_limits(events)
 
     def recorded_origin(self) -> dict[str, Any] | None:
         """Return the ``origin`` that was recorded last; None if there is none. Nothing in it is checked."""
-        reader = Reader(self.path)
-        _header(reader)
-        openings = [record.get("open") for record in reader.records(with_evaluations=False)]
+        openings = [record.get("open") for record in self._opened()[0].records(with_evaluations=False)]
         origins = [who["origin"] for who in openings if isinstance(who, dict) and isinstance(who.get("origin"), dict)]
         return origins[-1] if origins else None
 
@@ -276,15 +278,11 @@ class Store:
         """Return the seed of the run and its description as JSON; None means the recorded seed, or else a new one."""
         check_seed(rng)
         if rng is None:
-            rng = np.random.SeedSequence()
-            with suppress(FileNotFoundError):
-                reader = Reader(self.path)
-                header = reader.header()
-                if header is not None:
-                    try:
-                        rng = encoding.decode_seed(header["run"]["problem"].get("rng"))
-                    except ValueError as error:
-                        raise reader.damaged(str(error), 1) from error
+            kept = self.recorded("rng")
+            try:
+                rng = np.random.SeedSequence() if kept is None else encoding.decode_seed(kept)
+            except ValueError as error:
+                raise Reader(self.path).damaged(str(error), 1) from error
         return rng, encoding.encode_seed(rng)
 
 
@@ -299,10 +297,3 @@ def recorded_space(bounds: Any) -> Space | None:
     entries = given.values() if isinstance(given, dict) else given
     variables = [one if isinstance(one, Variable) else Fixed(one) for one in entries]
     return Space(variables, list(given) if isinstance(given, dict) else None)
-
-
-def _header(reader: Reader) -> Record:
-    header = reader.header()
-    if header is None:
-        raise StoreError(f"{reader.path} is empty: no run has started in it")
-    return header
