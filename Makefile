@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: study study-docs explore-docs demo test test-slow lint types docs dist bench bench-import bench-quality bench-coverage bench-size bench-evidence bench-constants bench-modes bench-verdict bench-adaptive-batch bench-search bench-search-tables bench-mixed bench-optuna bench-samplers bench-asynchronous bench-engines bench-compiled bench-ends bench-agreement bench-mixed-tables clean
+.PHONY: study study-docs explore-docs pictures demo test check test-slow compile lint types docs dist bench clean
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
@@ -21,7 +21,6 @@ explore-docs: $(VENV)/.dev
 	$(BIN)/python -W ignore docs/explore/screenshots.py
 
 # Draw the pictures of the documentation again.
-.PHONY: pictures
 pictures: $(VENV)/.dev
 	$(BIN)/python -W ignore docs/pictures/draw.py
 
@@ -29,14 +28,24 @@ demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
 # One BLAS thread per test worker: more threads than cores would wait for each other.
-docs test test-slow: export OPENBLAS_NUM_THREADS := 1
+docs test check test-slow: export OPENBLAS_NUM_THREADS := 1
 # Compiled modules are kept, even where the environment says otherwise: each worker and each child would compile them again.
-test test-slow: export PYTHONDONTWRITEBYTECODE :=
+test check compile test-slow: export PYTHONDONTWRITEBYTECODE :=
 
-test: lint types docs
+test: lint types docs compile
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-slow: $(VENV)/.dev
+# The daily loop: the kernels, spaces, methods and the log, and every way into a run.
+check: $(VENV)/.dev compile
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" tests/core tests/spaces tests/algorithms \
+		tests/storage/test_log.py tests/optimize/test_contract.py tests/test_architecture.py tests/test_public_api.py
+
+# Compile what tests need from numba once, before several workers would.
+compile: $(VENV)/.dev
+	$(BIN)/python tests/compile_numba.py
+
+test-slow: $(VENV)/.dev compile
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 lint: $(VENV)/.dev
@@ -57,88 +66,20 @@ dist: $(VENV)-dist/.tools $(VENV)/.dev
 	PAOSWARM_DIST=dist $(BIN)/python -m pytest -m slow tests/distribution
 	ls -l dist
 
-# How long the first import takes: our own part, NumPy's, SciPy's and Python's.
-bench-import: $(VENV)/.demo
-	$(BIN)/python benchmarks/import_time.py
-
-bench-evidence: $(VENV)/.demo
-	$(BIN)/python benchmarks/evidence.py
-
-# What each constant of the sampler's search is worth: half an hour.
-bench-constants: $(VENV)/.demo
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/constants.py $(ARGS)
-
-bench-modes: $(VENV)/.demo
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/modes.py $(ARGS)
-
-# How far the sampler's verdict can be believed. This continues where it was stopped.
-bench-verdict: $(VENV)/.demo
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/verdict.py $(ARGS)
-
-bench-quality: $(VENV)/.demo
-	$(BIN)/python benchmarks/quality.py
-
-# How often the swarm's next step contains the minimum.
-bench-coverage: $(VENV)/.demo
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py
-
-bench-size: $(VENV)/.demo
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/swarm_size.py $(ARGS)
-
-bench-asynchronous: $(VENV)/.demo
-	$(BIN)/python benchmarks/asynchronous.py
-
-bench-ends: $(VENV)/.demo
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ends.py $(ARGS)
-
-# How often the searches agree, and how often they are right then (about an hour).
-bench-agreement: $(VENV)/.demo
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/agreement.py measure $(ARGS)
-	$(BIN)/python benchmarks/agreement.py table
-
-# Measure the overhead of each kind of workers. Kinds that are not installed are skipped.
-bench-engines: $(VENV)/.dev
-	$(BIN)/python benchmarks/engines.py
-
-# pygmo and freelunch have their own environment, because they are not dependencies of paoswarm.
-bench: $(VENV)-bench/.bench
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python benchmarks/speed.py $(ARGS)
-
-# The numba engine; -P because a script beside it has the name of a package that numba imports.
-bench-compiled: $(VENV)-bench/.bench
-	OPENBLAS_NUM_THREADS=1 $(VENV)-bench/bin/python -P benchmarks/compiled.py $(ARGS)
-
-# Adaptive searches in batches, and CMA-ES.
-bench-adaptive-batch: $(VENV)-searchers/.bench
-	$(VENV)-searchers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[numba]"
-	OPENBLAS_NUM_THREADS=1 $(VENV)-searchers/bin/python -P benchmarks/adaptive_batch.py $(ARGS)
-
-# Compare with other searches on five sets of problems. This takes many hours, and continues where it was stopped.
-bench-search: $(VENV)-searchers/.bench
-	OPENBLAS_NUM_THREADS=1 $(VENV)-searchers/bin/python benchmarks/search.py $(or $(ARGS),all)
-
-# Write the tables of docs/how_good.md from the runs that are there.
-bench-search-tables: $(VENV)/.demo
-	for set in bbob classic nist ode paper; do \
-		$(BIN)/python benchmarks/search.py $$set --table > docs/how_good/$$set.inc || exit 1; \
-	done
-
-# Compare with other searches where there are integers and constraints. SET is one of bbob-mixint, bbob-constrained,
-# designs, cec2006, exponentials. This takes hours, and continues where it was stopped.
-SET ?= designs
-bench-mixed: $(VENV)-mixed/.bench
-	OPENBLAS_NUM_THREADS=1 $(VENV)-mixed/bin/python benchmarks/mixed_constrained.py $(SET) $(ARGS)
-
-# Compare with Optuna's own samplers: half an hour. This continues where it was stopped.
-bench-optuna: $(VENV)-mixed/.bench
-	OPENBLAS_NUM_THREADS=1 $(VENV)-mixed/bin/python benchmarks/optuna_samplers.py $(ARGS)
-# Write the tables of docs/mixed_constrained.md from the runs that are there.
-bench-mixed-tables: $(VENV)/.demo
-	$(BIN)/python benchmarks/mixed_constrained.py tables
-
-# Compare with other samplers. This takes hours, and continues where it was stopped. ARGS=--table only prints the table.
-bench-samplers: $(VENV)-samplers/.bench
-	$(VENV)-samplers/bin/python benchmarks/samplers.py $(ARGS)
+# Measure. NAME is a script of benchmarks/ (`python -m benchmarks` lists them), ARGS are its arguments. Those that compare
+# with other libraries have an environment of their own. The long ones continue where they were stopped.
+NAME ?= speed
+PEERS_OF_speed := bench
+PEERS_OF_compiled := bench
+PEERS_OF_adaptive_batch := searchers
+PEERS_OF_search := searchers
+PEERS_OF_mixed_constrained := mixed
+PEERS_OF_optuna_samplers := mixed
+PEERS_OF_samplers := samplers
+PEERS := $(PEERS_OF_$(NAME))
+BENCH := $(VENV)$(PEERS:%=-%)
+bench: $(if $(PEERS),$(BENCH)/.bench,$(VENV)/.dev)
+	$(if $(filter speed,$(NAME)),OMP_NUM_THREADS=1) OPENBLAS_NUM_THREADS=1 $(BENCH)/bin/python -m benchmarks $(NAME) $(ARGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -160,24 +101,9 @@ $(VENV)-dist/.tools:
 	$(VENV)-dist/bin/python -m pip install --quiet --disable-pip-version-check "build>=1.2" "twine>=6.1"
 	touch $@
 
-$(VENV)-bench/.bench: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-bench
-	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
-	touch $@
-
-$(VENV)-searchers/.bench: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-searchers
-	$(VENV)-searchers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[searchers]"
-	touch $@
-
-$(VENV)-mixed/.bench: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-mixed
-	$(VENV)-mixed/bin/python -m pip install --quiet --disable-pip-version-check -e ".[mixed]"
-	touch $@
-
-$(VENV)-samplers/.bench: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-samplers
-	$(VENV)-samplers/bin/python -m pip install --quiet --disable-pip-version-check -e ".[samplers]"
+$(VENV)-%/.bench: $(BUILT_FROM)
+	$(PYTHON) -m venv $(VENV)-$*
+	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
 	touch $@
 
 clean:

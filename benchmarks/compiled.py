@@ -2,7 +2,7 @@
 
 All take turns inside one process, so that each ratio compares times measured shortly after one another; the smallest
 time of all rounds counts. CPU times compare code on a busy machine. Times on the clock show what threads gain, if
-there are free cores. Run with ``make bench-compiled``, or ``make bench-compiled ARGS=20`` for so many rounds.
+there are free cores. Run with ``make bench NAME=compiled``, or ``make bench NAME=compiled ARGS=20`` for so many rounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long the first use of paoswarm takes, and whose time it is: `make bench-import`.
+"""How long the first use of paoswarm takes, and whose time it is: `make bench NAME=import_time`.
 
 Python's own `-X importtime` gives the time of every module without those that it imports. The table has the smallest
 of several runs, in milliseconds, with compiled bytecode: the first run after an installation takes longer.

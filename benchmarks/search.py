@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 import search_tables
@@ -26,6 +28,7 @@ from search_sets import SEEDED, bbob_cases
 from searchers import SEARCHES, SLOW, run
 
 RESULTS = Path(__file__).parent / "results" / "search.jsonl"
+PAGES = Path(__file__).parents[1] / "docs" / "how_good"
 SEEDS = {"classic": 5, "nist": 10, "ode": 10, "paper": 10}
 SEEDS_OF_SLOW = {"classic": 2, "nist": 3, "ode": 3, "paper": 3}  # of searches that take milliseconds for each point
 
@@ -70,7 +73,7 @@ def numbers(text):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("set", choices=["bbob", *SEEDED, "all"])
+    parser.add_argument("set", choices=["bbob", *SEEDED, "all", "tables"], help="tables: write those of the page")
     parser.add_argument("--dims", type=numbers, default=[2, 3, 5, 10, 20], help="of bbob")
     parser.add_argument("--instances", type=numbers, default=[101, 102, 103], help="of bbob")
     parser.add_argument("--functions", type=numbers, default=list(range(1, 25)), help="of bbob")
@@ -81,13 +84,15 @@ if __name__ == "__main__":
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="print what is there")
     given = parser.parse_args()
-    for kind in ["bbob", *SEEDED] if given.set == "all" else [given.set]:
+    for kind in ["bbob", *SEEDED] if given.set in ("all", "tables") else [given.set]:
         if kind == "bbob":
             cases = bbob_cases(given.dims, given.instances, given.functions, given.budget)
         else:
             cases = SEEDED[kind](given.seeds or range(1, 1 + SEEDS[kind]))
             if kind == "classic" and given.half:
                 cases = [case for case in cases if case.group == given.half]
-        if not given.table:
+        if not given.table and given.set != "tables":
             measure(cases, given.searches, given.results)
-        search_tables.print_tables(kind, cases, given.searches, read(given.results))
+        into_page = (PAGES / f"{kind}.inc").open("w") if given.set == "tables" else nullcontext(sys.stdout)
+        with into_page as page, redirect_stdout(page):
+            search_tables.print_tables(kind, cases, given.searches, read(given.results))

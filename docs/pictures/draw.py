@@ -184,7 +184,7 @@ def noisy(ink: str) -> Figure:
 
 
 def bbob(ink: str) -> Figure:
-    """Targets of COCO's bbob suite reached over evaluations, from the runs of `make bench-search`."""
+    """Targets of COCO's bbob suite reached over evaluations, from the runs of `make bench NAME=search`."""
     shown = {
         "AdaptivePAO": (BLUE, 2.4),
         "BIPOP-CMA-ES": (ORANGE, 1.4),
