@@ -3,8 +3,8 @@
 Each search goes on until it has reached 1e-8 or spent 10,000 evaluations for each unknown. The objective is compiled by
 numba for all; NumPy's engine gets whole generations of points, the others one point at a time. CMA-ES is started again
 with twice the population when it stops (IPOP), or by pycma's own rule (BIPOP). All take turns in one process, run by
-run, so that times of the same machine in the same state are compared. Times are CPU times of one thread. Run with
-``make bench NAME=adaptive_batch``; ``ARGS="4 rosenbrock rastrigin"`` gives each search four seconds on each of two problems.
+run, so that times of the same machine in the same state are compared. Times are CPU times of one thread.
+``ARGS="4 rosenbrock rastrigin"`` gives each search four seconds on each of two problems.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Asynchronous swarms against generations: evaluations in equal time, quality, and the bias towards quick points.
 
-Run with ``make bench NAME=asynchronous`` (about a quarter of an hour on one core). It runs `minimize` itself; only the 64
+It takes about a quarter of an hour on one core. It runs `minimize` itself; only the 64
 workers are simulated, with a clock that jumps from one completion to the next. Evaluation times are log-normal with
 mean 1. Times are in units of the mean evaluation time. Errors are medians of log10 of the distance to the minimum.
 """

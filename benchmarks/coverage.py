@@ -1,6 +1,6 @@
 """How often the swarm's next step contains the minimum, and whether anything better can be said: ``docs/theory.md``.
 
-Run with ``make bench NAME=coverage`` (about two minutes). Every run of every function has its own minimum, away from the
+It takes about two minutes. Every run of every function has its own minimum, away from the
 middle of the box, and its own rotation. Coverage is counted per coordinate. Runs that converge before a budget is
 reached are judged by their last swarm.
 """

@@ -1,6 +1,6 @@
 """Measure when runs end and what they say: the tables of "When does a run end?" in ``docs/tutorial.md``.
 
-Run with ``make bench NAME=ends`` (a few minutes). The functions have 2, 5 and 10 unknowns and belong to six families. In
+It takes a few minutes. The functions have 2, 5 and 10 unknowns and belong to six families. In
 the first two parts, runs have 100 particles and ``6 d + 6`` of them, in turn.
 
 1. **Convergence.** A run goes on to the end of its budget (60,000 evaluations) without any tolerance. Where would it

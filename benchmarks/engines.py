@@ -1,6 +1,6 @@
 """Overhead of each kind of workers: time per evaluation, and how much of it `minimize` adds.
 
-Run with ``make bench NAME=engines``. The baseline is a bare loop that submits the same points one by one and keeps as many
+The baseline is a bare loop that submits the same points one by one and keeps as many
 running. `minimize` also moves a swarm and handles faults. Times are wall-clock times, best of several rounds. Kinds
 that are not installed are skipped. All traffic stays on this machine, but Ray listens on all interfaces, so it is only
 included with ``--ray``.

@@ -1,6 +1,6 @@
 """How far off `sample` is on problems with known evidence, and whether it knows.
 
-Run with ``make bench NAME=evidence``. The columns, over the seeds:
+The columns, over the seeds:
 
 - likelihood evaluations,
 - root mean square of the error of the log evidence, of the stated error, and of their ratio (one is honest, below one

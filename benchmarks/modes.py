@@ -1,6 +1,6 @@
 """How small a basin may be for `sample` to find its mode, on random posteriors with several modes.
 
-Run with ``make bench NAME=modes``. Every posterior has two to five modes of random place, width, shape and mass, in a box of
+Every posterior has two to five modes of random place, width, shape and mass, in a box of
 two to ten dimensions. There are three families:
 
 - ``normal``: normal modes,

@@ -1,6 +1,6 @@
 """Measure what each hyperparameter choice is worth: the tables of ``docs/hyperparameters.md``.
 
-Run with ``make bench NAME=quality`` (about a minute). Every table compares choices at the same number of evaluations, over
+It takes about a minute. Every table compares choices at the same number of evaluations, over
 independent runs. The optimum is shifted away from the middle of the box.
 """
 

@@ -1,6 +1,6 @@
 """Compare `paoswarm.sample` with other samplers, on problems with known answers.
 
-Run with ``make bench NAME=samplers`` (hours). Every run has its own process and becomes a row of
+It takes hours. Every run has its own process and becomes a row of
 ``benchmarks/results/samplers.csv``. Existing rows are not run again, so the benchmark can be interrupted and continued.
 The first seed is run for all samplers and problems before the second, so that an interrupted benchmark is balanced.
 ``--table`` reads the file and runs nothing.

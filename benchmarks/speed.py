@@ -1,6 +1,6 @@
 """Speed against freelunch's PAO and pygmo's C++ PSO: 8-D Rastrigin, 100 particles, 100 generations, one core.
 
-Run with ``make bench NAME=speed``, which allows one thread. All optimisers take turns inside one process, so that each ratio
+`make bench` allows one thread. All optimisers take turns inside one process, so that each ratio
 compares times measured shortly after one another. Times are CPU times. A ratio above one means faster than the peer.
 """
 

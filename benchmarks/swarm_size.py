@@ -1,6 +1,6 @@
 """How many particles a budget deserves: the table of ``docs/hyperparameters.md`` on ``n_particles``.
 
-Run with ``make bench NAME=swarm_size`` (about three minutes). For each function, dimension and budget the loss of a swarm size is
+It takes about three minutes. For each function, dimension and budget the loss of a swarm size is
 the mean of log10 of the final error over runs, minus that of the best size. The table shows its mean over functions.
 """
 

@@ -1,6 +1,6 @@
 """How far the verdict of `sample` can be believed: false alarms and silent failures on posteriors with a known truth.
 
-Run with ``make bench NAME=verdict``; it takes a few minutes, and continues where it was stopped. Each posterior of
+It takes a few minutes, and continues where it was stopped. Each posterior of
 ``verdict_problems.py`` is sampled with a few seeds and the default settings.
 
 - A result is *right* if evidence, means and standard deviations all lie within three stated errors of the truth. The
