@@ -322,10 +322,10 @@ class _Walk:
         if value.nbytes > _LARGEST:
             self._doubt(f"array of {value.nbytes / 1e6:.0f} MB, of which only a sample is compared")
             value = value.reshape(-1)[:: 1 + value.size // _SAMPLE]
-        return _hash(name, np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+        return _hash(name, b"%08x" % zlib.crc32(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data))
 
 
-def _hash(*parts: str | bytes | memoryview) -> bytes:
+def _hash(*parts: str | bytes) -> bytes:
     found = blake2b(digest_size=8)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
