@@ -92,20 +92,13 @@ class Swarm(NamedTuple):
         """The swarm with evaluated points ``(..., m, d)`` as further particles, at rest unless velocities are given."""
         if value.shape[-1] == 0:
             return self
-        xp = namespace(self.position)
-        new = self.renewed(position, value, velocity)
-        return self._with_particles(
-            lambda name, axis: xp.concat([getattr(self, name), getattr(new, name)], axis=axis),
-            lambda count: xp.concat([count, xp.zeros_like(new.value)], axis=-1),
-        )
+        xp, new = namespace(self.position), self.renewed(position, value, velocity)
+        return _by_particle(lambda axis, old, more: xp.concat([old, more], axis=axis), self, new)
 
     def reduced_to(self, index: Array) -> Swarm:
         """The swarm with some of its particles only, by number ``(m,)``."""
         xp = namespace(self.position)
-        return self._with_particles(
-            lambda name, axis: xp.take(getattr(self, name), index, axis=axis),
-            lambda count: xp.take(count, index, axis=-1),
-        )
+        return _by_particle(lambda axis, array: xp.take(array, index, axis=axis), self)
 
     def snapped(self, x: Array) -> Array:
         """Points at the whole numbers and choices that they stand for."""
@@ -115,15 +108,16 @@ class Swarm(NamedTuple):
         """What happens to particles that leave these bounds, if the method has this rule."""
         return rule if self.axes is None else self.axes.wall(rule)
 
-    def _with_particles(self, per_particle: Callable[[str, int], Array], counts: Callable[[Array], Array]) -> Swarm:
-        """The swarm with other particles: every array is made anew along its axis of particles."""
-        points = ("position", "velocity", "best_position", "lower", "upper")
-        parts = {name: per_particle(name, -2) for name in points}
-        parts |= {name: per_particle(name, -1) for name in ("value", "best_value", "age")}
-        repeats = self.repeats
-        if repeats is not None:
-            parts["repeats"] = repeats._replace(count=counts(repeats.count))
-        return with_leader(self._replace(**parts))
+
+def _by_particle(function: Callable[..., Array], *swarms: Any) -> Swarm:
+    """Apply a function of an axis and arrays to every array of one or more swarms that has an axis of particles."""
+    points, numbers = ("position", "velocity", "best_position", "lower", "upper"), ("value", "best_value", "age")
+    first = swarms[0]
+    parts = {name: function(-2, *(getattr(one, name) for one in swarms)) for name in points}
+    parts |= {name: function(-1, *(getattr(one, name) for one in swarms)) for name in numbers}
+    if first.repeats is not None:
+        parts["repeats"] = first.repeats._replace(count=function(-1, *(one.repeats.count for one in swarms)))
+    return with_leader(first._replace(**parts))
 
 
 class Proposal(NamedTuple):
