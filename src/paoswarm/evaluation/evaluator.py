@@ -60,6 +60,8 @@ class Evaluator:
         Whether the latest values were all known from an earlier run, with a store.
     n_constraints : int
         How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
+    failed : dict
+        In which way points of the latest call have failed, by row.
     kept : Evaluations or None
         Where all points and values are kept; None if they are not.
     """
@@ -77,6 +79,7 @@ class Evaluator:
             raise TypeError(f"fun must be callable, got {fun!r}")
         self.journal: Journal | None = None
         self.replayed = False
+        self.failed: dict[int, str] = {}
         self.count: Callable[[int], None] | None = None
         self._space = space
         self.kept: Evaluations | None = None
@@ -128,7 +131,7 @@ class Evaluator:
         Points that are being evaluated, those of one vectorised call and those given to a map-like are finished.
         ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
-        rows = self.rows(x)
+        rows, self.failed = self.rows(x), {}
         values, end = self._values(rows, deadline, numbers)
         if self.kept is not None:
             self.kept.add(rows, values)
@@ -154,8 +157,11 @@ class Evaluator:
         if self.count is not None:
             self.count(1)
         value = math.nan if isinstance(answer, Failed) else float(answer)
+        self.failed = {}
         if math.isnan(value):
-            self.log.add(x, answer if isinstance(answer, Failed) else Failed(NAN))
+            why = answer if isinstance(answer, Failed) else Failed(NAN)
+            self.log.add(x, why)
+            self.failed = {0: why.kind}
         row = with_constraints(np.array([value]), self.constraints_of_one(answer))
         if self.kept is not None:
             self.kept.add(x[None], row)
@@ -310,6 +316,7 @@ class Evaluator:
             raise TypeError(f"{answer.reason}; at {self.log.text(x)}")
 
     def _count(self, x: Floats, failed: dict[int, Failed]) -> None:
+        self.failed = {row: why.kind for row, why in failed.items()}
         for i in sorted(failed):
             if i == 0:
                 self._check_form(x[0], failed[0])

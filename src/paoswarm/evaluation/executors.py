@@ -173,15 +173,22 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.R
         return ExecutorEngine(executor, make, fun, vectorized, policy)
     if callable(workers):
         return None
+    check_workers(workers)
+    count = os.cpu_count() or 1 if workers == -1 else int(workers)
+    if count == 1 and policy.limit is None:
+        return None
+    return ProcessEngine(count, fun, vectorized, policy.limit)
+
+
+def check_workers(workers: Any) -> None:
+    """Raise unless these can be workers."""
+    if isinstance(workers, Engine) or callable(workers) or is_client(workers) or is_executor(workers):
+        return
     if isinstance(workers, bool) or not isinstance(workers, numbers.Integral) or (workers < 1 and workers != -1):
         raise ValueError(
             "workers must be a number of processes (at least 1, or -1 for one per core), an executor, a Dask Client, a "
             f"function that makes one of these, or a callable like map, got {workers!r}"
         )
-    count = os.cpu_count() or 1 if workers == -1 else int(workers)
-    if count == 1 and policy.limit is None:
-        return None
-    return ProcessEngine(count, fun, vectorized, policy.limit)
 
 
 def count_workers(workers: Any) -> int:

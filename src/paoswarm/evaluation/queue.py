@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -45,6 +45,7 @@ class Answer(NamedTuple):
     recalled: int = 0  # those that this run has evaluated before
     known: KnownPoints | None = None  # what the run has evaluated
     number: int = 0  # of a point that was sent alone, in the order of sending
+    failed: Mapping[int, str] = {}  # in which way points have failed, by row
 
 
 class Queue:
@@ -78,24 +79,29 @@ class Queue:
     def receive(self, deadline: float | None = None) -> list[tuple[int, Answer]]:
         """The answers to some of the batches, each with the number of its run.
 
-        A batch that is divisible and alone is answered even if evaluation ends early; otherwise what ends it is raised.
+        Divisible batches are answered even if evaluation ends early; otherwise what ends it is raised.
         """
         waiting, self._waiting = self._waiting, []
         first = waiting[0][1]
         if first.is_beyond and not self._evaluate.go_beyond():
             return [(waiting[0][0], Answer(np.empty(0)))]
         parts = [_New.of(batch, self._evaluate, self._known[run] if self._known else None) for run, batch in waiting]
-        if len(parts) == 1 and first.is_divisible:
-            new = parts[0]
-            nothing: tuple[Floats, End] = np.empty(0), None
-            values, end = self._evaluate.until(first.deadline, new.x, new.numbers) if len(new.x) else nothing
-            return [(waiting[0][0], new.answer(values, end, self._evaluate.replayed))]
         points = np.concatenate([new.x for new in parts]) if len(parts) > 1 else parts[0].x
         numbers = [new.numbers for new in parts if new.numbers is not None]
-        values = self._evaluate(points, np.concatenate(numbers) if numbers else None) if len(points) else np.empty(0)
-        found = np.split(values, np.cumsum([len(new.x) for new in parts])[:-1])
-        answers = (new.answer(own, None, self._evaluate.replayed) for new, own in zip(parts, found, strict=True))
-        return [(run, answer) for (run, _), answer in zip(waiting, answers, strict=True)]
+        deadline = first.deadline if len(parts) == 1 else None
+        values, end, failed = np.empty(0), None, {}
+        if len(points):
+            values, end = self._evaluate.until(deadline, points, np.concatenate(numbers) if numbers else None)
+            failed = self._evaluate.failed
+        if end is not None and not all(batch.is_divisible for _, batch in waiting):
+            raise end
+        answers, begin = [], 0
+        for (run, _), new in zip(waiting, parts, strict=True):
+            stop = begin + len(new.x)
+            own = {row - begin: kind for row, kind in failed.items() if begin <= row < stop}
+            answers.append((run, new.answer(values[begin:stop], end, self._evaluate.replayed, own)))
+            begin = stop
+        return answers
 
     def close(self) -> None:
         """Give up points that are still being evaluated."""
@@ -120,12 +126,13 @@ class _New(NamedTuple):
         x = batch.x[: batch.most] if recalled is None else batch.x[recalled.new]
         return cls(x, None if batch.numbers is None else batch.numbers[: len(x)], known, recalled)
 
-    def answer(self, values: Floats, end: End, replayed: bool) -> Answer:
+    def answer(self, values: Floats, end: End, replayed: bool, failed: dict[int, str]) -> Answer:
         """The answer for all points, from the values of the new ones."""
         if self.known is None or self.recalled is None:
-            return Answer(values, end, replayed)
+            return Answer(values, end, replayed, failed=failed)
+        failed = {self.recalled.new[row]: kind for row, kind in failed.items()}
         values = self.known.values(self.recalled, values)
-        return Answer(values, end, replayed, self.known.n_recalled, self.known)
+        return Answer(values, end, replayed, self.known.n_recalled, self.known, failed=failed)
 
 
 class PointQueue(Queue):
@@ -269,9 +276,11 @@ class PointQueue(Queue):
         value = np.asarray(self._evaluate.note(self._x.pop(sent), answer))[None]
         recalled, (number, *others) = self._waiters.pop(sent)
         if recalled is None:
-            return [(0, Answer(value, None, replayed, number=number))]
+            return [(0, Answer(value, None, replayed, number=number, failed=self._evaluate.failed))]
         del self._under_way[recalled.keys[0]]
-        first = self._recall(number, recalled, value)._replace(recalled=0, replayed=replayed)
+        first = self._recall(number, recalled, value)._replace(
+            recalled=0, replayed=replayed, failed=self._evaluate.failed
+        )
         self._ready.extend(first._replace(recalled=1, replayed=False, number=other) for other in others)
         return [(0, first)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import wait
 from typing import Any
@@ -16,6 +17,7 @@ from paoswarm.compiled.program import FAILED, RUNNING
 from paoswarm.compiled.search_plan import read_plan
 from paoswarm.compiled.search_states import agreement_of, swarm_of
 from paoswarm.core.arrays import Floats
+from paoswarm.evaluation.calls import NAN
 from paoswarm.optimize.call import Call
 from paoswarm.optimize.compiled_runs import NO_VALUE, CompiledRuns
 from paoswarm.optimize.many_result import Found
@@ -118,5 +120,6 @@ class AdaptiveSearches(CompiledRuns):
             status=np.array([int(facts["status"])]),
             rule=np.array([int(facts["rule"])]),
             best=run.history[None, : int(facts["n_history"])].copy(),
+            failure_kinds=[Counter({NAN: int(facts["n_failed"])} if facts["n_failed"] else {})],
             agreements=[None if self._plan.is_single else agreement_of(run)],
         )

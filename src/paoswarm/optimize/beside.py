@@ -54,7 +54,9 @@ def search_from(
         if not len(rows):
             break
         numbers = None if numbering is None else numbering.of(state.nfev, len(rows), None)
-        values, end, known, recalled, *_ = yield [Batch(rows, deadline=limits.deadline, numbers=numbers)]
+        answer = yield [Batch(rows, deadline=limits.deadline, numbers=numbers)]
+        values, end, known, recalled, *_ = answer
+        state.note_failures(answer.failed, np.zeros(len(rows), dtype=int))
         replayed = replayed and known
         scores = state.scored(rows[: len(values)], values)
         state.take_extra(rows[None, : len(values)], scores[None], np.asarray(True), len(values), recalled)
@@ -111,7 +113,9 @@ def look_around(
         if numbering is not None:  # they follow the run's other evaluations
             numbers = numbering.of(before + spent, m, None if is_single else runs)
             asked = asked._replace(is_beyond=False, numbers=numbers)
-        values, end, _, recalled, *_ = yield [asked]
+        answer = yield [asked]
+        values, end, _, recalled, *_ = answer
+        state.note_failures(answer.failed, np.repeat(np.flatnonzero(runs), m))
         f = np.full(k * m, np.inf)  # what was not evaluated is no better
         f[: len(values)] = state.scored(rows[: len(values)], values)
         if state.judge.n_constraints:  # nor is what is infeasible, and how much so does not matter

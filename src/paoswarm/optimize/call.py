@@ -18,7 +18,7 @@ from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.calls import Objective, with_arguments
 from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.constraints import ConstraintSet
-from paoswarm.evaluation.executors import count_workers
+from paoswarm.evaluation.executors import check_workers, count_workers
 from paoswarm.evaluation.residuals import as_objective
 from paoswarm.optimize.callback import Notify, read_callback
 from paoswarm.optimize.many_result import ManyResult
@@ -26,7 +26,7 @@ from paoswarm.optimize.read_input import read_method
 from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.result import Result
-from paoswarm.optimize.run_state import RunState, choose_size
+from paoswarm.optimize.run_state import RunState, check_share, choose_size
 from paoswarm.optimize.stopping import Limits
 from paoswarm.spaces.space import Space
 from paoswarm.storage.store import Store
@@ -195,6 +195,8 @@ def read_call(
     if limited is not None:
         objective = ConstrainedFunction(objective, limited, bool(vectorized))
     notify = read_callback(callback)
+    check_workers(workers)
+    check_share(reevaluate)
     check_seed(rng)  # a list would make a batch of a state
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)

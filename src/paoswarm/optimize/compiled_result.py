@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.core.walls import Wall
+from paoswarm.evaluation.calls import NAN
 from paoswarm.optimize.look_around import cost, is_worth_it, look
 from paoswarm.optimize.many_result import Found
 from paoswarm.optimize.read_input import Box
@@ -59,6 +61,7 @@ def found_of(
         swarm=_swarm(state, program.lower, program.upper),
         status=status,
         rule=np.asarray(state.rule),
+        failure_kinds=[Counter({NAN: count}) if count else Counter() for count in n_failed.tolist()],
         best=np.concatenate(standing.columns, axis=1)[:, : int(np.max(state.nit)) + 1],
     )
 

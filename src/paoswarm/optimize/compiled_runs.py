@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from contextlib import nullcontext
 from typing import Any
 
@@ -25,7 +24,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.caller import End
-from paoswarm.evaluation.calls import to_fingerprint, with_arguments
+from paoswarm.evaluation.calls import NAN, to_fingerprint, with_arguments
 from paoswarm.evaluation.interrupts import interrupted_once, uninterrupted
 from paoswarm.optimize import stopping
 from paoswarm.optimize.call import Call
@@ -182,7 +181,6 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
             engine=type(engine).__name__.lower(),
             seeds=seeds[: sum(len(one.fun) for one in found)],
             failures=[],
-            kinds=Counter(),
         )
         if call.polish and isinstance(runs, SwarmsOnEngine):
             inside = _Inside(runs.engine)
@@ -363,10 +361,13 @@ class _Inside:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.failed: dict[int, str] = {}
 
     def until(self, deadline: float | None, x: Floats) -> tuple[Floats, End]:
         """The values of all points: compiled functions take no time worth a look at the clock."""
-        return self._engine.evaluate(x), None
+        values = self._engine.evaluate(x)
+        self.failed = dict.fromkeys(np.flatnonzero(np.isnan(values)).tolist(), NAN)
+        return values, None
 
 
 def _end(journal: Journal, many: ManyResult) -> None:

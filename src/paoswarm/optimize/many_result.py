@@ -34,7 +34,7 @@ CONSTRAINED = (
     "local_searches",
 )
 _COUNTED = ("x", "fun", "nit", "nfev", "n_failed")
-_SHARED = ("method", "engine", "failures", "failure_kinds", "space", "constraints", "evaluations")
+_SHARED = ("method", "engine", "failures", "space", "constraints", "evaluations")
 _PER_RUN: dict[str, Callable[[Any], Any]] = {
     "x": np.array,
     "fun": float,
@@ -42,6 +42,7 @@ _PER_RUN: dict[str, Callable[[Any], Any]] = {
     "success": bool,
     "status": Status,
     "message": str,
+    "failure_kinds": Counter,
     **dict.fromkeys(("nit", "nfev", "n_failed", "n_recalled"), int),
     **dict.fromkeys(CONSTRAINED, lambda value: value),
     "progress": float,
@@ -71,6 +72,8 @@ class ManyResult(Result):
         ``minimize(..., rng=many.seeds[r])`` repeats run ``r``.
     failures : list of Failure
         The first ten failed points of all runs.
+    failure_kinds : list of Counter
+        How many points of each run failed in which way.
     feasible, maxcv, n_infeasible : arrays (runs,)
         As in `Result`; ``constr``, ``constr_violation`` and ``hardest`` are lists over runs.
     """
@@ -193,6 +196,7 @@ class Found(NamedTuple):
     agreements: Sequence[Agreement | None] | None = None
     constraints: Sequence[dict[str, Any]] = ()  # what each run says about them
     sentences: Sequence[str] = ()  # the same for its message
+    failure_kinds: Sequence[Counter[str]] = ()  # how many of its points have failed in which way
 
     @classmethod
     def of(cls, state: RunState, recorder: Recorder, ends: Ends | None = None) -> Found:
@@ -223,6 +227,7 @@ class Found(NamedTuple):
             n_recalled=_over_runs(state.n_recalled, runs),
             agreements=[state.agreement] * runs,
             sentences=sentences * runs,
+            failure_kinds=state.failure_kinds,
         )
 
 
@@ -250,7 +255,7 @@ def make_result(
     engine: str,
     seeds: Sequence[np.random.SeedSequence],
     failures: list[Failure],
-    kinds: Counter[str],
+    evaluations: Any = None,
 ) -> tuple[ManyResult, list[str]]:
     """The result of all runs, and why each of them has ended.
 
@@ -273,13 +278,14 @@ def make_result(
         for r in range(len(nit))
     ]  # fmt: skip
     why = [" ".join(filter(None, [said, one])) for said, one in zip(sentences, why, strict=True)]
-    counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), strict=True)
+    kinds = [one for part in found for one in part.failure_kinds]
+    counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), kinds, strict=True)
     errors, recalled = [one.fun_error for one in found], [one.n_recalled for one in found]
     many = ManyResult(
         **columns,
         fun_error=None if errors[0] is None else np.concatenate(errors),
         success=np.isin(status, SUCCESSES),
-        message=[message_of(*one, kinds if len(why) == 1 else None) for one in counts],
+        message=[message_of(*one) for one in counts],
         history=history,
         swarm=together([one.swarm for one in found]),
         method=method,
@@ -289,6 +295,7 @@ def make_result(
         seeds=list(seeds),
         failures=failures,
         failure_kinds=kinds,
+        evaluations=evaluations,
         **_constrained(found),
         **({} if space.is_plain else {"space": space}),
     )

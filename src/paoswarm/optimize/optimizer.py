@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,8 @@ from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
+from paoswarm.evaluation.calls import NAN, Failed
+from paoswarm.evaluation.failures import FailureLog
 from paoswarm.optimize import read_input
 from paoswarm.optimize.history import Recorder
 from paoswarm.optimize.judge import FeasibleFirst
@@ -108,6 +109,7 @@ class Optimizer(RunState):
         )
         self._progress = 0.0
         self._recorder = Recorder(only_best=bool(self.batch))
+        self._log = FailureLog()
 
     def ask(self, progress: float = 0.0) -> Any:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
@@ -141,6 +143,13 @@ class Optimizer(RunState):
             f = self.scored(self._pending, np.column_stack([f, self._told(constr, len(f))]))
         elif constr is not None:
             raise ValueError("constr needs the constraints to be known: Optimizer(bounds, constraints=...)")
+        failed = np.isnan(f)
+        if failed.any():
+            for kinds, count in zip(self.failure_kinds, np.atleast_1d(failed.sum(axis=-1)).tolist(), strict=True):
+                kinds[NAN] += count
+            points = self.space.rows(self._pending.reshape(-1, len(self.lower)))
+            for point in points[failed.reshape(-1)]:
+                self._log.add(point, Failed(NAN))
         self.take(f)
         self._recorder.record(self)
 
@@ -194,8 +203,7 @@ class Optimizer(RunState):
             limits=NO_LIMITS,
             engine="numpy",
             seeds=[],
-            failures=[],
-            kinds=Counter(),
+            failures=self._log.first,
         )
         many["histories"], many["progress"] = [self._recorder.history()], [self._progress]
         return many.run(0)

@@ -115,6 +115,7 @@ class Particles:
         swarm = state.swarm
         assert swarm is not None
         where = again if again is not None else swarm.position[i] if move is None else move.position[i]
+        state.note_failures(answer.failed, [0])
         value = float(state.scored(where[None], answer.values)[0])
         if again is not None:
             same = (again == swarm.best_position[i]).all()  # else it was replaced meanwhile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
@@ -48,6 +49,7 @@ class Polished(NamedTuple):
     failed: int
     end: End
     has_converged: bool  # the local search found its slope or its progress to be small enough
+    kinds: Counter[str]  # in which way points have failed
     score: float = math.nan  # of the best point, with constraints
 
 
@@ -57,6 +59,8 @@ class _Enough(Exception):
 
 class Measure(Protocol):
     """What evaluates points: an `Evaluator`, or a compiled engine."""
+
+    failed: dict[int, str]  # in which way points of the latest call have failed, by row
 
     def until(self, deadline: float | None, x: Floats) -> tuple[Floats, End]:
         """Values of as many points ``(m, d)`` as time allows, and what ended it early."""
@@ -104,15 +108,21 @@ def polish_each(
         reason = why[r] if found.end is None else limits.message(status)
         if "feasible" in many:
             reason = " ".join(filter(None, [states[r].judge.sentence(states[r].incumbent.x, found.score), reason]))
-        kinds = many.failure_kinds if len(why) == 1 else None
+        kinds = before.failure_kinds + found.kinds
         after = dict(before) | changed
         was, now = (float(one.fun) if one.feasible else math.nan for one in (before, Result(**after)))
         said = [message_of(reason, n_failed, nfev, kinds), lost, summary(found.spent, was, now)]
         # A local minimum is an achievement for one swarm; where several searches must agree, it is none.
         is_success = before.success or (found.has_converged and before.agreement is None)
-        after |= {"status": status, "nfev": nfev, "n_failed": n_failed, "message": " ".join(filter(None, said))}
+        after |= {
+            "status": status,
+            "nfev": nfev,
+            "n_failed": n_failed,
+            "failure_kinds": kinds,
+            "message": " ".join(filter(None, said)),
+        }
         after["success"] = bool(is_success and found.end is None and after.get("feasible", True))
-        for name in ("x", "fun", "status", "nfev", "n_failed", "message", "success", *changed):
+        for name in ("x", "fun", "status", "nfev", "n_failed", "failure_kinds", "message", "success", *changed):
             many[name][r] = after[name]
         many.polished[r] = True
         if status in unfinished:
@@ -138,7 +148,7 @@ def _polish_constrained(state: RunState, evaluate: Evaluator, limits: Limits) ->
     judge = state.judge
     assert isinstance(judge, FeasibleFirst)
     local = LocalSearches(judge, state.lower, state.upper, state.space.axes)
-    spent, failed = state.nfev, int(state.n_failed)
+    spent, failed, kinds = state.nfev, int(state.n_failed), state.failure_kinds[0].copy()
     end: End = None
     has_converged = False
     try:
@@ -146,12 +156,13 @@ def _polish_constrained(state: RunState, evaluate: Evaluator, limits: Limits) ->
         end, has_converged = found.end, found.has_converged
     except (KeyboardInterrupt, EngineDown) as error:
         end = error
+    kinds = state.failure_kinds[0] - kinds
     score = float(state.incumbent.value)
     value = judge.value(score)
     fields = judge.fields(state.incumbent.x, score)
     changed = {name: fields[name] for name in ("feasible", "constr", "constr_violation", "maxcv", "n_infeasible")}
     polished = Polished(
-        state.best.x.copy(), value, state.nfev - spent, int(state.n_failed) - failed, end, has_converged, score
+        state.best.x.copy(), value, state.nfev - spent, int(state.n_failed) - failed, end, has_converged, kinds, score
     )
     return polished, {"x": polished.x, "fun": value, **changed}
 
@@ -194,6 +205,7 @@ def polish(
     budget = _MOST * (len(free) + 1) if budget is None else budget
     best, spent, failed = (x, fun), 0, 0
     end: End = None
+    kinds: Counter[str] = Counter()
 
     def measure(points: Floats) -> Floats:
         nonlocal best, spent, failed, end
@@ -207,6 +219,7 @@ def polish(
             raise _Enough from None
         spent += len(values)
         failed += int(np.isnan(values).sum())
+        kinds.update(evaluate.failed.values())
         values = order.failed_last(values)
         first = int(order.best(values)) if len(values) else 0
         if len(values) and order.is_better(values[first], best[1]):
@@ -240,4 +253,4 @@ def polish(
         with suppress(_Enough):  # the best so far is what is wanted
             found = scipy_minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=ends)
             has_converged = bool(found.success)
-    return Polished(*best, spent, failed, end, has_converged)
+    return Polished(*best, spent, failed, end, has_converged, kinds)

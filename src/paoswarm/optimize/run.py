@@ -203,6 +203,9 @@ class Run:
         numbers = None if self._numbering is None else self._numbering.of(state.nfev, k, active)
         deadline, most = (limits.deadline, most) if is_single else (None, None)
         answer = yield [Batch(rows.reshape(-1, d), is_single, deadline, numbers=numbers, most=most)]
+        if answer.failed:
+            runs = np.zeros(1, dtype=int) if is_single else np.arange(len(state.failure_kinds))
+            state.note_failures(answer.failed, np.repeat(runs if active is None else runs[active], k))
         values = state.scored(rows[: len(answer.values)] if is_single else rows, answer.values)
         is_cut = False
         if is_single:

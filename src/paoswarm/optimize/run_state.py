@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -46,6 +47,8 @@ class RunState:
     nit, nfev, n_recalled, n_failed : int or array
         Generations; evaluations of every run that is still going; points that were not evaluated, because their values
         were known; failed evaluations.
+    failure_kinds : list of Counter
+        How many points of each run have failed in which way.
     stale : int or array
         Generations since the best point last improved.
     moved : array of bool or None
@@ -77,14 +80,13 @@ class RunState:
             raise ValueError("rng is an empty list: give one seed, or one for each run of a batch")
         self.batch: tuple[int, ...] = (len(seeds),) if is_batch else ()
         self.draw = Draw([generator(seed) for seed in seeds], self.batch)
-        self._share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
-        if self._share > 1:
-            raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
+        self._share = check_share(reevaluate)
         if not space.is_identity and not method.wall.is_bounded:
             raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")
         self.swarm: Swarm | None = None
         self.nit = self.nfev = self.n_recalled = 0
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
+        self.failure_kinds: list[Counter[str]] = [Counter() for _ in seeds]
         self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
         self.moved: NDArray[np.bool_] | None = None
         self._best: Incumbent | None = None
@@ -321,6 +323,11 @@ class RunState:
         if not self.batch:  # otherwise the other runs go on
             self.nfev += measured - recalled
 
+    def note_failures(self, failed: Mapping[int, str], runs: Any) -> None:
+        """Count failed points: their kinds by row, and the run of each row."""
+        for row, kind in failed.items():
+            self.failure_kinds[runs[row]][kind] += 1
+
     def scored(self, x: Floats, answers: Any) -> Any:
         """What points ``(m, d)`` are compared by: their values, or with constraints the score of each row."""
         return self.judge.scores(self.snapped(x), answers)
@@ -433,6 +440,14 @@ class RunState:
     def shown(self) -> dict[str, Any]:
         """The space as a field of results; nothing for plain bounds."""
         return {} if self.space.is_plain else {"space": self.space}
+
+
+def check_share(reevaluate: Any) -> float:
+    """The share of bests that is measured again, if it is one."""
+    share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
+    if share > 1:
+        raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
+    return share
 
 
 def choose_size(method: Method, n_unknowns: int, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:

@@ -74,9 +74,8 @@ def solve(call: Call) -> ManyResult:
             engine="numpy",
             seeds=call.seeds[: sum(len(one.x) for one in found)],
             failures=evaluate.failures,
-            kinds=evaluate.kinds,
+            evaluations=evaluate.kept,
         )
-        many["evaluations"] = evaluate.kept
         ends = [one for group in groups for one in group.ends]
         for r, one in enumerate(ends):
             if one.why:
