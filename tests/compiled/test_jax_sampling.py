@@ -13,7 +13,7 @@ from paoswarm.compiled import counter
 from paoswarm.sampling import assemble_posterior
 from paoswarm.sampling.adapt import PriorDensity
 from paoswarm.sampling.densities import Blend, Mixture, Warped, Wrapped
-from paoswarm.sampling.moves import RHO, State, correlated, move
+from paoswarm.sampling.moves import RHO, ChainStates, correlated, move
 from paoswarm.sampling.read_prior import as_given, read_prior
 from paoswarm.sampling.sample import make_target, read_traced
 from paoswarm.sampling.target import Bridge, Target
@@ -24,8 +24,8 @@ jnp = jax.numpy
 
 from paoswarm.sampling import jax_target  # noqa: E402
 from paoswarm.sampling.jax_draws import (  # noqa: E402
+    CounterRandom,
     DeviceChains,
-    Source,
     numbers,
 )
 
@@ -341,7 +341,7 @@ def test_random_numbers_of_moves_are_those_of_the_reference():
 
     with jax.enable_x64(True):
         high = jnp.asarray([key[0], counter.hashed((int(key[1]) + int(counter.hashed(7))) % 2**32)])
-        found = jax.jit(lambda key: calls(Source(key, numbers(0, n))))(high)
+        found = jax.jit(lambda key: calls(CounterRandom(key, numbers(0, n))))(high)
         for ours, expected in zip(found, calls(Reference(key, 7, n)), strict=True):
             assert_allclose(np.asarray(ours), expected, rtol=1e-11, atol=1e-13)
 
@@ -356,7 +356,7 @@ def test_a_move_is_that_of_numpy(name):
     z = proposal.sample(1500, rng)
     z = z[np.isfinite(target.log_prior(z))]
     bridge = Bridge(target, proposal)
-    state = State(z, np.zeros_like(z), bridge.log_prior(z), bridge.log_likelihood(z))
+    state = ChainStates(z, np.zeros_like(z), bridge.log_prior(z), bridge.log_likelihood(z))
     stage = Stage(0.7, (a_mixture(rng, 8.0),), np.full(6, 1 / 6))
     which, jump = rng.integers(6, size=len(z)), rng.choice([0.1, 1.0], size=len(z))
     before = target.n_evaluations

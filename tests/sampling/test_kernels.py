@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from paoswarm.core.weights import log_sum_exp
 from paoswarm.sampling.densities import Mixture
-from paoswarm.sampling.moves import Circle, State, correlated, log_parts, move, spring
+from paoswarm.sampling.moves import ChainStates, Circle, correlated, log_parts, move, spring
 
 # Invariance is tested on particles that start as exact draws: after any number of moves nothing may have changed. Each
 # statistic gives a paired z-score over independent particles. The bound 5 has the false-alarm rate 6e-7 per score; all
@@ -36,7 +36,7 @@ class Pi(NamedTuple):
 
 
 def started(target, z, rng):
-    return State(z, rng.standard_normal(z.shape), target.log_prior(z), target.log_likelihood(z))
+    return ChainStates(z, rng.standard_normal(z.shape), target.log_prior(z), target.log_likelihood(z))
 
 
 def statistics(state):
@@ -160,7 +160,7 @@ class TestInvariance:
                 moved, _ = move(state.take(some), Pi(), 1.0, own, spring(1.2, 0.5), rng)
                 for field, new in zip(fields, moved, strict=True):
                     field[some] = new
-            state = State(*fields)
+            state = ChainStates(*fields)
         assert worst(begin, state) > CAUGHT
 
 
@@ -177,7 +177,7 @@ class Pulled(NamedTuple):
 
 
 class TestWhoMayPull:
-    """Particles start at pi, move five times while they remember their best point, then are pulled by a best point."""
+    """ChainStates start at pi, move five times while they remember their best point, then are pulled by a best point."""
 
     def pulled(self, whose, seed):
         rng = np.random.default_rng(seed)

@@ -121,10 +121,11 @@ class TestPlans:
         assert_array_equal(second.diagnostics["beta"], [stage.beta for stage in first.plan])
         assert not np.array_equal(second.draws, first.draws)
 
-    def test_the_first_rise_leaves_the_wanted_share(self):
+    def test_the_first_rise_leaves_the_wanted_share(self, monkeypatch):
         log_likelihood, prior, _ = normal(2)
         for share in (0.3, 0.7):
-            result = tempered(Target(log_likelihood, prior), np.random.default_rng(6), share=share, **SMALL)
+            monkeypatch.setattr("paoswarm.sampling.tempered._SHARE", share)
+            result = tempered(Target(log_likelihood, prior), np.random.default_rng(6), **SMALL)
             assert_allclose(result.diagnostics["effective_share"][:-1], share, rtol=1e-6)
 
     def test_the_same_seed_gives_the_same_run(self):

@@ -67,7 +67,6 @@ def axis_scales(
     """
     axes = np.flatnonzero(free)
     h = np.minimum(_FIRST * widths, room)[axes]
-    found, longest = np.full(len(axes), np.nan), room[axes]  # `longest` shrinks where points fail
     noise, repeated = _noise(fun, x, at, room, widths)
     bend = _bend(fun, x, at, axes, h)
     least = _EXACT * float(np.nanmedian(np.abs(bend))) if np.isfinite(bend).any() else 0.0
@@ -76,7 +75,24 @@ def axis_scales(
         bend = _bend(fun, x, at, axes, h)
     else:
         noise = 0.0
+    scales = np.full(len(x), np.inf)
     wanted = STEP**2 * max(rise, least, np.finfo(float).tiny)
+    scales[axes] = _scales(fun, x, at, axes, h, bend, room[axes], wanted)
+    return AxisScales(scales, least, noise, at)
+
+
+def _scales(
+    fun: FitFunction,
+    x: Floats,
+    at: Measured,
+    axes: NDArray[np.intp],
+    h: Floats,
+    bend: Floats,
+    room: Floats,
+    wanted: float,
+) -> Floats:
+    """Change the steps ``h``, where the function bends by ``bend``, until it bends by what is wanted."""
+    found, longest = np.full(len(axes), np.nan), room.copy()  # `longest` shrinks where points fail
     for attempt in range(_MOST_TRIES):
         open_ = np.flatnonzero(np.isnan(found))
         if not len(open_):
@@ -88,19 +104,16 @@ def axis_scales(
                 h[k] /= 10
                 continue
             ratio = abs(b) / wanted
-            factor = min(max(ratio**-0.5, _SHORTER), _LONGER) if ratio > 0 else _LONGER
             is_last = attempt == _MOST_TRIES - 1 or (ratio < 1 and h[k] >= longest[k])
-            if is_last and ratio <= _NOTHING and longest[k] < room[axes[k]]:
+            if is_last and ratio <= _NOTHING and longest[k] < room[k]:
                 raise fun.explain_failure(_NO_ROOM)
             if 1 / _CLOSE <= ratio <= _CLOSE or is_last:
                 found[k] = h[k] / STEP * ratio**-0.5 if ratio > _NOTHING else np.inf
             else:
-                h[k] = min(h[k] * factor, longest[k])
+                h[k] = min(h[k] * float(np.clip(max(ratio, 1e-300) ** -0.5, _SHORTER, _LONGER)), longest[k])
     if np.isnan(found).any():
         raise fun.explain_failure(_NO_ROOM)
-    scales = np.full(len(x), np.inf)
-    scales[axes] = found
-    return AxisScales(scales, least, noise, at)
+    return found
 
 
 def is_noisy(fun: FitFunction, x: Floats, at: Measured, rise: float, room: Floats, widths: Floats) -> bool:

@@ -19,12 +19,12 @@ from paoswarm.sampling.search import explore, explore_again
 from paoswarm.sampling.starts import Draws, badly_covered
 from paoswarm.sampling.target import Target, warn_of_wrong_scale
 
-_TEN = 10  # parameters for which first draws are made at most, and stages sized at least
+_TYPICAL_DIM = 10  # number of parameters: first draws are for so many at most, stages for so many at least
 _FIRST_DRAWS = 1000  # draws from the prior per parameter, unless the caller chooses
 _FIRST_SHARE = 0.2  # share of maxfev for draws from the prior, at most
 _SEEN = 30  # first draws expected in a basin, from which on it was never missed
 _EXTRA_SHARE = 0.1  # share of what is left of maxfev for each of the next three, at most
-_TWICE = 3  # points evaluated twice, to see whether the likelihood is noisy
+_CHECKED_TWICE = 3  # points evaluated twice, to see whether the likelihood is noisy
 _LADDER_DRAWS = (1000, 200)  # draws around the modes: this number, and so many more per parameter
 _LADDER_DRAWS_AGAIN = (200, 40)  # draws around the modes after later climbs, likewise
 _SEARCH_SHARE = 0.25  # share of maxfev for climbs
@@ -97,36 +97,25 @@ def adapt(
 ) -> Frozen:
     """Learn where the posterior is, and freeze a proposal for it.
 
-    Parameters
-    ----------
-    target : Target
-    rng : numpy.random.Generator
-    n_effective : int
-        The effective size that production will be asked for. It sets the size of stages and the evaluations kept back.
-    known : array (m, d), optional
-        Points near modes that are known already, in the target's coordinates.
-    n_prior : int, optional
-        Number of first draws from the prior.
-    pool : Pool, optional
-        An empty pool to fill, so that the caller has the draws if the run is interrupted.
-    callback : callable, optional
-        Called after every stage with a dict of its inverse temperature, its efficiency, the number of evaluations, and
-        the effective size of the pool.
+    The effective size that production will be asked for sets the size of stages and the evaluations kept back. There
+    may be ``known`` points near modes, in the target's coordinates, a number of first draws from the prior, an empty
+    pool to fill, so that the caller has the draws if the run is interrupted, and a callback after every stage, with a
+    dict.
     """
     d, allowed = target.dim, target.n_left
     pool = Pool(d) if pool is None else pool
-    n_prior = _FIRST_DRAWS * min(d, _TEN) if n_prior is None else n_prior
+    n_prior = _FIRST_DRAWS * min(d, _TYPICAL_DIM) if n_prior is None else n_prior
     n_prior = min(n_prior, max(1, int(_FIRST_SHARE * allowed)))
     z = target.draw_prior(n_prior, rng)
     log_prior, log_likelihood = target.log_prior(z), target.log_likelihood(z)
-    kept = slice(_FIRST_DRAWS * _TEN)  # more of them only show where to climb from
+    kept = slice(_FIRST_DRAWS * _TYPICAL_DIM)  # more of them only show where to climb from
     pool.add(PriorDensity(target), z[kept], log_prior[kept], log_likelihood[kept])
     known = np.empty((0, d)) if known is None else known
     nothing = f"the likelihood is zero or failed at all {n_prior} draws from the prior"
     has_height = bool(np.isfinite(log_prior + log_likelihood).any())
     if not has_height and len(known) == 0:
         raise NothingFound(f"{nothing}; draw more (n_particles=), or give points with a positive likelihood as start=")
-    highest = np.argsort(-log_likelihood)[: min(_TWICE, int(_EXTRA_SHARE * target.n_left))]
+    highest = np.argsort(-log_likelihood)[: min(_CHECKED_TWICE, int(_EXTRA_SHARE * target.n_left))]
     target.measure_again(z[highest], log_likelihood[highest])
     warn_of_wrong_scale(z, log_likelihood)
     found = explore(target, Draws(z, log_prior + log_likelihood), known, int(_SEARCH_SHARE * allowed), rng)
@@ -138,7 +127,7 @@ def adapt(
     if _is_flat(log_likelihood, target.n_failed) and not _is_higher(target, found.modes, log_likelihood.max()):
         found = found._replace(incomplete=_FLAT, is_trusted=False)
     ladder = make_ladder(found.modes, target)
-    _draw(target, pool, ladder, min(_for_dim(_LADDER_DRAWS, d), int(_EXTRA_SHARE * allowed)), rng)
+    _draw(target, pool, ladder, _n_ladder(target, _LADDER_DRAWS, allowed), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
     first = blend([], (), ladder, PriorDensity(target))
     plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
@@ -157,19 +146,6 @@ def _is_higher(target: Target, modes: list[Mode], log_likelihood: float) -> bool
     return any(mode.height - target.log_prior(mode.z[None])[0] > least for mode in modes)
 
 
-def improve(
-    target: Target,
-    frozen: Frozen,
-    draws: Floats,
-    log_likelihood: Floats,
-    n_effective: int,
-    rng: np.random.Generator,
-) -> Frozen:
-    """Adapt further with the draws of a production that went badly, and freeze anew."""
-    keep(target, frozen, draws, log_likelihood)
-    return refine_again(target, frozen, n_effective, rng)
-
-
 def keep(target: Target, frozen: Frozen, draws: Floats, log_likelihood: Floats) -> None:
     """Add the draws of a production to the pool; of very many the first, which are as good as any."""
     draws, log_likelihood = draws[:_POOLED], log_likelihood[:_POOLED]
@@ -183,7 +159,13 @@ def reach_out(target: Target, frozen: Frozen, places: list[Mode], rng: np.random
     heaviest = modes[0].log_mass if modes else 0.0
     places = [place._replace(log_mass=heaviest) for place in places]
     new = [mode for mode in modes if is_new(mode, frozen.modes, target.circle)]
-    _draw(target, frozen.pool, make_ladder([*new, *places], target), _extra(target, _LADDER_DRAWS_AGAIN), rng)
+    _draw(
+        target,
+        frozen.pool,
+        make_ladder([*new, *places], target),
+        _n_ladder(target, _LADDER_DRAWS_AGAIN, target.n_left),
+        rng,
+    )
     return frozen._replace(modes=modes, ladder=make_ladder([*modes, *places], target))
 
 
@@ -200,14 +182,10 @@ def _draw(target: Target, pool: Pool, source: Density, n: int, rng: np.random.Ge
         pool.add(source, z, target.log_prior(z), target.log_likelihood(z))
 
 
-def _for_dim(numbers: tuple[int, int], dim: int) -> int:
+def _n_ladder(target: Target, numbers: tuple[int, int], allowed: int) -> int:
+    """Number of draws around the modes."""
     constant, per_parameter = numbers
-    return constant + per_parameter * dim
-
-
-def _extra(target: Target, numbers: tuple[int, int]) -> int:
-    """Number of draws around the modes that the budget allows."""
-    return min(_for_dim(numbers, target.dim), int(_EXTRA_SHARE * target.n_left))
+    return min(constant + per_parameter * target.dim, int(_EXTRA_SHARE * allowed))
 
 
 def _refine(
@@ -226,10 +204,11 @@ def _refine(
         if n_again < _AGAIN and len(starts := badly_covered(target, pool, best, plan.modes)):
             n_again += 1
             plan = _climb_again(target, plan, starts, rng)
-        front = pool.front(_FRONT * max(d, _TEN))
+        front = pool.front(_FRONT * max(d, _TYPICAL_DIM))
         beta = 1.0 if effective_size(pool.log_weight(1.0)) >= _REACHED * (d + 1) else front
         laws = fit_laws(pool, target, beta, front, rng)
-        best = _better(pool, best, blend(laws[:2], _BEST_SHARES, plan.ladder, prior))
+        fitted = blend(laws[:2], _BEST_SHARES, plan.ladder, prior)
+        best = max(fitted, best, key=pool.efficiency)  # an unlucky fit does no harm
         expected = pool.efficiency(best)
         reached += [expected] if beta == 1 else []
         production = n_effective / max(expected, _LEAST_EFFICIENCY)
@@ -254,7 +233,7 @@ def _refine(
 
 def _stage_size(dim: int, beta: float, production: float) -> int:
     """Number of draws in a stage; at the posterior's own temperature it grows with the planned production."""
-    n = _STAGE_DRAWS * max(dim, _TEN)
+    n = _STAGE_DRAWS * max(dim, _TYPICAL_DIM)
     return n if beta < 1 else int(np.clip(_STAGE_SHARE * production, n, _STAGE_GROWTH * n))
 
 
@@ -271,10 +250,5 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     budget = min(_AGAIN_BUDGET, int(_AGAIN_SHARE * target.n_left))
     modes, is_late = explore_again(target, plan.modes, starts, budget)
     ladder = make_ladder(modes, target)
-    _draw(target, plan.pool, ladder, _extra(target, _LADDER_DRAWS_AGAIN), rng)
+    _draw(target, plan.pool, ladder, _n_ladder(target, _LADDER_DRAWS_AGAIN, target.n_left), rng)
     return plan._replace(modes=modes, ladder=ladder, incomplete=plan.incomplete or (LATE if is_late else ""))
-
-
-def _better(pool: Pool, old: Blend, new: Blend) -> Blend:
-    """Return the more efficient of two proposals, so that an unlucky fit does no harm."""
-    return new if pool.efficiency(new) >= pool.efficiency(old) else old

@@ -49,21 +49,11 @@ def scatter_matrix(offsets: Floats, weights: Floats) -> Floats:
 
 
 class Mixture(NamedTuple):
-    """Mixture of Student-t components with common degrees of freedom (infinite: normal), (S8).
+    """Mixture of Student-t components with common degrees of freedom (infinite: normal), (S8)."""
 
-    Attributes
-    ----------
-    weight : array (k,)
-    mean : array (k, d)
-    factor : array (k, d, d)
-        Lower Cholesky factors of the scale matrices.
-    freedom : float
-        Degrees of freedom.
-    """
-
-    weight: Floats
-    mean: Floats
-    factor: Floats
+    weight: Floats  # (k,)
+    mean: Floats  # (k, d)
+    factor: Floats  # (k, d, d), lower Cholesky factors of the scale matrices
     freedom: float = math.inf
 
     def log_parts(self, z: Array) -> Array:
@@ -168,14 +158,7 @@ def fit(
     points: small clusters stay proper and narrow ones stay narrow. Components with too little weight are dropped.
 
     There are two starts, both by k-means++: in whitened coordinates, which account for correlation, and in standardised
-    ones, which separate distant modes. The fit with the higher likelihood is returned.
-
-    Parameters
-    ----------
-    points, weights : arrays (n, d), (n,)
-        The weights need not sum to one.
-    k : int
-        Number of components at the start.
+    ones, which separate distant modes. The fit with the higher likelihood is returned. The weights need not sum to one.
     """
     used = weights > 0
     points, share = points[used], weights[used] / weights[used].sum()
@@ -260,18 +243,10 @@ def _partition(points: Floats, share: Floats, k: int, rng: np.random.Generator) 
 
 
 class Circle(NamedTuple):
-    """Which coordinates are periodic; each circle is centred at zero.
+    """Which coordinates are periodic; each circle is centred at zero."""
 
-    Attributes
-    ----------
-    width : array (d,)
-        Circumference of each coordinate; infinite if it is not periodic.
-    shifts : array (r, d)
-        Shifts to the images; r is 3 to the power of the number of circles.
-    """
-
-    width: Floats
-    shifts: Floats
+    width: Floats  # (d,), circumferences; infinite if a coordinate is not periodic
+    shifts: Floats  # (r, d), to the images; r is 3 to the power of the number of circles
 
     @classmethod
     def of(cls, width: Floats) -> Circle:

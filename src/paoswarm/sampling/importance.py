@@ -33,7 +33,7 @@ from paoswarm.core.weights import (
     normalise,
     pareto_k,
 )
-from paoswarm.sampling.adapt import Frozen, improve, keep, reach_out, refine_again
+from paoswarm.sampling.adapt import Frozen, keep, reach_out, refine_again
 from paoswarm.sampling.climbs import Mode, climb, merge
 from paoswarm.sampling.densities import Density, scatter_matrix
 from paoswarm.sampling.proposals import Pool
@@ -124,7 +124,8 @@ def produce(
         if short or _heavy_tailed(production):
             if is_last:
                 break
-            frozen = improve(target, frozen, production.draws, production.log_likelihood, n_effective, rng)
+            keep(target, frozen, production.draws, production.log_likelihood)
+            frozen = refine_again(target, frozen, n_effective, rng)
             continue
         try:
             frozen, missing = _look_around(target, frozen, production, rng)

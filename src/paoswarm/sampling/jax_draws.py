@@ -29,7 +29,7 @@ from paoswarm.compiled import jax_noise
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.adapt import PriorDensity
 from paoswarm.sampling.densities import FARTHEST, Blend, Circle, Density, Mixture, Warped, Wrapped
-from paoswarm.sampling.moves import RHO, Indices, Moved, State, correlated, move
+from paoswarm.sampling.moves import RHO, ChainStates, Indices, Moved, correlated, move
 from paoswarm.sampling.tempered import Stage
 
 GOLDEN = 0x9E3779B9  # g of (S23) in units of 2^-32
@@ -137,7 +137,7 @@ def numbers(first: Any, count: int) -> Any:
     return lax.iota(jnp.uint32, count) + jnp.asarray(first, dtype=jnp.uint32)
 
 
-class Seen(NamedTuple):
+class BatchSummary(NamedTuple):
     """What the likelihood was at the proposals of a batch."""
 
     n_inside: Any
@@ -153,7 +153,7 @@ class Evaluated(NamedTuple):
     found: Any
 
 
-class Source:
+class CounterRandom:
     """Random numbers of one move of many chains, with the methods of NumPy's generator that `move` calls."""
 
     def __init__(self, key: Any, number: Any) -> None:
@@ -206,26 +206,19 @@ class TracedBridge:
 
 
 class DeviceChains:
-    """The chains of a stage on the device.
+    """The chains of a stage on the device, moved in batches by the compiled `step_of_size`.
 
-    Parameters
-    ----------
-    step : callable
-        What `step_of_size` returns, compiled.
-    size : int
-        Chains in a batch.
-    note : callable
-        Called with what was `Seen` at every batch of proposals.
+    ``note`` is called with a `BatchSummary` of every batch of proposals.
     """
 
     def __init__(
         self,
         step: Callable[..., Any],
         size: int,
-        state: State,
+        state: ChainStates,
         stage: Stage,
         rng: np.random.Generator,
-        note: Callable[[Seen], None],
+        note: Callable[[BatchSummary], None],
     ) -> None:
         self._step, self._size, self._note = step, size, note
         self._state = state
@@ -235,11 +228,11 @@ class DeviceChains:
         self._n_moves = 0
         with jax.enable_x64(True):
             self._batches = [
-                State(*(jnp.asarray(filled_up(array[first : first + size], size)) for array in state))
+                ChainStates(*(jnp.asarray(filled_up(array[first : first + size], size)) for array in state))
                 for first in range(0, len(state.z), size)
             ]
 
-    def move(self, which: Indices, jump: Floats) -> tuple[State, Moved]:
+    def move(self, which: Indices, jump: Floats) -> tuple[ChainStates, Moved]:
         """Move every chain once; where they stand, and the record of the move, on the host."""
         self._n_moves += 1
         found = []
@@ -252,14 +245,14 @@ class DeviceChains:
                 found.append(record)
             records = [[np.asarray(array) for array in record[:5]] for record in found]
         for record in found:
-            self._note(Seen(*map(np.asarray, record[5])))
+            self._note(BatchSummary(*map(np.asarray, record[5])))
         n = len(which)
         z, log_prior, log_likelihood, probability, accepted = (
             np.concatenate(column)[:n] for column in zip(*records, strict=True)
         )
-        proposal = State(z, z, log_prior, log_likelihood)  # the velocities stay on the device
+        proposal = ChainStates(z, z, log_prior, log_likelihood)  # the velocities stay on the device
         here = self._state
-        self._state = State(
+        self._state = ChainStates(
             np.where(accepted[:, None], z, here.z),
             here.v,
             np.where(accepted, log_prior, here.log_prior),
@@ -274,10 +267,12 @@ def step_of_size(target: TracedBridge, circle: Circle | None, freedom: float, si
     A, noise = springs.A, springs.noise
 
     def step(
-        state: State, reference: tuple[Any, ...], beta: Any, which: Any, jump: Any, key: Any, at: Any
+        state: ChainStates, reference: tuple[Any, ...], beta: Any, which: Any, jump: Any, key: Any, at: Any
     ) -> tuple[Any, ...]:
         first, count, turn = at
-        source = Source(jnp.stack([key[0], jax_noise.hashed(key[1] + jax_noise.hashed(turn))]), numbers(first, size))
+        source = CounterRandom(
+            jnp.stack([key[0], jax_noise.hashed(key[1] + jax_noise.hashed(turn))]), numbers(first, size)
+        )
         spring = springs._replace(A=jnp.asarray(A)[which], noise=jnp.asarray(noise)[which])
         weight, mean, factor = reference
         mixture = Mixture(weight, mean, factor, freedom)
@@ -287,7 +282,7 @@ def step_of_size(target: TracedBridge, circle: Circle | None, freedom: float, si
         inside &= jnp.arange(size) < count  # the others only fill up the batch
         known = jnp.where(inside & ~jnp.isnan(found), found, -jnp.inf)
         top = jnp.argmax(known)
-        seen = Seen(inside.sum(), (inside & jnp.isnan(found)).sum(), known[top], z[top])
+        seen = BatchSummary(inside.sum(), (inside & jnp.isnan(found)).sum(), known[top], z[top])
         return new, z, log_prior, log_likelihood, tried.probability, tried.accepted, seen
 
     return step

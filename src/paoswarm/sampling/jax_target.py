@@ -22,9 +22,9 @@ from paoswarm.compiled.jax_constants import with_own_constants
 from paoswarm.core.arrays import Floats
 from paoswarm.sampling.densities import Density
 from paoswarm.sampling.jax_draws import (
+    BatchSummary,
     Components,
     DeviceChains,
-    Seen,
     TracedBridge,
     components,
     draw,
@@ -34,7 +34,7 @@ from paoswarm.sampling.jax_draws import (
     numbers,
     step_of_size,
 )
-from paoswarm.sampling.moves import State
+from paoswarm.sampling.moves import ChainStates
 from paoswarm.sampling.prior import Prior
 from paoswarm.sampling.target import ZERO, Drawn, Interrupted, Target
 from paoswarm.sampling.tempered import Stage
@@ -60,14 +60,8 @@ _COPIES = 4  # batches that are copied at the same time
 class JaxLikelihood:
     """The log likelihood of one point as a function that JAX compiles for many.
 
-    Parameters
-    ----------
-    fun : callable
-        As `paoswarm.sampling.read_prior.as_given` returns it: of parameters ``(d,)``, perhaps with names.
-    dim : int
-        Number of parameters.
-    precision : {"double", "single"}
-        In which the function is evaluated. Values are returned in double precision.
+    ``fun`` is what `as_given` returns: a function of parameters ``(d,)``, perhaps with names. It is evaluated in double
+    or single precision, and values are returned in double precision.
     """
 
     def __init__(self, fun: Callable[..., Any], dim: int, precision: str) -> None:
@@ -202,16 +196,10 @@ def _of_plain_array(fun: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 class JaxTarget(Target):
-    """Prior and likelihood, with draws from a proposal made on the device that JAX uses.
+    """A `Target` with draws from a proposal made on the device that JAX uses.
 
-    Parameters
-    ----------
-    log_likelihood, prior, maxfev
-        As for `Target`.
-    traced : JaxLikelihood
-        The same log likelihood as ``log_likelihood``.
-    count : callable
-        Called with the number of draws that were evaluated since the last call.
+    ``traced`` is the same log likelihood as ``log_likelihood``. ``count`` is called with the number of draws that were
+    evaluated since the last call.
     """
 
     def __init__(
@@ -301,7 +289,7 @@ class JaxTarget(Target):
 
         return fitting(of_size, lambda size: (parts, key[0], key[0], key), n, self._memory_of_likelihood)
 
-    def bridged_chains(self, proposal: Density, state: State, stage: Stage, rng: np.random.Generator) -> Any:
+    def bridged_chains(self, proposal: Density, state: ChainStates, stage: Stage, rng: np.random.Generator) -> Any:
         """Chains that move on the device, if they are many, and prior and likelihood are traced together."""
         if not self._is_fused or len(stage.references) > 1 or len(state.z) < _CHAINS:
             return None
@@ -317,7 +305,15 @@ class JaxTarget(Target):
                 vector, matrix = (jax.ShapeDtypeStruct(s, np.float64) for s in ((size,), (size, self.dim)))
                 which = jax.ShapeDtypeStruct((size,), np.intp)
                 words = np.zeros(3, dtype=np.uint32)
-                return State(matrix, matrix, vector, vector), arrays, np.float64(1), which, vector, words[:2], words
+                return (
+                    ChainStates(matrix, matrix, vector, vector),
+                    arrays,
+                    np.float64(1),
+                    which,
+                    vector,
+                    words[:2],
+                    words,
+                )
 
             def of_size(size: int) -> Callable[..., Any]:
                 return step_of_size(bridge, self.circle, reference.freedom, size)
@@ -341,7 +337,7 @@ class JaxTarget(Target):
                 found[first : first + size] = np.asarray(compiled(jnp.asarray(filled_up(part, size))))[: len(part)]
         return found
 
-    def _note(self, seen: Seen) -> None:
+    def _note(self, seen: BatchSummary) -> None:
         """Count the evaluations of a batch of moves; raise if a value is too large."""
         self.n_evaluations += int(seen.n_inside)
         self.n_failed += int(seen.n_failed)

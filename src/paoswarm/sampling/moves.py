@@ -42,57 +42,49 @@ class Unnormalised(Protocol):
         """Log likelihood of each row; rows outside the box are not evaluated."""
 
 
-class Step(NamedTuple):
-    """One step of a spring, (S1), in units in which its stationary distribution is N(0, I); leading axes are particles.
+class SpringStep(NamedTuple):
+    """One step of a spring, (S1), in units in which its stationary distribution is N(0, I)."""
 
-    Attributes
-    ----------
-    A : array (..., 2, 2)
-        The mean of (position, velocity) after the step is ``A @ (position, velocity)``.
-    noise : array (..., 2, 2)
-        Lower triangular, ``noise @ noise.T == I - A @ A.T``.
-    """
+    A: Floats  # (particles, 2, 2), the mean of (position, velocity) after the step is A @ (position, velocity)
+    noise: Floats  # (..., 2, 2), lower triangular, noise @ noise.T == I - A @ A.T
 
-    A: Floats
-    noise: Floats
-
-    def take(self, i: Indices) -> Step:
+    def take(self, i: Indices) -> SpringStep:
         """Select steps of a batch by index."""
-        return Step(self.A[i], self.noise[i])
+        return SpringStep(self.A[i], self.noise[i])
 
 
-class State(NamedTuple):
-    """Particles: positions and velocities (n, d), log prior and log likelihood (n,)."""
+class ChainStates(NamedTuple):
+    """ChainStates: positions and velocities (n, d), log prior and log likelihood (n,)."""
 
     z: Floats
     v: Floats
     log_prior: Floats
     log_likelihood: Floats
 
-    def take(self, i: Indices) -> State:
+    def take(self, i: Indices) -> ChainStates:
         """Select particles by index."""
-        return State(*(a[i] for a in self))
+        return ChainStates(*(a[i] for a in self))
 
 
 class Moved(NamedTuple):
     """Record of a move: the proposals, their acceptance probabilities (n,), and which were accepted (n,)."""
 
-    proposal: State
+    proposal: ChainStates
     probability: Floats
     accepted: NDArray[np.bool_]
 
 
-def spring(dt: float | Floats, zeta: float | Floats) -> Step:
+def spring(dt: float | Floats, zeta: float | Floats) -> SpringStep:
     r"""Step (S1) of a spring with :math:`\omega = 1` and damping ratio ``zeta > 0`` over a time ``dt``.
 
     With unit noise its stationary distribution is :math:`N(0, I / 4\zeta)`, for position and velocity.
     """
     dt, zeta = np.broadcast_arrays(np.asarray(dt, dtype=float), np.asarray(zeta, dtype=float))
     law = exact_transition(zeta, np.ones_like(zeta), dt)
-    return Step(law.A, 2 * np.sqrt(zeta)[..., None, None] * law.cholesky)  # (S1)
+    return SpringStep(law.A, 2 * np.sqrt(zeta)[..., None, None] * law.cholesky)  # (S1)
 
 
-def correlated(rho: float | Floats) -> Step:
+def correlated(rho: float | Floats) -> SpringStep:
     r"""Critically damped step after which positions have the correlation ``rho``, from 0 to 1.
 
     It solves :math:`(1 + t)\,e^{-t} = \rho`, (S4). With a fresh velocity only :math:`\rho` matters, not the damping.
@@ -114,7 +106,7 @@ def propose(
     v: Array,
     parts: Array,
     reference: Mixture,
-    step: Step,
+    step: SpringStep,
     rng: Any,
     jump: float | Array,
     circle: Circle | None,
@@ -154,38 +146,24 @@ def propose(
 
 
 def move(
-    state: State,
+    state: ChainStates,
     target: Unnormalised,
     beta: float,
     reference: Mixture,
-    step: Step,
+    step: SpringStep,
     rng: Any,
     *,
     refresh: float = 1.0,
     jump: float | Array = 0.1,
     circle: Circle | None = None,
-) -> tuple[State, Moved]:
+) -> tuple[ChainStates, Moved]:
     r"""Make one Metropolis-Hastings move of every particle; it leaves :math:`p\,L^\beta \times N(0, I)` invariant.
 
-    Parameters
-    ----------
-    state : State
-        The particles.
-    target : Unnormalised
-        Prior and likelihood. A proposal outside the box is rejected without a likelihood call.
-    beta : float
-        Inverse temperature.
-    reference : Mixture
-        The attractors and their covariances. It must not depend on the particles that are moved.
-    step : Step
-        One step for all, or one for each particle. It must not depend on the positions.
-    refresh : float
-        The velocity is first replaced by :math:`\sqrt{1-e^2}\,v + e\,\xi`, (S7): 1 forgets it, 0 keeps it.
-    jump : float or array (n,)
-        Probability of going to a component drawn by weight. With 1, and a step that forgets the position, the proposal
-        is an independent draw from the reference.
-    circle : Circle, optional
-        Which coordinates are periodic.
+    The reference must not depend on the particles that are moved, nor the step (one for all, or one for each particle)
+    on their positions. A proposal outside the box is rejected without a likelihood call. The velocity is first replaced
+    by :math:`\sqrt{1-e^2}\,v + e\,\xi`, (S7), with the share ``refresh``: 1 forgets it, 0 keeps it. ``jump`` is the
+    probability of going to a component drawn by weight: with 1, and a step that forgets the position, the proposal is
+    an independent draw from the reference.
     """
     n, xp = len(state.z), namespace(state.z)
     v = np.sqrt(1 - refresh**2) * state.v + refresh * rng.standard_normal(state.v.shape)  # (S7)
@@ -201,9 +179,9 @@ def move(
     log_ratio = xp.where(there > -np.inf, there - xp.where(there > -np.inf, here, 0.0), -np.inf)
     probability = xp.exp(xp.minimum(log_ratio, 0.0))
     accepted = xp.asarray(rng.random(n) < probability)
-    proposal = State(z_new, v_new, log_prior, log_likelihood)
+    proposal = ChainStates(z_new, v_new, log_prior, log_likelihood)
     stay = state._replace(v=-v)  # (S5), on rejection
-    moved = State(
+    moved = ChainStates(
         *(xp.where(accepted.reshape(n, *[1] * (b.ndim - 1)), b, a) for a, b in zip(stay, proposal, strict=True))
     )
     return moved, Moved(proposal, probability, accepted)
@@ -255,18 +233,15 @@ def metropolis_cost(
     .. math:: \tau = \frac{4}{J} - 1. \tag{S22}
 
     The result is the mean over coordinates, with steps chosen by their mean squared jump as in `tempered`. It takes at
-    most ``n * len(rho)`` likelihood evaluations.
-
-    Notes
-    -----
-    The estimate is too low, because real chains also have slower components than an autoregression: by up to a half
-    if the reference fits moderately well, by a factor of several if the posterior is long and curved.
+    most ``n * len(rho)`` likelihood evaluations. It is too low, because real chains also have slower components than an
+    autoregression: by up to a half if the reference fits moderately well, by a factor of several if the posterior is
+    long and curved.
     """
     rho = RHO if rho is None else rho
     weights = normalise(log_weights)
     rows = rng.permutation(systematic(weights, n * len(rho), rng))
     starts = z[rows]
-    state = State(starts, np.zeros_like(starts), target.log_prior(starts), log_likelihood[rows])
+    state = ChainStates(starts, np.zeros_like(starts), target.log_prior(starts), log_likelihood[rows])
     which = np.repeat(np.arange(len(rho)), n)
     jump_chance = np.where(rho[which] == 0, 1.0, jump)
     _, tried = move(state, target, 1.0, reference, correlated(rho).take(which), rng, jump=jump_chance, circle=circle)

@@ -41,27 +41,16 @@ class Prior(ABC):
 
     It is standard normal there, except for periodic coordinates, which are uniform on [-1, 1]. Subclasses define how
     the coordinates relate to the parameters. `parameters` and `log_density` take arrays of NumPy or JAX.
-
-    Attributes
-    ----------
-    is_ours : bool
-        True if `parameters` calls no function of the user.
-    is_box : bool
-        True if all coordinates are uniform on [-1, 1].
-    walled : array (d,) of bool
-        Which coordinates end at -1 and 1.
-    circle : Circle or None
-        Which coordinates are periodic, with the period 2.
     """
 
-    is_box = False
-    is_ours = True
+    is_box = False  # whether all coordinates are uniform on [-1, 1]
+    is_ours = True  # whether `parameters` calls no function of the user
 
     def __init__(self, names: Sequence[str], periodic: Sequence[bool] | None = None) -> None:
         self.names = list(names)
         self.dim = len(self.names)
         self._round = np.zeros(self.dim, dtype=bool) if periodic is None else np.asarray(periodic, dtype=bool)
-        self.walled = np.asarray(~self._round & self.is_box)
+        self.walled = np.asarray(~self._round & self.is_box)  # which coordinates end at -1 and 1
         self._reach = np.where(self._round | self.is_box, 1.0, float(_LARGEST))  # the density is positive up to here
         self.circle = Circle.of(np.where(self._round, 2.0, np.inf)) if self._round.any() else None
         self._period = np.zeros(self.dim)  # of the periodic parameters
@@ -120,7 +109,7 @@ class Prior(ABC):
         return x + turns * self._period
 
 
-class Box(Prior):
+class UniformBox(Prior):
     """Uniform prior on a finite box; some parameters may be periodic."""
 
     is_box = True
@@ -293,10 +282,10 @@ def _inner_support(law: Any) -> tuple[Floats, Floats]:
     return inner_ends(low, high, _INSIDE * min(finite, default=0.0))
 
 
-def box_of(names: Sequence[str], laws: Sequence[Any]) -> Box:
+def box_of(names: Sequence[str], laws: Sequence[Any]) -> UniformBox:
     """Make a box from uniform distributions."""
     low, high = np.array([uniform_ends(law) for law in laws], dtype=float).reshape(-1, 2).T
-    return Box(names, low, high, [isinstance(law, Ring) for law in laws])
+    return UniformBox(names, low, high, [isinstance(law, Ring) for law in laws])
 
 
 def check_transform(transform: Callable[[Floats], ArrayLike], dim: int) -> None:

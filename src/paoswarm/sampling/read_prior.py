@@ -15,7 +15,6 @@ from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_
 from paoswarm.spaces.names import ByName, WithFixed, numbered
 from paoswarm.spaces.variables import Periodic, Real, Variable
 
-# ===== read_prior
 _MOST_CIRCLES = 6  # each one triples the number of images in (S12)
 
 
@@ -31,14 +30,33 @@ def read_prior(prior: Any) -> Prior:
     """
     if isinstance(prior, Prior):
         return prior
+    if (joint := _read_joint(prior)) is not None:
+        return joint
+    free = _free_entries(prior)
+    names, laws = list(free), [_read_law(name, entry) for name, entry in free.items()]
+    n_circles = sum(isinstance(law, Ring) for law in laws)
+    if n_circles > _MOST_CIRCLES:
+        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic, got {n_circles}")
+    return Independent(names, laws) if any(uniform_ends(law) is None for law in laws) else box_of(names, laws)
+
+
+def _read_joint(prior: Any) -> Prior | None:
+    """A prior that covers all parameters at once; None if each parameter has an entry."""
     if _is_multivariate_normal(prior):
         return _correlated(prior, None)
-    if isinstance(prior, tuple) and len(prior) == 2 and _is_multivariate_normal(prior[1]):
+    if not isinstance(prior, tuple) or len(prior) not in (2, 3):
+        return None
+    if len(prior) == 2 and _is_multivariate_normal(prior[1]):
         return _correlated(prior[1], _read_names(prior))
-    if isinstance(prior, tuple) and len(prior) in (2, 3) and callable(prior[1]) and not hasattr(prior[1], "ppf"):
-        if len(prior) == 3 and not callable(prior[2]):
-            raise TypeError(f"the prior's log density must be a function of parameters (m, d), got {prior[2]!r}")
-        return Transformed(_read_names(prior), *prior[1:])
+    if not callable(prior[1]) or hasattr(prior[1], "ppf"):
+        return None
+    if len(prior) == 3 and not callable(prior[2]):
+        raise TypeError(f"the prior's log density must be a function of parameters (m, d), got {prior[2]!r}")
+    return Transformed(_read_names(prior), *prior[1:])
+
+
+def _free_entries(prior: Any) -> dict[str, Any]:
+    """The entries of the parameters by name, without those that are fixed."""
     if isinstance(prior, Mapping):
         names, entries = [str(name) for name in prior], list(prior.values())
     elif isinstance(prior, Sequence) and not isinstance(prior, str):
@@ -51,15 +69,10 @@ def read_prior(prior: Any) -> Prior:
     if not entries:
         raise ValueError("prior is empty; give one entry per parameter")
     _check_names(names)
-    free = [(name, entry) for name, entry in zip(names, entries, strict=True) if not _is_fixed(prior, entry)]
+    free = {name: entry for name, entry in zip(names, entries, strict=True) if not _is_fixed(prior, entry)}
     if not free:
         raise ValueError("prior: every entry is fixed, so there is no parameter")
-    names, entries = [name for name, _ in free], [entry for _, entry in free]
-    laws = [_read_law(name, entry) for name, entry in zip(names, entries, strict=True)]
-    n_circles = sum(isinstance(law, Ring) for law in laws)
-    if n_circles > _MOST_CIRCLES:
-        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic, got {n_circles}")
-    return Independent(names, laws) if any(uniform_ends(law) is None for law in laws) else box_of(names, laws)
+    return free
 
 
 def as_given(fun: Any, prior: Any) -> Any:
@@ -137,18 +150,7 @@ def _read_law(name: str, entry: Any) -> Any:
             "value that it can have, with the value fixed, and compare the evidences"
         )
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
-        if getattr(entry, "pmf", None) is not None and not hasattr(getattr(entry, "dist", None), "pdf"):
-            raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
-        if _lacks_parameters(entry):
-            shapes = f"{entry.shapes}, " if entry.shapes else ""
-            raise TypeError(
-                f"prior {name!r} is scipy.stats.{entry.name} without parameters; write "
-                f"stats.{entry.name}({shapes}loc, scale) with numbers"
-            )
-        with np.errstate(invalid="ignore"):
-            middle = np.asarray(entry.ppf(0.5), dtype=float)
-        if middle.ndim or not np.isfinite(middle):
-            raise ValueError(f"prior {name!r} must be one proper distribution; its median is {middle}")
+        _check_distribution(name, entry)
         return entry
     if isinstance(entry, set | frozenset | Mapping):
         raise TypeError(f"prior {name!r} is {entry!r}, which has no order; write a pair (low, high)")
@@ -165,6 +167,22 @@ def _read_law(name: str, entry: Any) -> Any:
             "a single parameter write [(low, high)]"
         ) from None
     return Uniform(*finite_ends(f"prior {name!r} is ", low, high))
+
+
+def _check_distribution(name: str, law: Any) -> None:
+    """Raise unless it is one continuous distribution with numbers for its parameters."""
+    if getattr(law, "pmf", None) is not None and not hasattr(getattr(law, "dist", None), "pdf"):
+        raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
+    if _lacks_parameters(law):
+        shapes = f"{law.shapes}, " if law.shapes else ""
+        raise TypeError(
+            f"prior {name!r} is scipy.stats.{law.name} without parameters; write "
+            f"stats.{law.name}({shapes}loc, scale) with numbers"
+        )
+    with np.errstate(invalid="ignore"):
+        middle = np.asarray(law.ppf(0.5), dtype=float)
+    if middle.ndim or not np.isfinite(middle):
+        raise ValueError(f"prior {name!r} must be one proper distribution; its median is {middle}")
 
 
 def _lacks_parameters(law: Any) -> bool:

@@ -148,12 +148,7 @@ def sample(
     fun = as_given(log_likelihood, prior) if callable(log_likelihood) else log_likelihood
     prior = ParametersSpace(prior).description if are_parameters(prior) else prior
     law = read_prior(prior)
-    wanted = whole_number("n_effective", n_effective, 1)
-    if wanted < LEAST:
-        raise ValueError(
-            f"n_effective must be at least {LEAST}, got {wanted}: with fewer effective draws the tail of the weights "
-            "cannot be judged, and the error of the evidence is not known"
-        )
+    wanted = _read_wanted(n_effective)
     budget = None if maxfev is None else _read_budget(maxfev, law.dim, start is not None)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
@@ -192,12 +187,12 @@ def sample(
         except NothingFound as error:
             raise ValueError(f"{error}{likelihood.first_failure}") from evaluate.log.cause
         except KeyboardInterrupt as error:
-            posterior = _interrupted(error, target, pool, None if journal is None else journal.path)
+            posterior = _interrupted(error, target, pool, journal)
         posterior = replace(posterior, seed=int(source.integers(2**63)))
         if journal is not None:
             journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
-            said = posterior.message + journal.origin(posterior.n_evaluations)
-            posterior = replace(posterior, message=said.lstrip())
+            origin = journal.origin(posterior.n_evaluations)
+            posterior = replace(posterior, message=(posterior.message + origin).lstrip())
     evaluate.warn(worth="likelihood zero")
     return posterior
 
@@ -231,14 +226,25 @@ class _Likelihood:
         return f"; {self._evaluate.first_failure()}" if self._evaluate.failures else ""
 
 
-def _interrupted(error: KeyboardInterrupt, target: Target, pool: Pool, path: Any) -> Posterior:
+def _interrupted(error: KeyboardInterrupt, target: Target, pool: Pool, journal: Journal | None) -> Posterior:
     """The posterior of the draws so far; raise if there is none."""
     why = getattr(error, "why", "")  # set if the workers failed
     if np.isfinite(pool.log_weight(1.0)).any():
         return interrupted_posterior(target, pool, why or "Interrupted")
-    where = f"; they are stored in {path}: repeat the call to continue" if path else ""
+    where = f"; they are stored in {journal.path}: repeat the call to continue" if journal else ""
     early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
     raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
+
+
+def _read_wanted(n_effective: int) -> int:
+    """Check ``n_effective``."""
+    wanted = whole_number("n_effective", n_effective, 1)
+    if wanted < LEAST:
+        raise ValueError(
+            f"n_effective must be at least {LEAST}, got {wanted}: with fewer effective draws the tail of the weights "
+            "cannot be judged, and the error of the evidence is not known"
+        )
+    return wanted
 
 
 def _read_budget(maxfev: float, dim: int, are_modes_known: bool) -> int:

@@ -173,19 +173,10 @@ class FoundModes(NamedTuple):
 
 
 def explore(target: Target, draws: Draws, known: Floats, budget: int, rng: np.random.Generator) -> FoundModes:
-    """Search for the modes of a posterior.
+    """Search for the modes of a posterior from draws of the prior, with a budget of likelihood evaluations for climbs.
 
-    Parameters
-    ----------
-    target : Target
-    draws : Draws
-        From the prior, with their heights.
-    known : array (m, d)
-        Points near modes. They are climbed from as well, but say nothing about how many modes there are.
-    budget : int
-        Likelihood evaluations for climbs, at most. Swarms, where they are needed, may spend 4/3 of it in addition.
-    rng : numpy.random.Generator
-        Used by swarms only.
+    The ``known`` points near modes are climbed from as well, but say nothing about how many modes there are. Swarms,
+    where they are needed, may spend 4/3 of the budget in addition; only they use ``rng``.
     """
     *_, last = states(target, draws, known, budget, rng)
     return FoundModes(last.modes, last.doubt, is_trusted=last.doubt not in (_NO_ROOM, _DISAGREE))
@@ -296,19 +287,26 @@ def _climb(task: SearchTask, state: SearchState, starts: list[int], budget: int)
 def _choose_next(task: SearchTask, before: SearchState, after: SearchState, new: list[Mode]) -> SearchState:
     """Return the state after a round of climbs, which has found ``new`` modes, with its next phase."""
     n_that_matter = sum(matters(mode, after.modes) for mode in new)
-    if before.phase is not Phase.BESIDE and after.is_ridge:
-        if len(new) >= _RICH and after.n_rounds < _RIDGE_ROUNDS:
-            return after._replace(phase=Phase.RIDGE)
-        is_seen = n_that_matter <= _RIDGE_NEWS or (after.n_rounds == 1 and len(new) < _RICH)
-        is_enough = is_seen and after.n_climbs >= climbs_for(1)
-        after = after._replace(phase=Phase.BESIDE, doubt="" if is_enough else RIDGE)
+    is_beside = before.phase is Phase.BESIDE
+    if not is_beside and after.is_ridge:
+        after = _on_ridge(after, len(new) >= _RICH, n_that_matter)
+        if after.phase is Phase.RIDGE:
+            return after
     else:
-        n_news = sum(mode.is_peak for mode in new) if before.phase is Phase.BESIDE else n_that_matter
-        is_check = before.phase in (Phase.DOUBTFUL, Phase.BESIDE) and before.n_missing <= 0
-        if is_check and n_news == 0:
+        n_news = sum(mode.is_peak for mode in new) if is_beside else n_that_matter
+        if (is_beside or before.phase is Phase.DOUBTFUL) and before.n_missing <= 0 and n_news == 0:
             return _end_climbs(task, after)
-        after = after._replace(phase=Phase.BESIDE if before.phase is Phase.BESIDE else Phase.DOUBTFUL)
+        after = after._replace(phase=Phase.BESIDE if is_beside else Phase.DOUBTFUL)
     return _end_climbs(task, after, _TOO_FEW) if after.n_rounds >= _ROUNDS else after
+
+
+def _on_ridge(state: SearchState, is_rich: bool, n_that_matter: int) -> SearchState:
+    """Go on along a ridge while climbs find many new places, or leave it, perhaps with a doubt."""
+    if is_rich and state.n_rounds < _RIDGE_ROUNDS:
+        return state._replace(phase=Phase.RIDGE)
+    is_seen = n_that_matter <= _RIDGE_NEWS or (state.n_rounds == 1 and not is_rich)
+    is_enough = is_seen and state.n_climbs >= climbs_for(1)
+    return state._replace(phase=Phase.BESIDE, doubt="" if is_enough else RIDGE)
 
 
 def _end_climbs(task: SearchTask, state: SearchState, doubt: str = "") -> SearchState:

@@ -237,26 +237,14 @@ def known_points(start: Any, names: list[str]) -> Floats | None:
     """Points near modes ``(m, d)``; for a result of `minimize`, its best point and the best points of its particles."""
     if start is None:
         return None
-    if is_search(start) and not isinstance(start, OptimizeResult):
+    is_result = isinstance(start, OptimizeResult)
+    if is_search(start) and not is_result:
         return np.concatenate([points for one in start if (points := known_points(one, names)) is not None])
-    if isinstance(start, OptimizeResult) and "swarm" in start:
-        swarms = start.swarm if type(start.swarm) is tuple else (start.swarm,)  # runs may differ in size
-        value = np.concatenate([swarm.best_value.reshape(-1) for swarm in swarms])
-        best = np.concatenate([swarm.best_position.reshape(-1, swarm.n_dimensions) for swarm in swarms])
-        best = best[np.isfinite(value)]
-        chosen = spread_out(best, -value[np.isfinite(value)], _FROM_SWARM)
-        if "space" not in start:
-            return np.concatenate([np.atleast_2d(start.x), best[chosen]])
-        return _parameters(start.space, np.concatenate([np.atleast_2d(start.x), start.space.rows(best[chosen])]), names)
-    if isinstance(start, Mapping) and not isinstance(start, OptimizeResult):
-        if set(start) != set(names):
-            raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
-        try:
-            start = np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
-        except ValueError:
-            raise ValueError(f"start must have the same number of values for every parameter, got {start}") from None
+    if is_result and "swarm" in start:
+        return _points_of_result(start, names)
+    rows = _in_order(start, names) if isinstance(start, Mapping) and not is_result else start
     try:
-        points = np.atleast_2d(np.asarray(start, dtype=float))
+        points = np.atleast_2d(np.asarray(rows, dtype=float))
     except (TypeError, ValueError):
         points = np.empty(())
     if points.ndim != 2 or points.size == 0:
@@ -265,6 +253,28 @@ def known_points(start: Any, names: list[str]) -> Floats | None:
             f"got {start!r}"
         )
     return points
+
+
+def _in_order(start: Mapping[str, Any], names: list[str]) -> NDArray[Any]:
+    """Values by name as rows, in the order of the names."""
+    if set(start) != set(names):
+        raise ValueError(f"start must name every parameter of the prior, {names}, got {list(start)}")
+    try:
+        return np.stack(np.broadcast_arrays(*(start[name] for name in names)), axis=-1)
+    except ValueError:
+        raise ValueError(f"start must have the same number of values for every parameter, got {start}") from None
+
+
+def _points_of_result(result: OptimizeResult, names: list[str]) -> Floats:
+    """The best point of a result, and the best points of its particles."""
+    swarms = result.swarm if type(result.swarm) is tuple else (result.swarm,)  # runs may differ in size
+    value = np.concatenate([swarm.best_value.reshape(-1) for swarm in swarms])
+    best = np.concatenate([swarm.best_position.reshape(-1, swarm.n_dimensions) for swarm in swarms])
+    best = best[np.isfinite(value)]
+    best = best[spread_out(best, -value[np.isfinite(value)], _FROM_SWARM)]
+    if "space" not in result:
+        return np.concatenate([np.atleast_2d(result.x), best])
+    return _parameters(result.space, np.concatenate([np.atleast_2d(result.x), result.space.rows(best)]), names)
 
 
 def _parameters(space: Space, rows: Floats, names: list[str]) -> Floats:

@@ -90,14 +90,7 @@ class Drawn(NamedTuple):
 class Target:
     """Prior and likelihood in the sampler's coordinates ``z``, see `paoswarm.sampling.prior`.
 
-    Parameters
-    ----------
-    log_likelihood : callable
-        Maps parameters ``x`` to values, ``(m, d) -> (m,)``.
-    prior : Prior
-        Or anything that `read_prior` accepts.
-    maxfev : int, optional
-        Maximum number of likelihood evaluations.
+    ``log_likelihood`` maps parameters ``x`` to values, ``(m, d) -> (m,)``; it is called for ``maxfev`` points at most.
     """
 
     against_noise = (  # what to do, in short and at length

@@ -35,33 +35,26 @@ from paoswarm.core.weights import (
     normalise,
     systematic,
 )
-from paoswarm.sampling.densities import SIZES, Circle, Mixture, distinct_draws, fit
-from paoswarm.sampling.moves import RHO, Indices, Moved, State, Unnormalised, correlated, move, tempered_density
-from paoswarm.sampling.target import MORE
+from paoswarm.sampling.densities import SIZES, Mixture, distinct_draws, fit
+from paoswarm.sampling.moves import RHO, ChainStates, Indices, Moved, correlated, move, tempered_density
+from paoswarm.sampling.target import MORE, Bridge, Target
 
 _PATIENCE = 2  # larger numbers of components in a row without a better fit, before the search ends
 _FIT_POINTS = 2000
+_SHARE = 0.5  # of the effective size, left after each rise of beta
+_FREEDOM = 8.0  # degrees of freedom of the references
+_JUMP = 0.1  # probability that a move draws a new component; 1 for the steps that forget the position
 _FLOOR = 0.1  # share of the moves that is divided equally among the steps, regardless of their scores
 _AGREEMENT = 0.7  # largest standard deviation of the swarms' log evidence for which the normal error holds
 _STUCK = 0.01  # acceptance rate below which chains do not mix
 
 
 class Stage(NamedTuple):
-    """How to reach one temperature.
+    """How to reach one temperature."""
 
-    Attributes
-    ----------
-    beta : float
-        Inverse temperature.
-    references : tuple of Mixture
-        References of the moves; the chains are divided among them in order.
-    chances : array (6,)
-        Probabilities of the steps `RHO`.
-    """
-
-    beta: float
-    references: tuple[Mixture, ...]
-    chances: Floats
+    beta: float  # inverse temperature
+    references: tuple[Mixture, ...]  # of the moves; the chains are divided among them in order
+    chances: Floats  # (6,) probabilities of the steps `RHO`
 
 
 Plan = tuple[Stage, ...]
@@ -70,44 +63,17 @@ Plan = tuple[Stage, ...]
 class Chains(Protocol):
     """Many chains at one temperature."""
 
-    def move(self, which: Indices, jump: Floats) -> tuple[State, Moved]:
+    def move(self, which: Indices, jump: Floats) -> tuple[ChainStates, Moved]:
         """Move every chain once, by the step `RHO` of this number and with this chance to jump; where they stand."""
 
 
-class Path(Unnormalised, Protocol):
-    """A target that can be tempered: a likelihood, and a prior that can be drawn from (`Target` or `Bridge`)."""
-
-    circle: Circle | None  # which coordinates are periodic
-
-    def chains(self, state: State, stage: Stage, rng: np.random.Generator) -> Chains | None:
-        """Chains that move on a device; None if they move here."""
-
-    @property
-    def n_left(self) -> int:
-        """Likelihood evaluations that the budget still allows."""
-
-    def draw_evaluated(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """``n`` independent draws from the prior, and their log likelihoods."""
-
-
 class Cloud(NamedTuple):
-    """States of all swarms at one temperature.
+    """n states of each of r swarms at one temperature."""
 
-    Attributes
-    ----------
-    z : array (r, n, d)
-        Positions of n states in each of r swarms.
-    log_share : array (r, n)
-        Logarithms of the shares; those of a swarm sum to one.
-    log_likelihood : array (r, n)
-    log_evidence : array (r,)
-        Log evidence of each swarm so far.
-    """
-
-    z: Floats
-    log_share: Floats
-    log_likelihood: Floats
-    log_evidence: Floats
+    z: Floats  # (r, n, d)
+    log_share: Floats  # (r, n); the shares of a swarm sum to one
+    log_likelihood: Floats  # (r, n)
+    log_evidence: Floats  # (r,), so far
 
     def log_weights(self, rise: float) -> Floats:
         """Log weights (r, n) after raising beta by ``rise``; a swarm counts by its evidence."""
@@ -118,16 +84,16 @@ class Cloud(NamedTuple):
         return tempered_density(self.log_share, self.log_likelihood, rise)
 
 
-def choose(cloud: Cloud, beta: float, share: float, chances: Floats, freedom: float, rng: np.random.Generator) -> Stage:
+def choose(cloud: Cloud, beta: float, chances: Floats, rng: np.random.Generator) -> Stage:
     """Choose the next temperature by the effective size, and fit references for it to the weighted states."""
     log_w = cloud.log_weights(0.0).ravel()
-    above = next_temperature(cloud.log_likelihood.ravel(), log_w, beta, share)
+    above = next_temperature(cloud.log_likelihood.ravel(), log_w, beta, _SHARE)
     # The halves swap references: a particle must not contribute to its own.
-    _, first, second = references(cloud, above - beta, freedom, rng)
+    _, first, second = references(cloud, above - beta, rng)
     return Stage(above, (second, first), chances)
 
 
-def references(cloud: Cloud, rise: float, freedom: float, rng: np.random.Generator) -> tuple[Mixture, Mixture, Mixture]:
+def references(cloud: Cloud, rise: float, rng: np.random.Generator) -> tuple[Mixture, Mixture, Mixture]:
     """Fit mixtures to all states and to each half; cross-validation chooses the number of components."""
     z, weights = cloud.z[0], normalise(cloud.risen(rise)[0])
     middle = int(np.searchsorted(np.cumsum(weights), 0.5))
@@ -137,7 +103,7 @@ def references(cloud: Cloud, rise: float, freedom: float, rng: np.random.Generat
     best, k, failures = -math.inf, 1, 0
     chosen: list[Mixture] = []
     for size in (size for size in SIZES if size <= max(room, 1)):
-        fits = [fit(points, counts, size, rng, freedom) for points, counts in halves]
+        fits = [fit(points, counts, size, rng, _FREEDOM) for points, counts in halves]
         score = sum(np.average(fits[1 - i].log_density(halves[i][0]), weights=halves[i][1]) for i in (0, 1)) / 2
         if score > best + 0.01:
             best, k, failures, chosen = score, size, 0, fits
@@ -145,17 +111,16 @@ def references(cloud: Cloud, rise: float, freedom: float, rng: np.random.Generat
             failures += 1
         if failures == _PATIENCE:
             break
-    return fit(*distinct_draws(z, weights, _FIT_POINTS, rng), k, rng, freedom), chosen[0], chosen[1]
+    return fit(*distinct_draws(z, weights, _FIT_POINTS, rng), k, rng, _FREEDOM), chosen[0], chosen[1]
 
 
 def advance(
-    target: Path,
+    target: Target | Bridge,
     cloud: Cloud,
     rise: float,
     stage: Stage,
     each: int,
     steps: int,
-    jump: float,
     rng: np.random.Generator,
 ) -> tuple[Cloud | None, Floats, float]:
     """Weight, resample and move the states to the stage's temperature.
@@ -167,7 +132,7 @@ def advance(
     log_w = cloud.risen(rise)
     rows = np.concatenate([r * n + _starts(row, each, rng) for r, row in enumerate(log_w)])
     z, log_likelihood = cloud.z.reshape(-1, d)[rows], cloud.log_likelihood.ravel()[rows]
-    state = State(z, np.zeros_like(z), target.log_prior(z), log_likelihood)
+    state = ChainStates(z, np.zeros_like(z), target.log_prior(z), log_likelihood)
     scale = np.std(z, axis=0)
     scale = np.where(scale > 0, scale, 1.0)  # zero if all chains start at one point
     chains = target.chains(state, stage, rng) or _ChainsHere(state, target, stage, rng)
@@ -177,7 +142,7 @@ def advance(
         if target.n_left < len(rows):
             return None, score, accepted
         which = rng.choice(len(RHO), size=len(rows), p=stage.chances)
-        jump_chance = np.where(RHO[which] == 0, 1.0, jump)  # a step that forgets the position forgets the component
+        jump_chance = np.where(RHO[which] == 0, 1.0, _JUMP)  # a step that forgets the position forgets the component
         new, tried = chains.move(which, jump_chance)
         kept += [(state, 1 - tried.probability), (tried.proposal, tried.probability)]  # (S15)
         squared = tried.probability * np.mean(((tried.proposal.z - state.z) / scale) ** 2, axis=1)
@@ -200,11 +165,11 @@ def advance(
 class _ChainsHere:
     """Chains that NumPy moves."""
 
-    def __init__(self, state: State, target: Path, stage: Stage, rng: np.random.Generator) -> None:
+    def __init__(self, state: ChainStates, target: Target | Bridge, stage: Stage, rng: np.random.Generator) -> None:
         self._state, self._target, self._stage, self._rng = state, target, stage, rng
         self._springs = correlated(RHO)
 
-    def move(self, which: Indices, jump: Floats) -> tuple[State, Moved]:
+    def move(self, which: Indices, jump: Floats) -> tuple[ChainStates, Moved]:
         """Make one move of all chains, each by the reference of its group."""
         references = self._stage.references
         groups = np.array_split(np.arange(len(self._state.z)), len(references))
@@ -228,8 +193,8 @@ class _ChainsHere:
         return self._state, Moved(proposal, *(np.concatenate(column) for column in others))
 
 
-def _joined(states: Sequence[State]) -> State:
-    return State(*(np.concatenate(column) for column in zip(*states, strict=True)))
+def _joined(states: Sequence[ChainStates]) -> ChainStates:
+    return ChainStates(*(np.concatenate(column) for column in zip(*states, strict=True)))
 
 
 def _starts(log_w: Floats, n: int, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
@@ -241,85 +206,79 @@ def _starts(log_w: Floats, n: int, rng: np.random.Generator) -> np.ndarray[tuple
 class TemperedResult(NamedTuple):
     """Result of one pass of `tempered`.
 
-    Attributes
-    ----------
-    draws : array (n, d)
-        Draws from the posterior, in the target's coordinates, with the weights ``exp(log_weights)``.
-    log_weights : array (n,)
-        The weights sum to the evidence. A swarm's weight is its own evidence; a state's share of it is proportional to
-        its acceptance probability.
-    log_likelihood : array (n,)
-        Log likelihood of the target at the draws; for a `Bridge`, the log ratio of densities.
-    log_evidence, log_evidence_error : float
-        In a pass with a plan, the evidence (not its logarithm) is unbiased, and the error follows from the swarms'
-        disagreement, (S17). The error is infinite in a first or an interrupted pass.
-    plan : tuple of Stage
-        The plan for a second pass.
-    complete : bool
-        Whether the posterior was reached. If not, the draws are those of the last temperature, weighted up to beta = 1.
-    diagnostics : dict
-        For each stage ``beta``, ``acceptance``, ``jump`` (expected squared jump of a move per dimension, in variances)
-        and ``effective_share``; ``swarm_log_evidence`` of each swarm; ``effective_size``, from the spread of the
-        swarms' means; ``chains`` and ``steps``.
+    The weights sum to the evidence. A swarm's weight is its own evidence; a state's share of it is proportional to its
+    acceptance probability. In a pass with a plan, the evidence (not its logarithm) is unbiased, and the error follows
+    from the swarms' disagreement, (S17). The error is infinite in a first or an interrupted pass.
+
+    The diagnostics are for each stage ``beta``, ``acceptance``, ``jump`` (expected squared jump of a move per
+    dimension, in variances) and ``effective_share``; ``swarm_log_evidence`` of each swarm; ``effective_size``, from the
+    spread of the swarms' means; ``chains`` and ``steps``.
     """
 
-    draws: Floats
-    log_weights: Floats
-    log_likelihood: Floats
+    draws: Floats  # (n, d), in the target's coordinates
+    log_weights: Floats  # (n,)
+    log_likelihood: Floats  # (n,), of the target at the draws; for a `Bridge`, the log ratio of densities
     log_evidence: float
     log_evidence_error: float
-    plan: Plan
-    complete: bool
+    plan: Plan  # for a second pass
+    complete: bool  # if not, the draws are those of the last temperature, weighted up to beta = 1
     diagnostics: dict[str, Any]
 
 
 def tempered(
-    target: Path,
+    target: Target | Bridge,
     rng: np.random.Generator,
     plan: Plan | None = None,
     *,
     chains: int = 96,
     steps: int = 20,
     swarms: int = 8,
-    share: float = 0.5,
-    freedom: float = 8.0,
-    jump: float = 0.1,
     callback: Callable[[float, float], bool | None] | None = None,
 ) -> TemperedResult:
-    """Make one pass of tempered sequential Monte Carlo.
+    """Make one pass of tempered sequential Monte Carlo; the target's ``maxfev`` is never exceeded.
 
-    Parameters
-    ----------
-    target : Target or Bridge
-        Prior and likelihood; its ``maxfev`` is never exceeded.
-    plan : tuple of Stage, optional
-        The plan of an earlier pass. Without a plan this pass adapts: its evidence is only consistent, without an error.
-    chains, steps : int
-        Chains per temperature in all swarms together, and states per chain. With a plan, the number of chains is
-        reduced to a multiple of `swarms` that the budget allows.
-    swarms : int
-        Number of independent swarms in a pass with a plan, at least 4. A first pass is a single swarm, because a plan
-        that is learnt from all states is worth more than an error.
-    share : float
-        Share of the effective size that is left after each rise of beta.
-    freedom : float
-        Degrees of freedom of the references.
-    jump : float
-        Probability that a move draws a new component; 1 for the steps that forget the position.
-    callback : callable, optional
-        Called after each stage with beta and the log evidence so far; the pass ends if it returns True.
-
-    Notes
-    -----
-    A pass costs at most ``chains * (steps + stages * (steps - 1))`` evaluations; proposals outside the box are free.
+    Without the ``plan`` of an earlier pass this one adapts: its evidence is only consistent, without an error. It is a
+    single swarm, because a plan that is learnt from all states is worth more than an error. With a plan there are at
+    least 4 independent swarms, and the number of chains (per temperature, in all swarms together) is reduced to a
+    multiple of `swarms` that the budget allows. A pass costs at most ``chains * (steps + stages * (steps - 1))``
+    evaluations; proposals outside the box are free. The callback gets beta and the log evidence so far after each
+    stage; the pass ends if it returns True.
     """
     if swarms < 4 or steps < 2:
         raise ValueError(f"swarms must be at least 4 and steps at least 2, got {swarms} and {steps}")
+    swarms = 1 if plan is None else swarms
+    each = _chains_each(target, plan, chains, steps, swarms)
+    cloud = _prior_cloud(target, swarms, each * steps, rng)
+    chances = np.full(len(RHO), 1 / len(RHO))
+    made: list[Stage] = []
+    notes: list[tuple[float, float, float, float]] = []
+    beta, complete = 0.0, False
+    while not complete and np.isfinite(cloud.log_likelihood).any():
+        stage = choose(cloud, beta, chances, rng) if plan is None else plan[len(made)]
+        rise = stage.beta - beta
+        moved, score, acceptance = advance(target, cloud, rise, stage, each, steps, rng)
+        if moved is None:
+            break
+        notes.append((stage.beta, acceptance, float(score @ stage.chances), _effective_share(cloud, rise)))
+        cloud, beta = moved, stage.beta
+        if plan is None:
+            if score.sum() > 0:
+                chances = (1 - _FLOOR) * score / score.sum() + _FLOOR / len(RHO)
+            # The plan is for another pass, so it may use the states of this stage.
+            stage = Stage(beta, references(cloud, 0.0, rng)[:1], chances)
+        made.append(stage)
+        complete = beta >= 1.0
+        if callback is not None and callback(beta, log_mean(cloud.log_evidence)):
+            break
+    return _result(cloud, 1.0 - beta, tuple(made) if plan is None else plan, complete, notes, swarms * each, steps)
+
+
+def _chains_each(target: Target | Bridge, plan: Plan | None, chains: int, steps: int, swarms: int) -> int:
+    """Number of chains in each swarm; raise if the budget or the plan does not allow for a pass."""
     if plan is not None and (not plan or plan[-1].beta < 1):
         raise ValueError(
             f"the plan ends at beta = {plan[-1].beta if plan else 0}: its pass was interrupted; make a complete plan"
         )
-    swarms = 1 if plan is None else swarms
     each = max(chains // swarms, 1)
     cost = pass_cost(plan or (), steps, swarms)  # with one chain in each swarm
     if plan is not None:
@@ -329,29 +288,7 @@ def tempered(
             f"{each * cost} likelihood evaluations are needed, but maxfev leaves {target.n_left}; "
             "raise maxfev, or lower steps, swarms or chains"
         )
-    cloud = _prior_cloud(target, swarms, each * steps, rng)
-    chances = np.full(len(RHO), 1 / len(RHO))
-    made: list[Stage] = []
-    notes: list[tuple[float, float, float, float]] = []
-    beta, complete = 0.0, False
-    while not complete and np.isfinite(cloud.log_likelihood).any():
-        stage = choose(cloud, beta, share, chances, freedom, rng) if plan is None else plan[len(made)]
-        rise = stage.beta - beta
-        moved, score, acceptance = advance(target, cloud, rise, stage, each, steps, jump, rng)
-        if moved is None:
-            break
-        notes.append((stage.beta, acceptance, float(score @ stage.chances), _effective_share(cloud, rise)))
-        cloud, beta = moved, stage.beta
-        if plan is None:
-            if score.sum() > 0:
-                chances = (1 - _FLOOR) * score / score.sum() + _FLOOR / len(RHO)
-            # The plan is for another pass, so it may use the states of this stage.
-            stage = Stage(beta, references(cloud, 0.0, freedom, rng)[:1], chances)
-        made.append(stage)
-        complete = beta >= 1.0
-        if callback is not None and callback(beta, log_mean(cloud.log_evidence)):
-            break
-    return _result(cloud, 1.0 - beta, tuple(made) if plan is None else plan, complete, notes, swarms * each, steps)
+    return each
 
 
 def pass_cost(plan: Plan, steps: int = 20, swarms: int = 8) -> int:
@@ -374,7 +311,7 @@ def pass_problem(made: TemperedResult) -> str:
     return ""
 
 
-def _prior_cloud(target: Path, swarms: int, n: int, rng: np.random.Generator) -> Cloud:
+def _prior_cloud(target: Target | Bridge, swarms: int, n: int, rng: np.random.Generator) -> Cloud:
     z, log_likelihood = target.draw_evaluated(swarms * n, rng)
     log_share = np.full((swarms, n), -math.log(n))
     return Cloud(z.reshape(swarms, n, -1), log_share, log_likelihood.reshape(swarms, n), np.zeros(swarms))
