@@ -8,7 +8,7 @@ JOBS ?= 2
 
 # QUICK=1 makes 15 runs instead of 100.
 study: $(VENV)/.study
-	$(BIN)/paoswarm study paper --out $(if $(QUICK),study-quick --quick,study)
+	$(BIN)/python benchmarks/paper_claims.py --out $(if $(QUICK),study-quick --quick,study)
 
 # Copy the tables and figures of the study that the documentation shows.
 study-docs: study

@@ -1,6 +1,7 @@
 """Imports go one way, and importing the package has no side effects."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -34,6 +35,7 @@ LAYERS = [
     "resume_run",
 ]
 LAYERS += ["problems", "plot", "study", "explorer", "optuna", "cli", "__main__"]
+SATELLITES = ("study", "explorer", "cli", "optuna", "sklearn")
 
 
 def layer_of(module):
@@ -58,7 +60,9 @@ def climbs(source, module):
     """The imports of a module that lead to a layer above its own, or to the package itself."""
     own = LAYERS.index(layer_of(module))
     found = set(imported(source, module.rpartition(".")[0]))
-    return sorted(m for m in found if m == "paoswarm" or (layer_of(m) and LAYERS.index(layer_of(m)) > own))
+    may_use_all = layer_of(module) in SATELLITES  # by its public names, see below
+    above = {m for m in found if (m == "paoswarm" and not may_use_all) or LAYERS.index(layer_of(m) or LAYERS[0]) > own}
+    return sorted(above)
 
 
 MODULES = sorted(".".join(("paoswarm", *p.relative_to(ROOT).with_suffix("").parts)) for p in ROOT.rglob("*.py"))
@@ -93,6 +97,72 @@ def test_the_design_names_every_module_and_no_other():
     tree = (ROOT.parents[1] / "DESIGN.md").read_text().split("```")[1]
     named = set(re.findall(r"\b\w+\.py\b", tree))
     assert named == {p.name for p in ROOT.rglob("*.py") if p.name != "__init__.py" and p.parent.name != "problems"}
+
+
+def trees(rooms):
+    """The modules of packages, parsed."""
+    for room in rooms:
+        for path in sorted((ROOT / room).rglob("*.py") if (ROOT / room).is_dir() else [ROOT / f"{room}.py"]):
+            module = ".".join(("paoswarm", *path.relative_to(ROOT).with_suffix("").parts))
+            yield module.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def is_public(module, name):
+    """Whether a program may import the name from the module: from paoswarm itself, or from one of its namespaces."""
+    space = paoswarm if module == "paoswarm" else getattr(paoswarm, module.partition(".")[2], None)
+    if module == "paoswarm.helpers":
+        space = importlib.import_module(module)
+    return name in getattr(space, "__all__", ())
+
+
+def private_uses(room, tree):
+    """Imports of a satellite that are neither its own nor public."""
+    own = f"paoswarm.{room}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("paoswarm."))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "paoswarm":
+            if f"{node.module}.".startswith(f"{own}."):
+                continue
+            yield from (f"{node.module}.{a.name}" for a in node.names if not is_public(node.module, a.name))
+
+
+@pytest.mark.parametrize("room", SATELLITES)
+def test_satellites_use_public_names_only(room):
+    assert {module: found for module, tree in trees([room]) if (found := list(private_uses(room, tree)))} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from paoswarm.core.swarm import Swarm",
+        "from paoswarm._checks import flag",
+        "from paoswarm.optimize import minimize",
+        "import paoswarm.core",
+        "from paoswarm import core",
+        "from paoswarm.results import np",
+    ],
+)
+def test_a_private_use_is_noticed(line):
+    assert list(private_uses("study", ast.parse(line)))
+
+
+def private_names(tree):
+    """Private names of our modules that a module takes from another one."""
+    ours = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "paoswarm":
+            ours |= {alias.asname or alias.name for alias in node.names if alias.name.islower()}
+            yield from (a.name for a in node.names if a.name.startswith("_") and a.name[1:2] != "_" and node.level == 0)
+    for node in ast.walk(tree):
+        of_ours = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ours
+        if of_ours and node.attr.startswith("_") and not node.attr.startswith("__"):
+            yield f"{node.value.id}.{node.attr}"
+
+
+def test_no_module_uses_the_private_names_of_another():
+    uses = {module: list(private_names(tree)) for module, tree in trees(r for r in LAYERS if r != "compiled")}
+    assert {module: found for module, found in uses.items() if found} == {}
 
 
 FRESH = """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paoswarm.evaluation.command import Command
     from paoswarm.evaluation.constraints import Constraint, Returned
     from paoswarm.evaluation.ray import RayExecutor
-    from paoswarm.explorer.launch import explore
+    from paoswarm.explorer.server import explore
     from paoswarm.fits.uncertainty import uncertainty
     from paoswarm.optimize.minimize import minimize, minimize_many
     from paoswarm.optimize.optimizer import Optimizer
@@ -114,7 +114,7 @@ _ON_FIRST_USE = {
     "classic": "paoswarm.classic",
     "compiled": "paoswarm.compiled",
     "errors": "paoswarm.errors",
-    "explore": "paoswarm.explorer.launch:explore",
+    "explore": "paoswarm.explorer.server:explore",
     "laws": "paoswarm.laws",
     "minimize": "paoswarm.optimize.minimize:minimize",
     "minimize_many": "paoswarm.optimize.minimize:minimize_many",

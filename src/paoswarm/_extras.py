@@ -27,7 +27,7 @@ def on_first_use(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package whose names are imported when they are asked for.
 
-    ``homes`` holds the module of each name, such as ``.sampler``; the name of a module stands for the module itself.
+    ``homes`` holds the module of each name, such as ``.sampler``; a module of that name is itself what is meant.
     If the names need another package, the extra that installs it is called like it.
     """
 
@@ -37,7 +37,7 @@ def on_first_use(
         if needs:
             need(needs, extra=needs, user=f"{package}.{name}")
         home = import_module(homes[name], package)
-        return home if homes[name] == f".{name}" else getattr(home, name)
+        return home if homes[name].endswith(f".{name}") else getattr(home, name)
 
     return __getattr__, lambda: list(homes)
 

@@ -1,12 +1,26 @@
 """For packages that build on paoswarm, as its study, explorer and command line do: what they share with it."""
 
-from paoswarm._checks import choices, counted, flag, number_between, positive_number, whole_number
+from typing import TYPE_CHECKING
+
 from paoswarm._extras import ProgressBar, cores, need, on_first_use
-from paoswarm._text import describe_error, plain, text_of
-from paoswarm.storage.encoding import describe
+
+if TYPE_CHECKING:
+    from paoswarm._checks import choices, counted, flag, number_between, positive_number, whole_number
+    from paoswarm._text import describe_error, plain, text_of
+    from paoswarm.algorithms import behaviour
+    from paoswarm.core.random import Draw
+    from paoswarm.spaces.space import Fixed
+    from paoswarm.spaces.variables import Variable
+    from paoswarm.storage.encoding import describe
+    from paoswarm.storage.growing import GrowingStore
 
 __all__ = [
+    "Draw",
+    "Fixed",
+    "GrowingStore",
     "ProgressBar",
+    "Variable",
+    "behaviour",
     "choices",
     "cores",
     "counted",
@@ -21,3 +35,12 @@ __all__ = [
     "text_of",
     "whole_number",
 ]
+
+if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt name
+    checks = ("choices", "counted", "flag", "number_between", "positive_number", "whole_number")
+    homes = dict.fromkeys(checks, "paoswarm._checks")
+    homes |= dict.fromkeys(("describe_error", "plain", "text_of"), "paoswarm._text")
+    homes |= {"behaviour": "paoswarm.algorithms.behaviour", "describe": "paoswarm.storage.encoding"}
+    homes |= {"GrowingStore": "paoswarm.storage.growing", "Draw": "paoswarm.core.random"}
+    homes |= {"Fixed": "paoswarm.spaces.space", "Variable": "paoswarm.spaces.variables"}
+    __getattr__, __dir__ = on_first_use(__name__, homes)

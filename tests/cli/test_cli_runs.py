@@ -104,7 +104,7 @@ def test_a_method_and_constraints_of_one_s_own(capsys):
 
 
 def test_bounds_have_kinds():
-    from paoswarm.cli.unknowns import _read_bound
+    from paoswarm.cli.options import _read_bound
 
     texts = ["rate=1e-6,1e3,log", "order=1,8,integer", "phase=0,360,periodic", "-5,5", "x=-.5,-.1"]
     variables = [_read_bound(text) for text in texts]
@@ -343,7 +343,7 @@ def test_an_interrupt_before_the_run_is_named(capsys, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("paoswarm.cli.info.run", interrupted)
+    monkeypatch.setattr("paoswarm.cli.info.run_info", interrupted)
     assert cli.main(["info"]) == 130
     assert capsys.readouterr().err.strip() == "paoswarm: interrupted"
 
@@ -357,6 +357,6 @@ def test_errors_of_others_are_not_hidden(monkeypatch):
     def boom(*_, **__):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("paoswarm.optimize.minimize.minimize", boom)
+    monkeypatch.setattr("paoswarm.minimize", boom)
     with pytest.raises(RuntimeError, match="a bug"):
         cli.main(["minimize", "model.py:cost", "--bounds", "a=0,1"])

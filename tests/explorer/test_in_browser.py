@@ -9,7 +9,7 @@ import pytest
 from written_stores import evaluation, header, opened, write
 
 import paoswarm as ps
-from paoswarm.explorer.swarm_settings import Settings
+from paoswarm.explorer.swarm_room import Settings
 
 pytest.importorskip("selenium", reason="needs selenium")
 

@@ -46,7 +46,7 @@ def test_logarithmic_parameters_have_histograms_of_their_logarithms(tmp_path):
     path = tmp_path / "run"
     prior = {"rate": ps.Real(1e-4, 1e4, log=True), "level": (0.5, 2.0)}
     posterior = ps.sample(wide, prior, n_effective=200, rng=1, store=ps.Store(path, "never"))
-    answer = describe(posterior, RunRoom(path)._store.unknowns().is_log)
+    answer = describe(posterior, RunRoom(path)._unknowns().is_log)
     assert answer["is_log"] == [True, False]
     rate, level = answer["marginals"]
     ratios = rate["edges"][1:] / rate["edges"][:-1]

@@ -7,8 +7,8 @@ from written_stores import evaluation, header, opened, write
 
 import paoswarm as ps
 from paoswarm.explorer import run_views as views
-from paoswarm.explorer.answers import Answers
 from paoswarm.explorer.run_room import RunRoom
+from paoswarm.explorer.server import Answers
 
 MESSAGE = '<script>alert(1)</script> & "quotes" at 4.25'
 

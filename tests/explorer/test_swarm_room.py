@@ -8,9 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
-from paoswarm.explorer.packing import to_json, unpack
-from paoswarm.explorer.swarm_room import WINDOW, Course, SwarmRoom
-from paoswarm.explorer.swarm_settings import MOST_STEPS, PARAMETERS, Settings
+from paoswarm.explorer.server import to_json
+from paoswarm.explorer.swarm_room import MOST_STEPS, PARAMETERS, WINDOW, Settings, SwarmHistory, SwarmRoom
 
 CHOSEN = [
     {},
@@ -25,6 +24,11 @@ CHOSEN = [
 @pytest.fixture(params=CHOSEN, ids=lambda given: ",".join(given) or "default")
 def given(request):
     return request.param
+
+
+def unpack(packed):
+    """The array that was packed."""
+    return np.frombuffer(base64.b64decode(packed["f64"]), dtype="<f8").reshape(packed["shape"])
 
 
 def shown(given):
@@ -84,7 +88,7 @@ class TestLaws:
 
     def test_the_ellipses_are_the_law_of_the_next_step(self, given):
         frame, method = shown(given)["frame"], method_of(given)
-        swarm, _ = Course(Settings.read(given)).at(Settings.read(given).step)
+        swarm, _ = SwarmHistory(Settings.read(given)).at(Settings.read(given).step)
         law = method.step_law(swarm, rng=0)
         assert_array_equal(frame["position"], swarm.position)
         assert_array_equal(frame["centre"], law.mean_position)

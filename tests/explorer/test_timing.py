@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from written_stores import evaluation, header, opened, write
 
 from paoswarm.explorer import timing
-from paoswarm.explorer.growing_store import GrowingStore
+from paoswarm.helpers import GrowingStore
 
 
 def asynchronous(durations, workers):

@@ -8,7 +8,7 @@ import pytest
 
 import paoswarm as ps
 from paoswarm import cli
-from paoswarm.storage.watch import Progress, watch
+from paoswarm.storage.watch import Progress
 
 BOUNDS = [(-5, 5)] * 2
 OBJECTIVE = """
@@ -71,16 +71,16 @@ def test_for_a_posterior_the_highest_likelihood_is_the_best(store):
     assert progress.evaluations <= progress.expected == 900
 
 
-def test_a_run_whose_process_is_gone_is_shown_as_stopped(store, tmp_path):
+def test_a_run_whose_process_is_gone_is_shown_as_stopped(store, tmp_path, capsys):
     code = "import os, objective, paoswarm as ps\n"
     code += "def die(x):\n    os._exit(1)\n"
     code += "run = {'method': 'PAO', 'n_particles': 10, 'rng': 1, 'store': 'run.paoswarm'}\n"
     code += "ps.minimize(objective.sphere, [(-5, 5)] * 2, callback=die, **run)"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
-    shown = []
-    watch(store.path, once=True, show=shown.append)
-    assert "10 of 1010 (1.0%), 0 failed" in shown[0]
-    assert "is gone" in shown[0]
+    assert cli.main(["watch", str(store.path)]) == 0
+    shown = capsys.readouterr().out
+    assert "10 of 1010 (1.0%), 0 failed" in shown
+    assert "is gone" in shown
 
 
 def test_watch_follows_another_process_to_its_end(store, tmp_path, capsys):

@@ -10,7 +10,7 @@ from helpers import Counting, Moving, bowl, own_problem, small
 from numpy.testing import assert_array_equal
 
 from paoswarm.study.adapters import CMAES, CountedObjective, Freelunch, RunIsOver, SciPyDE
-from paoswarm.study.run_cells import CellFailed
+from paoswarm.study.cells import CellFailed
 
 BOX = np.array([[-1.0, 2.0], [-3.0, 1.0], [0.0, 0.5]])
 

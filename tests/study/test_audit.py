@@ -6,7 +6,7 @@ from helpers import random_search
 from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
-from paoswarm.study.audit import FACTOR, LEVEL, PROBLEMS, SHIFTS, audit_study, centre_bias, final_errors, judge
+from paoswarm.study.audit import FACTOR, LEVEL, PROBLEMS, SHIFTS, audit_study, centre_bias, centre_biases, judge
 from paoswarm.study.results import Key
 from paoswarm.study.statistics import FLOOR
 
@@ -143,11 +143,10 @@ def test_the_audit_moves_the_optimum_and_nothing_else():
 
 def test_the_call_and_a_stored_study_give_the_same_verdict(tmp_path):
     options = {"population": 10, "generations": 5, "runs": 10, "seed": 3}
-    results = audit_study(
-        {"x": ps.classic.PSO(), "y": ps.classic.DE()}, options, dim=3, problems=["sphere", "ackley"]
-    ).run(tmp_path)
-    for name, method in (("x", ps.classic.PSO()), ("y", ps.classic.DE())):
-        stored = judge(final_errors(results), name, name, ["sphere", "ackley"])
+    methods = {"x": ps.classic.PSO(), "y": ps.classic.DE()}
+    problems = ["sphere", "ackley"]
+    found = centre_biases(methods, tmp_path, dim=3, problems=problems, **options)
+    for stored, method in zip(found, methods.values(), strict=True):
         called = centre_bias(method, dim=3, problems=["sphere", "ackley"], **options)
         assert stored.advantages == called.advantages
         assert called.method == type(method).__name__

@@ -13,11 +13,10 @@ import pytest
 from helpers import Counting, Moving, assert_same_results, own_problem, random_search, small
 
 import paoswarm as ps
-from paoswarm.study import cell_files
+from paoswarm.study import files as cell_files
 from paoswarm.study import study as study_module
-from paoswarm.study.cell_files import CellFiles, DamagedFile, OtherStudy
-from paoswarm.study.cells import Runs
-from paoswarm.study.results import Key
+from paoswarm.study.files import CellFiles, DamagedFile, OtherStudy
+from paoswarm.study.results import Key, Runs
 
 KEY = Key("sphere", 2, "PAO")
 DESCRIPTION = {"version": "1", "runs": 4, "hyperparameters": "PAO(dt=1.0)", "seed": 3}
@@ -326,29 +325,17 @@ def test_a_new_folder_is_made_with_its_parents(tmp_path):
     assert len(list((tmp_path / "a" / "b").rglob("*.parquet"))) == 4
 
 
-def test_unfinished_files_of_a_killed_study_are_removed(tmp_path):
-    study = small(dims=[2])
-    first = study.run(tmp_path)
-    kept = snapshot(tmp_path)
-    for name in ("PAO.999999999.unfinished", "ghost.999999998.unfinished"):
-        (tmp_path / "runs" / "sphere-2d" / name).write_bytes(b"half of it")
-    assert_same_results(first, study.run(tmp_path))
-    assert snapshot(tmp_path) == kept
-
-
-def test_files_that_another_process_is_writing_are_left_alone(tmp_path, monkeypatch):
-    files, seen = CellFiles(tmp_path), []
+def test_old_drafts_of_killed_studies_are_removed_and_those_of_others_left(tmp_path):
+    files = CellFiles(tmp_path)
     files.open()
-    written = pq.write_table
-
-    def interrupted(*arguments, **options):
-        CellFiles(tmp_path).clean()  # another study begins in the same folder
-        seen.extend((tmp_path / "runs").glob("*/*.unfinished"))
-        written(*arguments, **options)
-
-    monkeypatch.setattr(pq, "write_table", interrupted)
     files.write(KEY, DESCRIPTION, RUNS)
-    assert len(seen) == 1
+    path = files.path(KEY)
+    old, young = (path.with_name(f".{path.name}.{pid}.tmp") for pid in (1, 2))
+    for draft in (old, young):
+        draft.write_bytes(b"half of it")
+    os.utime(old, (0, 0))
+    files.write(KEY, DESCRIPTION, RUNS)
+    assert {one.name for one in path.parent.iterdir()} == {path.name, young.name}
     assert same_runs(files.read(KEY, DESCRIPTION), RUNS)
 
 

@@ -9,7 +9,7 @@ import paoswarm as ps
 from paoswarm.algorithms import registry
 from paoswarm.core import attractors, noise
 from paoswarm.study.adapters import CMAES, Freelunch, SciPyDE
-from paoswarm.study.config import KINDS, ConfigurationError, method_or_adapter, read_study, study_from
+from paoswarm.study.study import KINDS, ConfigurationError, method_named, read_study, study_from
 
 linear, geometric, piecewise = ps.schedules.linear, ps.schedules.geometric, ps.schedules.piecewise
 
@@ -95,7 +95,7 @@ def test_a_table_is_its_method(toml, method):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_without_kind_is_the_method_it_is_named_after(kind):
     assert method_of("", name=kind) == KINDS[kind]()
-    assert method_or_adapter(kind) == KINDS[kind]()
+    assert method_named(kind) == KINDS[kind]()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,11 +108,11 @@ def test_every_hyperparameter_can_be_given(kind):
 
 
 def test_presets_have_a_short_name():
-    assert method_or_adapter("PSO:paper") == ps.classic.PSO.paper()
+    assert method_named("PSO:paper") == ps.classic.PSO.paper()
     with pytest.raises(ConfigurationError, match=r"methods\.DE:best\.preset: .*got 'best' of DE"):
-        method_or_adapter("DE:best")
-    with pytest.raises(ConfigurationError, match=r"'QPS0'.*did you mean QPSO\?.* PAO, PSO"):
-        method_or_adapter("QPS0")
+        method_named("DE:best")
+    with pytest.raises(ConfigurationError, match=r"'QPS0'.*did you mean QPSO\?.* PSO, QPSO"):
+        method_named("QPS0")
 
 
 def test_the_registry_makes_every_method_and_suggests_a_name():
@@ -184,7 +184,7 @@ def test_defaults_are_those_of_a_study():
 
 
 def test_the_example_in_the_documentation_works(tmp_path):
-    from paoswarm.study import config
+    from paoswarm.study import study as config
 
     text = config.__doc__.partition(".. code-block:: toml\n")[2].partition("\nWithout ")[0]
     path = tmp_path / "example.toml"
@@ -238,7 +238,7 @@ def test_the_error_names_the_wrong_key_of_a_study(given, text):
     [
         (
             'kind = "POA"',
-            r"methods\.it: unknown method 'POA'.* PAO, PSO, QPSO, DE, SADE, RandomSearch, .* CMAES",
+            r"methods\.it: unknown method 'POA'.* PAO, AdaptivePAO, .* PSO, QPSO, DE, SADE, RandomSearch, .* CMAES",
         ),
         ('kind = "SciPiDE"', r"'SciPiDE'.*did you mean SciPyDE\?"),
         ("", "methods.it: unknown method 'it'"),

@@ -17,8 +17,7 @@ from synthetic import study_of, synthetic, with_cell
 
 from paoswarm.study import report, statistics
 from paoswarm.study.report import Section, render, write
-from paoswarm.study.sentences import findings
-from paoswarm.study.verdict import standings, verdict
+from paoswarm.study.sentences import findings, standings, verdict
 
 pytest.importorskip("jinja2")
 plotly = pytest.importorskip("plotly.offline")

@@ -19,11 +19,11 @@ from helpers import assert_same_results, own_problem, random_search, small
 from waiting import until
 
 import paoswarm as ps
-from paoswarm.study.cell_files import CellFiles
-from paoswarm.study.config import read_study
+from paoswarm.study import read_study
+from paoswarm.study.cells import CellFailed
+from paoswarm.study.files import CellFiles
 from paoswarm.study.folder import publish
 from paoswarm.study.results import Key
-from paoswarm.study.run_cells import CellFailed
 
 SCRIPT = """
 import sys
@@ -245,7 +245,7 @@ def test_ctrl_c_ends_promptly_and_the_study_continues_from_finished_cells(worker
     command = [
         sys.executable,
         "-m",
-        "paoswarm.cli",
+        "paoswarm",
         "study",
         tmp_path / "it.toml",
         "--out",

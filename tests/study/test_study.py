@@ -23,8 +23,8 @@ import paoswarm as ps
 from paoswarm.problems import bbob
 from paoswarm.study import presets
 from paoswarm.study.adapters import SciPyDE
+from paoswarm.study.cells import CellFailed
 from paoswarm.study.results import Key
-from paoswarm.study.run_cells import CellFailed
 from paoswarm.study.study import trace_of
 
 SWARMS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from synthetic import study_of
 
-from paoswarm.study.verdict import standings, verdict
+from paoswarm.study.sentences import standings, verdict
 
 RUNS = 20
 SPREAD = 1 + 1e-3 * np.arange(RUNS)  # no two runs alike

@@ -1,7 +1,8 @@
 """The commands by name, and what happens to their errors and interrupts.
 
-A command is a module with ``fill(parser)``, which adds its arguments, and ``run(options)``, which returns its exit code
-or None for 0. It is imported when it is asked for, and imports what is large in ``run``: help is shown at once.
+A command NAME has a module with ``fill_NAME(parser)``, which adds its arguments, and ``run_NAME(options)``, which
+returns its exit code or None for 0. The module is imported when it is asked for, and imports what is large in
+``run_NAME``: help is shown at once.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ COMMANDS = {
     "audit": "test whether methods profit from an optimum at the centre of the box",
     "info": "show versions, extras, and what can evaluate points here",
 }
+_MODULES = {"minimize": "runs", "sample": "runs", "resume": "runs", "explore": "watch", "audit": "study"}  # or NAME
 _EPILOG = """exit codes:
   0    success
   1    a run ended without success: a limit was reached, no point was feasible, or a value is doubtful
@@ -100,9 +102,9 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
         )
         command.set_defaults(kept="", answer="")
         if name == wanted:
-            module = import_module(f"paoswarm.cli.{name}")
-            command.set_defaults(run=module.run)
-            module.fill(command)
+            module = import_module(f"paoswarm.cli.{_MODULES.get(name, name)}")
+            command.set_defaults(run=getattr(module, f"run_{name}"))
+            getattr(module, f"fill_{name}")(command)
     return parser
 
 

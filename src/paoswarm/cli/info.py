@@ -11,19 +11,19 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from typing import Any
 
-from paoswarm._extras import cores
+from paoswarm.helpers import cores
 
 _FOR_DEVELOPERS = {"bench", "searchers", "mixed", "samplers", "docs", "dev"}
 _EXECUTORS = {"dask": "distributed", "ray": "ray", "loky": "loky", "mpi4py": "mpi4py"}  # the package of each
 
 
-def fill(parser: argparse.ArgumentParser) -> None:
+def fill_info(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = "examples:\n  paoswarm info          for people, and for reports of bugs\n  paoswarm info --json\n"
     parser.add_argument("--json", action="store_true", help="write it as JSON")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_info(options: argparse.Namespace) -> None:
     """Print what is there."""
     found = gathered()
     if options.json:

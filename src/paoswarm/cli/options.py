@@ -1,9 +1,9 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the unknowns that ``--space`` and ``--bounds`` describe."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NamedTuple
 
 BOUND = "[NAME=]LOW,HIGH[,log|,integer|,periodic]"
 
@@ -94,3 +94,56 @@ def add_output(parser: argparse.ArgumentParser) -> Any:
 def add_draws(parser: argparse.ArgumentParser) -> None:
     """Add where draws go."""
     parser.add_argument("--draws", metavar="FILE", help="write draws of equal weight, as .csv or .npz")
+
+
+class NamedUnknowns(NamedTuple):
+    """The variables as `minimize` or `sample` takes them, and what they are called in a command."""
+
+    given: Any
+    names: list[str]
+    free: list[str]  # those that are not fixed
+
+
+def read_unknowns(options: argparse.Namespace, *, prior: bool = False) -> NamedUnknowns:
+    """Return the variables of ``--space`` or ``--bounds``."""
+    from paoswarm import Choice, Integer, Periodic, Real, read_space
+
+    if options.space is None:
+        return _read_bounds(options.bounds)
+    space = read_space(options.space, prior=prior)
+    kinds = (Real, Integer, Choice, Periodic)
+    free = [name for name, one in space.items() if isinstance(one, kinds) or hasattr(one, "ppf")]
+    if not free:
+        raise ValueError(f"{options.space}: every variable is fixed, so nothing is left to search")
+    return NamedUnknowns(space, list(space), free)
+
+
+def _read_bounds(texts: list[str]) -> NamedUnknowns:
+    entries = [_read_bound(text.strip()) for text in texts]
+    named = {name: variable for name, variable in entries if name}
+    if len(named) == len(entries):
+        return NamedUnknowns(named, list(named), list(named))
+    if named:
+        raise ValueError("--bounds: give names to all bounds or to none, and each name once")
+    names = [f"x{i}" for i in range(len(entries))]
+    return NamedUnknowns([variable for _, variable in entries], names, names)
+
+
+def _read_bound(text: str) -> tuple[str, Any]:
+    """Return name and variable of an entry of ``--bounds``."""
+    from paoswarm import read_space
+
+    name, _, ends = text.rpartition("=")
+    low, *rest = ends.split(",")
+    kind = rest[1] if len(rest) == 2 else ""
+    try:
+        pair = [float(low), float(rest[0])]
+        if len(rest) > 2 or kind not in ("", "log", "integer", "periodic"):
+            raise ValueError
+    except (ValueError, IndexError):
+        raise ValueError(f"--bounds: {text!r} must be {BOUND}, for example -5,5 or rate=1e-6,1e3,log") from None
+    try:
+        (variable,) = read_space({name or "x": {kind: pair} if kind else pair}).values()
+    except ValueError as error:
+        raise ValueError(f"--bounds: {text}: {error}") from None
+    return name, variable

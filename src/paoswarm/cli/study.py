@@ -1,4 +1,4 @@
-"""``paoswarm study``: a benchmark study and its report."""
+"""``paoswarm study`` and ``paoswarm audit``: benchmark studies, and a test for a bias towards the centre of the box."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ import argparse
 import dataclasses
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from paoswarm.cli.options import given_of
 
 if TYPE_CHECKING:
-    from paoswarm.study.study import Study
+    from paoswarm.study import Study
 
 QUICK = 15  # runs: a few more than the paper's comparisons need to be significant
-KEPT = "; finished cells are kept, run the same command again to continue"
-_EXAMPLES = """examples:
+_KEPT = "; finished cells are kept, run the same command again to continue"
+_STUDY_EXAMPLES = """examples:
   paoswarm study paper --quick              a first look at the study of the paper
   paoswarm study bbob --dims 2 5 10         COCO's functions
   paoswarm study my-study.toml --out mine   a study of your own
 """
+_AUDIT_EXAMPLES = """examples:
+  paoswarm audit PAO PSO DE
+  paoswarm audit PSO:paper --dim 20 --runs 50 --out audit
+"""
 
 
-def fill(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.epilog = _EXAMPLES
+def fill_study(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `study`."""
+    parser.epilog = _STUDY_EXAMPLES
     parser.add_argument("study", help="'paper', 'bbob', or a TOML file")
     parser.add_argument("--out", type=Path, help="folder for runs, figures and the report (default: study-NAME)")
     parser.add_argument("--problems", nargs="+", metavar="NAME", help="problems, instead of the study's")
@@ -35,13 +40,12 @@ def fill(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help=f"at most {QUICK} runs, for a first look")
     parser.add_argument("--peers", action="store_true", help="bbob only: include SciPy's DE and CMA-ES")
     parser.add_argument("--workers", type=int, default=-1, help="number of processes (default: one per core)")
-    parser.set_defaults(kept=KEPT)
+    parser.set_defaults(kept=_KEPT)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_study(options: argparse.Namespace) -> None:
     """Run the study and write its report."""
-    from paoswarm.study import presets
-    from paoswarm.study.config import read_study
+    from paoswarm.study import presets, read_study
 
     changed = given_of(options, "problems", "dims", "runs", "seed")
     if options.study == "paper":
@@ -60,16 +64,11 @@ def run(options: argparse.Namespace) -> None:
         study = dataclasses.replace(study, runs=min(study.runs, QUICK))
     name = Path(options.study).stem
     folder = options.out or Path(f"study-{name}" + ("-quick" if options.quick else ""))
-    how = {"workers": options.workers, "progress": sys.stderr.isatty()}
     print(_announcement(study, folder), flush=True)
-    results = study.run(folder, **how)
-    # Imported late: statistics and figures need libraries that are slow to load.
-    from paoswarm.study.claims import paper_sections
-    from paoswarm.study.folder import publish
-    from paoswarm.study.sentences import findings
-    from paoswarm.study.verdict import verdict
+    results = study.run(folder, workers=options.workers, progress=sys.stderr.isatty())
+    from paoswarm.study import findings, publish, verdict  # not before: statistics and figures are slow to load
 
-    path = publish(results, folder, sections=paper_sections(results, study, folder, **how))
+    path = publish(results, folder)
     print("\n" + "\n\n".join([*verdict(results), *findings(results)]))
     part = given_of(options, "problems", "methods", "dims", "runs")
     print(f"\nReport{' on this part of the study' if part else ''}: {path}")
@@ -77,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _only(study: Study, names: list[str]) -> Study:
     """Return the study with these methods only."""
-    from paoswarm._checks import choices
+    from paoswarm.helpers import choices
 
     unknown = [name for name in names if name not in study.methods]
     if unknown:
@@ -95,3 +94,27 @@ def _announcement(study: Study, folder: Path) -> str:
     runs = f"{'up to ' if study.fewer_runs else ''}{study.runs} runs"
     most = "at most " if study.precision else ""
     return f"{study.title}: {' x '.join(parts)} x {runs}, {most}{evaluations:,} evaluations, written to {folder}"
+
+
+def fill_audit(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `audit`."""
+    parser.epilog = _AUDIT_EXAMPLES
+    parser.add_argument("methods", nargs="+", metavar="METHOD", help="PAO, PSO, PSO:paper, ...")
+    parser.add_argument("--dim", type=int, default=8, help="dimension (default: 8)")
+    parser.add_argument("--runs", type=int, default=30, help="number of runs on each problem (default: 30)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of all runs (default: 1)")
+    parser.add_argument("--out", type=Path, help="folder for the runs, to continue an interrupted audit")
+    parser.add_argument("--workers", type=int, default=-1, help="number of processes (default: one per core)")
+    parser.set_defaults(kept=_KEPT)
+
+
+def run_audit(options: argparse.Namespace) -> None:
+    """Run the audit and print its verdicts."""
+    from paoswarm.study import centre_biases, method_named
+
+    methods = {name: method_named(name) for name in options.methods}
+    with TemporaryDirectory() as temporary:
+        how = {"workers": options.workers, "progress": sys.stderr.isatty()}
+        settings = {"dim": options.dim, "runs": options.runs, "seed": options.seed}
+        for found in centre_biases(methods, options.out or temporary, **settings, **how):
+            print(found)

@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm._text import text_of
-from paoswarm.core.arrays import Floats
-from paoswarm.resume_run import resume
-from paoswarm.sampling.posterior import Posterior
-from paoswarm.storage.store import Store
+from paoswarm import Posterior, Store, resume
+from paoswarm.helpers import text_of
 
 _BINS = 40
 _CELLS = 28
@@ -115,7 +112,7 @@ def describe(posterior: Posterior, is_log: NDArray[np.bool_]) -> dict[str, Any]:
     }
 
 
-def _edges(posterior: Posterior, j: int, is_log: bool, bins: int) -> Floats:
+def _edges(posterior: Posterior, j: int, is_log: bool, bins: int) -> NDArray[np.float64]:
     """Return the edges of a histogram, on the scale: from the 0.1 % to the 99.9 % quantile, a little wider."""
     low, high = (float(posterior.quantile(p)[j]) for p in (0.001, 0.999))
     low, high = (math.log10(low), math.log10(high)) if is_log else (low, high)

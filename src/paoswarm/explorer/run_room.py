@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from paoswarm.core.arrays import Floats
 from paoswarm.explorer import run_views as views
 from paoswarm.explorer import timing
-from paoswarm.explorer.growing_store import GrowingStore
 from paoswarm.explorer.posterior_view import PosteriorView
-from paoswarm.explorer.unknowns import Unknowns
+from paoswarm.helpers import GrowingStore
 
 _MOST_LINES = 40  # runs of minimize_many that have a line of their own
 _MOST_CHARACTERS = 1000
@@ -60,7 +59,7 @@ class RunRoom:
             }
             if total == 0:
                 return answer
-            unknowns = store.unknowns()
+            unknowns = self._unknowns()
             if share != given.get("had_share") or since < total:
                 good = store.x[loss <= limit] if math.isfinite(limit) else store.x
                 window = _window(unknowns, good, share)
@@ -97,7 +96,10 @@ class RunRoom:
                 raise ValueError("a pair needs two unknowns")
             chosen = [int(_between(given.get(name), 0, d - 1, j)) for j, name in enumerate(("across", "up"))]
             loss, share = _loss(store), _between(given.get("share"), 0.0, 1.0, 1.0)
-            good, unknowns = store.x[loss <= views.threshold(loss, share)], store.unknowns()
+            good, unknowns = (
+                store.x[loss <= views.threshold(loss, share)],
+                views.read_unknowns(store.run["problem"], store.x),
+            )
             window = _window(unknowns, good, share)
             lower, upper = (unknowns.unscaled(side)[chosen] for side in (window.lower, window.upper))
             box = views.Box(window.lower[chosen], window.upper[chosen], window.is_choice[chosen])
@@ -110,10 +112,13 @@ class RunRoom:
             if self._store.run["function"] != "sample":
                 raise ValueError(f"{self.path} holds no run of sample, so it has no posterior")
             total, ended = len(self._store.f), self._store.progress.ended is not None
-            is_log = self._store.unknowns().is_log
+            is_log = self._unknowns().is_log
         return self._posterior.show(total, is_log, ended=ended)
 
-    def _rows(self, rows: views.Rows, elapsed: Floats) -> dict[str, Any]:
+    def _unknowns(self) -> views.Unknowns:
+        return views.read_unknowns(self._store.run["problem"], self._store.x)
+
+    def _rows(self, rows: views.Rows, elapsed: NDArray[np.float64]) -> dict[str, Any]:
         store = self._store
         return {
             "row": rows,
@@ -123,7 +128,7 @@ class RunRoom:
             "x": store.x[rows],
         }
 
-    def _lines(self, loss: Floats, elapsed: Floats) -> list[dict[str, Any]]:
+    def _lines(self, loss: NDArray[np.float64], elapsed: NDArray[np.float64]) -> list[dict[str, Any]]:
         """The best value so far, for each run of `minimize_many`."""
         store = self._store
         problem = store.run["problem"]
@@ -182,13 +187,13 @@ class RunRoom:
         }
 
 
-def _window(unknowns: Unknowns, good: Floats, share: float) -> views.Box:
+def _window(unknowns: views.Unknowns, good: NDArray[np.float64], share: float) -> views.Box:
     """Where unknowns are drawn, on their scales: the bounds, or where the best share lies."""
     box = views.Box(unknowns.scaled(unknowns.lower), unknowns.scaled(unknowns.upper), unknowns.is_choice)
     return box if share == 1 else views.window(unknowns.scaled(good), box)
 
 
-def _loss(store: GrowingStore) -> Floats:
+def _loss(store: GrowingStore) -> NDArray[np.float64]:
     """Values that are better when lower; infinite where the evaluation failed."""
     return np.where(np.isnan(store.f), np.inf, store.sign * store.f)
 

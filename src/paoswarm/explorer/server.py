@@ -1,33 +1,42 @@
-"""The web server of the explorer: this machine only, a token in every address, and a fixed table of files.
+"""The local web page: `explore`, the server behind it, and the questions that it answers.
 
 - It listens on 127.0.0.1. Requests whose Host is not this machine are refused, so that no foreign name can be made to
   point here; so are requests that another page has made.
-- Every address starts with a random token. Without it nothing is answered but how to get it.
+- Every address starts with a random token. Without it the server answers only how to get it.
 - Files come from a table made at the start. The page never names a file.
+- Answers are JSON that a browser reads without loss. Arrays are packed as base64 of little-endian doubles. JSON has no
+  NaN and no infinity: outside of arrays, NaN becomes null, and infinity a string, as in a store.
 """
 
 from __future__ import annotations
 
+import base64
 import hmac
+import html
 import json
 import logging
+import math
 import os
 import secrets
 import socket
 import socketserver
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from paoswarm._checks import whole_number
-from paoswarm._text import describe_error
-from paoswarm.explorer.answers import Answers
-from paoswarm.explorer.packing import to_json
+import numpy as np
+from numpy.typing import ArrayLike
+
+from paoswarm.explorer.run_room import RunRoom
+from paoswarm.explorer.swarm_room import SwarmRoom, describe_controls
+from paoswarm.helpers import describe_error, plain, whole_number
 
 logger = logging.getLogger("paoswarm")
 
@@ -48,6 +57,88 @@ _NO_TOKEN = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="
 <p>Open the address that <code>paoswarm explore</code> has printed.
 To see what a link shows: <code>paoswarm explore --link "LINK"</code>.</p></html>
 """
+
+Answer = dict[str, Any]
+
+
+class Explorer:
+    """The explorer as a page in the background; a context manager.
+
+    In a notebook it shows itself. It ends with `close`, or with the process.
+
+    Attributes
+    ----------
+    address : str
+        The address to open in a browser of this machine. It holds a token: whoever has it can see the runs.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.address = server.address
+        self._thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the page and free its port."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+    def __enter__(self) -> Explorer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Explorer({self.address!r})"
+
+    def _repr_html_(self) -> str:
+        address = html.escape(self.address, quote=True)
+        return (
+            f'<iframe src="{address}" width="100%" height="900" style="border:0" title="paoswarm explore"></iframe>'
+            f'<p><a href="{address}" target="_blank" rel="noopener">Open in a tab</a></p>'
+        )
+
+
+def explore(store: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (), *, port: int = 0) -> Explorer:
+    """Open a local web page that shows what hyperparameters do, and stored runs while they go on.
+
+    Only this machine can open the page. The command ``paoswarm explore`` does the same in a terminal.
+
+    Parameters
+    ----------
+    store : path or sequence of path
+        Stored runs to show; see ``store=`` of `minimize`.
+    port : int
+        Port of the page; 0 for any free one.
+
+    Returns
+    -------
+    Explorer
+        The page; in a notebook it is shown below the cell.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> with ps.explore() as page:
+    ...     page.address  # doctest: +ELLIPSIS
+    'http://127.0.0.1:.../.../'
+    """
+    return Explorer(Server(read_stores(store), port))
+
+
+def read_stores(store: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the paths of existing files; raise a FileNotFoundError for any other."""
+    given = [store] if isinstance(store, str | os.PathLike) else list(store)
+    paths = [Path(one) for one in given]
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}: give the file that was store= of a run")
+    return paths
 
 
 class Server(ThreadingHTTPServer):
@@ -203,3 +294,54 @@ class _Handler(BaseHTTPRequestHandler):
 def _read_static() -> dict[str, bytes]:
     folder = files("paoswarm.explorer") / "static"
     return {file.name: file.read_bytes() for file in folder.iterdir() if Path(file.name).suffix in _KINDS}
+
+
+class Answers:
+    """What the page may ask for, by name, and the functions that answer.
+
+    Parameters
+    ----------
+    stores : sequence of path
+        The files of stored runs; no other file is ever read.
+    """
+
+    def __init__(self, stores: Sequence[Path] = ()) -> None:
+        self._runs = [RunRoom(path) for path in stores]
+        swarm = SwarmRoom()
+        self._table: dict[str, Callable[[Answer], Answer]] = {
+            "controls": self._controls,
+            "swarm": swarm.show,
+            "contours": swarm.contours,
+            "run": lambda given: self._run(given).show(given),
+            "pair": lambda given: self._run(given).pair(given),
+            "posterior": lambda given: self._run(given).posterior(given),
+        }
+
+    def __contains__(self, what: str) -> bool:
+        return what in self._table
+
+    def answer(self, what: str, given: Answer) -> Answer:
+        """Return the answer to a request; raise a ValueError if it makes no sense."""
+        with np.errstate(all="ignore"):
+            return self._table[what](given)
+
+    def _controls(self, given: Answer) -> Answer:
+        return {**describe_controls(), "runs": [{"name": run.path.name, "path": str(run.path)} for run in self._runs]}
+
+    def _run(self, given: Answer) -> RunRoom:
+        number = given.get("run", 0)
+        if not isinstance(number, int) or not 0 <= number < len(self._runs):
+            raise ValueError("there is no such run; start `paoswarm explore run.paoswarm`")
+        return self._runs[number]
+
+
+def pack(numbers: ArrayLike) -> dict[str, Any]:
+    """Return an array as JSON: its shape and its doubles."""
+    array = np.asarray(numbers, dtype="<f8")
+    return {"f64": base64.b64encode(array.tobytes()).decode("ascii"), "shape": list(array.shape)}
+
+
+def to_json(answer: Any) -> bytes:
+    """Return an answer as JSON."""
+    contents = plain(answer, array=pack, not_finite=lambda number: None if math.isnan(number) else str(number))
+    return json.dumps(contents, allow_nan=False, separators=(",", ":")).encode()

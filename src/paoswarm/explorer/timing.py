@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from paoswarm.core.arrays import Floats
-from paoswarm.explorer.growing_store import GrowingStore
+from paoswarm.helpers import GrowingStore
 
 _BINS = 60
 
@@ -46,7 +46,7 @@ def sessions(store: GrowingStore) -> list[Session]:
     return found
 
 
-def gaps(store: GrowingStore) -> Floats:
+def gaps(store: GrowingStore) -> NDArray[np.float64]:
     """Return the seconds between each record and the one before it or the start of its process, for each row.
 
     Rows of one record have their share of its gap, so the gaps sum up to the time in which the run was active.
@@ -63,7 +63,7 @@ def gaps(store: GrowingStore) -> Floats:
     return (np.maximum(store.time - before, 0.0)[first] / size)[group]
 
 
-def durations(store: GrowingStore, gap: Floats) -> tuple[Floats, str]:
+def durations(store: GrowingStore, gap: NDArray[np.float64]) -> tuple[NDArray[np.float64], str]:
     """Return how long evaluations took in seconds, and how that is known; empty if it is not."""
     workers = store.run["how"].get("workers")
     if len(store.asked) and (store.asked >= 0).any():
@@ -82,11 +82,11 @@ def durations(store: GrowingStore, gap: Floats) -> tuple[Floats, str]:
     return np.zeros(0), ""
 
 
-def in_flight(store: GrowingStore) -> Floats:
+def in_flight(store: GrowingStore) -> NDArray[np.float64]:
     """Return how many points were under way before each arrival of an asynchronous run; empty if unknown."""
     if not len(store.asked) or (store.asked < 0).any():
         return np.zeros(0)
-    under_way: Floats = (store.asked - np.arange(len(store.asked))).astype(float)
+    under_way: NDArray[np.float64] = (store.asked - np.arange(len(store.asked))).astype(float)
     return under_way
 
 

@@ -14,9 +14,8 @@ from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from paoswarm._checks import flag, whole_number
-from paoswarm.algorithms.adaptive_pao import AdaptivePAO
-from paoswarm.algorithms.method import Method
+from paoswarm import AdaptivePAO, Method
+from paoswarm.helpers import flag, whole_number
 from paoswarm.optuna.shared_search import (
     ATTEMPTS,
     ATTRIBUTE,

@@ -24,12 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
-from paoswarm.algorithms.method import Method
-from paoswarm.core.arrays import Floats
-from paoswarm.core.random import Draw
-from paoswarm.evaluation.constraints import Returned
-from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optuna.trial_space import TrialSpace
+from paoswarm import Method, Optimizer, Returned
+from paoswarm.helpers import Draw
+from paoswarm.optuna.trial_space import Floats, TrialSpace
 
 ATTRIBUTE = "paoswarm:seat"
 ATTEMPTS = 4  # to find a row that no other trial has taken at the same moment; the last one is an extra point

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -19,9 +20,10 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, TrialState
 
-from paoswarm.core.arrays import Floats
-from paoswarm.spaces.variables import Choice, Integer, Real, Variable
+from paoswarm import Choice, Integer, Real
+from paoswarm.helpers import Variable
 
+Floats = NDArray[np.float64]
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of functions; it differs between processes
 _CLOSE = 1e-9  # relative difference of numbers that are the same, but for the last digits of another computer
 _CONSTRAINTS = "constraints"  # attributes of trials under which Optuna keeps their constraints

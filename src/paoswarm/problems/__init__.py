@@ -45,6 +45,7 @@ __all__ = [
     "rotated_ellipsoid",
     "schwefel",
     "sphere",
+    "split_name",
 ]
 
 

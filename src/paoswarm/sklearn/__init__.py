@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paoswarm._extras import on_first_use
+from paoswarm.helpers import on_first_use
 
 if TYPE_CHECKING:
     from paoswarm.sklearn.search_cv import PAOSearchCV

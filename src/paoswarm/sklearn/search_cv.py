@@ -12,16 +12,8 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
-from paoswarm._checks import whole_number
-from paoswarm.algorithms.adaptive_pao import AdaptivePAO
-from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.pao import PAO
-from paoswarm.optimize.optimizer import Optimizer
-from paoswarm.optimize.read_input import read_method
-from paoswarm.optimize.read_space import read_space
-from paoswarm.optimize.run_state import choose_size
-from paoswarm.spaces.space import Fixed, Space
-from paoswarm.spaces.variables import Choice, Integer, Real, Variable
+from paoswarm import PAO, AdaptivePAO, Choice, Integer, Optimizer, Real
+from paoswarm.helpers import Fixed, Variable, whole_number
 
 _NOTHING_NEW = 5000  # known candidates in a row after which the search ends
 # Scores are often alike in most of the space: a swarm that starts there would learn nothing from its first generations.
@@ -120,24 +112,26 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
             raise ValueError(f"there are several metrics: give refit=, the name of the one to maximise; {self.scoring}")
         if not isinstance(self.param_distributions, Mapping):
             raise TypeError(f"param_distributions must be a dict, got {self.param_distributions!r}")
-        space = read_space({name: _read_entry(name, entry) for name, entry in self.param_distributions.items()})
-        method = read_method(self.method or _for_few_candidates(space))
+        variables = {name: _read_entry(name, entry) for name, entry in self.param_distributions.items()}
+        has_choices = any(isinstance(one, Choice) for one in variables.values())
+        # `MixedPAO`, the default of `minimize` with choices, would need half of the candidates for its first swarm.
+        method = self.method or (PAO() if has_choices else AdaptivePAO())
         is_seed = isinstance(self.random_state, int | np.integer)
         seed = self.random_state if is_seed else check_random_state(self.random_state).randint(2**31 - 1)
         first_seed, seed = np.random.SeedSequence(int(seed)).spawn(2)
-        trials = _Trials(self, space, evaluate_candidates, n_iter)
-
-        x0 = None if self.x0 is None else space.read("x0", self.x0)
-        n_given = 0 if x0 is None else len(x0)
+        n_given = 0 if self.x0 is None else 1 if isinstance(self.x0, Mapping) else len(self.x0)
         n_initial = n_iter // _INITIAL_SHARE if self.n_initial is None else whole_number("n_initial", self.n_initial, 2)
-        first = Optimizer(space, n_particles=max(2, n_given, min(n_initial, n_iter)), x0=x0, rng=first_seed).ask()
+        spread = Optimizer(variables, n_particles=max(2, n_given, min(n_initial, n_iter)), x0=self.x0, rng=first_seed)
+        first = spread.ask()
+        trials = _Trials(self, spread.space, evaluate_candidates, n_iter)
         losses = np.array(trials.losses(first))
         if trials.is_over:
             return
         known = [point for point, loss in zip(first, losses, strict=True) if np.isfinite(loss)]
-        n_particles = choose_size(method, len(space.lower), n_iter, None, None, None)
         start = {"x0": known, "f0": losses[np.isfinite(losses)]} if known else {}
-        optimizer = Optimizer(space, method=method, n_particles=n_particles, rng=seed, **start)
+        method = Optimizer(variables, method=method).method  # of a name, too
+        n_particles = method.default_particles(len(spread.lower), n_iter, None)
+        optimizer = Optimizer(variables, method=method, n_particles=n_particles, rng=seed, **start)
         while not trials.is_over:
             losses = np.array(trials.losses(optimizer.ask(trials.share)))
             if not trials.is_over:
@@ -155,9 +149,7 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
 class _Trials:
     """The candidates so far, and how many more there may be."""
 
-    def __init__(
-        self, search: PAOSearchCV, space: Space, evaluate: Callable[..., Mapping[str, Any]], most: int
-    ) -> None:
+    def __init__(self, search: PAOSearchCV, space: Any, evaluate: Callable[..., Mapping[str, Any]], most: int) -> None:
         self._search, self._space, self._evaluate, self._most = search, space, evaluate, most
         self._splits = _SameSplits(search._checked_cv_orig)
         self._known: dict[tuple[float, ...], float] = {}
@@ -198,14 +190,6 @@ class _Trials:
         return scores
 
 
-def _for_few_candidates(space: Space) -> Method:
-    """`MixedPAO`, the default of `minimize`, would need half of them for its first swarm.
-
-    Along choices, the cloud of `AdaptivePAO` contracts before it has seen them all.
-    """
-    return PAO() if any(isinstance(one, Choice) for one in space.variables) else AdaptivePAO()
-
-
 class _SameSplits:
     """The splits of a cross-validator, drawn once: scores on other splits could not be compared."""
 
@@ -240,7 +224,7 @@ def _are_equal(one: Any, other: Any) -> bool:
         return False
 
 
-def _key(space: Space, point: Mapping[str, Any]) -> tuple[float, ...]:
+def _key(space: Any, point: Mapping[str, Any]) -> tuple[float, ...]:
     """What tells a candidate from others."""
     pairs = zip(point.values(), space.variables, strict=True)
     return tuple(one.number(value) for value, one in pairs if not isinstance(one, Fixed))

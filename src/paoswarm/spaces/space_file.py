@@ -36,13 +36,13 @@ _FORMS = (
 )
 
 
-def read_space(path: str | os.PathLike[str], *, prior: bool = False) -> dict[str, Any]:
+def read_space(given: str | os.PathLike[str] | Mapping[str, Any], *, prior: bool = False) -> dict[str, Any]:
     r"""Read the variables of a TOML file, to be given to `minimize` as ``bounds`` or to `sample` as ``prior``.
 
     Parameters
     ----------
-    path : path
-        The file. See the page "Command line" of the documentation for its form.
+    given : path or mapping
+        The file, or what such a file holds. See the page "Command line" of the documentation for its form.
     prior : bool
         Whether to use the entries ``prior``, for `sample`. Otherwise they are left out, and every variable needs ends.
 
@@ -61,25 +61,27 @@ def read_space(path: str | os.PathLike[str], *, prior: bool = False) -> dict[str
     >>> ps.read_space(file)
     {'rate': Real(1e-06, 1000, log=True), 'order': Integer(1, 8), 'gain': 3.0}
     """
-    file = Path(path)
+    if isinstance(given, Mapping):
+        return {name: _named("", name, entry, prior) for name, entry in given.items()}
+    file = Path(given)
     try:
         contents = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{file} is not valid TOML: {error}") from None
     if not contents:
         raise ValueError(f"{file} holds no variables; write one line for each, for example: rate = [0, 10]")
-    return {name: _named(file, name, entry, prior) for name, entry in contents.items()}
+    return {name: _named(f"{file}: ", name, entry, prior) for name, entry in contents.items()}
 
 
-def _named(file: Path, name: str, entry: Any, prior: bool) -> Any:
+def _named(where: str, name: str, entry: Any, prior: bool) -> Any:
     try:
         check_name(name)
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
+        raise ValueError(f"{where}{error}") from None
     try:
         return _read(entry, prior)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{file}: {name}: {error}") from None
+        raise ValueError(f"{where}{name}: {error}") from None
 
 
 def _read(entry: Any, prior: bool) -> Any:

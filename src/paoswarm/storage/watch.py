@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import os
 import platform
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -176,21 +174,6 @@ class Progress:
         elif 0 <= self.remaining < math.inf:
             lines.append(f"left         {_duration(self.remaining)} at most")
         return "\n".join(lines)
-
-
-def watch(
-    path: str | os.PathLike[str], *, once: bool = False, every: float = 1.0, show: Callable[[str], object] = print
-) -> None:
-    """Show the progress of a run until it has ended or its process is gone; with ``once``, show it once."""
-    progress, shown = Progress(path), ""
-    while True:
-        text = str(progress.update())
-        if text != shown:
-            show(text)
-            shown = text
-        if once or progress.ended is not None or progress.is_alive is False:
-            return
-        time.sleep(max(every, 0.05))
 
 
 def _duration(seconds: float) -> str:

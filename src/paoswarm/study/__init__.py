@@ -2,53 +2,52 @@
 
 from typing import TYPE_CHECKING
 
-from paoswarm._extras import on_first_use
+from paoswarm.helpers import on_first_use
 
 if TYPE_CHECKING:
     from paoswarm.study import adapters, figures, presets, statistics
-    from paoswarm.study.audit import CentreBias, centre_bias
-    from paoswarm.study.coco import run_coco
-    from paoswarm.study.config import read_study
+    from paoswarm.study.audit import CentreBias, centre_bias, centre_biases
     from paoswarm.study.folder import publish
-    from paoswarm.study.ioh import run_ioh
+    from paoswarm.study.platforms import run_coco, run_ioh
+    from paoswarm.study.report import Section
     from paoswarm.study.results import Results, Trace
-    from paoswarm.study.sentences import findings
-    from paoswarm.study.study import Study
+    from paoswarm.study.sentences import findings, verdict
+    from paoswarm.study.study import Study, method_named, read_study
 
 __all__ = [
     "CentreBias",
     "Results",
+    "Section",
     "Study",
     "Trace",
     "adapters",
     "centre_bias",
+    "centre_biases",
     "figures",
     "findings",
+    "method_named",
     "presets",
     "publish",
     "read_study",
     "run_coco",
     "run_ioh",
     "statistics",
+    "verdict",
 ]
 
 if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt name
-    __getattr__, __dir__ = on_first_use(
-        __name__,
-        {
-            "CentreBias": ".audit",
-            "centre_bias": ".audit",
-            "run_coco": ".coco",
-            "run_ioh": ".ioh",
-            "read_study": ".config",
-            "publish": ".folder",
-            "findings": ".sentences",
-            "Results": ".results",
-            "Trace": ".results",
-            "Study": ".study",
-            "adapters": ".adapters",
-            "figures": ".figures",
-            "presets": ".presets",
-            "statistics": ".statistics",
-        },
-    )
+    modules = {
+        ".audit": "CentreBias centre_bias centre_biases",
+        ".results": "Results Trace",
+        ".report": "Section",
+        ".study": "Study method_named read_study",
+        ".adapters": "adapters",
+        ".figures": "figures",
+        ".sentences": "findings verdict",
+        ".presets": "presets",
+        ".folder": "publish",
+        ".platforms": "run_coco run_ioh",
+        ".statistics": "statistics",
+    }
+    homes = {name: module for module, names in modules.items() for name in names.split()}
+    __getattr__, __dir__ = on_first_use(__name__, homes)

@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm._checks import number_between, positive_number
-from paoswarm._extras import need
-from paoswarm.core.arrays import Floats
+from paoswarm.helpers import need, number_between, positive_number
+from paoswarm.study.results import Floats
 
 Adapter = Callable[..., Any]
 

@@ -6,16 +6,16 @@ audit runs the method on such functions, and on copies whose optimum is elsewher
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms.method import Method
-from paoswarm.core.arrays import Floats
+from paoswarm import Method
 from paoswarm.problems import get
 from paoswarm.study.adapters import Adapter
-from paoswarm.study.results import Key
+from paoswarm.study.results import Floats
 from paoswarm.study.study import Study, trace_of
 
 PROBLEMS = ("sphere", "rastrigin", "ackley", "griewank")
@@ -53,7 +53,10 @@ class CentreBias(NamedTuple):
 
 
 def audit_study(
-    methods: dict[str, Method | Adapter], options: Mapping[str, Any], dim: int = 8, problems: Sequence[str] = PROBLEMS
+    methods: Mapping[str, Method | Adapter],
+    options: Mapping[str, Any],
+    dim: int = 8,
+    problems: Sequence[str] = PROBLEMS,
 ) -> Study:
     """Return the study that an audit needs: each function as it is, and with its optimum in three other places."""
     names = [name for base in problems for name in (base, *_moved(base))]
@@ -88,23 +91,40 @@ def centre_bias(
     >>> ps.study.centre_bias(ps.PAO(), problems=["sphere", "ackley"]).profits
     False
     """
-    made = [get(name, dim) for name in problems]
-    for problem in made:
-        if not np.allclose(problem.optimum, (problem.lower + problem.upper) / 2, rtol=0, atol=1e-9):
-            raise ValueError(f"problems: the optimum of {problem.name} is not at the centre; choose another problem")
-    check_runs(options.get("runs", LEAST_RUNS))
-    names = [problem.name for problem in made]
+    names = _checked(problems, dim, options)
     study = audit_study({"method": method}, options, dim, names)
     errors = {cell.key: trace_of(cell.run()).final for cell in study.cells()}
     return judge(errors, "method", getattr(method, "__name__", type(method).__name__), names)
 
 
-def check_runs(runs: int) -> None:
-    """Raise if there are too few runs for an audit."""
-    if runs < LEAST_RUNS:
+def centre_biases(
+    methods: Mapping[str, Method | Adapter],
+    folder: str | os.PathLike[str],
+    *,
+    dim: int = 8,
+    problems: Sequence[str] = PROBLEMS,
+    workers: Any = 1,
+    progress: bool = False,
+    **options: Any,
+) -> list[CentreBias]:
+    """Test several methods, given by name, as `centre_bias` does; runs are kept in a folder, as by `Study.run`."""
+    names = _checked(problems, dim, options)
+    results = audit_study(methods, options, dim, names).run(folder, workers=workers, progress=progress)
+    errors = {key: trace.final for key, trace in results.traces.items()}
+    return [judge(errors, name, name, names) for name in methods]
+
+
+def _checked(problems: Sequence[str], dim: int, options: Mapping[str, Any]) -> list[str]:
+    """Return the full names of problems; raise if an optimum is not at the centre, or if there are too few runs."""
+    made = [get(name, dim) for name in problems]
+    for problem in made:
+        if not np.allclose(problem.optimum, (problem.lower + problem.upper) / 2, rtol=0, atol=1e-9):
+            raise ValueError(f"problems: the optimum of {problem.name} is not at the centre; choose another problem")
+    if (runs := options.get("runs", LEAST_RUNS)) < LEAST_RUNS:
         raise ValueError(
             f"runs must be at least {LEAST_RUNS} for an audit, got {runs}; with fewer, chance cannot be ruled out"
         )
+    return [problem.name for problem in made]
 
 
 def judge(errors: Any, method: str, title: str, problems: Sequence[str] = PROBLEMS) -> CentreBias:
@@ -133,8 +153,3 @@ def judge(errors: Any, method: str, title: str, problems: Sequence[str] = PROBLE
 def _moved(problem: str) -> list[str]:
     """Return the names of the copies of a function whose optimum is elsewhere."""
     return [f"{problem}-shifted{seed}" for seed in range(1, SHIFTS + 1)]
-
-
-def final_errors(results: Any) -> dict[Key, Floats]:
-    """Return the final errors of a finished audit study by key."""
-    return {key: trace.final for key, trace in results.traces.items()}

@@ -1,35 +1,35 @@
-"""One cell of a study: all runs of one method on one problem in one dimension."""
+"""One cell of a study, all runs of one method on one problem in one dimension; and how cells are run.
+
+Cells that are not on disk yet run in this process or in workers.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle
+import signal
+import threading
+import warnings
 import zlib
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from typing import Any
 
 import numpy as np
 
-from paoswarm.algorithms.adaptive_pao import AdaptivePAO
-from paoswarm.algorithms.method import Method
-from paoswarm.core.arrays import Floats
-from paoswarm.core.random import spawn
-from paoswarm.optimize.minimize import minimize, minimize_many
-from paoswarm.optimize.stopping import Status
+from paoswarm import AdaptivePAO, Method, minimize, minimize_many
+from paoswarm.helpers import ProgressBar, describe
 from paoswarm.problems import Problem, get
-from paoswarm.storage.encoding import describe
+from paoswarm.results import Status
 from paoswarm.study.adapters import Adapter, CountedObjective
-from paoswarm.study.results import Key
+from paoswarm.study.files import CellFiles, DamagedFile
+from paoswarm.study.results import Floats, Key, Runs
 
 ProblemSource = str | Callable[[int], Any]  # a name, or a function of the dimension
-
-
-class Runs(NamedTuple):
-    """The runs of a cell: the best value so far of each run against evaluations."""
-
-    evaluations: np.ndarray  # (g,)
-    best: Floats  # (runs, g)
-    minimum: Floats  # (runs,) known minimum of the problem of each run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Cell:
             return self._checked(Runs(self._axis(), many.history, np.full(self.runs, problem.minimum)))
         instances = [problem.instance(run) for run in range(self.runs)]
         run_one = self._swarm_run if isinstance(self.method, Method) else self._foreign_run
-        best = np.stack([run_one(*one) for one in zip(instances, spawn(entropy, self.runs), strict=True)])
+        best = np.stack([run_one(*one) for one in zip(instances, entropy.spawn(self.runs), strict=True)])
         return self._checked(Runs(self._axis(), best, np.array([one.minimum for one in instances])))
 
     def _checked(self, runs: Runs) -> Runs:
@@ -99,7 +99,7 @@ class Cell:
         return isinstance(self.method, Method) and self._has_equal_generations() and not problem.instanced
 
     def _is_ours(self) -> bool:
-        return type(self.method).__module__.startswith("paoswarm.algorithms.")
+        return type(self.method).__module__.startswith("paoswarm.")
 
     def _stays_inside(self) -> bool:
         """Whether the method is one of ours and never leaves the box."""
@@ -195,3 +195,132 @@ def probe(problem: Any, runs: int) -> str:
             values = [type(error).__name__]
         text += [*values, *(f"{end:.9g}" for end in (*low, *high))]
     return f"{zlib.crc32(' '.join(text).encode()):08x}"
+
+
+class CellFailed(RuntimeError):
+    """A cell could not be run. All finished cells are kept."""
+
+
+def finish(cells: list[Cell], files: CellFiles, version: str, *, workers: Any, progress: bool) -> dict[Key, Runs]:
+    """Return all cells of a study: read from disk where possible, run and written otherwise."""
+    files.open()
+    descriptions = {cell.key: cell.description(version) for cell in cells}
+    stored = {cell.key: _read(files, cell.key, descriptions[cell.key]) for cell in cells}
+    missing = [cell for cell in cells if stored[cell.key] is None]
+    with ProgressBar(progress, len(cells), unit="cell", done=len(cells) - len(missing)) as bar:
+        for key in _run(missing, files, descriptions, workers):
+            bar.show(note=f"{key.method} on {key.problem} {key.dim}-D")
+            bar.count()
+    done = {}
+    for key, found in stored.items():
+        runs = found or files.read(key, descriptions[key])
+        assert runs is not None
+        done[key] = runs
+    return done
+
+
+def _read(files: CellFiles, key: Key, description: dict[str, Any]) -> Runs | None:
+    try:
+        return files.read(key, description)
+    except DamagedFile as damage:
+        warnings.warn(f"{damage}; running its cell again", RuntimeWarning, stacklevel=4)
+        return None
+
+
+def _run(cells: list[Cell], files: CellFiles, descriptions: dict[Key, Any], workers: Any) -> Iterator[Key]:
+    """Run and write cells, and yield the key of each when it is done."""
+    if (isinstance(workers, int) and workers == 1) or len(cells) <= 1:
+        for cell in cells:
+            files.write(cell.key, descriptions[cell.key], _attempt(cell))
+            yield cell.key
+        return
+    executor, is_ours = _opened(workers, cells)
+    tasks: dict[Any, Cell] = {}
+    try:
+        pool = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
+        tasks |= {pool.submit(_attempt_elsewhere, cell): cell for cell in cells}
+        for task in as_completed(tasks):
+            key, found = tasks[task].key, task.result()
+            if isinstance(found, str):
+                raise CellFailed(found)
+            files.write(key, descriptions[key], found)
+            yield key
+    except BrokenExecutor as error:
+        raise CellFailed("a worker process died; finished cells are kept, run the study again to continue") from error
+    finally:  # also on Ctrl-C: running cells are dropped, finished ones are on disk
+        for task in tasks:
+            task.cancel()
+        if is_ours:
+            _close(executor)
+
+
+def _opened(workers: Any, cells: list[Cell]) -> tuple[Any, bool]:
+    """Return an executor or a Dask client, and whether it was made here."""
+    if isinstance(workers, int):
+        _check_portable(cells)
+        return ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker), True
+    if hasattr(workers, "submit") and not isinstance(workers, type):
+        return workers, False
+    made = workers()
+    if not hasattr(made, "submit"):
+        raise TypeError(f"workers is a function that makes {made!r}: it must make an executor or a Dask Client")
+    return made, True
+
+
+def _close(executor: Any) -> None:
+    """End an executor or a Dask client without waiting for running cells."""
+    if hasattr(executor, "get_executor"):
+        executor.close()
+        return
+    processes = list((getattr(executor, "_processes", None) or {}).values())
+    executor.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.terminate()
+
+
+def _check_portable(cells: list[Cell]) -> None:
+    """Raise before the first run if something cannot be sent to worker processes."""
+    for cell in cells:
+        for what, thing in (
+            (f"problem {cell.key.problem!r}", cell.source),
+            (f"method {cell.key.method!r}", cell.method),
+        ):
+            try:
+                pickle.dumps(thing)
+            except Exception as error:
+                raise TypeError(
+                    f"{what} cannot be sent to worker processes ({error}); define it at the top level of a module, "
+                    "or use workers=1"
+                ) from error
+
+
+def _attempt(cell: Cell) -> Runs:
+    try:
+        return cell.run()
+    except Exception as error:
+        problem, dim, method = cell.key
+        raise CellFailed(
+            f"{method} on {problem} in {dim} dimensions failed: {type(error).__name__}: {error}; "
+            "finished cells are kept"
+        ) from error
+
+
+def _attempt_elsewhere(cell: Cell) -> Runs | str:
+    """Return the runs, or the error message: some exceptions cannot be pickled, and their causes are lost."""
+    try:
+        return _attempt(cell)
+    except CellFailed as error:
+        return str(error)
+
+
+def _prepare_worker() -> None:
+    """Make a worker ignore Ctrl-C, which its parent handles, and exit when the parent dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _exit_after(sentinel: Any) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)

@@ -17,12 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm._extras import need
-from paoswarm.core.arrays import Floats
+from paoswarm.helpers import counted, need
 from paoswarm.study import statistics
-from paoswarm.study.results import Results
-from paoswarm.study.sentences import count
-from paoswarm.study.whole_file import whole_file
+from paoswarm.study.files import whole_file
+from paoswarm.study.results import Floats, Results
 
 # Any two of these can be told apart, also with three kinds of colour blindness, on white and on dark pages.
 PALETTE = ("#0072B2", "#D55E00", "#00A578", "#F078C3", "#694B69", "#A5B400", "#A51E00", "#2DB4FF")
@@ -77,7 +75,7 @@ def convergence_grid(results: Results, dim: int, methods: Sequence[str] | None =
     figure.supxlabel("Evaluations", fontsize=_NORMAL)
     figure.supylabel("Error: mean and 10 % to 90 % band", fontsize=_NORMAL)
     fewest = f"{runs[0]} to " if len(runs) > 1 else ""
-    title = f"{count(dim, 'dimension')}, {fewest}{count(runs[-1], 'run')}"
+    title = f"{counted(dim, 'dimension')}, {fewest}{counted(runs[-1], 'run')}"
     _legend(figure, entries, loc="outside upper center", ncols=across, title=title, title_fontsize=_LARGE)
     return _laid_out(figure)
 
@@ -188,7 +186,7 @@ def rank_plot(results: Results, group: Sequence[str], dims: Sequence[int] | None
     ax.xaxis.set_major_locator(_ticker().MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
     tasks = sum(1 for _ in results.tasks(dims))
     friedman = "" if np.isnan(ranks.p) else f"; Friedman p {'< 0.0001' if ranks.p < 1e-4 else f'= {ranks.p:.2g}'}"
-    ax.set_xlabel(f"Average rank over {count(tasks, 'task')} (1 is best{friedman})", fontsize=_NORMAL)
+    ax.set_xlabel(f"Average rank over {counted(tasks, 'task')} (1 is best{friedman})", fontsize=_NORMAL)
     ax.set_title(_dimensions(dims), fontsize=_LARGE)
     ax.grid(axis="x", color=_PALE, linewidth=0.5)
     _tidy(ax)
@@ -287,7 +285,7 @@ def _literal(text: str) -> str:
 def _dimensions(dims: Sequence[int] | None) -> str:
     if dims is None:
         return "All dimensions"
-    return count(dims[0], "dimension") if len(dims) == 1 else f"{', '.join(map(str, dims))} dimensions"
+    return counted(dims[0], "dimension") if len(dims) == 1 else f"{', '.join(map(str, dims))} dimensions"
 
 
 def _ticker() -> Any:

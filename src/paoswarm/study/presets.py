@@ -6,16 +6,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from paoswarm.algorithms.adaptive_pao import AdaptivePAO
-from paoswarm.algorithms.de import DE
-from paoswarm.algorithms.hyperparameters import HyperparameterWarning
-from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.pao import PAO
-from paoswarm.algorithms.pso import PSO
-from paoswarm.algorithms.qpso import QPSO
-from paoswarm.algorithms.random_search import RandomSearch
-from paoswarm.algorithms.sade import SADE
-from paoswarm.core.noise import covariance
+from paoswarm import PAO, AdaptivePAO, Method, noise
+from paoswarm.classic import DE, PSO, QPSO, SADE, RandomSearch
+from paoswarm.errors import HyperparameterWarning
 from paoswarm.problems import names
 from paoswarm.study.adapters import CMAES, Adapter, SciPyDE
 from paoswarm.study.study import Study
@@ -105,7 +98,7 @@ def bbob(dims: Sequence[int] = (2, 5, 10), *, peers: bool = False, **options: An
     """
     methods: dict[str, Method | Adapter] = {
         "PAO": PAO(),
-        "PAO (covariance)": PAO(noise_scale=covariance),
+        "PAO (covariance)": PAO(noise_scale=noise.covariance),
         "PSO": PSO(),
         "QPSO": QPSO(),
         "DE": DE(),

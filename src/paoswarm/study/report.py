@@ -23,14 +23,12 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm._extras import need
-from paoswarm.core.arrays import Floats
+from paoswarm.helpers import counted, need
 from paoswarm.study import figures, statistics
-from paoswarm.study.results import Key, Results, Trace
-from paoswarm.study.sentences import LEVEL, count, group_findings, headline, listed, short
+from paoswarm.study.files import whole_file
+from paoswarm.study.results import Floats, Key, Results, Trace
+from paoswarm.study.sentences import LEVEL, SOLVED, group_findings, headline, listed, short, standings, verdict
 from paoswarm.study.statistics import Summary, Verdict
-from paoswarm.study.verdict import SOLVED, standings, verdict
-from paoswarm.study.whole_file import whole_file
 
 TARGETS = ("1e1", "1e-1", "1e-3", "1e-5", "1e-8")  # target errors to choose from, as they are shown
 POINTS = 120  # of a line in a chart; more are not visible
@@ -155,8 +153,8 @@ def _extent(results: Results) -> str:
     dims = f"{listed(map(str, results.dims))} dimension{'' if results.dims == (1,) else 's'}"
     budget = f"{_span(budgets)} evaluation{'' if budgets == [1] else 's'}"
     return (
-        f"{count(len(results.methods), 'method')} {'was' if len(results.methods) == 1 else 'were'} run {times} on "
-        f"{count(len(results.problems), 'problem')} in {dims}, with {budget} per run."
+        f"{counted(len(results.methods), 'method')} {'was' if len(results.methods) == 1 else 'were'} run {times} on "
+        f"{counted(len(results.problems), 'problem')} in {dims}, with {budget} per run."
     )
 
 
@@ -253,7 +251,7 @@ def _ranks(results: Results, name: str, group: Sequence[str]) -> dict[str, Any]:
 
 def _dimensions(results: Results) -> dict[str, Sequence[int]]:
     """Return each dimension, then all together, by name."""
-    each: dict[str, Sequence[int]] = {count(dim, "dimension"): [dim] for dim in results.dims}
+    each: dict[str, Sequence[int]] = {counted(dim, "dimension"): [dim] for dim in results.dims}
     return {**each, "all tasks": results.dims} if len(each) > 1 else each
 
 
@@ -281,7 +279,7 @@ def _grids(results: Results) -> list[dict[str, str]]:
     seen = replace(results, traces=traces)
     return [
         {
-            "dimensions": count(dim, "dimension"),
+            "dimensions": counted(dim, "dimension"),
             "group": name if len(results.groups) > 1 else "",
             "image": _image(figures.convergence_grid(seen, dim, group)),
         }

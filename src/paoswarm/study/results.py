@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core.arrays import Floats
-from paoswarm.problems.problem import split_name
+from paoswarm.problems import split_name
+
+Floats = NDArray[np.float64]
 
 
 class Key(NamedTuple):
@@ -22,6 +23,14 @@ class Key(NamedTuple):
     problem: str
     dim: int
     method: str
+
+
+class Runs(NamedTuple):
+    """The runs of a cell: the best value so far of each run against evaluations."""
+
+    evaluations: NDArray[np.int64]  # (g,)
+    best: Floats  # (runs, g)
+    minimum: Floats  # (runs,) known minimum of the problem of each run
 
 
 class Trace(NamedTuple):

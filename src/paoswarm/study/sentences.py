@@ -1,19 +1,138 @@
-"""The findings of a study in sentences: who wins, where the reference wins and loses, and what is significant."""
+"""A study in sentences, computed from its results.
+
+The verdict says who is ahead, whether that is chance, and what the reference loses. The findings describe each group of
+methods: who wins, where the reference loses, and what is significant.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
 
+from paoswarm.helpers import counted
 from paoswarm.study.results import Results
-from paoswarm.study.statistics import FLOOR, Comparison, average_ranks, band, compare, wins
+from paoswarm.study.statistics import FLOOR, TARGETS, Comparison, average_ranks, band, compare, success, wins
 
 LEVEL = 0.05  # significance level of every test in the report
 LONGEST = 12  # most tasks, or methods, that are named one by one
 
 Task = tuple[str, int]
 Won = dict[str, list[Task]]  # as `wins` gives it
+SOLVED = float(TARGETS[-1])  # error at which a problem counts as solved
+NAMED = 3  # losses that are named one by one
+
+
+class Standing(NamedTuple):
+    """One method among all methods of a study."""
+
+    method: str
+    rank: float  # by median error, averaged over the tasks
+    solved: float  # share of its runs that end within `SOLVED` of the minimum
+
+
+def standings(results: Results) -> list[Standing]:
+    """Return all methods, the best average rank first; of equal ones the reference first."""
+    ranks = average_ranks(results, results.methods).average
+    rows = [Standing(method, ranks[method], _solved(results, method)) for method in results.methods]
+    return sorted(rows, key=lambda row: (row.rank, row.method != results.reference))
+
+
+def verdict(results: Results) -> list[str]:
+    """Return the verdict in one sentence, then its tests, then what the reference loses."""
+    reference = results.reference
+    if len(results.methods) == 1:
+        return [f"{reference} is the only method: there is nothing to compare it with."]
+    order = standings(results)
+    return [_who_is_ahead(results, order), _is_it_chance(results, order), _what_it_loses(results)]
+
+
+def _who_is_ahead(results: Results, order: Sequence[Standing]) -> str:
+    tasks = counted(len(list(results.tasks())), "task")
+    first, *later = [list(rows) for _, rows in groupby(order, key=lambda row: row.rank)]
+    names = listed(row.method for row in first)
+    leads = "share the first place" if len(first) > 1 else "ranks first"
+    numbers = f"average rank {first[0].rank:.2f}, {_all_solved(first)} of runs solved"
+    text = f"Of {counted(len(order), 'method')} on {tasks}, {names} {leads} ({numbers})"
+    place = 1 + len(first)
+    for i, rows in enumerate(later):
+        has_reference = rows[0].method == results.reference
+        if i == 0 or has_reference:
+            text += f", {'and ' if i > 0 else ''}{_placed(rows, place)}"
+        place += len(rows)
+    return f"{text}."
+
+
+def _is_it_chance(results: Results, order: Sequence[Standing]) -> str:
+    """Compare the first method with the second, and the reference with the first."""
+    first, second, reference = order[0].method, order[1].method, results.reference
+    pairs = [(first, second)] + ([(reference, first)] if reference not in (first, second) else [])
+    parts = [f"{one} is {_compared(results, one, other)}" for one, other in pairs]
+    return f"In paired runs, {'; '.join(parts)} (Wilcoxon’s test at {100 * LEVEL:g}\u00a0%, with Holm’s correction)."
+
+
+def _compared(results: Results, one: str, other: str) -> str:
+    found = [c.verdict for c in compare(replace(results, reference=one), [one, other], LEVEL)]
+    better, worse = found.count("better"), found.count("worse")
+    if not better and not worse:
+        return f"not significantly different from {other} on any task"
+    return f"significantly better than {other} on {counted(better, 'task')} and worse on {worse}"
+
+
+def _what_it_loses(results: Results) -> str:
+    """Say on how many tasks some method is significantly better than the reference, and name the widest margins."""
+    found = [c for group in results.groups.values() for c in compare(results, group, LEVEL)]
+    tasks = list(results.tasks())
+    worst: dict[Task, Comparison] = {}
+    for c in found:
+        task = (c.problem, c.dim)
+        if c.verdict == "worse" and (task not in worst or c.decades < worst[task].decades):
+            worst[task] = c
+    unbeaten = {task for task in tasks if all(c.verdict == "better" for c in found if (c.problem, c.dim) == task)}
+    reference = results.reference
+    if not worst:
+        text = f"No method is significantly better than {reference} on any task"
+    else:
+        text = f"At least one method is significantly better than {reference} on {len(worst)} of {len(tasks)} tasks"
+        widest = sorted(worst.values(), key=lambda c: c.decades)[:NAMED]
+        named = listed(f"{title_of(results, (c.problem, c.dim))} ({_decades_of(c)})" for c in widest)
+        text += f", most clearly on {named}"
+    return f"{text}; {reference} is significantly better than all others on {len(unbeaten)}."
+
+
+def _decades_of(lost: Comparison) -> str:
+    return f"{decades_behind(-lost.decades)} decades behind {lost.method}"
+
+
+def _placed(rows: Sequence[Standing], place: int) -> str:
+    """The methods of one place."""
+    share = "share the " if len(rows) > 1 else ""
+    where = f"{share}{_ordinal(place)}{' place' if share else ''}"
+    return f"{listed(row.method for row in rows)} {where} ({rows[0].rank:.2f}, {_all_solved(rows)})"
+
+
+def _all_solved(rows: Sequence[Standing]) -> str:
+    """The shares of solved runs, in the order of the methods; one if they are the same."""
+    shares = [_percent(row.solved) for row in rows]
+    return shares[0] if len(set(shares)) == 1 else listed(shares)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\u00a0%"
+
+
+def _ordinal(place: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th") if place % 100 not in (11, 12, 13) else "th"
+    return f"{place}{ending}"
+
+
+def _solved(results: Results, method: str) -> float:
+    """Return the share of runs that are solved, averaged over the tasks."""
+    rates = [success(results, *task, method, SOLVED).rate for task in results.tasks()]
+    return sum(rates) / len(rates)
 
 
 def findings(results: Results) -> list[str]:
@@ -53,11 +172,6 @@ def short(value: float) -> str:
     return f"{digits}e{int(exponent)}"
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 task, 2 tasks."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def listed(items: Iterable[str]) -> str:
     """Return the items joined as in a sentence: a, b and c."""
     *head, last = [*items] or [""]
@@ -88,7 +202,7 @@ def headline(results: Results, name: str) -> str:
     won = wins(results, group)
     most = max(map(len, won.values()))
     first = [method for method in group if len(won[method]) == most]
-    compared = listed(group) if len(group) <= LONGEST else count(len(group), "method")
+    compared = listed(group) if len(group) <= LONGEST else counted(len(group), "method")
     if most == 0:
         return f"No method has a finite mean error on any task (compared: {compared})."
     often = "" if most == n_tasks else " most often:"
@@ -102,9 +216,8 @@ def _wins(results: Results, won: Won) -> str:
     """Say on how many tasks the mean of the reference is the smallest, in total and by dimension."""
     own = won[results.reference]
     n_tasks = len(list(results.tasks()))
-    text = (
-        f"{results.reference} has the smallest mean error of {count(len(won), 'method')} on {_share(len(own), n_tasks)}"
-    )
+    text = f"{results.reference} has the smallest mean error of {counted(len(won), 'method')} "
+    text += f"on {_share(len(own), n_tasks)}"
     if own and len(results.dims) > 1:
         of_dim = Counter(dim for _, dim in own)
         text += f" ({listed(f'{of_dim[dim]} in {_dimensions(dim)}' for dim in results.dims)})"
@@ -132,10 +245,10 @@ def _losses(results: Results, won: Won) -> list[str]:
             lost_to.setdefault(winners[task], []).append(f"{title_of(results, task)} ({margin})")
         parts = [f"To {names}: {listed(tasks)}." for names, tasks in lost_to.items()]
         if len(lost) > len(named):
-            parts.append(f"And {count(len(lost) - len(named), 'more task')}, by no wider margin.")
-        text.append(f"It loses {count(len(lost), 'task')}; the margin in decades is in brackets. {' '.join(parts)}")
+            parts.append(f"And {counted(len(lost) - len(named), 'more task')}, by no wider margin.")
+        text.append(f"It loses {counted(len(lost), 'task')}; the margin in decades is in brackets. {' '.join(parts)}")
     if nobody:
-        text.append(f"On {count(nobody, 'task')} no method has a finite mean error.")
+        text.append(f"On {counted(nobody, 'task')} no method has a finite mean error.")
     return text
 
 
@@ -143,21 +256,18 @@ def _significance(reference: str, comparisons: Sequence[Comparison], runs: int) 
     """Say how many comparisons are significant after Holm's correction, and with which methods."""
     better, worse, even = (sum(c.verdict == v for c in comparisons) for v in ("better", "worse", "not significant"))
     text = (
-        f"In {count(len(comparisons), 'paired comparison')} with another method on a task, {reference} is "
+        f"In {counted(len(comparisons), 'paired comparison')} with another method on a task, {reference} is "
         f"significantly better in {better}, significantly worse in {worse}, and not significantly different in {even} "
         f"(Wilcoxon’s test at {100 * LEVEL:g}\u00a0%, with Holm’s correction)."
     )
     needed = 1 + math.ceil(math.log2(len(comparisons) / LEVEL))
     if runs < needed:  # the smallest p of the test is 2 / 2^runs
-        text += (
-            f" With {count(runs, 'run')}, no comparison can be significant: {len(comparisons)} comparisons need at "
-            f"least {needed} runs."
-        )
+        text += f" With {counted(runs, 'run')}, no comparison can be significant: that takes at least {needed} runs."
     for verdict in ("better", "worse"):
         tasks = Counter(c.method for c in comparisons if c.verdict == verdict).most_common()
         if tasks:
             (first, most), *others = tasks
-            against = [f"{first} on {count(most, 'task')}", *(f"{method} on {n}" for method, n in others)]
+            against = [f"{first} on {counted(most, 'task')}", *(f"{method} on {n}" for method, n in others)]
             text += f" It is {verdict} than {listed(against)}."
     return text
 
@@ -174,7 +284,7 @@ def _contradictions(results: Results, won: Won, comparisons: Sequence[Comparison
     if len(named) > LONGEST:
         named = [*named[:LONGEST], f"{len(named) - LONGEST} more"]
     return [
-        f"Means and paired runs disagree on {count(len(rivals), 'task')}: {results.reference} has the smallest mean "
+        f"Means and paired runs disagree on {counted(len(rivals), 'task')}: {results.reference} has the smallest mean "
         "error, but is significantly worse in paired runs than the method in brackets (a few bad runs can dominate a "
         f"mean). {'This task is' if len(rivals) == 1 else 'These tasks are'} {listed(named)}."
     ]
@@ -189,7 +299,7 @@ def _ranks(results: Results, group: Sequence[str]) -> str:
     level = [method for method in order if average[method] == own and method != results.reference]
     behind = [f"{method} ({average[method]:.2f})" for method in order if average[method] > own]
     text = f"Ranked by median error, {results.reference} has an average rank of {own:.2f} among "
-    text += count(len(group), "method")
+    text += counted(len(group), "method")
     if len(results.dims) > 1:
         each = {dim: average_ranks(results, group, [dim]).average[results.reference] for dim in results.dims}
         text += f" ({listed(f'{rank:.2f} in {_dimensions(dim)}' for dim, rank in each.items())})"
@@ -208,7 +318,7 @@ def _ranks(results: Results, group: Sequence[str]) -> str:
 def _share(some: int, every: int) -> str:
     if some == every:
         return "the only task" if every == 1 else f"all {every} tasks"
-    return f"{some} of {count(every, 'task')}"
+    return f"{some} of {counted(every, 'task')}"
 
 
 def _are(number: int) -> str:
@@ -216,7 +326,7 @@ def _are(number: int) -> str:
 
 
 def _dimensions(dim: int) -> str:
-    return count(dim, "dimension")
+    return counted(dim, "dimension")
 
 
 def _behind(results: Results, won: Won, task: Task) -> float:

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from paoswarm.core.arrays import Floats
-from paoswarm.study.results import Results
+from paoswarm.study.results import Floats, Results
 
 FLOOR = 1e-50  # errors below it count as equal: they are zero for every practical purpose
 CEILING = 1e50  # errors above it, infinite ones included, count as equal: the run has failed

@@ -1,25 +1,77 @@
-"""`Study`: the methods, problems, dimensions, runs and budget of a benchmark."""
+"""`Study`: the methods, problems, dimensions, runs and budget of a benchmark; and a study from a TOML file.
+
+.. code-block:: toml
+
+    title = "Two swarms"
+    problems = ["sphere", "rastrigin-shifted"]
+    dims = [2, 8]
+    runs = 30
+
+    [methods.PAO]
+
+    [methods."damped PAO"]
+    kind = "PAO"
+    damping = 0.3
+    dt = { linear = [1.5, 0.8] }
+
+    [methods.PSO]
+    preset = "paper"
+
+    [methods."SciPy DE"]
+    kind = "SciPyDE"
+
+Without ``kind``, the name of the table is the name of the method. All other keys are the fields of `Study` and the
+hyperparameters of the method.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paoswarm._checks import number_between, whole_number
-from paoswarm.algorithms.method import Method
-from paoswarm.evaluation.executors import is_client, is_executor, makes_executor
-from paoswarm.optimize.first_swarm import DESIGNS, design_name
-from paoswarm.storage.encoding import describe
-from paoswarm.study import run_cells
-from paoswarm.study.adapters import Adapter
-from paoswarm.study.cell_files import CellFiles
-from paoswarm.study.cells import Cell, ProblemSource, Runs, make_problem
-from paoswarm.study.results import Key, Results, Trace
+from paoswarm import (
+    PAO,
+    AdaptivePAO,
+    DensePAO,
+    ElementPAO,
+    Method,
+    MixedPAO,
+    Optimizer,
+    attractors,
+    classic,
+    noise,
+    schedules,
+)
+from paoswarm.helpers import choices, cores, describe, number_between, whole_number
+from paoswarm.study.adapters import CMAES, Adapter, Freelunch, SciPyDE
+from paoswarm.study.cells import Cell, ProblemSource, finish, make_problem
+from paoswarm.study.files import CellFiles
+from paoswarm.study.results import Key, Results, Runs, Trace
+
+_OURS = (PAO, AdaptivePAO, DensePAO, ElementPAO, MixedPAO)
+_OTHERS = (classic.PSO, classic.QPSO, classic.DE, classic.SADE, classic.RandomSearch, SciPyDE, CMAES, Freelunch)
+KINDS: dict[str, Any] = {one.__name__: one for one in (*_OURS, *_OTHERS)}
+_SCHEDULES: dict[str, Any] = {
+    "linear": schedules.linear,
+    "geometric": schedules.geometric,
+    "piecewise": schedules.piecewise,
+}
+_ATTRACTORS = (
+    attractors.local_best,
+    attractors.global_best,
+    attractors.average_local_best,
+    attractors.average_particle,
+    attractors.weighted_average_particle,
+)
+_NOISES = (noise.spread, noise.mean_to_best, noise.covariance)
 
 
 @dataclass(frozen=True)
@@ -101,57 +153,30 @@ class Study:
             put("evaluations_per_unknown", whole_number("evaluations_per_unknown", self.evaluations_per_unknown, 1))
         put("precision", number_between("precision", self.precision, 0.0))
         if not isinstance(self.init, str):
-            raise ValueError(f"init must be one of {', '.join(DESIGNS)}, got {self.init!r}")
-        put("init", design_name(self.init))
+            raise ValueError(f"init must be the name of a design, got {self.init!r}")
+        Optimizer([(0.0, 1.0)], init=self.init)  # raises for an unknown name
+        put("init", "".join(filter(str.isalpha, self.init)).lower())  # as it may be spelled
         put("dims", tuple(_listed("dims", [whole_number("dims", dim, 1) for dim in _listed("dims", self.dims)])))
         put("problems", tuple(_listed("problems", self.problems)))
-        if not isinstance(self.methods, Mapping) or not self.methods:
-            raise ValueError(f"methods must be a dict of at least one method by name, got {self.methods!r}")
-        for name, method in self.methods.items():
-            if not isinstance(name, str) or not name.strip():
-                raise ValueError(f"methods: a name must be a non-empty string, got {name!r}")
-            if isinstance(method, type) or not (isinstance(method, Method) or callable(method)):
-                raise TypeError(f"methods: {name!r} must be a method such as PAO() or an adapter, got {method!r}")
-            if isinstance(method, Method):
-                try:
-                    method.check_swarm((self.population,))
-                except ValueError as error:
-                    raise ValueError(f"methods: {name!r} with population = {self.population}: {error}") from error
-        if not isinstance(self.fewer_runs, Mapping):
-            raise ValueError(f"fewer_runs must be a dict of numbers by method, got {self.fewer_runs!r}")
-        for name, runs in self.fewer_runs.items():
-            if name not in self.methods:
-                raise ValueError(f"fewer_runs: {name!r} is not among the methods {list(self.methods)}")
-            whole_number(f"fewer_runs: {name!r}", runs, 1)
+        _check_methods(self.methods, self.population)
+        _check_fewer_runs(self.fewer_runs, self.methods)
         for dim in self.dims:
             if self.budget(dim) < self.population:
                 raise ValueError(
                     f"evaluations_per_unknown = {self.evaluations_per_unknown} gives {self.budget(dim)} evaluations in "
                     f"{dim} dimensions, less than one population of {self.population}; increase it"
                 )
-        made = {dim: [make_problem(source, dim) for source in self.problems] for dim in self.dims}
-        names = tuple(problem.name for problem in made[self.dims[0]])
+        made, *_ = [[make_problem(source, dim) for source in self.problems] for dim in self.dims]  # in all dimensions
+        names = tuple(problem.name for problem in made)
         if len(set(names)) < len(names):
             raise ValueError(f"problems: names must differ, got {list(names)}")
         put("_names", names)
-        put("_titles", {problem.name: problem.title for problem in made[self.dims[0]]})
+        put("_titles", {problem.name: problem.title for problem in made})
         reference = next(iter(self.methods)) if self.reference is None else self.reference
         if not isinstance(reference, str) or reference not in self.methods:
             raise ValueError(f"reference must be one of the methods {list(self.methods)}, got {reference!r}")
         put("reference", reference)
-        groups = {"All methods": tuple(self.methods)} if self.groups is None else self.groups
-        if not isinstance(groups, Mapping) or not groups:
-            raise ValueError(f"groups must be a dict of lists of methods by name, got {groups!r}")
-        for name, members in groups.items():
-            if isinstance(members, str) or not isinstance(members, Sequence):
-                raise ValueError(f"groups: {name!r} must be a list of methods, got {members!r}")
-            unknown = [member for member in members if member not in self.methods]
-            if unknown or reference not in members:
-                what = (
-                    f"{unknown[0]!r} is not among the methods" if unknown else f"the reference {reference!r} is missing"
-                )
-                raise ValueError(f"groups: {name!r}: {what} {list(self.methods)}")
-        put("groups", {name: tuple(members) for name, members in groups.items()})
+        put("groups", _read_groups(self.groups, self.methods, reference))
 
     def budget(self, dim: int) -> int:
         """Return the evaluations of each run."""
@@ -198,11 +223,9 @@ class Study:
         progress : bool
             Show a progress bar with the remaining time (needs tqdm).
         """
-        if not (is_client(workers) or is_executor(workers) or (callable(workers) and makes_executor(workers))):
-            workers = os.cpu_count() or 1 if workers == -1 else whole_number("workers", workers, 1)
-        done = run_cells.finish(
-            self.cells(), CellFiles(folder), version("paoswarm"), workers=workers, progress=progress
-        )
+        if not (hasattr(workers, "submit") or callable(workers)):
+            workers = cores() if workers == -1 else whole_number("workers", workers, 1)
+        done = finish(self.cells(), CellFiles(folder), version("paoswarm"), workers=workers, progress=progress)
         assert self.reference is not None
         assert self.groups is not None
         return Results(
@@ -250,3 +273,145 @@ def _listed(name: str, given: Any) -> list[Any]:
     if len(set(map(repr, given))) < len(given):
         raise ValueError(f"{name} has an entry twice: {list(given)!r}")
     return list(given)
+
+
+def _check_methods(methods: Any, population: int) -> None:
+    """Raise if something is no method, or cannot have this population."""
+    if not isinstance(methods, Mapping) or not methods:
+        raise ValueError(f"methods must be a dict of at least one method by name, got {methods!r}")
+    for name, method in methods.items():
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"methods: a name must be a non-empty string, got {name!r}")
+        if isinstance(method, type) or not (isinstance(method, Method) or callable(method)):
+            raise TypeError(f"methods: {name!r} must be a method such as PAO() or an adapter, got {method!r}")
+        if isinstance(method, Method):
+            try:
+                method.check_swarm((population,))
+            except ValueError as error:
+                raise ValueError(f"methods: {name!r} with population = {population}: {error}") from error
+
+
+def _check_fewer_runs(fewer_runs: Any, methods: Mapping[str, Any]) -> None:
+    if not isinstance(fewer_runs, Mapping):
+        raise ValueError(f"fewer_runs must be a dict of numbers by method, got {fewer_runs!r}")
+    for name, runs in fewer_runs.items():
+        if name not in methods:
+            raise ValueError(f"fewer_runs: {name!r} is not among the methods {list(methods)}")
+        whole_number(f"fewer_runs: {name!r}", runs, 1)
+
+
+def _read_groups(groups: Any, methods: Mapping[str, Any], reference: str) -> dict[str, tuple[str, ...]]:
+    """Return the groups of methods; raise if one lacks the reference or has a method that the study lacks."""
+    groups = {"All methods": tuple(methods)} if groups is None else groups
+    if not isinstance(groups, Mapping) or not groups:
+        raise ValueError(f"groups must be a dict of lists of methods by name, got {groups!r}")
+    for name, members in groups.items():
+        if isinstance(members, str) or not isinstance(members, Sequence):
+            raise ValueError(f"groups: {name!r} must be a list of methods, got {members!r}")
+        unknown = [member for member in members if member not in methods]
+        if unknown or reference not in members:
+            what = f"{unknown[0]!r} is not among the methods" if unknown else f"the reference {reference!r} is missing"
+            raise ValueError(f"groups: {name!r}: {what} {list(methods)}")
+    return {name: tuple(members) for name, members in groups.items()}
+
+
+# From a file
+
+
+class ConfigurationError(ValueError):
+    """An invalid configuration; the message names the key."""
+
+
+def read_study(path: str | os.PathLike[str]) -> Study:
+    """Return the study that a TOML file describes."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the configuration {path}: {error}") from error
+    try:
+        return study_from(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def study_from(given: Mapping[str, Any]) -> Study:
+    """Return the study that a mapping describes, in the form that TOML is parsed to."""
+    known = [field.name for field in dataclasses.fields(Study) if field.init]
+    for key in given:
+        if key not in known:
+            raise ConfigurationError(f"{key}: no such key; {choices(key, known)}")
+    for key in ("problems", "methods"):
+        if key not in given:
+            raise ConfigurationError(f"{key}: missing key; a study needs problems and methods")
+    if not isinstance(given["methods"], Mapping):
+        raise ConfigurationError(f"methods: write one table [methods.NAME] for each method, got {given['methods']!r}")
+    methods = {name: _method(name, table) for name, table in given["methods"].items()}
+    try:
+        return Study(**{**given, "methods": methods})
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def method_named(name: str) -> Any:
+    """Return a method or adapter with its defaults, or with the paper's hyperparameters: ``PSO`` or ``PSO:paper``."""
+    kind, _, preset = name.partition(":")
+    return _method(name, {"kind": kind, **({"preset": preset} if preset else {})})
+
+
+def _method(name: str, table: Any) -> Any:
+    where = f"methods.{name}"
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(f"{where}: must be a table of hyperparameters, got {table!r}")
+    options = dict(table)
+    kind_name = options.pop("kind", name)
+    if not isinstance(kind_name, str) or kind_name not in KINDS:
+        raise ConfigurationError(f"{where}: unknown method {kind_name!r}; {choices(str(kind_name), KINDS)}")
+    kind = KINDS[kind_name]
+    preset = options.pop("preset", None)
+    if preset is not None:
+        if preset != "paper" or not hasattr(kind, "paper") or options:
+            have = ", ".join(name for name, one in KINDS.items() if hasattr(one, "paper"))
+            got = f"{preset!r} of {kind_name}" + (f" with {', '.join(options)}" if options else "")
+            raise ConfigurationError(
+                f"{where}.preset: the only preset is 'paper', of {have}, and it takes no other keys; got {got}"
+            )
+        return kind.paper()
+    known = [field.name for field in dataclasses.fields(kind) if field.init]
+    for key in options:
+        if key not in known:
+            raise ConfigurationError(f"{where}.{key}: {kind_name} has no such hyperparameter; {choices(key, known)}")
+    try:
+        return kind(**{key: _value(f"{where}.{key}", key, value) for key, value in options.items()})
+    except ConfigurationError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+
+
+def _value(where: str, key: str, value: Any) -> Any:
+    """Return the hyperparameter that a TOML value stands for: a schedule, a function by its name, or a plain value."""
+    if key == "attractors":
+        if not isinstance(value, list):
+            raise ConfigurationError(f"{where}: must be a list of names, got {value!r}")
+        return tuple(_function(where, name, _ATTRACTORS) for name in value)
+    if key == "noise_scale":
+        return _function(where, value, _NOISES)
+    if isinstance(value, Mapping):
+        if len(value) != 1 or next(iter(value)) not in _SCHEDULES:
+            kinds = " or ".join(_SCHEDULES)
+            raise ConfigurationError(f"{where}: write a schedule as {{ {kinds} = [...] }}, got {dict(value)!r}")
+        ((shape, numbers),) = value.items()
+        try:
+            return _SCHEDULES[shape](*numbers)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"{where}: {shape} = {numbers!r}: {error}") from error
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _function(where: str, name: Any, known: tuple[Any, ...]) -> Any:
+    for function in known:
+        if function.__name__ == name:
+            return function
+    raise ConfigurationError(f"{where}: unknown {name!r}; {choices(str(name), [f.__name__ for f in known])}")

@@ -1,7 +1,13 @@
-"""The claims in the discussion of Champneys and Rogers (2023), and what a repetition of their study finds."""
+"""The study of Champneys and Rogers (2023) repeated, with the claims in their discussion checked one by one.
+
+python benchmarks/paper_claims.py --out study          # about 10 minutes on two cores; `make study`
+python benchmarks/paper_claims.py --out study --quick  # 15 runs, for a first look
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,15 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from paoswarm.algorithms.pao import PAO
-from paoswarm.core.dynamics import transition
-from paoswarm.optimize.minimize import minimize_many
-from paoswarm.problems import get
-from paoswarm.study.audit import audit_study, final_errors, judge
+import paoswarm as ps
+from paoswarm.study import Results, Section, Study
 from paoswarm.study.presets import LITERATURE, PAPER, hyperparameters, paper
-from paoswarm.study.report import Section
-from paoswarm.study.results import Results
-from paoswarm.study.study import Study
 
 UNIMODAL = ("sphere", "ellipsoid", "rotated_ellipsoid", "power_sum")
 OTHERS = ("rosenbrock", "griewank", "rastrigin", "ackley", "schwefel")
@@ -88,9 +88,8 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
         every_digit = replace(study, methods=swarms, groups=groups, precision=0.0, fewer_runs={})
         results = every_digit.run(folder, **how)  # its cells are in the folder
     common = {"generations": study.generations, "population": study.population, "seed": study.seed}
-    audit = audit_study(swarms, options={**common, "runs": min(30, study.runs)})
-    errors = final_errors(audit.run(folder / "centre-bias", **how))
-    verdicts = [judge(errors, name, name) for name in swarms]
+    runs = max(10, min(30, study.runs))
+    verdicts = ps.study.centre_biases(swarms, folder / "centre-bias", **common, runs=runs, **how)
     variants = hyperparameters(**common, runs=study.runs).run(folder / "hyperparameters", **how)
     return [
         Section(
@@ -107,7 +106,7 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
             "Centre bias",
             [
                 "Each number is the factor by which the median error grows when the optimum is moved from the centre "
-                f"of the box to another place in it ({audit.runs} runs, 8-D, three places). A method profits from the "
+                f"of the box to another place in it ({runs} runs, 8-D, three places). A method profits from the "
                 "centre if the factor is at least 2 on some function and significant (Mann-Whitney test with Holm's "
                 "correction, level 0.01). With few runs, only large effects are significant."
             ],
@@ -246,7 +245,7 @@ def _verdict(as_claimed: Sequence[bool]) -> str:
 def _exact_motion() -> Finding:
     """Check that one step of dt equals two of h = dt/2: A(dt) = A(h)^2 and S(dt) = S(h) + A(h) S(h) A(h)^T."""
     dt = np.geomspace(1e-3, 1e3, 61)
-    whole, half = transition(1.0, 0.2, 2.0, dt), transition(1.0, 0.2, 2.0, dt / 2)
+    whole, half = ps.laws.transition(1.0, 0.2, 2.0, dt), ps.laws.transition(1.0, 0.2, 2.0, dt / 2)
     twice = half.A @ half.A
     shaken = half.covariance + half.A @ half.covariance @ np.swapaxes(half.A, -1, -2)
     worst = 0.0
@@ -262,11 +261,29 @@ def _covered_by_the_next_step(runs: int = 10, dim: int = 8) -> Finding:
     """Check whether the central 95 % of the law of the next step contain the minimum, within ten points."""
     inside = {}
     for name in (*UNIMODAL, "rosenbrock"):
-        problem = get(f"{name}-shifted", dim)
-        many = minimize_many(problem, problem.bounds, method=PAO.paper(), runs=runs, vectorized=True, rng=1)
+        problem = ps.problems.get(f"{name}-shifted", dim)
+        many = ps.minimize_many(problem, problem.bounds, method=ps.PAO.paper(), runs=runs, vectorized=True, rng=1)
         laws = [many.run(r).next_step for r in range(runs)]
         places = np.array([law.cdf(problem.optimum) for law in laws if law is not None])
         inside[name] = float(np.mean(np.abs(places - 0.5) <= 0.475))
     shares = ", ".join(f"{name} {share:.0%}" for name, share in inside.items())
     text = f"coordinates of the minimum inside the central 95 % after 100 generations ({dim}-D, {runs} runs): {shares}"
     return Finding(text, _verdict([share >= 0.85 for share in inside.values()]))
+
+
+def main() -> None:
+    """Run the study, and write its report with the claims."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("study"), help="folder for runs, figures and the report")
+    parser.add_argument("--quick", action="store_true", help="15 runs of each method on each problem")
+    parser.add_argument("--workers", type=int, default=-1, help="number of processes (default: one per core)")
+    options = parser.parse_args()
+    study = paper(**({"runs": 15} if options.quick else {}))
+    how = {"workers": options.workers, "progress": sys.stderr.isatty()}
+    results = study.run(options.out, **how)
+    path = ps.study.publish(results, options.out, sections=paper_sections(results, study, options.out, **how))
+    print("\n\n".join([*ps.study.verdict(results), *ps.study.findings(results), f"Report: {path}"]))
+
+
+if __name__ == "__main__":
+    main()

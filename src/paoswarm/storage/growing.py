@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.explorer.unknowns import Unknowns, read_unknowns
 from paoswarm.storage.log import Reader, Record, StoreError, open_regular
 from paoswarm.storage.records import check_size, decode_numbers
 from paoswarm.storage.watch import Progress
@@ -167,7 +166,3 @@ class GrowingStore:
         for name in ("number", "asked", "record", "time", "f", "x"):
             setattr(self, name, getattr(self, name)[kept])
         self.epoch += 1
-
-    def unknowns(self) -> Unknowns:
-        """Return names, bounds and scales of the unknowns."""
-        return read_unknowns(self.run["problem"], self.x)

@@ -1,31 +1,48 @@
-"""The runs of a study on disk: one Parquet file per cell, written completely or not at all.
+"""The files of a study: each is written completely or not at all.
 
-Each file has the columns ``run, evaluations, best, minimum``. Its metadata has the key ``paoswarm``: a JSON object with
-the description of the cell and a checksum. Any program that reads Parquet can read the files.
+The runs of a cell are a Parquet file with the columns ``run, evaluations, best, minimum``. Its metadata has the key
+``paoswarm``: a JSON object with the description of the cell and a checksum. Any program that reads Parquet can read it.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import re
 import tempfile
+import time
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paoswarm._extras import need
-from paoswarm.storage.log import locked
-from paoswarm.study.cells import Runs
-from paoswarm.study.results import Key
+from paoswarm.helpers import need
+from paoswarm.study.results import Key, Runs
 
 _KEY = b"paoswarm"
 _TYPES = {"run": "int32", "evaluations": "int64", "best": "float64", "minimum": "float64"}
 _MOST_ROWS = 10_000_000  # if the number of runs is not known
+_ABANDONED = 3600.0  # seconds after which an unfinished file belongs to a process that was killed
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary path to write to, and rename it once the block has ended without an error."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield draft
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 class DamagedFile(Exception):
@@ -59,7 +76,7 @@ class CellFiles:
         return self.folder / "runs" / f"{_safe(key.problem)}-{key.dim}d" / f"{_safe(key.method)}.parquet"
 
     def write(self, key: Key, description: dict[str, Any], runs: Runs) -> None:
-        """Write a finished cell under a temporary name, then rename it: a killed process leaves no partial file."""
+        """Write a finished cell."""
         pa, pq = _pyarrow()
         count, steps = runs.best.shape
         columns: dict[str, np.ndarray] = {
@@ -72,17 +89,10 @@ class CellFiles:
         table = pa.table(columns).replace_schema_metadata({_KEY: text.encode()})
         path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}.unfinished")
-        try:
-            with unfinished.open("wb") as file:
-                locked(file)
-                pq.write_table(table, file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
+        with whole_file(path) as draft, draft.open("wb") as file:
+            pq.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
 
     def read(self, key: Key, description: dict[str, Any]) -> Runs | None:
         """Return the runs of a cell, or None if it has no file yet.
@@ -105,13 +115,6 @@ class CellFiles:
                     "choose another folder, or delete that file to run its cell again"
                 )
         return runs
-
-    def clean(self) -> None:
-        """Remove the unfinished files of a killed study, but not those that another process is writing now."""
-        for path in (self.folder / "runs").glob("*/*.unfinished"):
-            with suppress(OSError), path.open("rb") as file:
-                if locked(file):
-                    path.unlink(missing_ok=True)
 
 
 def _most_rows(description: dict[str, Any]) -> int:

@@ -11,11 +11,9 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paoswarm._text import describe_error
-from paoswarm.cli.options import given_of
-from paoswarm.cli.unknowns import Unknowns
-from paoswarm.evaluation.command import Command
-from paoswarm.evaluation.constraints import Returned
+from paoswarm import Command, Returned
+from paoswarm.cli.options import NamedUnknowns, given_of
+from paoswarm.helpers import describe_error
 
 
 class Source(NamedTuple):
@@ -65,7 +63,7 @@ class Source(NamedTuple):
             return f"--command {self.command.get('command')!r}"
         return str(self.function) if str(self.function).isprintable() else repr(self.function)
 
-    def load(self, unknowns: Unknowns | None = None) -> Any:
+    def load(self, unknowns: NamedUnknowns | None = None) -> Any:
         """The function; a program is checked against the unknowns."""
         if self.function is not None:
             return imported(self.function, self.folder, must_call=True)

@@ -1,0 +1,188 @@
+"""``paoswarm minimize``, ``paoswarm sample`` and ``paoswarm resume``: start a run, or continue a stored one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paoswarm.cli.options import (
+    add_command,
+    add_draws,
+    add_objective,
+    add_output,
+    add_running,
+    add_trust,
+    add_unknowns,
+    given_of,
+    read_unknowns,
+)
+
+if TYPE_CHECKING:
+    from paoswarm.cli.source import Source
+
+_MINIMIZE_EXAMPLES = """examples:
+  paoswarm minimize model.py:cost --bounds -5,5 -5,5
+      a function of an array of two numbers
+  paoswarm minimize model.py:cost --space space.toml --maxfev 5000 --workers 4 --store run.paoswarm
+      a function of a dict, with the variables of a file; stopped, it goes on with: paoswarm resume run.paoswarm
+  paoswarm minimize --command "./simulate {rate} {order}" --bounds rate=1e-6,1e3,log order=1,8,integer --timeout 60
+      a program that prints its value last
+  paoswarm minimize --command "./simulate case.inp" --template case.inp.in --value-from cost.txt --space space.toml
+      a program that reads an input file and writes its value to another one, each call in its own folder
+  paoswarm minimize model.py:cost --space space.toml --json - | jq .best
+"""
+_SAMPLE_EXAMPLES = """examples:
+  paoswarm sample model.py:log_likelihood --space space.toml --seed 1
+  paoswarm sample model.py:log_likelihood --bounds level=0,10 rate=1e-3,1e3,log --draws draws.csv
+  paoswarm sample --command "./chi2 {level} {rate}" --factor -0.5 --space space.toml --workers 4 --store run.paoswarm
+      a program that prints chi squared; its half with a minus is the log likelihood
+"""
+_RESUME_EXAMPLES = """examples:
+  paoswarm resume run.paoswarm                  a run of paoswarm minimize or paoswarm sample
+  paoswarm resume run.paoswarm --maxfev 20000   with a larger limit
+  paoswarm resume run.paoswarm --fun model.py:cost
+      a run that was started in Python with store="run.paoswarm"
+
+A file of paoswarm minimize or sample names its function or program, which is run. If the file is not your own, state
+what to run.
+"""
+
+
+def fill_minimize(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `minimize`."""
+    parser.epilog = _MINIMIZE_EXAMPLES
+    add_objective(parser, "what to minimise")
+    add_unknowns(parser, "the variables, one on each line; see the documentation, page Command line")
+    limits = add_running(parser)
+    limits.add_argument("--maxiter", type=float, metavar="N", help="most generations")
+    limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
+    limits.add_argument("--target", type=float, metavar="VALUE", help="stop when the value is at or below it")
+    limits.add_argument("--tol", type=float, help="when a single swarm has converged (default: 1e-12)")
+    search = parser.add_argument_group("search")
+    search.add_argument("--method", metavar="NAME", help="PAO, DE, PSO, ... or your own, FILE.py:NAME")
+    search.add_argument("--particles", dest="n_particles", type=int, metavar="N", help="size of the first swarm")
+    search.add_argument("--constraints", action="append", metavar="FILE.py:NAME", help="what a point must satisfy")
+    search.add_argument("--polish", action="store_true", default=None, help="finish with a local search")
+    search.add_argument("--asynchronous", action="store_true", default=None, help="do not wait for whole generations")
+
+
+def run_minimize(options: argparse.Namespace) -> int:
+    """Run `minimize` and report its result."""
+    from paoswarm import minimize
+
+    names = ["maxiter", "time_limit", "target", "tol", "method", "polish", "asynchronous"]
+    return _start(options, minimize, names)
+
+
+def fill_sample(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `sample`."""
+    parser.epilog = _SAMPLE_EXAMPLES
+    add_objective(parser, "the log likelihood")
+    add_unknowns(parser, "the prior: variables as for minimize, and entries prior = { normal = [mean, sd] }")
+    limits = add_running(parser)
+    limits.add_argument("--n-effective", type=int, metavar="N", help="wanted effective sample size (default: 2000)")
+    parser.add_argument("--particles", dest="n_particles", type=int, metavar="N", help="number of first draws")
+    add_draws(parser)
+
+
+def run_sample(options: argparse.Namespace) -> int:
+    """Run `sample` and report its result."""
+    from paoswarm import sample
+    from paoswarm.cli.report import check_draws, write_draws
+
+    check_draws(options.draws)
+    if options.limit:
+        raise ValueError("--limit is for minimize; a prior says what is allowed")
+    return _start(options, sample, ["n_effective"], lambda posterior: write_draws(posterior, options.draws))
+
+
+def _start(
+    options: argparse.Namespace, function: Any, names: list[str], write: Callable[[Any], None] | None = None
+) -> int:
+    """Call `minimize` or `sample` with the options of these names and with those that both have."""
+    from paoswarm import Store
+    from paoswarm.cli.report import carry_out, progress_wanted
+    from paoswarm.cli.source import Source
+
+    source, unknowns = Source.of(options), read_unknowns(options, prior=function.__name__ == "sample")
+    fun = source.load(unknowns)
+    names = ["maxfev", "timeout", "workers", "n_particles", "vectorized", *names]
+    arguments = given_of(options, *names) | source.more() | {"progress": progress_wanted(options)}
+    if options.store is not None:
+        arguments["store"] = Store(options.store, trust=options.trust, origin=source.origin)
+    return carry_out(options, lambda: function(fun, unknowns.given, rng=options.seed, **arguments), write)
+
+
+def fill_resume(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `resume`."""
+    parser.epilog = _RESUME_EXAMPLES
+    parser.add_argument("store", type=Path, help="the file that was given as store to minimize or sample")
+    parser.add_argument("--fun", metavar="FILE.py:FUNCTION", help="the function; by default as the file says")
+    parser.add_argument(
+        "--constraints", action="append", metavar="FILE.py:NAME", help="its constraints; by default as the file says"
+    )
+    limits = parser.add_argument_group("new limits, and how to run")
+    limits.add_argument("--maxiter", type=float, metavar="N", help="most generations")
+    limits.add_argument("--maxfev", type=float, metavar="N", help="most evaluations")
+    limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
+    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="kill an evaluation after this time")
+    limits.add_argument("--workers", type=int, metavar="N", help="number of processes (default: as before)")
+    add_trust(limits)
+    add_command(parser)
+    add_output(parser)
+    add_draws(parser)
+
+
+def run_resume(options: argparse.Namespace) -> int:
+    """Continue the run and report its result."""
+    from paoswarm import Posterior, Store, resume
+    from paoswarm.cli.report import carry_out, check_draws, progress_wanted, write_draws
+
+    check_draws(options.draws)
+    source = _source(options)
+    _check_maxfev(options)
+    store = Store(options.store, trust=options.trust, origin=source.origin)
+    changes = given_of(options, "maxiter", "maxfev", "time_limit", "timeout", "workers") | source.more()
+    fun, progress = source.load(), progress_wanted(options)
+
+    def write(result: Any) -> None:
+        if isinstance(result, Posterior):
+            write_draws(result, options.draws)
+        elif options.draws is not None:
+            raise ValueError(f"--draws: {options.store} is a run of minimize, which has no draws")
+
+    return carry_out(options, lambda: resume(store, fun, **changes, progress=progress), write)
+
+
+def _check_maxfev(options: argparse.Namespace) -> None:
+    """Raise if a new limit is below what the file holds: the user probably means so many more."""
+    from paoswarm import Store
+    from paoswarm.results import Progress
+
+    if options.maxfev is None or Store(options.store).run().function == "minimize_many":  # a limit of each run
+        return
+    held = Progress(options.store).update().evaluations
+    if options.maxfev < held:
+        limit = f"--maxfev {options.maxfev:g}"
+        raise ValueError(
+            f"{options.store} holds {held} evaluations already, which {limit} includes: give more than {held}"
+        )
+
+
+def _source(options: argparse.Namespace) -> Source:
+    """Return what the options name, or else the file."""
+    from paoswarm import Store
+    from paoswarm.cli.source import Source, command_settings
+
+    command = command_settings(options)
+    if options.fun is not None and command is not None:
+        raise ValueError("give either --fun or --command")
+    if options.fun is not None or command is not None:
+        return Source(str(Path.cwd()), options.fun, command, options.constraints, options.limit)
+    source = Source.recorded(Store(options.store).recorded_origin(), options.store)
+    source = source if options.constraints is None else source._replace(constraints=options.constraints)
+    print(f"paoswarm: {options.store} goes on with {source.text}", file=sys.stderr)
+    return source
