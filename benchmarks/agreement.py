@@ -24,6 +24,7 @@ from agreement_problems import PROBLEMS
 from agreement_rules import is_right, tables
 
 import paoswarm as ps
+from paoswarm.algorithms.dense_learning import longest
 from paoswarm.algorithms.dense_pao import Dense
 from paoswarm.core.swarm import spread
 
@@ -46,7 +47,7 @@ class Watch:
         if lane.method is None or not ended or len(notes) == len(EXTENTS):
             return
         if isinstance(memory, Dense):
-            extent, centre = memory.law.longest, memory.law.centre
+            extent, centre = longest(memory.law), memory.law.centre
         else:
             extent, centre = float(spread(swarm, ps.PAO().wall.unroll)), (swarm.global_best[0] - self.low) / self.width
         new = [one for one in EXTENTS if extent < one and str(one) not in notes]

@@ -75,10 +75,10 @@ def side_by_side(method, fun, d, n, seed, generations):
 @pytest.mark.parametrize(
     ("method", "fun", "generations"),
     [
-        (ps.DensePAO(model=False), rosenbrock, 150),
-        (ps.DensePAO(), rosenbrock, 150),
+        (ps.DensePAO(model=False), rosenbrock, 80),
+        (ps.DensePAO(), rosenbrock, 80),
         (ps.DensePAO(spread=0.5, model=False), broken, 60),
-        (ps.ElementPAO(), rastrigin, 120),
+        (ps.ElementPAO(), rastrigin, 80),
     ],
 )
 def test_a_swarm_moves_as_with_numpy(method, fun, generations):

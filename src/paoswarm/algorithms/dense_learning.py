@@ -3,6 +3,8 @@ r"""How a dense swarm learns the law of its next step from the ranks of the last
 All particles relax completely (a long time step) toward the same point, the mean :math:`a` of the best particles, with
 dense noise. So the next positions are draws from :math:`N(a, \sigma^2 C)` (A1). The centre, the scale and the
 covariance are learnt as in CMA-ES (Hansen 2016, arXiv:1604.00772), whose letters are used here.
+
+The functions are written in the part of NumPy that numba compiles: compiled engines use the same text.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 
-WORST_CONDITION = 1e14  # ratio of the covariance's eigenvalues beyond which rounding decides
+_WORST_CONDITION = 1e14  # ratio of the covariance's eigenvalues beyond which rounding decides
 
 
 class Rates(NamedTuple):
@@ -52,7 +54,7 @@ def rates(n: int, d: int) -> Rates:
     )
     return Rates(
         pulls=pulls,
-        weights=np.concatenate([pulls, negative * rest / np.abs(rest).sum()]),
+        weights=np.concatenate((pulls, negative * rest / np.abs(rest).sum())),
         effective=effective,
         path_scale=path_scale,
         damping_scale=1 + 2 * max(0.0, math.sqrt((effective - 1) / (d + 1)) - 1) + path_scale,
@@ -83,16 +85,21 @@ class DenseLaw(NamedTuple):
         """A root of the covariance of the next position, ``(d, d)``."""
         return self.scale * self.root
 
-    @property
-    def longest(self) -> float:
-        """The largest standard deviation of the next position."""
-        return float(self.scale * self.lengths.max())
 
-    def whitened(self, x: Floats) -> Floats:
-        """Points ``(m, d)`` in coordinates in which the next position is standard normal."""
-        # In the axes of the covariance, so that a model with squares only can be right.
-        whitened: Floats = (x - self.centre) @ (self.axes / (self.lengths * self.scale))
-        return whitened
+def draws(law: DenseLaw, normal: Floats) -> Floats:
+    """Positions ``(n, d)`` made of standard normal deviates (A1)."""
+    x: Floats = law.centre + normal @ (law.scale * law.root).T
+    return x
+
+
+def longest(law: DenseLaw) -> float:
+    """The largest standard deviation of the next position."""
+    return float(law.scale * law.lengths.max())
+
+
+def whitening(law: DenseLaw) -> Floats:
+    """The matrix ``W`` that makes ``(x - centre) @ W`` standard normal, in the axes of the covariance."""
+    return law.axes / (law.lengths * law.scale)
 
 
 def first_law(centre: Floats, scale: float) -> DenseLaw:
@@ -121,31 +128,36 @@ def learn(law: DenseLaw, by: Rates, ranked: Floats) -> DenseLaw:
     kept = 1 - by.rank_one - by.rank_many * by.weights.sum() + (not is_steady) * by.rank_one * rate * (2 - rate)
     covariance = kept * law.covariance + by.rank_one * np.outer(path, path) + by.rank_many * (steps.T * weights) @ steps
     growth = min(1.0, by.path_scale / by.damping_scale * (length / by.length - 1))
-    after = law._replace(
-        centre=law.centre + law.scale * mean_step,
-        scale=law.scale * math.exp(growth),
-        covariance=covariance,
-        path_scale=path_scale,
-        path=path,
-        generation=generation,
+    centre, scale = law.centre + law.scale * mean_step, law.scale * math.exp(growth)
+    after = DenseLaw(
+        centre, scale, covariance, law.axes, law.lengths, law.root, path_scale, path, generation, law.is_singular
     )
     return _decomposed(after) if generation % by.patience == 0 else after
 
 
 def _decomposed(law: DenseLaw) -> DenseLaw:
-    """The law with axes and lengths of its covariance, whose mean eigenvalue is made one: only the scale has a size."""
+    """The law with the eigenvectors of its covariance, scaled to a mean eigenvalue of 1."""
     covariance = (law.covariance + law.covariance.T) / 2
     size = float(np.trace(covariance)) / len(covariance)
     covariance, root = covariance / size, math.sqrt(size)
+    if not math.isfinite(covariance.sum()):
+        path_scale, path = law.path_scale, law.path
+        return DenseLaw(
+            law.centre, law.scale, covariance, law.axes, law.lengths, law.root, path_scale, path, law.generation, True
+        )
     eigenvalues, axes = np.linalg.eigh(covariance)
-    least = eigenvalues[-1] / WORST_CONDITION
+    axes = np.ascontiguousarray(axes)
+    least = eigenvalues[-1] / _WORST_CONDITION
     lengths = np.sqrt(np.maximum(eigenvalues, least))
-    return law._replace(
-        scale=law.scale * root,
-        covariance=covariance,
-        axes=axes,
-        lengths=lengths,
-        root=(axes * lengths) @ axes.T,
-        path=law.path / root,
-        is_singular=bool(eigenvalues[0] <= least),
+    return DenseLaw(
+        law.centre,
+        law.scale * root,
+        covariance,
+        axes,
+        lengths,
+        (axes * lengths) @ axes.T,  # unlike B D, it does not depend on the signs and the order of the axes
+        law.path_scale,
+        law.path / root,
+        law.generation,
+        bool(eigenvalues[0] <= least),
     )

@@ -21,13 +21,32 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from paoswarm._checks import flag
-from paoswarm.algorithms import dense_learning, quadratic_model
-from paoswarm.algorithms.dense_ends import GREW, Course, end_of, with_generation
-from paoswarm.algorithms.dense_learning import DenseLaw
+from paoswarm.algorithms import quadratic_model
+from paoswarm.algorithms.dense_learning import DenseLaw, draws, first_law, longest, rates
+from paoswarm.algorithms.dense_progress import (
+    EVALUATED,
+    GOES_ON,
+    GREW,
+    DenseProgress,
+    after_generation,
+    asked_of,
+    completed,
+    end_of,
+    first_progress,
+)
 from paoswarm.algorithms.hyperparameters import check_hyperparameter
 from paoswarm.algorithms.method import Method, check_parallel, in_rounds
-from paoswarm.algorithms.model_trust import Trust, after_test
-from paoswarm.algorithms.quadratic_model import QuadraticModel, generations_between_fits, n_coefficients, points_for
+from paoswarm.algorithms.quadratic_model import (
+    QuadraticModel,
+    Trust,
+    after_test,
+    generations_between_fits,
+    is_due,
+    is_trusted,
+    n_coefficients,
+    points_for,
+    untested,
+)
 from paoswarm.core import order, swarm
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource
@@ -36,9 +55,6 @@ from paoswarm.core.laws import StepLaw
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
-
-EVALUATED = 0.34  # share of the particles that is evaluated if the model is trusted
-RECENT = 20  # generations whose spread of values sets the price of leaving the bounds
 
 
 class Generation(NamedTuple):
@@ -61,7 +77,7 @@ class Dense(NamedTuple):
     trust: Trust
     model: QuadraticModel | None  # the latest
     open: Generation | None  # a generation whose other particles have to be evaluated after all
-    course: Course
+    progress: DenseProgress
 
 
 @dataclass(frozen=True)
@@ -124,13 +140,13 @@ class DensePAO(Method):
 
     def outlook(self, state: Swarm) -> tuple[float, float]:
         """The best value of the last generation, and how far its values are apart."""
-        course: Course = state.memory.course
-        return (course.bests[-1], course.spread) if course.bests else (math.inf, math.inf)
+        progress: DenseProgress = state.memory.progress
+        return (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
 
     def whereabouts(self, state: Swarm) -> tuple[Floats, float]:
         """The centre of the cloud, and its longest standard deviation."""
         law: DenseLaw = state.memory.law
-        return law.centre, law.longest
+        return law.centre, longest(law)
 
     def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
         """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
@@ -145,8 +161,8 @@ class DensePAO(Method):
         if isinstance(state.memory, Dense):
             return state
         x = _inside(state, state.best_position)
-        law = dense_learning.first_law(x[int(order.best(state.best_value))], self.spread)
-        memory = Dense(law, x[:0], state.best_value[:0], Trust(), None, None, Course.starting_with(state.best_value))
+        law = first_law(x[int(order.best(state.best_value))], self.spread)
+        memory = Dense(law, x[:0], state.best_value[:0], Trust(), None, None, first_progress(state.best_value))
         return state._replace(memory=_with_points(memory, x, state.best_value))
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
@@ -162,27 +178,26 @@ class DensePAO(Method):
     def _moved(self, state: Swarm, normal: Floats) -> Generation:
         """Draw the particles of a generation, and choose those to evaluate."""
         memory: Dense = state.memory
-        law = memory.law
-        x: Floats = law.centre + normal @ law.factor.T
+        law, trust = memory.law, memory.trust
+        x = draws(law, normal)
         n, d = x.shape
         blank = Generation(x, None, False, np.full(n, np.nan), np.arange(n))
         model = memory.model
-        is_new = model is None or law.generation - model.law.generation >= generations_between_fits(d)
-        if is_new:
-            known = _seen(state, memory.x, law.centre)
-            model = quadratic_model.fit(law, known, memory.f) if self.model and memory.trust.is_due else None
-        if model is None or not memory.trust.is_due:
+        is_new = model is None or law.generation - model.generation >= generations_between_fits(d)
+        if is_new and self.model and is_due(trust):
+            model = quadratic_model.fit(law, _seen(state, memory.x, law.centre), memory.f)
+        if not is_due(trust) or model is None or not len(model.coefficients):
             return blank
-        is_led = memory.trust.is_given
+        is_led = is_trusted(trust)
         if is_led and is_new:
-            x[-1] = model.minimum()  # the scout
-        predicted = model.predict(_within(state, x))
+            x[-1] = quadratic_model.minimum(model, law)  # the scout
+        predicted = quadratic_model.predict(model, _within(state, x))
         if is_led:
-            promising = order.ranked(predicted)[: in_rounds(max(2, math.ceil(EVALUATED * n)), self.parallel)]
-            asked = np.concatenate([[n - 1], promising[promising != n - 1]])[: len(promising)] if is_new else promising
-            blank = blank._replace(asked=asked)
+            count = min(n, in_rounds(max(2, math.ceil(EVALUATED * n)), self.parallel))
+            blank = blank._replace(asked=asked_of(predicted, count, is_new))
         return blank._replace(predicted=predicted, is_led=is_led, model=model)
 
+    @on_one_thread
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """Complete the generation, or open it again if the model was wrong; then learn."""
         if evaluated is not None:  # the budget has ended inside this generation
@@ -193,43 +208,32 @@ class DensePAO(Method):
         memory: Dense = state.memory
         after = _recorded(state, proposal.position, value, generation.asked)
         memory = _with_points(memory, _within(state, generation.x[generation.asked]), value)
-        trust = memory.trust
+        trust, is_measured = memory.trust, ~np.isnan(values)
         if generation.predicted is None:
-            trust = trust.waiting()
+            trust = untested(trust)
         elif memory.open is None:
             trust = after_test(trust, generation.predicted[generation.asked], values[generation.asked])
-            rest = np.flatnonzero(np.isnan(values))
-            if len(rest) and not trust.is_given:
-                again = generation._replace(values=values, asked=rest, model=None)
+            if not is_trusted(trust) and not is_measured.all():
+                again = generation._replace(values=values, asked=np.flatnonzero(~is_measured), model=None)
                 return after._replace(memory=memory._replace(trust=trust, open=again))
-        memory = memory._replace(trust=trust, open=None, model=generation.model)
-        outside = generation.x - _within(state, generation.x)
-        return after._replace(memory=self._learnt(memory, generation.x, _completed(generation, values), outside))
-
-    @on_one_thread
-    def _learnt(self, memory: Dense, x: Floats, values: Floats, outside: Floats) -> Dense:
-        """The memory after a generation all of whose particles have a value, measured or predicted."""
-        law, course = memory.law, memory.course
-        n, d = x.shape
-        ranked = order.ranked(values)
-        if outside.any():
-            level = order.levelled(values)
-            course = course.with_range(level, RECENT)
-            far = np.square(outside / law.scale) @ (1 / np.diagonal(law.covariance)) / d
-            ranked = order.ranked(level + course.range * far)  # (A4)
-        course = with_generation(course, values[ranked], d)
-        after = dense_learning.learn(law, dense_learning.rates(n, d), x[ranked])
-        return memory._replace(law=after, course=course)
+        if generation.predicted is not None and not is_measured.all():
+            values = completed(values, generation.predicted, generation.asked)
+        x, law = generation.x, memory.law
+        outside = x - _within(state, x)
+        with np.errstate(invalid="ignore"):  # if whole generations have failed
+            law, progress = after_generation(law, rates(*x.shape), memory.progress, x, values, outside)
+        memory = memory._replace(law=law, trust=trust, open=None, model=generation.model, progress=progress)
+        return after._replace(memory=memory)
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
-        """Whether the search is over; see `paoswarm.algorithms.dense_ends` for the reasons."""
+        """Whether the search is over; see `paoswarm.algorithms.dense_progress`."""
         memory: Dense = state.memory
-        return np.asarray(bool(end_of(memory.law, memory.course, state.n_particles, self.spread)))
+        return np.asarray(end_of(memory.law, memory.progress, state.n_particles, self.spread) != GOES_ON)
 
     def has_given_up(self, state: Swarm) -> bool:
         """Whether the cloud has grown too wide: a swarm that began elsewhere will do better."""
         memory: Dense = state.memory
-        return end_of(memory.law, memory.course, state.n_particles, self.spread) == GREW
+        return end_of(memory.law, memory.progress, state.n_particles, self.spread) == GREW
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next positions, before they are brought inside the bounds; see `StepLaw`.
@@ -295,14 +299,3 @@ def _recorded(state: Swarm, position: Floats, value: Floats, particles: Any) -> 
     evaluated = np.zeros(state.n_particles, dtype=bool)
     evaluated[particles] = True
     return swarm.record(state, Proposal(everywhere, np.zeros_like(everywhere)), values, evaluated)
-
-
-def _completed(generation: Generation, values: Floats) -> Floats:
-    """Values of all particles: where they were not measured, predictions corrected by the median error."""
-    missing = np.isnan(values)
-    if not missing.any():
-        return values
-    assert generation.predicted is not None
-    known = values[generation.asked]
-    shift = np.median(order.levelled(known) - generation.predicted[generation.asked])
-    return np.where(missing, np.maximum(generation.predicted + shift, known.min()), values)

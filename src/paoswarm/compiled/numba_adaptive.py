@@ -35,7 +35,7 @@ BY_ITS_OWN_RULE = 4  # as in `Rule`
 _U32 = np.uint32
 _UNIT = 2.0**-32
 
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+_compiled = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class Limits(NamedTuple):
@@ -58,10 +58,9 @@ class Room(NamedTuple):
     uniform: Any  # (n, d)
     points: Any  # (n, d)
     values: Any  # (n,)
-    steps: Any  # (n, d)
 
 
-@_compiled
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def advance(fun, low, high, limits, key, given, n_first, run, generations):
     """Move a run on by so many generations, or to its end, or until it wants more room (`numba_lanes.with_room`).
 
@@ -111,7 +110,7 @@ def _room(n, d):
     size = n * d
     return Room(
         np.empty((2, size), dtype=np.uint32), np.empty((2, size), dtype=np.float32), np.empty((n, d)),
-        np.empty((n, d)), np.empty((n, d)), np.empty(n), np.empty((n, d)),
+        np.empty((n, d)), np.empty((n, d)), np.empty(n),
     )  # fmt: skip
 
 
@@ -215,7 +214,7 @@ def tell(lanes, k, points, values, room):
     """The search after its points were evaluated."""
     own = lanes.own[k]
     if own.is_dense:
-        tell_dense(lanes, k, points, values, room.steps[: own.n])
+        tell_dense(lanes, k, points, values)
     else:
         tell_element(lanes, k, points, values)
 

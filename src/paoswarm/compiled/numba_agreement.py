@@ -20,7 +20,7 @@ ENDINGS = ("", agreement.CONVERGED, agreement.KNOWN, agreement.HOPELESS, agreeme
 _SAME_PLACE, _SAME_VALUE, _ROUNDING = agreement.SAME_PLACE, agreement.SAME_VALUE, agreement.ROUNDING
 _FIRST_INFEASIBLE = order.FIRST_INFEASIBLE
 
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+_compiled = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @_compiled

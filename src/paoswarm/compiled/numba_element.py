@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from paoswarm.algorithms import element_pao
-from paoswarm.compiled.numba_dense import ARRIVED, GOES_ON, record
+from paoswarm.algorithms.dense_progress import GOES_ON
+from paoswarm.compiled.numba_dense import record
 from paoswarm.compiled.numba_lanes import AGE, ASKED, BEST, BEST_VALUE, DRAWN, POSITION, RATE, RATES, STEP, STEPS, VALUE
 from paoswarm.compiled.numba_linear import ranked
 from paoswarm.compiled.numba_noise import generation_key, philox
+from paoswarm.compiled.one_text import inner
 from paoswarm.core import dynamics, order
 
 _DAMPING, _FREQUENCY, _LONGEST = element_pao.DAMPING, element_pao.FREQUENCY, element_pao.LONGEST
@@ -34,7 +35,8 @@ _EPS = float(np.finfo(float).eps)
 _UNIT = 2.0**-32
 _U32 = np.uint32
 
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+_compiled = inner
+ARRIVED = -1
 
 
 @_compiled

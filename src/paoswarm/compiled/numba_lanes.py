@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-# Vectors (d,): the best point of the search; `DenseLaw`; the centre of the law for which the model was fitted.
-FOUND, CENTRE, LENGTHS, PATH_SCALE, PATH, FIT_CENTRE = range(6)
-# Matrices (d, d): `DenseLaw`; what makes its law standard normal, for the model.
-COVARIANCE, AXES, ROOT, FIT_AXES = range(4)
+# Vectors (d,): the best point of the search; `DenseLaw`; `QuadraticModel`.
+FOUND, CENTRE, LENGTHS, PATH_SCALE, PATH, MODEL_CENTRE = range(6)
+# Matrices (d, d): `DenseLaw`, `QuadraticModel`.
+COVARIANCE, AXES, ROOT, WHITENING = range(4)
 # Points (n, d): of the swarm; and those of a generation, as the method draws them.
 POSITION, BEST, DRAWN = range(3)
-# One number for each particle (n,): of the swarm, `Rates`, `Generation` and `Trial`.
-VALUE, BEST_VALUE, AGE, WEIGHTS, PREDICTED, MEASURED, STEP, RATE, ASKED = range(9)
-# Lists of their own lengths: `Course`, of all generations; `Element`; coefficients of the model.
+# One number for each particle (n,): of the swarm, `Generation` and `Trial`.
+VALUE, BEST_VALUE, AGE, PREDICTED, MEASURED, STEP, RATE, ASKED = range(8)
+# Lists of their own lengths: `DenseProgress`; `Element`; coefficients of the model.
 BESTS, MEDIANS, RANGES, STEPS, RATES, COEFFICIENTS = range(6)
 
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+_compiled = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def _record(whole: str, real: str) -> Any:
@@ -32,14 +32,13 @@ def _record(whole: str, real: str) -> Any:
     return np.dtype([*((name, np.int64) for name in whole.split()), *((name, np.float64) for name in real.split())])
 
 
-# Numbers of a search; the names are those of `Lane`, `DenseLaw`, `Rates`, `Trust`, `Course`, `QuadraticModel`,
+# Numbers of a search; the names are those of `Lane`, `DenseLaw`, `Trust`, `DenseProgress`, `QuadraticModel`,
 # `Generation` and `Element`.
 LANE = _record(
     "is_used search series is_dense has_model n n_first used began hopeless drawn_generations "
-    "law_generation is_singular mu patience trust_wait trust_period generations n_ranges n_known first_known "
+    "law_generation is_singular trust_wait trust_period generations n_bests n_ranges n_known first_known "
     "is_fitted fit_generation is_full is_open is_predicted n_asked period evaluations stalled n_replaced",
-    "most spread first_value value scale effective path_scale_rate damping_scale path_rate rank_one rank_many length "
-    "total_weight agreeing pairs apart negligible lowest unit radius horizon noise",
+    "most spread first_value value scale agreeing pairs apart negligible lowest unit radius horizon noise",
 )
 RUN = _record(
     "status rule wanted nit nfev n_failed stale n_begun n_ended n_history "
@@ -57,7 +56,7 @@ class Lanes(NamedTuple):
     vectors: Any  # (k + 1, 6, d)
     matrices: Any  # (k + 1, 4, d, d)
     points: Any  # (k + 1, 3, n, d)
-    numbers: Any  # (k + 1, 9, n)
+    numbers: Any  # (k + 1, 8, n)
     lists: Any  # (k + 1, 6, time)
     known: Any  # (k + 1, m, d + 1) evaluated points for the model, in widths of the bounds, and their values
     replaced: Any  # (k + 1, 3 n, d) bests that were replaced: two for each particle are kept, and one may be added
@@ -94,7 +93,7 @@ def new_run(series: Any, d: int, n_first: int, n_coefficients: int, n_fitted: in
             vectors=np.zeros((k, 6, d)),
             matrices=np.zeros((k, 4, d, d)),
             points=np.zeros((k, 3, n, d)),
-            numbers=np.zeros((k, 9, n)),
+            numbers=np.zeros((k, 8, n)),
             lists=np.zeros((k, 6, time)),
             known=np.zeros((k, 2 * max(3 * n_fitted, 4 * n), d + 1)),
             replaced=np.zeros((k, 3 * n, d)),
@@ -128,7 +127,7 @@ def _longer(array: Any, axis: int, size: int) -> Any:
     return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=axis) if missing else array
 
 
-@_compiled
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def is_full(run):
     """Whether there is no room for another generation of every search, or for another end."""
     facts, own = run.facts[0], run.lanes.own
@@ -163,3 +162,10 @@ def copy(source, target):
     """Copy a line of numbers to the beginning of another one."""
     for i in range(len(source)):
         target[i] = source[i]
+
+
+@_compiled
+def copy_rows(source, target):
+    """Copy rows of numbers to the first rows of another array."""
+    for i in range(len(source)):
+        copy(source[i], target[i])

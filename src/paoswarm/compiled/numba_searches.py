@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from paoswarm.algorithms import adaptive_pao, sharing
+from paoswarm.algorithms.dense_progress import GREW
 from paoswarm.algorithms.element_pao import ElementPAO
-from paoswarm.compiled import numba_dense
 from paoswarm.compiled.numba_agreement import (
     CONVERGED,
     CUT_SHORT,
@@ -24,22 +23,19 @@ from paoswarm.compiled.numba_agreement import (
     is_same_place,
     is_unanimous,
 )
-from paoswarm.compiled.numba_dense import end_of_dense
+from paoswarm.compiled.numba_dense import end_of_dense, law_of
 from paoswarm.compiled.numba_element import end_of_element, leader_of, reach
 from paoswarm.compiled.numba_lanes import BEST, BEST_VALUE, BESTS, CENTRE, FOUND, copy, keep
-from paoswarm.compiled.numba_law import longest
 from paoswarm.compiled.numba_linear import ranked
+from paoswarm.compiled.one_text import inner, law
 from paoswarm.compiled.search_plan import SHRINKING, SMALL
 
 _LARGE, _NARROWEST = adaptive_pao.LARGE, adaptive_pao.NARROWEST
 _HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR, sharing.CONTRACTED
 _HORIZON = ElementPAO.horizon
-_GREW = numba_dense.GREW
-
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
-@_compiled
+@inner
 def turn(run):
     """The series that moves next."""
     own, facts = run.lanes.own, run.facts[0]
@@ -55,7 +51,7 @@ def turn(run):
     return next_series(run.tallies, facts)
 
 
-@_compiled
+@inner
 def next_series(tallies, facts):
     """The one that has used least of its share; shares are halved from rank to rank."""
     count = len(tallies)
@@ -77,7 +73,7 @@ def next_series(tallies, facts):
     return chosen
 
 
-@_compiled
+@inner
 def follow(run, k, d, uniform, n_first):
     """Describe the next search of series ``k`` in its lane, which is free, and return how many particles it has.
 
@@ -111,7 +107,7 @@ def follow(run, k, d, uniform, n_first):
     return n
 
 
-@_compiled
+@inner
 def _spent(run):
     total = 0
     for k in range(len(run.tallies)):
@@ -119,7 +115,7 @@ def _spent(run):
     return total
 
 
-@_compiled
+@inner
 def charge(run, k, points, values):
     """Count the evaluations of a search, and keep its best point."""
     own, found = run.lanes.own[k], run.lanes.vectors[k, FOUND]
@@ -137,7 +133,7 @@ def charge(run, k, points, values):
     run.tallies[k].spent += len(values)
 
 
-@_compiled
+@inner
 def judge(run, k, low, width):
     """End the search of lane ``k`` if it is over."""
     lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
@@ -150,7 +146,7 @@ def judge(run, k, low, width):
     stands = end_of_dense(lanes, k) if own.is_dense else end_of_element(lanes, k, width)
     ending = GOES_ON
     if stands:
-        ending = CUT_SHORT if stands == _GREW else CONVERGED
+        ending = CUT_SHORT if stands == GREW else CONVERGED
     elif _is_known(run, k, low, width):
         ending = KNOWN
     elif own.hopeless >= _HOPELESS_FOR:
@@ -161,19 +157,19 @@ def judge(run, k, low, width):
         _end(run, k, ending, best_known, width)
 
 
-@_compiled
+@inner
 def _outlook(lanes, k):
     """The best value that a swarm holds, and how far its values are apart."""
     own = lanes.own[k]
     if own.is_dense:
-        return (lanes.lists[k, BESTS, own.generations - 1], own.apart) if own.generations else (np.inf, np.inf)
+        return (lanes.lists[k, BESTS, own.n_bests - 1], own.apart) if own.generations else (np.inf, np.inf)
     lowest, highest = np.inf, -np.inf
     for value in lanes.numbers[k, BEST_VALUE, : own.n]:
         lowest, highest = min(lowest, value), max(highest, value)
     return lowest, highest - lowest if math.isfinite(lowest) else np.inf
 
 
-@_compiled
+@inner
 def _is_known(run, k, low, width):
     """Whether a search has contracted around the end of the best finished one, and found nothing better."""
     lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
@@ -183,7 +179,7 @@ def _is_known(run, k, low, width):
     for s in range(facts.n_ended):
         if run.searches[s].value < run.searches[best].value:
             best = s
-    if (longest(lanes, k) if own.is_dense else reach(lanes, k, width)) >= _CONTRACTED:
+    if (law.longest(law_of(lanes, k)) if own.is_dense else reach(lanes, k, width)) >= _CONTRACTED:
         return False
     if own.value < run.searches[best].value:
         return False
@@ -195,7 +191,7 @@ def _is_known(run, k, low, width):
     return is_same_place(run.ends[best], centre, width)
 
 
-@_compiled
+@inner
 def _end(run, k, ending, best_known, width):
     """Write down a search that has ended, and see how all of them agree."""
     own, facts = run.lanes.own[k], run.facts[0]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from paoswarm.algorithms.agreement import Agreement, Search
-from paoswarm.algorithms.dense_ends import Course, window
 from paoswarm.algorithms.dense_learning import DenseLaw
-from paoswarm.algorithms.dense_pao import RECENT, Dense
+from paoswarm.algorithms.dense_pao import Dense
+from paoswarm.algorithms.dense_progress import DenseProgress
 from paoswarm.algorithms.element_pao import PERIODS, Element
-from paoswarm.algorithms.model_trust import Trust
+from paoswarm.algorithms.quadratic_model import Trust
 from paoswarm.algorithms.sharing import NOBODY, Lane, Leader, Sharing, Start, Tally, shown
 from paoswarm.compiled import numba_lanes as rows
 from paoswarm.compiled.numba_agreement import ENDINGS
@@ -145,18 +145,16 @@ def _dense(run: Run, k: int) -> Dense:
         is_singular=bool(own["is_singular"]),
     )
     trust = Trust(float(own["agreeing"]), float(own["pairs"]), int(own["trust_wait"]), int(own["trust_period"]))
-    done, n_ranges = int(own["generations"]), int(own["n_ranges"])
-    kept = window(done, int(own["n"]), d)
-    recent = [(n_ranges + i) % RECENT for i in range(RECENT)] if n_ranges > RECENT else range(n_ranges)
-    course = Course(
-        bests=tuple(lists[rows.BESTS, max(0, done - kept) : done].tolist()),
-        medians=tuple(lists[rows.MEDIANS, max(0, done - kept) : done].tolist()),
-        ranges=tuple(float(lists[rows.RANGES, i]) for i in recent),
+    n, n_ranges = int(own["n_bests"]), int(own["n_ranges"])
+    progress = DenseProgress(
+        bests=lists[rows.BESTS, :n].copy(),
+        medians=lists[rows.MEDIANS, :n].copy(),
+        ranges=lists[rows.RANGES, :n_ranges].copy(),
         spread=float(own["apart"]),
         negligible=float(own["negligible"]),
-        generations=done,
+        generations=int(own["generations"]),
     )
-    return Dense(law, np.empty((0, d)), np.empty(0), trust, None, None, course)
+    return Dense(law, np.empty((0, d)), np.empty(0), trust, None, None, progress)
 
 
 def _element(run: Run, k: int) -> Element:
