@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import paoswarm as ps
 from paoswarm.algorithms import element_pao
 from paoswarm.algorithms.element_pao import Element
+from paoswarm.core import order
+from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.random import Draw
 
 
@@ -93,7 +95,9 @@ def test_three_partners_are_different():
     uniform[1:] = np.nextafter(1, 0)
     for last in (0.0, 0.34, 0.67, np.nextafter(1, 0)):
         uniform[2] = last
-        attractors = element_pao._attractors(swarm, swarm.best_position[:0], uniform)
+        attractors = element_pao._attractors(
+            swarm.best_position, order.ranked(swarm.best_value), swarm.best_position[:0], uniform
+        )
         assert np.isfinite(attractors).all()
 
 
@@ -106,3 +110,11 @@ def test_rastrigin_is_solved_and_the_search_ends(seed):
     assert result.fun < 1e-9
     assert result.status is ps.results.Status.CONVERGED
     assert result.nfev < 7000
+
+
+def test_a_step_from_rest_is_the_exact_transition():
+    steps = np.array([1e-9, 0.01, 0.3, 0.85, 1.33])
+    law = exact_transition(np.full(5, 0.2), np.full(5, 2.0**0.5), steps)
+    stays, shaken = element_pao.law_from_rest(steps)
+    assert_array_equal(stays, law.A[:, 0, 0])
+    assert_array_equal(shaken, law.cholesky[:, 0, 0])

@@ -5,15 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from paoswarm.algorithms import agreement, element_pao, quadratic_model
+from paoswarm.algorithms import agreement, quadratic_model
 from paoswarm.algorithms.agreement import Agreement, Search
 from paoswarm.algorithms.sharing import Sharing, Tally
-from paoswarm.core.dynamics import exact_transition
 
 numba = pytest.importorskip("numba", reason="numba is not installed")
 from paoswarm.compiled import (  # noqa: E402
     numba_agreement,
-    numba_element,
     numba_lanes,
     numba_linear,
     numba_searches,
@@ -22,7 +20,7 @@ from paoswarm.compiled import (  # noqa: E402
 
 ROWS = numba_lanes
 agree, next_series = numba_agreement.agree, numba_searches.next_series
-from_rest, squares = numba_element.law_from_rest, one_text.least_squares
+squares = one_text.least_squares
 
 
 # Functions without wrappers are called by compiled ones only.
@@ -37,11 +35,6 @@ def chosen(tallies, facts):
 
 
 @numba.njit
-def law_from_rest(step):
-    return from_rest(step)
-
-
-@numba.njit
 def least_squares(rows, values):
     return squares(rows, values)
 
@@ -53,14 +46,6 @@ def test_coefficients_are_those_of_numpy():
         expected = quadratic_model.least_squares(rows, values)
         np.testing.assert_allclose(least_squares(rows, values), expected, rtol=1e-7, atol=1e-9)
     assert len(least_squares(np.full((9, 3), math.nan), values[:9])) == 0
-
-
-def test_a_step_from_rest_is_the_exact_transition():
-    for step in (1e-9, 0.01, 0.3, 0.85, 1.33):
-        law = exact_transition(*(np.array([x]) for x in (element_pao.DAMPING, element_pao.FREQUENCY, step)))
-        stays, shaken = law_from_rest(step)
-        assert stays == pytest.approx(law.A[0, 0, 0], abs=1e-14)
-        assert shaken == pytest.approx(law.cholesky[0, 0, 0], rel=1e-12)
 
 
 def random_searches(rng, count, d):

@@ -15,7 +15,7 @@ import numpy as np
 from paoswarm.compiled import numba_noise as noise
 from paoswarm.compiled.numba_agreement import is_settled
 from paoswarm.compiled.numba_dense import ask_dense, begin_dense, end_of_dense, tell_dense
-from paoswarm.compiled.numba_element import ask_element, begin_element, end_of_element, tell_element
+from paoswarm.compiled.numba_element import ask_element, begin_element, is_element_over, tell_element
 from paoswarm.compiled.numba_lanes import (
     AGE,
     ASKED,
@@ -245,7 +245,7 @@ def _see_whether_it_ends(run, k, width, limits):
     facts = run.facts[0]
     if limits.is_single:
         is_dense = run.lanes.own[k].is_dense
-        stands = end_of_dense(run.lanes, k) if is_dense else end_of_element(run.lanes, k, width)
+        stands = end_of_dense(run.lanes, k) if is_dense else is_element_over(run.lanes, k, width)
         has_converged = stands != 0
     else:
         has_converged = limits.may_agree and is_settled(facts)

@@ -24,7 +24,7 @@ from paoswarm.compiled.numba_agreement import (
     is_unanimous,
 )
 from paoswarm.compiled.numba_dense import end_of_dense, law_of
-from paoswarm.compiled.numba_element import end_of_element, leader_of, reach
+from paoswarm.compiled.numba_element import is_element_over, leader_of, reach
 from paoswarm.compiled.numba_lanes import BEST, BEST_VALUE, BESTS, CENTRE, FOUND, copy, keep
 from paoswarm.compiled.numba_linear import ranked
 from paoswarm.compiled.one_text import inner, law
@@ -143,7 +143,7 @@ def judge(run, k, low, width):
     lowest, apart = _outlook(lanes, k)
     is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
     own.hopeless = own.hopeless + 1 if is_behind else 0
-    stands = end_of_dense(lanes, k) if own.is_dense else end_of_element(lanes, k, width)
+    stands = end_of_dense(lanes, k) if own.is_dense else is_element_over(lanes, k, width)
     ending = GOES_ON
     if stands:
         ending = CUT_SHORT if stands == GREW else CONVERGED

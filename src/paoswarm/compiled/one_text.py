@@ -16,7 +16,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from paoswarm.algorithms import dense_learning, dense_progress, quadratic_model
+from paoswarm.algorithms import dense_learning, dense_progress, element_pao, quadratic_model
 from paoswarm.compiled.numba_linear import dot, gram, ranked, solve_positive
 from paoswarm.compiled.numba_linear import median as quick_median
 from paoswarm.compiled.numba_linear import smallest as quick_smallest
@@ -104,5 +104,11 @@ progress = compiled(
     median=quick_median,
     ranked=ranked,
     levelled=_levelled,
+    is_feasible=order_of.is_feasible,
+)
+element = compiled(
+    element_pao,
+    "first_memory _integers _positive _attractors _propagated law_from_rest proposed brought_inside _lehmer learnt "
+    "size shortened is_over",
     is_feasible=order_of.is_feasible,
 )
