@@ -25,7 +25,7 @@ from agreement_rules import is_right, tables
 
 import paoswarm as ps
 from paoswarm.algorithms.dense_learning import longest
-from paoswarm.algorithms.dense_pao import Dense
+from paoswarm.algorithms.dense_pao import DenseMemory
 from paoswarm.core.swarm import spread
 
 RESULTS = Path(__file__).parent / "results" / "agreement.jsonl"
@@ -46,7 +46,7 @@ class Watch:
         notes = self.notes.setdefault(number, {})
         if lane.method is None or not ended or len(notes) == len(EXTENTS):
             return
-        if isinstance(memory, Dense):
+        if isinstance(memory, DenseMemory):
             extent, centre = longest(memory.law), memory.law.centre
         else:
             extent, centre = float(spread(swarm, ps.PAO().wall.unroll)), (swarm.global_best[0] - self.low) / self.width

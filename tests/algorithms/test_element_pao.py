@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
 from paoswarm.algorithms import element_pao
-from paoswarm.algorithms.element_pao import Element
+from paoswarm.algorithms.element_pao import ElementMemory
 from paoswarm.core import order
 from paoswarm.core.dynamics import exact_transition
 from paoswarm.core.random import Draw
@@ -74,7 +74,7 @@ def test_it_learns_from_gains_alone():
     gain = np.maximum(before.best_value - values, 0)
     assert (gain > 0).any()
     expected = (gain @ trial.step**2) / (gain @ trial.step)
-    memory: Element = optimizer.swarm.memory
+    memory: ElementMemory = optimizer.swarm.memory
     assert_allclose(memory.steps, [expected, *[0.85] * 5])
     assert_array_equal(memory.replaced, before.best_position[gain > 0])
 

@@ -10,17 +10,11 @@ from paoswarm.algorithms.agreement import Agreement, Search
 from paoswarm.algorithms.sharing import Sharing, Tally
 
 numba = pytest.importorskip("numba", reason="numba is not installed")
-from paoswarm.compiled import (  # noqa: E402
-    numba_agreement,
-    numba_lanes,
-    numba_linear,
-    numba_searches,
-    one_text,
-)
+from paoswarm.compiled import adaptive_kernels, adaptive_searches, adaptive_state  # noqa: E402
 
-ROWS = numba_lanes
-agree, next_series = numba_agreement.agree, numba_searches.next_series
-squares = one_text.least_squares
+ROWS = adaptive_state
+agree, next_series = adaptive_searches.agree, adaptive_searches.next_series
+squares = adaptive_kernels.least_squares
 
 
 # Functions without wrappers are called by compiled ones only.
@@ -72,7 +66,7 @@ def test_searches_agree_as_with_numpy():
         table, facts = np.zeros(count, dtype=ROWS.SEARCH), np.zeros(1, dtype=ROWS.RUN)
         for row, one in zip(table, searches, strict=True):
             row["value"], row["first_value"] = one.value, one.first_value
-            row["ending"] = numba_agreement.ENDINGS.index(one.ending)
+            row["ending"] = adaptive_state.ENDINGS.index(one.ending)
         ends = np.array([one.x for one in searches]).reshape(count, 2)
         agreed(facts, table, ends, upper - lower)
         found = Agreement(*(int(facts[0][name]) for name in Agreement._fields[:-1]))
@@ -113,22 +107,22 @@ def test_order_and_sums_are_those_of_numpy():
     for n in (1, 2, 7, 8, 9, 33, 200):
         scores = rng.integers(0, 1 + n // 2, n).astype(float)
         scores[rng.random(n) < 0.1] = np.inf
-        np.testing.assert_array_equal(numba_linear.ranked(scores), np.argsort(scores, kind="stable"))
-        assert numba_linear.median(scores) == np.median(scores)
+        np.testing.assert_array_equal(adaptive_kernels.ranked(scores), np.argsort(scores, kind="stable"))
+        assert adaptive_kernels.median(scores) == np.median(scores)
         for count in {1, n, (n + 1) // 2}:
             np.testing.assert_array_equal(
-                np.sort(scores[numba_linear.smallest(scores, count)]), np.sort(scores)[:count]
+                np.sort(scores[adaptive_kernels.smallest(scores, count)]), np.sort(scores)[:count]
             )
     for c in (1, 3, 4, 6, 21, 66):
         rows, b = rng.normal(size=(c, c + 9)), rng.normal(size=c)
         product = np.full((c, c), np.nan)
-        numba_linear.gram(rows, product)
+        adaptive_kernels.gram(rows, product)
         expected = rows @ rows.T
         np.testing.assert_allclose(np.tril(product), np.tril(expected), atol=1e-12)
         x = b.copy()
-        assert numba_linear.solve_positive(product, x)
+        assert adaptive_kernels.solve_positive(product, x)
         np.testing.assert_allclose(expected @ x, b, atol=1e-9)
         product[:] = expected - (np.linalg.eigvalsh(expected)[0] + 1) * np.eye(c)
-        assert not numba_linear.solve_positive(product, b.copy())  # a control: it has a negative eigenvalue
+        assert not adaptive_kernels.solve_positive(product, b.copy())  # a control: it has a negative eigenvalue
         product[:] = math.nan
-        assert not numba_linear.solve_positive(product, b.copy())
+        assert not adaptive_kernels.solve_positive(product, b.copy())

@@ -15,8 +15,8 @@ from paoswarm.compiled.search_plan import read_plan
 numba = pytest.importorskip("numba", reason="numba is not installed")
 from adaptive_reference import reference  # noqa: E402
 
-from paoswarm.compiled import numba_adaptive, numba_lanes  # noqa: E402
-from paoswarm.compiled.numba_agreement import ENDINGS  # noqa: E402
+from paoswarm.compiled import adaptive_engine, adaptive_state  # noqa: E402
+from paoswarm.compiled.adaptive_state import ENDINGS  # noqa: E402
 from paoswarm.compiled.numba_objective import objective  # noqa: E402
 
 
@@ -54,16 +54,16 @@ def side_by_side(method, fun, d, n, seed, generations):
     lower, upper = np.full(d, -2.0), np.full(d, 3.0)
     plan = read_plan(method, d)
     key = counter.run_keys(np.random.SeedSequence(seed), 1)[0]
-    limits = numba_adaptive.Limits(10**9, 10**9, -math.inf, 0, False, plan.is_single)
-    run = numba_lanes.new_run(plan.series, d, n, n_coefficients(d), points_for(n_coefficients(d)))
+    limits = adaptive_engine.AdaptiveLimits(10**9, 10**9, -math.inf, 0, False, plan.is_single)
+    run = adaptive_state.new_run(plan.series, d, n, n_coefficients(d), points_for(n_coefficients(d)))
     pointer, nfev = objective(fun, d).pointer, 0
     for _, (state, m) in zip(range(generations), reference(method, rows(fun), n, lower, upper, key), strict=False):
-        run = numba_lanes.with_room(run)
+        run = adaptive_state.with_room(run)
         before = int(run.facts[0]["n_history"])
-        numba_adaptive.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
+        adaptive_engine.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
         if run.facts[0]["n_history"] == before:  # it wanted more room
-            run = numba_lanes.with_room(run)
-            numba_adaptive.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
+            run = adaptive_state.with_room(run)
+            adaptive_engine.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
         nfev += m
         assert run.facts[0]["nfev"] == nfev
         yield state, run
@@ -89,9 +89,9 @@ def test_a_swarm_moves_as_with_numpy(method, fun, generations):
         size = own["n"]
         assert size == state.n_particles
         close = {"rtol": 0, "atol": 1e-6}
-        np.testing.assert_allclose(run.lanes.points[0, numba_lanes.POSITION, :size], state.position, **close)
-        np.testing.assert_allclose(run.lanes.points[0, numba_lanes.BEST, :size], state.best_position, **close)
-        np.testing.assert_array_equal(run.lanes.numbers[0, numba_lanes.AGE, :size], state.age)
+        np.testing.assert_allclose(run.lanes.points[0, adaptive_state.POSITION, :size], state.position, **close)
+        np.testing.assert_allclose(run.lanes.points[0, adaptive_state.BEST, :size], state.best_position, **close)
+        np.testing.assert_array_equal(run.lanes.numbers[0, adaptive_state.AGE, :size], state.age)
 
 
 @pytest.mark.parametrize(

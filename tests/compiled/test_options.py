@@ -7,7 +7,7 @@ import pytest
 from jax_alone import need_jax
 
 import paoswarm as ps
-from paoswarm.compiled.coordinates import of_coordinates
+from paoswarm.compiled.engines import of_coordinates
 from paoswarm.optimize.read_space import read_space
 
 numba = pytest.importorskip("numba", reason="numba is not installed")

@@ -20,8 +20,7 @@ from waiting import interrupted_when, until
 import paoswarm as ps
 from paoswarm.cli.commands import main
 from paoswarm.compiled import counter
-from paoswarm.compiled.program import read_program
-from paoswarm.compiled.state import State
+from paoswarm.compiled.program import State, read_program
 from paoswarm.optimize import stored_states
 from paoswarm.storage import states
 

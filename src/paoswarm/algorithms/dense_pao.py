@@ -68,7 +68,7 @@ class Generation(NamedTuple):
     model: QuadraticModel | None = None  # behind the predictions
 
 
-class Dense(NamedTuple):
+class DenseMemory(NamedTuple):
     """What a dense swarm remembers."""
 
     law: DenseLaw
@@ -158,16 +158,16 @@ class DensePAO(Method):
 
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with a round cloud around its best point; unchanged if it has learnt already."""
-        if isinstance(state.memory, Dense):
+        if isinstance(state.memory, DenseMemory):
             return state
         x = _inside(state, state.best_position)
         law = first_law(x[int(order.best(state.best_value))], self.spread)
-        memory = Dense(law, x[:0], state.best_value[:0], Trust(), None, None, first_progress(state.best_value))
+        memory = DenseMemory(law, x[:0], state.best_value[:0], Trust(), None, None, first_progress(state.best_value))
         return state._replace(memory=_with_points(memory, x, state.best_value))
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose the particles of a new generation, or those that were left out of the last one."""
-        memory: Dense = state.memory
+        memory: DenseMemory = state.memory
         generation = memory.open
         if generation is None:
             generation = self._moved(state, draw.normal(*state.position.shape))
@@ -177,7 +177,7 @@ class DensePAO(Method):
     @on_one_thread
     def _moved(self, state: Swarm, normal: Floats) -> Generation:
         """Draw the particles of a generation, and choose those to evaluate."""
-        memory: Dense = state.memory
+        memory: DenseMemory = state.memory
         law, trust = memory.law, memory.trust
         x = draws(law, normal)
         n, d = x.shape
@@ -205,7 +205,7 @@ class DensePAO(Method):
         generation: Generation = proposal.notes
         values = generation.values.copy()
         values[generation.asked] = order.failed_last(value)
-        memory: Dense = state.memory
+        memory: DenseMemory = state.memory
         after = _recorded(state, proposal.position, value, generation.asked)
         memory = _with_points(memory, _within(state, generation.x[generation.asked]), value)
         trust, is_measured = memory.trust, ~np.isnan(values)
@@ -227,12 +227,12 @@ class DensePAO(Method):
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the search is over; see `paoswarm.algorithms.dense_progress`."""
-        memory: Dense = state.memory
+        memory: DenseMemory = state.memory
         return np.asarray(end_of(memory.law, memory.progress, state.n_particles, self.spread) != GOES_ON)
 
     def has_given_up(self, state: Swarm) -> bool:
         """Whether the cloud has grown too wide: a swarm that began elsewhere will do better."""
-        memory: Dense = state.memory
+        memory: DenseMemory = state.memory
         return end_of(memory.law, memory.progress, state.n_particles, self.spread) == GREW
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
@@ -241,7 +241,7 @@ class DensePAO(Method):
         It is the law of all particles but the scout. The velocity is that of a spring with unit mass and stiffness.
         """
         width = state.upper[0] - state.lower[0]
-        memory: Dense = state.memory
+        memory: DenseMemory = state.memory
         shape = state.position.shape
         factor = width[:, None] * memory.law.factor
         return StepLaw(
@@ -281,7 +281,7 @@ def _seen(state: Swarm, x: Floats, centre: Floats) -> Floats:
     return x if state.axes is None else state.axes.unrolled(x, centre, 1.0)
 
 
-def _with_points(memory: Dense, x: Floats, f: Floats) -> Dense:
+def _with_points(memory: DenseMemory, x: Floats, f: Floats) -> DenseMemory:
     """The memory with feasible points for the model; as many as it needs are kept."""
     known = order.is_feasible(f)
     d = x.shape[-1]

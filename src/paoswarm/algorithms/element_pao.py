@@ -44,7 +44,7 @@ _EPS = float(np.finfo(float).eps)
 TRIES = 8  # draws of a time step; all are negative once in 1e8 for the first step
 
 
-class Element(NamedTuple):
+class ElementMemory(NamedTuple):
     """What an element-wise swarm remembers."""
 
     steps: Floats  # (PERIODS,) learnt time steps
@@ -125,7 +125,7 @@ class ElementPAO(Method):
 
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with nothing learnt yet; unchanged if it has learnt already."""
-        if isinstance(state.memory, Element):
+        if isinstance(state.memory, ElementMemory):
             return state
         return state._replace(memory=first_memory(state.n_particles, state.n_dimensions))
 
@@ -134,7 +134,7 @@ class ElementPAO(Method):
         near = self.unrolled(state)
         bests = near.best_position
         n, d = bests.shape
-        memory: Element = state.memory._replace(replaced=_seen(state, state.memory.replaced))
+        memory: ElementMemory = state.memory._replace(replaced=_seen(state, state.memory.replaced))
         chances = Chances(
             *(draw.uniform(n), draw.normal(n), draw.uniform(TRIES, n), draw.uniform(3, n)),
             *(draw.normal(n, d), draw.uniform(n, d), draw.uniform(n)),
@@ -173,13 +173,13 @@ def _seen(state: Swarm, points: Floats) -> Floats:
     return state.axes.unrolled(points, state.global_best[0], state.upper[0] - state.lower[0])
 
 
-def first_memory(n: int, d: int) -> Element:
+def first_memory(n: int, d: int) -> ElementMemory:
     """Nothing is learnt yet by ``n`` particles."""
-    return Element(np.full(PERIODS, _FIRST_STEP), np.full(PERIODS, _FIRST_RATE), 0, np.empty((0, d)), n, n, 0)
+    return ElementMemory(np.full(PERIODS, _FIRST_STEP), np.full(PERIODS, _FIRST_RATE), 0, np.empty((0, d)), n, n, 0)
 
 
 def proposed(
-    memory: Element, bests: Floats, leader: Floats, ranking: Any, by: Chances, noise: float
+    memory: ElementMemory, bests: Floats, leader: Floats, ranking: Any, by: Chances, noise: float
 ) -> tuple[Floats, ElementSteps]:
     """One point for each particle (A7), which may lie outside the bounds; ``leader`` is the best point of all."""
     d = bests.shape[1]
@@ -244,8 +244,14 @@ def _attractors(bests: Floats, ranking: Any, replaced: Floats, uniform: Floats) 
 
 
 def learnt(
-    memory: Element, made: ElementSteps, improved: Any, bests: Floats, before: Floats, after: Floats, is_better: bool
-) -> Element:
+    memory: ElementMemory,
+    made: ElementSteps,
+    improved: Any,
+    bests: Floats,
+    before: Floats,
+    after: Floats,
+    is_better: bool,
+) -> ElementMemory:
     """Gain-weighted Lehmer means of what succeeded.
 
     The particles that ``improved`` had these ``bests``; their values were ``before`` and are ``after``. A smaller
@@ -265,7 +271,7 @@ def learnt(
         weight = gain / total if total > 0 else np.full(len(gain), 1 / len(gain))
         steps[period], rates[period] = _lehmer(weight, made.step[improved]), _lehmer(weight, made.rate[improved])
         replaced, period = np.concatenate((replaced, bests[improved])), (period + 1) % PERIODS
-    return Element(steps, rates, period, replaced, done, memory.n_first, stalled)
+    return ElementMemory(steps, rates, period, replaced, done, memory.n_first, stalled)
 
 
 def _lehmer(weight: Floats, x: Floats) -> float:
@@ -274,21 +280,21 @@ def _lehmer(weight: Floats, x: Floats) -> float:
     return float(weight @ np.square(x)) / mean if mean > 0 else 0.0
 
 
-def size(memory: Element, horizon: float, d: int) -> int:
+def size(memory: ElementMemory, horizon: float, d: int) -> int:
     """How many particles there should be: a linear decrease over the horizon."""
     done = memory.evaluations / (horizon * d)
     return max(_SMALLEST, round(memory.n_first + (_SMALLEST - memory.n_first) * done))
 
 
-def shortened(memory: Element, n: int) -> Element:
+def shortened(memory: ElementMemory, n: int) -> ElementMemory:
     """The memory with as many replaced bests as a swarm of ``n`` particles keeps."""
     replaced = memory.replaced[-int(_REPLACED * n) :]
-    return Element(
+    return ElementMemory(
         memory.steps, memory.rates, memory.period, replaced, memory.evaluations, memory.n_first, memory.stalled
     )
 
 
-def is_over(memory: Element, best_values: Floats, reach: float, horizon: float, d: int) -> bool:
+def is_over(memory: ElementMemory, best_values: Floats, reach: float, horizon: float, d: int) -> bool:
     """Whether the bests are equal, or progress has ended; ``reach`` is the spread of the swarm."""
     lowest = best_values.min()
     if best_values.max() - lowest <= 16 * _EPS * abs(lowest) or reach < 1e-11:

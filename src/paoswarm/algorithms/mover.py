@@ -45,7 +45,7 @@ class Mover:
         self.keeps_bests = type(method).tell is Method.tell
         self._is_tolerant = not method.applies_tolerance
         self._step = method.prepare()
-        self._may_underflow = not isinstance(self._step, pao_step.Step)  # which sees to it itself
+        self._may_underflow = not isinstance(self._step, pao_step.PAOStep)  # which sees to it itself
 
     def begin(self, state: Swarm) -> Swarm:
         """The first swarm with the memory that the method needs."""

@@ -249,8 +249,8 @@ class PAO(Method):
         """Return the step of this swarm, with everything worked out that stays the same."""
         return self._step() if type(self).ask is PAO.ask else self.ask  # a subclass may have its own
 
-    def _step(self) -> pao_step.Step:
-        return pao_step.Step(self.hyperparameters, self.attractors, self.noise_scale, self.wall)
+    def _step(self) -> pao_step.PAOStep:
+        return pao_step.PAOStep(self.hyperparameters, self.attractors, self.noise_scale, self.wall)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""

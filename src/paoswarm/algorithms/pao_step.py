@@ -38,7 +38,7 @@ class Drift(NamedTuple):
     by: Coefficients
 
 
-class Step:
+class PAOStep:
     """The step of a swarm with these hyperparameters; what does not change in a run is worked out once.
 
     Parameters

@@ -7,7 +7,8 @@ In coordinates :math:`u` in which the next position is standard normal, the mode
 is fitted to the nearest evaluated points by least squares, with more weight on better ones. With few points :math:`H`
 is diagonal. The model is trusted as long as it puts new points into the right order.
 
-The functions are written in the part of NumPy that numba compiles, but for two: see `paoswarm.compiled.one_text`.
+The functions are written in the part of NumPy that numba compiles, but for three:
+`paoswarm.compiled.adaptive_kernels` has its own.
 """
 
 from __future__ import annotations

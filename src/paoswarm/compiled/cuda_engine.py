@@ -16,8 +16,7 @@ import numpy as np
 from paoswarm.compiled import counter
 from paoswarm.compiled.cuda_plan import Plan, in_shared, most_threads, plan_for
 from paoswarm.compiled.jax_engine import evaluator
-from paoswarm.compiled.program import Program
-from paoswarm.compiled.state import State
+from paoswarm.compiled.program import Program, State
 from paoswarm.compiled.translate import translate
 from paoswarm.core.arrays import Floats
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numba
 import numpy as np
 
-from paoswarm.compiled.numba_bits import bits_of_double, double_of_bits
+from paoswarm.compiled.numba_options import bits_of_double, double_of_bits
 from paoswarm.compiled.series import shortened
 
 __all__ = ["cos", "exp", "log", "sin"]

@@ -22,7 +22,7 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 from paoswarm.algorithms.coefficients import Coefficients
-from paoswarm.algorithms.pao_step import Step
+from paoswarm.algorithms.pao_step import PAOStep
 from paoswarm.compiled import counter, jax_noise
 from paoswarm.compiled.program import (
     BY_PATIENCE,
@@ -34,8 +34,8 @@ from paoswarm.compiled.program import (
     STAGNATED,
     TARGET,
     Program,
+    State,
 )
-from paoswarm.compiled.state import State
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
@@ -46,7 +46,7 @@ _AT_ONCE = 64  # generations of a loop whose length XLA knows
 _SMALL = 2**22  # elements of all swarms; up to here, four generations are written out, to save launches of kernels
 
 
-class Runs(NamedTuple):
+class DeviceRuns(NamedTuple):
     """All runs on the device, between two generations of a call. Arrays as in `State`, but for four."""
 
     x: Any
@@ -78,7 +78,7 @@ class _NoSource:
 
 
 class JaxEngine:
-    """Runs of a program with JAX.
+    """DeviceRuns of a program with JAX.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class JaxEngine:
         self._devices = jax.devices()[:devices]
         self._dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         method = program.method
-        self._step = Step(method.hyperparameters, method.attractors, method.noise_scale, method.wall)
+        self._step = PAOStep(method.hyperparameters, method.attractors, method.noise_scale, method.wall)
         self._fun = fun
         last = min(program.generations, 2**31 - 1)
         self._last, self._in_last = last, program.n_moved(last) if last < 2**31 - 1 else program.n_particles
@@ -146,7 +146,7 @@ class JaxEngine:
                     with jax_noise.for_several_devices():
                         return function(*arguments)
 
-                # Runs know nothing of each other, so devices need not either.
+                # DeviceRuns know nothing of each other, so devices need not either.
                 mapped = jax.shard_map(traced, mesh=mesh, in_specs=parts, out_specs=result, check_vma=False)
                 return jax.jit(mapped, **options)
 
@@ -216,7 +216,7 @@ class JaxEngine:
         best_value = order.failed_last(values)
         lowest, leader = _lowest(best_value)
         zero = jnp.zeros(len(keys), dtype=jnp.int32)
-        runs = Runs(
+        runs = DeviceRuns(
             x=points,
             v=jnp.zeros_like(points),
             best=points,
@@ -242,17 +242,17 @@ class JaxEngine:
         is_small = state.x.size <= _SMALL and self._devices[0].platform != "cpu"
         unroll = min(at_once, 4 if is_small else 1)
 
-        def several(group: Any, carry: tuple[Runs, Any]) -> tuple[Runs, Any]:
+        def several(group: Any, carry: tuple[DeviceRuns, Any]) -> tuple[DeviceRuns, Any]:
             before = group * at_once
             mixed = jax_noise.generation_keys(keys, generation + before + jnp.arange(at_once))
 
-            def once(i: Any, carry: tuple[Runs, Any]) -> tuple[Runs, Any]:
+            def once(i: Any, carry: tuple[DeviceRuns, Any]) -> tuple[DeviceRuns, Any]:
                 runs, history = carry
                 t = before + i
                 runs = self._generation(runs, keys, mixed[i], generation + t, table)
                 return runs, history.at[t].set(runs.leader_value)
 
-            done: tuple[Runs, Any] = lax.fori_loop(0, at_once, once, carry, unroll=unroll)
+            done: tuple[DeviceRuns, Any] = lax.fori_loop(0, at_once, once, carry, unroll=unroll)
             return done
 
         runs, history = lax.fori_loop(0, count // at_once, several, (_opened(state), history))
@@ -260,7 +260,7 @@ class JaxEngine:
             runs = _counted_later(runs, state.leader_value, history, count)
         return _closed(runs, state.n_failed), history.T
 
-    def _generation(self, runs: Runs, keys: Any, mixed: Any, generation: Any, table: Any) -> Runs:
+    def _generation(self, runs: DeviceRuns, keys: Any, mixed: Any, generation: Any, table: Any) -> DeviceRuns:
         """One generation of all runs that go on; ``mixed`` are their keys in it."""
         p = self._program
         n, r = p.n_particles, len(p.pulls)
@@ -308,7 +308,7 @@ class JaxEngine:
         """How many particles move in a generation: the last one may be cut short."""
         return jnp.where(generation < self._last, self._program.n_particles, self._in_last)
 
-    def _ended(self, runs: Runs) -> tuple[Any, Any]:
+    def _ended(self, runs: DeviceRuns) -> tuple[Any, Any]:
         """What has ended runs, and by which rule they have converged; the first reason that holds counts."""
         rules, lowest = self._program.rules, runs.leader_value
         rule = jnp.zeros_like(runs.status)
@@ -324,7 +324,7 @@ class JaxEngine:
         status = jnp.where(rule > 0, CONVERGED, status)
         return jnp.where(lowest <= rules.target, TARGET, status), rule
 
-    def _swarm(self, runs: Runs) -> Swarm:
+    def _swarm(self, runs: DeviceRuns) -> Swarm:
         """All swarms as the core knows them, with bests up to date."""
         lower, upper = self._box()
         first = runs.leader[:, None]
@@ -369,15 +369,15 @@ def _lowest(value: Any) -> tuple[Any, Any]:
     return found
 
 
-def _opened(state: State) -> Runs:
+def _opened(state: State) -> DeviceRuns:
     """The runs of a state."""
     leader = _lowest(state.best_value)[1]
     is_new, failed = jnp.zeros(state.value.shape, dtype=bool), jnp.zeros(state.value.shape, dtype=jnp.int32)
     points, values = (state.x, state.v, state.best, is_new), (state.value, state.best_value, state.age, failed)
-    return Runs(*points, *values, leader, state.leader_value, state.stale, state.nit, state.status, state.rule)
+    return DeviceRuns(*points, *values, leader, state.leader_value, state.stale, state.nit, state.status, state.rule)
 
 
-def _closed(runs: Runs, n_failed: Any) -> State:
+def _closed(runs: DeviceRuns, n_failed: Any) -> State:
     """Where runs stand, with bests up to date; ``n_failed`` evaluations had failed before."""
     best = jnp.where(runs.is_new[..., None], runs.x, runs.best)
     values = runs.value, runs.best_value, runs.age
@@ -385,8 +385,8 @@ def _closed(runs: Runs, n_failed: Any) -> State:
     return State(runs.x, runs.v, best, *values, runs.leader_value, *counts, runs.status, runs.rule)
 
 
-def _counted_later(runs: Runs, first: Any, history: Any, count: Any) -> Runs:
-    """Runs that nothing could end, with what could be counted after the last of ``count`` generations."""
+def _counted_later(runs: DeviceRuns, first: Any, history: Any, count: Any) -> DeviceRuns:
+    """DeviceRuns that nothing could end, with what could be counted after the last of ``count`` generations."""
     t = jnp.arange(len(history))[:, None]
     is_better = (history < jnp.concatenate([first[None], history[:-1]])) & (t < count)
     last = jnp.where(is_better, t + 1, 0).max(axis=0)

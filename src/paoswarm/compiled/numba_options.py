@@ -1,11 +1,13 @@
-"""How the numba engine compiles its functions."""
+"""How the numba engine compiles its functions, and numbers as their bits."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numba
+from numba import types
 from numba.core.compiler import Compiler
+from numba.extending import intrinsic
 
 
 class _WithFlags(Compiler):  # type: ignore[misc]
@@ -54,3 +56,20 @@ INNER = LOOPS | {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": 
 loops = numba.njit(nogil=True, **LOOPS)
 inner_loops = numba.njit(**INNER)
 making_arrays = numba.njit(**(INNER | {"pipeline_class": Usual}))
+
+
+def _cast(source: Any, target: Any) -> Any:
+    """A function that takes the bits of one type as those of another of the same size."""
+
+    @intrinsic
+    def cast(typingctx, number):  # type: ignore[no-untyped-def]
+        def made(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return builder.bitcast(arguments[0], context.get_value_type(target))
+
+        return target(source), made
+
+    return cast
+
+
+bits_of_double, double_of_bits = _cast(types.float64, types.int64), _cast(types.int64, types.float64)
+bits_of_single, single_of_bits = _cast(types.float32, types.int32), _cast(types.int32, types.float32)

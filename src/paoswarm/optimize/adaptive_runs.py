@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from paoswarm.compiled.adaptive_engine import AdaptiveRuns, limits_of
+from paoswarm.compiled.adaptive_state import AdaptiveRun, agreement_of, swarm_of
 from paoswarm.compiled.counter import Words
 from paoswarm.compiled.engines import Compiled, Numba
-from paoswarm.compiled.numba_lanes import Run
 from paoswarm.compiled.program import FAILED, RUNNING
 from paoswarm.compiled.search_plan import read_plan
-from paoswarm.compiled.search_states import agreement_of, swarm_of
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import NAN
 from paoswarm.optimize.call import Call
@@ -108,7 +107,7 @@ class AdaptiveSearches(CompiledRuns):
         x, fun, nit, nfev, n_failed = (np.array(part) for part in zip(*reports, strict=True))
         return [Found(self._space.rows(x), fun, nit, nfev, n_failed, None)]
 
-    def _settle(self, r: int, run: Run) -> None:
+    def _settle(self, r: int, run: AdaptiveRun) -> None:
         facts = run.facts[0]
         self._found[r] = Found(
             x=self._space.rows(run.x.copy())[None],

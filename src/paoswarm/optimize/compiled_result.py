@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.compiled.engines import Engine
-from paoswarm.compiled.program import Program
-from paoswarm.compiled.state import State
+from paoswarm.compiled.program import Program, State
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.core.walls import Wall

@@ -15,11 +15,9 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm._extras import ProgressBar, need
 from paoswarm.compiled import counter
-from paoswarm.compiled.coordinates import check_space, of_coordinates
-from paoswarm.compiled.engines import Compiled, Engine, Numba, bound
-from paoswarm.compiled.program import NotCompiled, Program, Rules, read_program
+from paoswarm.compiled.engines import Compiled, Engine, Numba, bound, check_space, of_coordinates
+from paoswarm.compiled.program import NotCompiled, Program, Rules, State, read_program
 from paoswarm.compiled.search_plan import is_adaptive
-from paoswarm.compiled.state import State
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
 from paoswarm.core.swarm import Swarm

@@ -9,8 +9,7 @@ import numpy as np
 
 from paoswarm.algorithms.schedules import is_constant
 from paoswarm.compiled.engines import Engine
-from paoswarm.compiled.program import Program
-from paoswarm.compiled.state import State
+from paoswarm.compiled.program import Program, State
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.interrupts import uninterrupted
 from paoswarm.spaces.space import Space

@@ -1,7 +1,9 @@
-"""Searches that follow each other and share a run, for numba.
+"""Searches that follow each other and share a run, and how they agree, for numba.
 
-The rules are those of `paoswarm.algorithms.sharing`, `restarts` and `adaptive_pao`. Series ``k`` has its search in lane
-``k``, since one search of each series at most is under way.
+The rules are those of `paoswarm.algorithms.sharing`, `restarts`, `adaptive_pao` and `agreement`, whose texts work on
+objects and tuples of any length, which numba does not have. Series ``k`` has its search in lane ``k``, since one search
+of each series at most is under way. Searches that have found no feasible point do not count: compiled runs have no
+constraints.
 """
 
 from __future__ import annotations
@@ -10,25 +12,101 @@ import math
 
 import numpy as np
 
-from paoswarm.algorithms import adaptive_pao, sharing
+from paoswarm.algorithms import adaptive_pao, agreement, sharing
 from paoswarm.algorithms.dense_progress import GREW
 from paoswarm.algorithms.element_pao import ElementPAO
-from paoswarm.compiled.numba_agreement import (
+from paoswarm.compiled.adaptive_kernels import inner, law, median, ranked
+from paoswarm.compiled.adaptive_state import (
+    BEST,
+    BEST_VALUE,
+    BESTS,
+    CENTRE,
     CONVERGED,
     CUT_SHORT,
+    FOUND,
     GOES_ON,
     HOPELESS,
     KNOWN,
-    agree,
-    is_same_place,
-    is_unanimous,
+    copy,
+    keep,
 )
-from paoswarm.compiled.numba_dense import end_of_dense, law_of
-from paoswarm.compiled.numba_element import is_element_over, leader_of, reach
-from paoswarm.compiled.numba_lanes import BEST, BEST_VALUE, BESTS, CENTRE, FOUND, copy, keep
-from paoswarm.compiled.numba_linear import ranked
-from paoswarm.compiled.one_text import inner, law
+from paoswarm.compiled.adaptive_swarms import end_of_dense, is_element_over, law_of, leader_of, reach
 from paoswarm.compiled.search_plan import SHRINKING, SMALL
+from paoswarm.core import order
+
+_SAME_PLACE, _SAME_VALUE, _ROUNDING = agreement.SAME_PLACE, agreement.SAME_VALUE, agreement.ROUNDING
+_FIRST_INFEASIBLE = order.FIRST_INFEASIBLE
+
+
+@inner
+def is_same_place(x, y, width):
+    """Whether two points are the same place."""
+    total = 0.0
+    for j in range(len(x)):
+        total += ((x[j] - y[j]) / width[j]) ** 2
+    return math.sqrt(total / len(x)) < _SAME_PLACE
+
+
+@inner
+def agree(facts, searches, ends, width):
+    """Count how the searches agree, into the fields of `Agreement` among the facts of a run."""
+    facts.n_searches, facts.n_here, facts.n_places = 0, 0, 0
+    facts.n_once, facts.n_equal, facts.n_worse = 0, 0, 0
+    count = len(searches)
+    place, n_places = np.full(count, -1), 0
+    firsts, sizes, is_reached = np.empty(count, dtype=np.int64), np.zeros(count), np.zeros(count)
+    values, gained = np.empty(count), 0.0
+    for i in range(count):
+        values[i] = searches[i].value
+    for one in ranked(values):
+        search = searches[one]
+        if search.ending == CUT_SHORT or not search.value < _FIRST_INFEASIBLE:
+            continue
+        for p in range(n_places):
+            if is_same_place(ends[one], ends[firsts[p]], width):
+                place[one] = p
+                break
+        if place[one] < 0:
+            place[one], firsts[n_places] = n_places, one
+            n_places += 1
+        facts.n_searches += 1
+        sizes[place[one]] += 1
+        if search.ending != HOPELESS:
+            is_reached[place[one]] = 1
+        if math.isfinite(search.first_value):
+            gained = max(gained, search.first_value - search.value)
+    if n_places == 0:
+        return
+    lowest = np.empty(n_places)
+    for p in range(n_places):
+        lowest[p] = searches[firsts[p]].value
+    best = lowest[0]
+    same = max(_SAME_VALUE * max(abs(best), median(lowest) - best), _ROUNDING * gained)
+    for p in range(n_places):
+        is_equal = lowest[p] - best <= same
+        if is_equal:
+            facts.n_here = max(facts.n_here, int(sizes[p]))
+        if is_reached[p]:
+            facts.n_places += 1
+            facts.n_worse += 0 if is_equal else 1
+        facts.n_once += 1 if sizes[p] == 1 else 0
+    for one in range(count):
+        if place[one] >= 0 and lowest[place[one]] - best <= same and searches[one].value < searches[one].first_value:
+            facts.n_equal += 1
+
+
+@inner
+def is_unanimous(facts):
+    """Whether every search that has ended is at the same place."""
+    return facts.n_here > 0 and facts.n_here == facts.n_searches
+
+
+@inner
+def is_settled(facts):
+    """Whether the minimum is taken as found (A11, A12)."""
+    is_unique = facts.n_searches > 0 and facts.n_here >= 2 + math.sqrt(facts.n_places)
+    return is_unique or facts.n_equal >= 4 + 2 * math.sqrt(1 + facts.n_worse)
+
 
 _LARGE, _NARROWEST = adaptive_pao.LARGE, adaptive_pao.NARROWEST
 _HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR, sharing.CONTRACTED
