@@ -62,7 +62,7 @@ def test_shortened_series_are_close_to_the_best_polynomials():
     """
     from fractions import Fraction
 
-    from paoswarm.compiled.series import shortened
+    from paoswarm.compiled.fast import shortened
 
     terms, high = 5, 1.5
     found = shortened([Fraction(1, math.factorial(i)) for i in range(16)], "0", str(high), terms)

@@ -31,18 +31,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaln
 
-from paoswarm.core import order
+from paoswarm.algorithms.dense_progress import median
 from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
+from paoswarm.core.order import is_feasible, ranked
 
-SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
-SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
-ROUNDING = 1e-12  # relative to what searches have gained: the minimum may be zero
+_SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
+_SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
+_ROUNDING = 1e-12  # relative to what searches have gained: the minimum may be zero
 _LEAST, _LEAST_OF_MANY = (
     0.01,
     0.03,
@@ -160,56 +161,80 @@ class Agreement(NamedTuple):
 
 def is_same_place(apart: Floats, axes: Axes | None = None) -> bool:
     """Whether ends that are so far ``apart``, in widths of the bounds, are the same place."""
-    apart = apart if axes is None else axes.unrolled(apart, np.zeros_like(apart), 1.0)  # the short way round
-    return math.sqrt(float(np.mean(apart * apart))) < SAME_PLACE
+    return same_place(apart, _is_round(axes, len(apart)))
 
 
 def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> Agreement:
     """How these searches agree; those that were cut short do not count."""
-    places = places_of(searches, lower, upper, axes)
-    is_feasible = bool(places)
-    places = places or places_of(searches, lower, upper, axes, feasible=False)
-    if not places:
+    ended = _ended(searches, True)
+    has_feasible = bool(ended)
+    ended = ended or _ended(searches, False)
+    if not ended:
         return Agreement()
-    same = _same_value(places)
-    best = places[0][0].value
-    equal = [place for place in places if place[0].value - best <= same]
-    reached = [place for place in places if any(one.ending != HOPELESS for one in place)]
-    return Agreement(
-        n_searches=sum(map(len, places)),
-        n_here=max(map(len, equal)),
-        n_places=len(reached),
-        n_once=sum(len(place) == 1 for place in places),
-        n_equal=sum(one.value < one.first_value for place in equal for one in place),
-        n_worse=sum(place[0].value - best > same for place in reached),
-        is_feasible=is_feasible,
-    )
+    values, first_values = np.array([(one.value, one.first_value) for one in ended]).T
+    place = _places(ended, lower, upper, axes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        counts = counted(place, values, first_values, np.array([one.ending == HOPELESS for one in ended]))
+    return Agreement(*counts)._replace(is_feasible=has_feasible)
 
 
-def places_of(
-    searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None, *, feasible: bool = True
-) -> list[list[Search]]:
-    """The places at which searches have ended, the best first, each with its searches; without those cut short.
+def places_of(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None = None) -> list[list[Search]]:
+    """The places at which feasible searches have ended, the best first, each with its searches, the best first."""
+    ended = _ended(searches, True)
+    if not ended:
+        return []
+    place = _places(ended, lower, upper, axes)
+    by_value = sorted(range(len(ended)), key=lambda i: ended[i].value)
+    return [[ended[i] for i in by_value if place[i] == p] for p in range(int(place.max()) + 1)]
 
-    Only those that are ``feasible`` count, or only those that are not.
-    """
-    ended = [one for one in searches if one.ending != CUT_SHORT and bool(order.is_feasible(one.value)) is feasible]
-    places: list[list[Search]] = []
-    for one in sorted(ended, key=lambda one: one.value):
-        for place in places:
-            if is_same_place((one.x - place[0].x) / (upper - lower), axes):
-                place.append(one)
+
+def _ended(searches: Sequence[Search], feasible: bool) -> list[Search]:
+    """Those that were not cut short; the feasible ones, or the others."""
+    return [one for one in searches if one.ending != CUT_SHORT and bool(is_feasible(one.value)) is feasible]
+
+
+def _places(ended: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None) -> Any:
+    ends, values = np.array([one.x for one in ended]), np.array([one.value for one in ended])
+    return places(ends, values, upper - lower, _is_round(axes, len(lower)))
+
+
+def _is_round(axes: Axes | None, d: int) -> Any:
+    return np.zeros(d, dtype=bool) if axes is None else axes.is_round
+
+
+def same_place(apart: Floats, is_round: Any) -> bool:
+    """Whether ends that are so far ``apart``, in widths of the bounds, are the same place."""
+    apart = np.where(is_round, apart - np.rint(apart), apart)  # the short way round
+    return math.sqrt(np.mean(apart * apart)) < _SAME_PLACE
+
+
+def places(ends: Floats, values: Floats, width: Floats, is_round: Any) -> Any:
+    """For each search the number of the place at which it has ended; places are numbered by their best values."""
+    found, firsts, count = np.full(len(values), -1), np.zeros(len(values), dtype=np.int64), 0
+    for one in ranked(values):
+        for p in range(count):
+            if same_place((ends[one] - ends[firsts[p]]) / width, is_round):
+                found[one] = p
                 break
-        else:
-            places.append([one])
-    return places
+        if found[one] < 0:
+            found[one], firsts[count] = count, one
+            count += 1
+    return found
 
 
-def _same_value(places: Sequence[Sequence[Search]]) -> float:
-    """Differences up to this one are none, for places that are sorted by their values."""
-    values = np.array([place[0].value for place in places])
-    best = float(values[int(order.best(values))])
-    gained = [one.first_value - one.value for place in places for one in place if math.isfinite(one.first_value)]
-    with np.errstate(over="ignore"):
-        relative = SAME_VALUE * max(abs(best), float(np.median(values)) - best)
-    return max(relative, ROUNDING * max(gained, default=0.0))
+def counted(place: Any, values: Floats, first_values: Floats, is_hopeless: Any) -> tuple[int, int, int, int, int, int]:
+    """The fields of `Agreement` for searches at these places."""
+    n = place.max() + 1
+    lowest, sizes, is_reached = np.full(n, np.inf), np.zeros(n), np.zeros(n)
+    for i in range(len(place)):
+        lowest[place[i]] = min(lowest[place[i]], values[i])
+        sizes[place[i]] += 1
+        is_reached[place[i]] += not is_hopeless[i]
+    gained = np.where(np.isfinite(first_values), first_values - values, 0.0).max()
+    # Differences up to this one are none.
+    same = max(_SAME_VALUE * max(abs(lowest[0]), median(lowest) - lowest[0]), _ROUNDING * max(gained, 0.0))
+    is_equal = lowest - lowest[0] <= same
+    n_equal = int((is_equal[place] & (values < first_values)).sum())
+    n_places, n_worse = int((is_reached > 0).sum()), int(((is_reached > 0) & ~is_equal).sum())
+    n_here, n_once = int(sizes[is_equal].max()), int((sizes == 1).sum())
+    return len(place), n_here, n_places, n_once, n_equal, n_worse

@@ -126,7 +126,9 @@ def learn(law: DenseLaw, by: Rates, ranked: Floats) -> DenseLaw:
     squared = np.square((steps @ law.axes) / law.lengths).sum(axis=1)
     weights = np.where(by.weights >= 0, by.weights, by.weights * d / np.maximum(squared, 1e-12))
     kept = 1 - by.rank_one - by.rank_many * by.weights.sum() + (not is_steady) * by.rank_one * rate * (2 - rate)
-    covariance = kept * law.covariance + by.rank_one * np.outer(path, path) + by.rank_many * (steps.T * weights) @ steps
+    covariance = (
+        kept * law.covariance + by.rank_one * (path[:, None] * path) + by.rank_many * (steps.T * weights) @ steps
+    )
     growth = min(1.0, by.path_scale / by.damping_scale * (length / by.length - 1))
     centre, scale = law.centre + law.scale * mean_step, law.scale * math.exp(growth)
     after = DenseLaw(

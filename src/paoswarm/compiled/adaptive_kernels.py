@@ -19,6 +19,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from paoswarm.algorithms import agreement as agreement_of_searches
 from paoswarm.algorithms import dense_learning, dense_progress, element_pao, quadratic_model
 from paoswarm.core import order
 
@@ -271,4 +272,7 @@ element = compiled(
     "first_memory _integers _positive _attractors _propagated law_from_rest proposed brought_inside _lehmer learnt "
     "size shortened is_over",
     is_feasible=order_of.is_feasible,
+)
+agreement = compiled(
+    agreement_of_searches, "same_place places counted", median=median, ranked=ranked, is_feasible=order_of.is_feasible
 )

@@ -1,6 +1,6 @@
 """Searches that follow each other and share a run, and how they agree, for numba.
 
-The rules are those of `paoswarm.algorithms.sharing`, `restarts`, `adaptive_pao` and `agreement`, whose texts work on
+The rules are those of `paoswarm.algorithms.sharing`, `restarts` and `adaptive_pao`, whose texts work on
 objects and tuples of any length, which numba does not have. Series ``k`` has its search in lane ``k``, since one search
 of each series at most is under way. Searches that have found no feasible point do not count: compiled runs have no
 constraints.
@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 
-from paoswarm.algorithms import adaptive_pao, agreement, sharing
+from paoswarm.algorithms import adaptive_pao, sharing
 from paoswarm.algorithms.dense_progress import GREW
 from paoswarm.algorithms.element_pao import ElementPAO
-from paoswarm.compiled.adaptive_kernels import inner, law, median, ranked
+from paoswarm.compiled.adaptive_kernels import agreement, inner, law, ranked
 from paoswarm.compiled.adaptive_state import (
     BEST,
     BEST_VALUE,
@@ -32,67 +32,30 @@ from paoswarm.compiled.adaptive_state import (
 )
 from paoswarm.compiled.adaptive_swarms import end_of_dense, is_element_over, law_of, leader_of, reach
 from paoswarm.compiled.search_plan import SHRINKING, SMALL
-from paoswarm.core import order
-
-_SAME_PLACE, _SAME_VALUE, _ROUNDING = agreement.SAME_PLACE, agreement.SAME_VALUE, agreement.ROUNDING
-_FIRST_INFEASIBLE = order.FIRST_INFEASIBLE
-
-
-@inner
-def is_same_place(x, y, width):
-    """Whether two points are the same place."""
-    total = 0.0
-    for j in range(len(x)):
-        total += ((x[j] - y[j]) / width[j]) ** 2
-    return math.sqrt(total / len(x)) < _SAME_PLACE
+from paoswarm.core.order import FIRST_INFEASIBLE
 
 
 @inner
 def agree(facts, searches, ends, width):
     """Count how the searches agree, into the fields of `Agreement` among the facts of a run."""
-    facts.n_searches, facts.n_here, facts.n_places = 0, 0, 0
-    facts.n_once, facts.n_equal, facts.n_worse = 0, 0, 0
-    count = len(searches)
-    place, n_places = np.full(count, -1), 0
-    firsts, sizes, is_reached = np.empty(count, dtype=np.int64), np.zeros(count), np.zeros(count)
-    values, gained = np.empty(count), 0.0
-    for i in range(count):
-        values[i] = searches[i].value
-    for one in ranked(values):
-        search = searches[one]
-        if search.ending == CUT_SHORT or not search.value < _FIRST_INFEASIBLE:
-            continue
-        for p in range(n_places):
-            if is_same_place(ends[one], ends[firsts[p]], width):
-                place[one] = p
-                break
-        if place[one] < 0:
-            place[one], firsts[n_places] = n_places, one
-            n_places += 1
-        facts.n_searches += 1
-        sizes[place[one]] += 1
-        if search.ending != HOPELESS:
-            is_reached[place[one]] = 1
-        if math.isfinite(search.first_value):
-            gained = max(gained, search.first_value - search.value)
-    if n_places == 0:
-        return
-    lowest = np.empty(n_places)
-    for p in range(n_places):
-        lowest[p] = searches[firsts[p]].value
-    best = lowest[0]
-    same = max(_SAME_VALUE * max(abs(best), median(lowest) - best), _ROUNDING * gained)
-    for p in range(n_places):
-        is_equal = lowest[p] - best <= same
-        if is_equal:
-            facts.n_here = max(facts.n_here, int(sizes[p]))
-        if is_reached[p]:
-            facts.n_places += 1
-            facts.n_worse += 0 if is_equal else 1
-        facts.n_once += 1 if sizes[p] == 1 else 0
-    for one in range(count):
-        if place[one] >= 0 and lowest[place[one]] - best <= same and searches[one].value < searches[one].first_value:
-            facts.n_equal += 1
+    counts, m = (0, 0, 0, 0, 0, 0), 0
+    x, values, first_values = ends.copy(), np.empty(len(searches)), np.empty(len(searches))
+    is_hopeless = np.empty(len(searches), dtype=np.bool_)
+    for i in range(len(searches)):
+        one = searches[i]
+        if one.ending != CUT_SHORT and one.value < FIRST_INFEASIBLE:
+            values[m], first_values[m], is_hopeless[m] = one.value, one.first_value, one.ending == HOPELESS
+            copy(ends[i], x[m])
+            m += 1
+    if m:
+        place = agreement.places(x[:m], values[:m], width, np.zeros(len(width), dtype=np.bool_))
+        counts = agreement.counted(place, values[:m], first_values[:m], is_hopeless[:m])
+    facts.n_searches, facts.n_here, facts.n_places, facts.n_once, facts.n_equal, facts.n_worse = counts
+
+
+@inner
+def _is_same_place(x, y, width):
+    return agreement.same_place((x - y) / width, np.zeros(len(x), dtype=np.bool_))
 
 
 @inner
@@ -262,11 +225,11 @@ def _is_known(run, k, low, width):
     if own.value < run.searches[best].value:
         return False
     if not own.is_dense:
-        return is_same_place(run.ends[best], lanes.points[k, BEST, leader_of(lanes, k)], width)
+        return _is_same_place(run.ends[best], lanes.points[k, BEST, leader_of(lanes, k)], width)
     centre = np.empty(len(low))
     for j in range(len(low)):
         centre[j] = low[j] + width[j] * lanes.vectors[k, CENTRE, j]
-    return is_same_place(run.ends[best], centre, width)
+    return _is_same_place(run.ends[best], centre, width)
 
 
 @inner

@@ -8,6 +8,7 @@ are accurate to 2 units in the last place. They are functions of one number; cal
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -15,9 +16,43 @@ import numba
 import numpy as np
 
 from paoswarm.compiled.numba_options import bits_of_double, double_of_bits
-from paoswarm.compiled.series import shortened
 
 __all__ = ["cos", "exp", "log", "sin"]
+
+_DIGITS = 50
+
+
+def shortened(series: Iterable[Fraction], low: str, high: str, terms: int) -> tuple[float, ...]:
+    """The ``terms`` coefficients of a polynomial for an interval, the highest power first, as Horner's rule takes them.
+
+    ``series`` are the coefficients of a power series, the constant first. It is more accurate near zero than it need
+    be. Subtracting a multiple of the Chebyshev polynomial of the interval removes the highest power, and of all
+    polynomials it changes the sum least on that interval (Lanczos 1938).
+    """
+    with localcontext() as context:
+        context.prec = _DIGITS
+        rest = [Decimal(c.numerator) / Decimal(c.denominator) for c in series]
+        while len(rest) > terms:
+            highest = len(rest) - 1
+            wave = _chebyshev(highest, Decimal(low), Decimal(high))
+            factor = rest.pop() / wave.pop()
+            rest = [a - factor * b for a, b in zip(rest, wave, strict=True)]
+        return tuple(float(c) for c in reversed(rest))
+
+
+def _chebyshev(n: int, low: Decimal, high: Decimal) -> list[Decimal]:
+    """Coefficients of the Chebyshev polynomial of degree ``n`` on an interval, the constant first."""
+    scale, shift = 2 / (high - low), -(low + high) / (high - low)
+    before, now = [Decimal(1)], [shift, scale]
+    for _ in range(n - 1):
+        longer = [2 * shift * c for c in now] + [Decimal(0)]
+        for i, c in enumerate(now):
+            longer[i + 1] += 2 * scale * c
+        for i, c in enumerate(before):
+            longer[i] -= c
+        before, now = now, longer
+    return now
+
 
 # Without a setting of their own they would take that of the caller, and other orders of operations lose digits.
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})

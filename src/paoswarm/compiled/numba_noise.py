@@ -13,8 +13,8 @@ import numba
 import numpy as np
 
 from paoswarm.compiled import counter
+from paoswarm.compiled.fast import shortened
 from paoswarm.compiled.numba_options import bits_of_single, inner_loops, loops, single_of_bits
-from paoswarm.compiled.series import shortened
 
 _U32, _U64, _I32, _F32 = np.uint32, np.uint64, np.int32, np.float32
 _PHILOX, _WEYL, _WORD = _U64(counter.PHILOX), _U32(counter.WEYL), _U64(0xFFFFFFFF)
