@@ -93,10 +93,12 @@ def test_an_import_upwards_is_noticed(line):
     assert climbs(line, "paoswarm.core.swarm")
 
 
-def test_the_design_names_every_module_and_no_other():
-    tree = (ROOT.parents[1] / "DESIGN.md").read_text().split("```")[1]
-    named = set(re.findall(r"\b\w+\.py\b", tree))
-    assert named == {p.name for p in ROOT.rglob("*.py") if p.name != "__init__.py" and p.parent.name != "problems"}
+def test_the_design_names_every_package_and_no_other():
+    tree = (
+        (ROOT.parents[1] / "DESIGN.md").read_text().split("```")[1].partition("tests/")[0].partition("paoswarm/\n")[2]
+    )
+    named = {name.removesuffix(".py").strip("/") for name in re.findall(r"\b_?\w+(?:\.py|/(?=\s))", tree)}
+    assert named == {name for name in LAYERS if name != "__main__"}
 
 
 def trees(rooms):

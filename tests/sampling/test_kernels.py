@@ -177,7 +177,7 @@ class Pulled(NamedTuple):
 
 
 class TestWhoMayPull:
-    """ChainStates start at pi, move five times while they remember their best point, then are pulled by a best point."""
+    """Chains start at pi, move five times while they remember their best point, then are pulled by a best point."""
 
     def pulled(self, whose, seed):
         rng = np.random.default_rng(seed)
