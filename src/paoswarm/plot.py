@@ -20,6 +20,7 @@ from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluation.call_options import CallOptions
 from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.laws import StepLaw
 from paoswarm.optimize.many_result import ManyResult
 from paoswarm.optimize.result import Result
 from paoswarm.optimize.search_table import SearchTable
@@ -57,24 +58,27 @@ def convergence(results: Result | Mapping[str, Result], *, ax: Any = None, optim
         if not isinstance(result, Result):
             raise TypeError(f"plot.convergence takes a result, or a dict of results by name; got {result!r}")
     ax = _axes(ax)
-    positive = True
-    for name, result in named.items():
-        best = np.atleast_2d(result.history if isinstance(result, ManyResult) else result.history.best) - optimum
-        with np.errstate(invalid="ignore"):  # before the first feasible point the best value is infinite
-            low, middle, high = np.quantile(best, [0.1, 0.5, 0.9], axis=0)
-        generations = np.arange(len(middle))
-        label = name + (f" ({len(best)} runs, median and 10-90 %)" if len(best) > 1 else "")
-        (line,) = ax.plot(generations, middle, label=label.strip() or None)
-        if len(best) > 1:
-            ax.fill_between(generations, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-        positive = positive and bool(np.isfinite(best).all() and (best[:, 0] > 0).all() and (best >= 0).all())
-    if positive:
+    can_be_logarithmic = [_history(ax, name, result, optimum) for name, result in named.items()]
+    if all(can_be_logarithmic):
         ax.set_yscale("log")
     ax.set_xlabel("generation")
     ax.set_ylabel("best value" if optimum == 0 else "best value above the optimum")
     if ax.get_legend_handles_labels()[0]:
         ax.legend()
     return ax
+
+
+def _history(ax: Any, name: str, result: Result, optimum: float) -> bool:
+    """Draw the best values of one result; return whether a logarithmic axis can show them."""
+    best = np.atleast_2d(result.history if isinstance(result, ManyResult) else result.history.best) - optimum
+    with np.errstate(invalid="ignore"):  # before the first feasible point the best value is infinite
+        low, middle, high = np.quantile(best, [0.1, 0.5, 0.9], axis=0)
+    generations = np.arange(len(middle))
+    label = name + (f" ({len(best)} runs, median and 10-90 %)" if len(best) > 1 else "")
+    (line,) = ax.plot(generations, middle, label=label.strip() or None)
+    if len(best) > 1:
+        ax.fill_between(generations, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    return bool(np.isfinite(best).all() and (best[:, 0] > 0).all() and (best >= 0).all())
 
 
 def swarm(
@@ -117,33 +121,14 @@ def swarm(
     if state.position.ndim != 2 or state.n_dimensions < 2:
         raise ValueError(f"plot.swarm shows one swarm with at least two unknowns, got shape {state.position.shape}")
     ax = _axes(ax)
-    from matplotlib.patches import Ellipse
-
     i, j = dims
     if not {i, j} <= set(range(state.n_dimensions)):
         raise ValueError(f"dims must be two of the unknowns 0 to {state.n_dimensions - 1}, got {dims!r}")
     lower, upper = state.lower[0], state.upper[0]
     if fun is not None:
-        across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
-        grid = np.tile(state.global_best[0], (points * points, 1))
-        grid[:, i], grid[:, j] = (g.ravel() for g in np.meshgrid(across, up))
-        with Evaluator(fun, CallOptions(vectorized), minus_inf_fails=False, space=space) as evaluate:
-            values = evaluate(grid).reshape(points, points)
-            if not np.isfinite(values).any():
-                raise ValueError(f"fun gave no finite value at any point of the plot; {evaluate.first_failure()}")
-        finite = np.isfinite(values)
-        # Levels at equal shares of the area show deep and flat landscapes alike; darker is worse.
-        levels = np.unique(np.quantile(values[finite], np.linspace(0, 1, 25))) if finite.any() else np.empty(0)
-        if len(levels) > 1:
-            shade = np.ma.masked_where(~finite, np.searchsorted(levels, values).astype(float))
-            ax.contourf(across, up, shade, levels=np.arange(len(levels)), cmap="Greys", vmax=1.8 * len(levels))
+        _contours(ax, state, fun, dims, CallOptions(vectorized), space, points)
     if method is not None and method.has_law:
-        law = method.step_law(state, progress, rng=0)
-        for centre, covariance in zip(law.mean_position, law.position_covariance, strict=True):
-            variances, axes = np.linalg.eigh(covariance[np.ix_(dims, dims)])
-            width, height = 4 * np.sqrt(np.maximum(variances, 0))  # two sigma to either side
-            angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
-            ax.add_patch(Ellipse(centre[[i, j]], width, height, angle=angle, fill=False, color="C0", lw=0.6, alpha=0.5))
+        _next_positions(ax, method.step_law(state, progress, rng=0), dims)
     ax.plot(*state.position[:, [i, j]].T, "o", ms=3, color="C0", label="particles")
     ax.plot(*state.best_position[:, [i, j]].T, ".", ms=2.5, color="C1", label="personal bests")
     ax.plot(*state.global_best[0, [i, j]], "*", ms=11, color="C3", mec="white", mew=0.6, label="global best")
@@ -154,6 +139,38 @@ def swarm(
     ax.set_ylabel(labels[1])
     ax.legend(loc="upper right", fontsize="small")
     return ax
+
+
+def _contours(
+    ax: Any, state: Swarm, fun: Callable[..., Any], dims: tuple[int, int], how: CallOptions, space: Any, points: int
+) -> None:
+    """Shade the objective over two unknowns; the others are fixed at the best point."""
+    lower, upper = state.lower[0], state.upper[0]
+    across, up = (np.linspace(lower[k], upper[k], points) for k in dims)
+    grid = np.tile(state.global_best[0], (points * points, 1))
+    for k, values in zip(dims, np.meshgrid(across, up), strict=True):
+        grid[:, k] = values.ravel()
+    with Evaluator(fun, how, minus_inf_fails=False, space=space) as evaluate:
+        values = evaluate(grid).reshape(points, points)
+        if not np.isfinite(values).any():
+            raise ValueError(f"fun gave no finite value at any point of the plot; {evaluate.first_failure()}")
+    finite = np.isfinite(values)
+    # Levels at equal shares of the area show deep and flat landscapes alike; darker is worse.
+    levels = np.unique(np.quantile(values[finite], np.linspace(0, 1, 25)))
+    if len(levels) > 1:
+        shade = np.ma.masked_where(~finite, np.searchsorted(levels, values).astype(float))
+        ax.contourf(across, up, shade, levels=np.arange(len(levels)), cmap="Greys", vmax=1.8 * len(levels))
+
+
+def _next_positions(ax: Any, law: StepLaw, dims: tuple[int, int]) -> None:
+    """Draw a two-sigma ellipse around each particle's next position."""
+    from matplotlib.patches import Ellipse
+
+    for centre, covariance in zip(law.mean_position, law.position_covariance, strict=True):
+        variances, axes = np.linalg.eigh(covariance[np.ix_(dims, dims)])
+        width, height = 4 * np.sqrt(np.maximum(variances, 0))  # two sigma to either side
+        angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
+        ax.add_patch(Ellipse(centre[list(dims)], width, height, angle=angle, fill=False, color="C0", lw=0.6, alpha=0.5))
 
 
 def searches(result: Result, *, ax: Any = None) -> Any:
@@ -193,17 +210,7 @@ def searches(result: Result, *, ax: Any = None) -> Any:
         height = max(tracks) + 1
         if k % 2 == 0:
             ax.axhspan(top - 0.5, top + height - 0.5, color="0.5", alpha=0.08, lw=0)
-        for one, track in zip(members, tracks, strict=True):
-            ax.barh(
-                top + track,
-                one.ended - one.began,
-                left=one.began,
-                height=0.72,
-                color=f"C{kinds.index(one.kind)}",
-                alpha=1.0 if one.ending == CONVERGED else 0.35,
-                edgecolor=ax.get_facecolor(),  # separates searches that follow each other
-                linewidth=0.5,
-            )
+        _bars(ax, members, [top + track for track in tracks], kinds)
         ticks.append(top + (height - 1) / 2)
         top += height
     ax.set_yticks(ticks, [label for label, _ in rows])
@@ -213,15 +220,34 @@ def searches(result: Result, *, ax: Any = None) -> Any:
     ax.set_xlim(0, max(one.ended for one in found))
     ax.set_xlabel("evaluations")
     ax.set_ylabel("value at the end")
+    _legend_of_kinds(ax, kinds, has_given_up=any(one.ending != CONVERGED for one in found))
+    return ax
+
+
+def _legend_of_kinds(ax: Any, kinds: list[str], *, has_given_up: bool) -> None:
     from matplotlib.patches import Patch
 
     keys = [Patch(color=f"C{k}", label=kind) for k, kind in enumerate(kinds)]
-    if any(one.ending != CONVERGED for one in found):
+    if has_given_up:
         keys.append(Patch(color="0.5", alpha=0.35, label="given up"))
     ax.legend(
         handles=keys, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=len(keys), frameon=False, fontsize="small"
     )
-    return ax
+
+
+def _bars(ax: Any, members: list[Search], heights: list[float], kinds: list[str]) -> None:
+    """Draw a bar for each search, from its first to its last evaluation; pale for those that were given up."""
+    for one, height in zip(members, heights, strict=True):
+        ax.barh(
+            height,
+            one.ended - one.began,
+            left=one.began,
+            height=0.72,
+            color=f"C{kinds.index(one.kind)}",
+            alpha=1.0 if one.ending == CONVERGED else 0.35,
+            edgecolor=ax.get_facecolor(),  # separates searches that follow each other
+            linewidth=0.5,
+        )
 
 
 def _rows_of_places(found: SearchTable) -> list[tuple[str, list[Search]]]:

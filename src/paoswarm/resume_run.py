@@ -74,28 +74,33 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
                 f"{store.path}: the functions of constraints are not stored; pass them again: "
                 "resume(..., constraints=...)"
             )
-        if name in changes or name in _NOT_ARGUMENTS or (name == "workers" and recorded is None):
-            continue
-        try:
-            arguments[name] = decode_seed(recorded) if name == "rng" else decode(recorded)
-        except Unknown as error:
-            raise TypeError(
-                f"{store.path}: {name} cannot be rebuilt from the file, because {error} is not stored in it; pass it "
-                f"again: resume(..., {name}=...)"
-            ) from None
-        except Exception as error:  # constructors of methods and distributions may raise anything
-            raise DamagedStore(
-                f"{store.path}: the recorded {name} makes no sense ({type(error).__name__}: {error}). The file was not "
-                "changed: choose another store"
-            ) from error
-        if isinstance(arguments[name], int) and arguments[name] > _LARGEST.get(name, math.inf):
-            raise DamagedStore(
-                f"{store.path}: the recorded {name}={arguments[name]} is too large. The file was not changed: choose "
-                f"another store, or pass {name} again if it is right"
-            )
+        if not (name in changes or name in _NOT_ARGUMENTS or (name == "workers" and recorded is None)):
+            arguments[name] = _decoded(store, name, recorded)
     arguments |= changes
     place = "prior" if run.function == "sample" else "bounds"
     if place not in arguments:
         raise DamagedStore(f"{store.path} holds no {place}. The file was not changed: choose another store")
     where = arguments.pop(place)
     return _FUNCTIONS[run.function](fun, where, store=store, **arguments)
+
+
+def _decoded(store: Store, name: str, recorded: Any) -> Any:
+    """Return a recorded argument; raise if it is a function of the user, or makes no sense."""
+    try:
+        argument = decode_seed(recorded) if name == "rng" else decode(recorded)
+    except Unknown as error:
+        raise TypeError(
+            f"{store.path}: {name} cannot be rebuilt from the file, because {error} is not stored in it; pass it "
+            f"again: resume(..., {name}=...)"
+        ) from None
+    except Exception as error:  # constructors of methods and distributions may raise anything
+        raise DamagedStore(
+            f"{store.path}: the recorded {name} makes no sense ({type(error).__name__}: {error}). The file was not "
+            "changed: choose another store"
+        ) from error
+    if isinstance(argument, int) and argument > _LARGEST.get(name, math.inf):
+        raise DamagedStore(
+            f"{store.path}: the recorded {name}={argument} is too large. The file was not changed: choose "
+            f"another store, or pass {name} again if it is right"
+        )
+    return argument

@@ -16,11 +16,11 @@ import paoswarm as ps
 from paoswarm.study import files as cell_files
 from paoswarm.study import study as study_module
 from paoswarm.study.files import CellFiles, DamagedFile, OtherStudy
-from paoswarm.study.results import Key, Runs
+from paoswarm.study.results import CellRuns, Key
 
 KEY = Key("sphere", 2, "PAO")
 DESCRIPTION = {"version": "1", "runs": 4, "hyperparameters": "PAO(dt=1.0)", "seed": 3}
-RUNS = Runs(
+RUNS = CellRuns(
     np.array([10, 20, 25]),
     np.array([[np.inf, 1.0, 0.1], [np.inf, np.inf, np.inf], [5e-324, 0.0, -0.0], [np.pi, 1 / 3, -np.inf]]),
     np.array([0.0, -1e300, 1e-300, 1 / 7]),
@@ -62,7 +62,7 @@ def test_a_cell_without_a_file_is_none(files):
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (7, 1), (30, 101)])
 def test_any_number_of_runs_and_steps(shape, tmp_path):
     rng = np.random.default_rng(1)
-    runs = Runs(np.arange(1, shape[1] + 1) * 50, rng.normal(size=shape), rng.normal(size=shape[0]))
+    runs = CellRuns(np.arange(1, shape[1] + 1) * 50, rng.normal(size=shape), rng.normal(size=shape[0]))
     files = CellFiles(tmp_path)
     files.write(KEY, DESCRIPTION, runs)
     assert same_runs(files.read(KEY, DESCRIPTION), runs)

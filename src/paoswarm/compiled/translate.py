@@ -127,7 +127,7 @@ class _Writer:
         return self._arranged(name, parameters, inputs, shape)
 
     def _arranged(self, name: str, parameters: Any, inputs: list[Names], shape: tuple[int, ...]) -> Names:
-        """Operations with rules of their own, most of which only arrange names."""
+        """Operations with rules of their own."""
         first = inputs[0] if inputs else np.empty(0, dtype=object)
         match name:
             case "integer_pow":
@@ -141,20 +141,6 @@ class _Writer:
             case "convert_element_type":
                 is_whole = np.issubdtype(parameters["new_dtype"], np.integer)
                 return self._each("trunc({0})" if is_whole else "{0}", first)
-            case "broadcast_in_dim":
-                sizes = np.ones(len(shape), dtype=int)
-                sizes[list(parameters["broadcast_dimensions"])] = first.shape
-                return np.broadcast_to(first.reshape(tuple(sizes)), shape)
-            case "reshape" | "squeeze" | "expand_dims":
-                return first.reshape(shape)
-            case "transpose":
-                return first.transpose(parameters["permutation"])
-            case "rev":
-                return np.flip(first, parameters["dimensions"])
-            case "slice":
-                steps = parameters["strides"] or (1,) * first.ndim
-                ends = zip(parameters["start_indices"], parameters["limit_indices"], steps, strict=True)
-                return first[tuple(slice(*end) for end in ends)]
             case "concatenate":
                 return np.concatenate(inputs, axis=parameters["dimension"])
             case "pad":
@@ -166,7 +152,7 @@ class _Writer:
                 return _literals(np.broadcast_to(length.reshape(tuple(sizes)), shape))
             case "dot_general":
                 return self._product(inputs[0], inputs[1], parameters["dimension_numbers"])
-        raise CannotTranslate(f"it uses the operation {name}")
+        return _reshaped(name, parameters, first, shape)
 
     def _each(self, form: str, *inputs: Names) -> Names:
         """One line for each element."""
@@ -251,6 +237,26 @@ class _Writer:
             np.stack([np.asarray(one, dtype=object) for one in column]) for column in zip(*collected, strict=True)
         ]
         return [*carry, *stacked]
+
+
+def _reshaped(name: str, parameters: Any, given: Names, shape: tuple[int, ...]) -> Names:
+    """Operations that only arrange names."""
+    match name:
+        case "broadcast_in_dim":
+            sizes = np.ones(len(shape), dtype=int)
+            sizes[list(parameters["broadcast_dimensions"])] = given.shape
+            return np.broadcast_to(given.reshape(tuple(sizes)), shape)
+        case "reshape" | "squeeze" | "expand_dims":
+            return given.reshape(shape)
+        case "transpose":
+            return given.transpose(parameters["permutation"])
+        case "rev":
+            return np.flip(given, parameters["dimensions"])
+        case "slice":
+            steps = parameters["strides"] or (1,) * given.ndim
+            ends = zip(parameters["start_indices"], parameters["limit_indices"], steps, strict=True)
+            return given[tuple(slice(*end) for end in ends)]
+    raise CannotTranslate(f"it uses the operation {name}")
 
 
 def _padded(array: Names, filler: Names, config: Any, shape: tuple[int, ...]) -> Names:

@@ -12,7 +12,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
-from paoswarm import PAO, AdaptivePAO, Choice, Integer, Optimizer, Real
+from paoswarm import PAO, AdaptivePAO, Choice, Integer, Method, Optimizer, Real
 from paoswarm.helpers import Fixed, Variable, whole_number
 
 _NOTHING_NEW = 5000  # known candidates in a row after which the search ends
@@ -113,12 +113,8 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         if not isinstance(self.param_distributions, Mapping):
             raise TypeError(f"param_distributions must be a dict, got {self.param_distributions!r}")
         variables = {name: _read_entry(name, entry) for name, entry in self.param_distributions.items()}
-        has_choices = any(isinstance(one, Choice) for one in variables.values())
-        # `MixedPAO`, the default of `minimize` with choices, would need half of the candidates for its first swarm.
-        method = self.method or (PAO() if has_choices else AdaptivePAO())
-        is_seed = isinstance(self.random_state, int | np.integer)
-        seed = self.random_state if is_seed else check_random_state(self.random_state).randint(2**31 - 1)
-        first_seed, seed = np.random.SeedSequence(int(seed)).spawn(2)
+        method = self.method or _for_few_candidates(variables)
+        first_seed, seed = self._seeds()
         n_given = 0 if self.x0 is None else 1 if isinstance(self.x0, Mapping) else len(self.x0)
         n_initial = n_iter // _INITIAL_SHARE if self.n_initial is None else whole_number("n_initial", self.n_initial, 2)
         spread = Optimizer(variables, n_particles=max(2, n_given, min(n_initial, n_iter)), x0=self.x0, rng=first_seed)
@@ -136,6 +132,12 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
             losses = np.array(trials.losses(optimizer.ask(trials.share)))
             if not trials.is_over:
                 optimizer.tell(losses)
+
+    def _seeds(self) -> list[np.random.SeedSequence]:
+        """The seeds of the first candidates and of the swarm."""
+        is_seed = isinstance(self.random_state, int | np.integer)
+        seed = self.random_state if is_seed else check_random_state(self.random_state).randint(2**31 - 1)
+        return np.random.SeedSequence(int(seed)).spawn(2)
 
     def _maximised(self, results: Mapping[str, Any]) -> Any:
         """The scores that are maximised, of all candidates."""
@@ -188,6 +190,14 @@ class _Trials:
         self._are_recorded = True
         scores: list[float] = self._search._maximised(results)[-len(candidates) :].tolist()
         return scores
+
+
+def _for_few_candidates(variables: Mapping[str, Any]) -> Method:
+    """`MixedPAO`, the default of `minimize`, would need half of them for its first swarm.
+
+    Along choices, the cloud of `AdaptivePAO` contracts before it has seen them all.
+    """
+    return PAO() if any(isinstance(one, Choice) for one in variables.values()) else AdaptivePAO()
 
 
 class _SameSplits:

@@ -27,7 +27,7 @@ from paoswarm.problems import Problem, get
 from paoswarm.results import Status
 from paoswarm.study.adapters import Adapter, CountedObjective
 from paoswarm.study.files import CellFiles, DamagedFile
-from paoswarm.study.results import Floats, Key, Runs
+from paoswarm.study.results import CellRuns, Floats, Key
 
 ProblemSource = str | Callable[[int], Any]  # a name, or a function of the dimension
 
@@ -68,7 +68,7 @@ class Cell:
             **({"precision": self.precision} if ends_when_solved else {}),
         }
 
-    def run(self) -> Runs:
+    def run(self) -> CellRuns:
         """Return all runs. Their seeds depend on the problem and dimension only, so all methods get the same seeds."""
         problem = self.problem()
         if not self._stays_inside():
@@ -78,13 +78,13 @@ class Cell:
             many = minimize_many(problem, problem.bounds, runs=self.runs, rng=entropy, **self._options())
             if len(many.fun) < self.runs or (many.status == Status.INTERRUPTED).any():
                 raise KeyboardInterrupt  # an incomplete cell is discarded
-            return self._checked(Runs(self._axis(), many.history, np.full(self.runs, problem.minimum)))
+            return self._checked(CellRuns(self._axis(), many.history, np.full(self.runs, problem.minimum)))
         instances = [problem.instance(run) for run in range(self.runs)]
         run_one = self._swarm_run if isinstance(self.method, Method) else self._foreign_run
         best = np.stack([run_one(*one) for one in zip(instances, entropy.spawn(self.runs), strict=True)])
-        return self._checked(Runs(self._axis(), best, np.array([one.minimum for one in instances])))
+        return self._checked(CellRuns(self._axis(), best, np.array([one.minimum for one in instances])))
 
-    def _checked(self, runs: Runs) -> Runs:
+    def _checked(self, runs: CellRuns) -> CellRuns:
         """Raise if a run has found a value below the stated minimum, which must then be wrong."""
         below = runs.best[:, -1] < runs.minimum - 1e-9 * np.maximum(1.0, np.abs(runs.minimum))
         if below.any():
@@ -201,7 +201,7 @@ class CellFailed(RuntimeError):
     """A cell could not be run. All finished cells are kept."""
 
 
-def finish(cells: list[Cell], files: CellFiles, version: str, *, workers: Any, progress: bool) -> dict[Key, Runs]:
+def finish(cells: list[Cell], files: CellFiles, version: str, *, workers: Any, progress: bool) -> dict[Key, CellRuns]:
     """Return all cells of a study: read from disk where possible, run and written otherwise."""
     files.open()
     descriptions = {cell.key: cell.description(version) for cell in cells}
@@ -219,7 +219,7 @@ def finish(cells: list[Cell], files: CellFiles, version: str, *, workers: Any, p
     return done
 
 
-def _read(files: CellFiles, key: Key, description: dict[str, Any]) -> Runs | None:
+def _read(files: CellFiles, key: Key, description: dict[str, Any]) -> CellRuns | None:
     try:
         return files.read(key, description)
     except DamagedFile as damage:
@@ -294,7 +294,7 @@ def _check_portable(cells: list[Cell]) -> None:
                 ) from error
 
 
-def _attempt(cell: Cell) -> Runs:
+def _attempt(cell: Cell) -> CellRuns:
     try:
         return cell.run()
     except Exception as error:
@@ -305,7 +305,7 @@ def _attempt(cell: Cell) -> Runs:
         ) from error
 
 
-def _attempt_elsewhere(cell: Cell) -> Runs | str:
+def _attempt_elsewhere(cell: Cell) -> CellRuns | str:
     """Return the runs, or the error message: some exceptions cannot be pickled, and their causes are lost."""
     try:
         return _attempt(cell)

@@ -124,10 +124,11 @@ def _error_ticks(bottom: float, top: float) -> tuple[list[float], list[str]]:
         stride = next(stride for stride in (1, 2, 5, 10, 20) if (high - low) / stride < 6)
         powers = [power for power in range(ceil(low), int(np.floor(high)) + 1) if power % stride == 0]
         return [10.0**power for power in powers], [f"$10^{{{power}}}$" for power in powers]
-    ticks = [digit * 10.0**power for power in range(int(np.floor(low)), ceil(high)) for digit in (1, 2, 5)]
-    ticks = [tick for tick in ticks if bottom <= tick <= top]
-    if len(ticks) < 2:
-        ticks = [tick for tick in _ticker().MaxNLocator(4).tick_values(bottom, top) if bottom <= tick <= top]
+    decades = 10.0 ** np.arange(int(np.floor(low)), ceil(high))
+    round_ones = np.outer(decades, (1.0, 2.0, 5.0)).ravel()
+    if np.count_nonzero((bottom <= round_ones) & (round_ones <= top)) < 2:
+        round_ones = np.asarray(_ticker().MaxNLocator(4).tick_values(bottom, top))
+    ticks = round_ones[(bottom <= round_ones) & (round_ones <= top)].tolist()
     return ticks, [f"{tick:.12g}" for tick in ticks]
 
 

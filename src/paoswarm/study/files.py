@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from paoswarm.helpers import need
-from paoswarm.study.results import Key, Runs
+from paoswarm.study.results import CellRuns, Key
 
 _KEY = b"paoswarm"
 _TYPES = {"run": "int32", "evaluations": "int64", "best": "float64", "minimum": "float64"}
@@ -75,7 +75,7 @@ class CellFiles:
         """Return the path of a cell's file. Its name is valid on every file system."""
         return self.folder / "runs" / f"{_safe(key.problem)}-{key.dim}d" / f"{_safe(key.method)}.parquet"
 
-    def write(self, key: Key, description: dict[str, Any], runs: Runs) -> None:
+    def write(self, key: Key, description: dict[str, Any], runs: CellRuns) -> None:
         """Write a finished cell."""
         pa, pq = _pyarrow()
         count, steps = runs.best.shape
@@ -94,7 +94,7 @@ class CellFiles:
             file.flush()
             os.fsync(file.fileno())
 
-    def read(self, key: Key, description: dict[str, Any]) -> Runs | None:
+    def read(self, key: Key, description: dict[str, Any]) -> CellRuns | None:
         """Return the runs of a cell, or None if it has no file yet.
 
         Raises `DamagedFile` for a damaged file and `OtherStudy` for one with other settings.
@@ -123,7 +123,7 @@ def _most_rows(description: dict[str, Any]) -> int:
     return runs * budget if isinstance(runs, int) and isinstance(budget, int) else _MOST_ROWS
 
 
-def _load(path: Path, most: int) -> tuple[Runs, dict[str, Any]]:
+def _load(path: Path, most: int) -> tuple[CellRuns, dict[str, Any]]:
     """Return the runs and the description of a file; raise if they do not match its checksum or make no sense."""
     pa, pq = _pyarrow()
     with pq.ParquetFile(path, pre_buffer=False) as file:
@@ -147,7 +147,7 @@ def _load(path: Path, most: int) -> tuple[Runs, dict[str, Any]]:
     return _runs(columns), kept["description"]
 
 
-def _runs(columns: dict[str, np.ndarray]) -> Runs:
+def _runs(columns: dict[str, np.ndarray]) -> CellRuns:
     count = int(columns["run"][-1]) + 1
     shape = (count, len(columns["run"]) // max(1, count))
     if count < 1 or shape[0] * shape[1] != len(columns["run"]):
@@ -156,7 +156,7 @@ def _runs(columns: dict[str, np.ndarray]) -> Runs:
     is_regular = (run == np.arange(count)[:, None]).all() and (evaluations == evaluations[0]).all()
     if not is_regular or minimum.tobytes() != np.repeat(minimum[:, :1], shape[1], axis=1).tobytes():
         raise ValueError("the rows are not in order")
-    return Runs(evaluations[0], best, minimum[:, 0])
+    return CellRuns(evaluations[0], best, minimum[:, 0])
 
 
 def _digest(columns: dict[str, np.ndarray], description: dict[str, Any]) -> str:

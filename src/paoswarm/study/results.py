@@ -25,7 +25,7 @@ class Key(NamedTuple):
     method: str
 
 
-class Runs(NamedTuple):
+class CellRuns(NamedTuple):
     """The runs of a cell: the best value so far of each run against evaluations."""
 
     evaluations: NDArray[np.int64]  # (g,)

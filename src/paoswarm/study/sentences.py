@@ -26,7 +26,7 @@ SOLVED = float(TARGETS[-1])  # error at which a problem counts as solved
 NAMED = 3  # losses that are named one by one
 
 
-class Standing(NamedTuple):
+class MethodRank(NamedTuple):
     """One method among all methods of a study."""
 
     method: str
@@ -34,10 +34,10 @@ class Standing(NamedTuple):
     solved: float  # share of its runs that end within `SOLVED` of the minimum
 
 
-def standings(results: Results) -> list[Standing]:
+def standings(results: Results) -> list[MethodRank]:
     """Return all methods, the best average rank first; of equal ones the reference first."""
     ranks = average_ranks(results, results.methods).average
-    rows = [Standing(method, ranks[method], _solved(results, method)) for method in results.methods]
+    rows = [MethodRank(method, ranks[method], _solved(results, method)) for method in results.methods]
     return sorted(rows, key=lambda row: (row.rank, row.method != results.reference))
 
 
@@ -50,7 +50,7 @@ def verdict(results: Results) -> list[str]:
     return [_who_is_ahead(results, order), _is_it_chance(results, order), _what_it_loses(results)]
 
 
-def _who_is_ahead(results: Results, order: Sequence[Standing]) -> str:
+def _who_is_ahead(results: Results, order: Sequence[MethodRank]) -> str:
     tasks = counted(len(list(results.tasks())), "task")
     first, *later = [list(rows) for _, rows in groupby(order, key=lambda row: row.rank)]
     names = listed(row.method for row in first)
@@ -66,7 +66,7 @@ def _who_is_ahead(results: Results, order: Sequence[Standing]) -> str:
     return f"{text}."
 
 
-def _is_it_chance(results: Results, order: Sequence[Standing]) -> str:
+def _is_it_chance(results: Results, order: Sequence[MethodRank]) -> str:
     """Compare the first method with the second, and the reference with the first."""
     first, second, reference = order[0].method, order[1].method, results.reference
     pairs = [(first, second)] + ([(reference, first)] if reference not in (first, second) else [])
@@ -107,14 +107,14 @@ def _decades_of(lost: Comparison) -> str:
     return f"{decades_behind(-lost.decades)} decades behind {lost.method}"
 
 
-def _placed(rows: Sequence[Standing], place: int) -> str:
+def _placed(rows: Sequence[MethodRank], place: int) -> str:
     """The methods of one place."""
     share = "share the " if len(rows) > 1 else ""
     where = f"{share}{_ordinal(place)}{' place' if share else ''}"
     return f"{listed(row.method for row in rows)} {where} ({rows[0].rank:.2f}, {_all_solved(rows)})"
 
 
-def _all_solved(rows: Sequence[Standing]) -> str:
+def _all_solved(rows: Sequence[MethodRank]) -> str:
     """The shares of solved runs, in the order of the methods; one if they are the same."""
     shares = [_percent(row.solved) for row in rows]
     return shares[0] if len(set(shares)) == 1 else listed(shares)
@@ -234,22 +234,25 @@ def _losses(results: Results, won: Won) -> list[str]:
     winners = {task: listed(method for method in won if task in won[method]) for task in results.tasks()}
     lost = [task for task, names in winners.items() if names and task not in won[results.reference]]
     nobody = sum(not names for names in winners.values())
-    text = []
-    if lost:
-        behind = {task: _behind(results, won, task) for task in lost}
-        named = sorted(lost, key=lambda task: -behind[task])[:LONGEST]
-        lost_to: dict[str, list[str]] = {}
-        for task in named:
-            (winner, *_) = (method for method in won if task in won[method])
-            margin = _margin(behind[task], to_zero=_mean(results, task, winner) <= FLOOR)
-            lost_to.setdefault(winners[task], []).append(f"{title_of(results, task)} ({margin})")
-        parts = [f"To {names}: {listed(tasks)}." for names, tasks in lost_to.items()]
-        if len(lost) > len(named):
-            parts.append(f"And {counted(len(lost) - len(named), 'more task')}, by no wider margin.")
-        text.append(f"It loses {counted(len(lost), 'task')}; the margin in decades is in brackets. {' '.join(parts)}")
+    text = [_named_losses(results, won, winners, lost)] if lost else []
     if nobody:
         text.append(f"On {counted(nobody, 'task')} no method has a finite mean error.")
     return text
+
+
+def _named_losses(results: Results, won: Won, winners: dict[Task, str], lost: list[Task]) -> str:
+    """Name the tasks that the reference loses, those with the widest margins first."""
+    behind = {task: _behind(results, won, task) for task in lost}
+    named = sorted(lost, key=lambda task: -behind[task])[:LONGEST]
+    lost_to: dict[str, list[str]] = {}
+    for task in named:
+        (winner, *_) = (method for method in won if task in won[method])
+        margin = _margin(behind[task], to_zero=_mean(results, task, winner) <= FLOOR)
+        lost_to.setdefault(winners[task], []).append(f"{title_of(results, task)} ({margin})")
+    parts = [f"To {names}: {listed(tasks)}." for names, tasks in lost_to.items()]
+    if len(lost) > len(named):
+        parts.append(f"And {counted(len(lost) - len(named), 'more task')}, by no wider margin.")
+    return f"It loses {counted(len(lost), 'task')}; the margin in decades is in brackets. {' '.join(parts)}"
 
 
 def _significance(reference: str, comparisons: Sequence[Comparison], runs: int) -> str:

@@ -54,7 +54,7 @@ from paoswarm.helpers import choices, cores, describe, number_between, whole_num
 from paoswarm.study.adapters import CMAES, Adapter, Freelunch, SciPyDE
 from paoswarm.study.cells import Cell, ProblemSource, finish, make_problem
 from paoswarm.study.files import CellFiles
-from paoswarm.study.results import Key, Results, Runs, Trace
+from paoswarm.study.results import CellRuns, Key, Results, Trace
 
 _OURS = (PAO, AdaptivePAO, DensePAO, ElementPAO, MixedPAO)
 _OTHERS = (classic.PSO, classic.QPSO, classic.DE, classic.SADE, classic.RandomSearch, SciPyDE, CMAES, Freelunch)
@@ -262,7 +262,7 @@ class Study:
         }
 
 
-def trace_of(runs: Runs, precision: float = 0.0) -> Trace:
+def trace_of(runs: CellRuns, precision: float = 0.0) -> Trace:
     """Return the errors of stored runs, at least ``precision``. By rounding, a best value may be below the minimum."""
     return Trace(runs.evaluations, np.maximum(runs.best - runs.minimum[:, None], precision))
 
@@ -369,15 +369,8 @@ def _method(name: str, table: Any) -> Any:
     if not isinstance(kind_name, str) or kind_name not in KINDS:
         raise ConfigurationError(f"{where}: unknown method {kind_name!r}; {choices(str(kind_name), KINDS)}")
     kind = KINDS[kind_name]
-    preset = options.pop("preset", None)
-    if preset is not None:
-        if preset != "paper" or not hasattr(kind, "paper") or options:
-            have = ", ".join(name for name, one in KINDS.items() if hasattr(one, "paper"))
-            got = f"{preset!r} of {kind_name}" + (f" with {', '.join(options)}" if options else "")
-            raise ConfigurationError(
-                f"{where}.preset: the only preset is 'paper', of {have}, and it takes no other keys; got {got}"
-            )
-        return kind.paper()
+    if "preset" in options:
+        return _preset(where, kind, options.pop("preset"), options)
     known = [field.name for field in dataclasses.fields(kind) if field.init]
     for key in options:
         if key not in known:
@@ -388,6 +381,16 @@ def _method(name: str, table: Any) -> Any:
         raise
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{where}: {error}") from error
+
+
+def _preset(where: str, kind: Any, preset: Any, others: Mapping[str, Any]) -> Any:
+    if preset != "paper" or not hasattr(kind, "paper") or others:
+        have = ", ".join(name for name, one in KINDS.items() if hasattr(one, "paper"))
+        got = f"{preset!r} of {kind.__name__}" + (f" with {', '.join(others)}" if others else "")
+        raise ConfigurationError(
+            f"{where}.preset: the only preset is 'paper', of {have}, and it takes no other keys; got {got}"
+        )
+    return kind.paper()
 
 
 def _value(where: str, key: str, value: Any) -> Any:
