@@ -35,9 +35,9 @@ def cells(function: Function, method: ps.PAO) -> dict[int, Cell]:
     for seed in range(RUNS):
         fun, minimum = function.instance(seed)
         bounds = [(-5, 5)] * function.d
-        swarms = ps.minimize(
-            fun, bounds, method=method, maxiter=max(BUDGETS), vectorized=True, rng=seed, store_swarms=True
-        ).history.swarms
+        swarms: list[ps.Swarm] = []
+        keep = lambda intermediate_result: swarms.append(intermediate_result.swarm)  # noqa: B023, E731
+        ps.minimize(fun, bounds, method=method, maxiter=max(BUDGETS), vectorized=True, rng=seed, callback=keep)
         trace = Trace.of(swarms)
         for budget in BUDGETS:
             t = min(budget, len(swarms) - 1)

@@ -31,6 +31,13 @@ def valley(x, centre=CENTRE):
     return (z * z * [1.0, 3.0, 5.0]).sum(axis=-1) + (z[..., 0] * z[..., 1] - z[..., 2]) ** 2
 
 
+class Swarms(list[ps.Swarm]):
+    """A callback that keeps the swarm of every generation."""
+
+    def __call__(self, intermediate_result):
+        self.append(intermediate_result.swarm)
+
+
 class Counting:
     """An objective that keeps every point it was given and every value it returned."""
 
@@ -178,9 +185,10 @@ class MethodContract:
         for place in ([0.0, 1.0, 1.0], [1.0, 0.0, 0.5], [30.0, -2.0, 0.3]):
             fun = Counting(partial(valley, centre=LOWER + place * (UPPER - LOWER)))
             for init in ("latinhypercube", speeding(fun)):
-                result = run(method, fun, init=init, store_swarms=True)
+                swarms = Swarms()
+                run(method, fun, init=init, callback=swarms)
                 assert_inside(fun.points)
-                for swarm in result.history.swarms:
+                for swarm in swarms:
                     for points in (swarm.position, swarm.best_position, swarm.global_best):
                         assert_inside(points)
 
@@ -217,13 +225,13 @@ class MethodContract:
         """Of 12 particles, with 2 bests measured again where there is a share: cut at every kind of place."""
         for maxfev in (N, N + 1, 2 * N - 1, 2 * N, 2 * N + 1, 3 * N + 7):
             settings = {"maxiter": None, "maxfev": maxfev, "reevaluate": share}
-            fun = Counting(valley)
-            result = run(method, fun, store_swarms=True, **settings)
+            fun, swarms = Counting(valley), Swarms()
+            result = run(method, fun, callback=swarms, **settings)
             assert result.nfev == len(fun.points) == maxfev
             assert result.status == ps.results.Status.MAXFEV
         last = maxfev - int(result.history.nfev[-2])
         assert 0 < last < N
-        assert_same_particles(result.swarm, result.history.swarms[-2], slice(last, None))
+        assert_same_particles(result.swarm, swarms[-2], slice(last, None))
         fun = Counting(valley)
         assert run(method, fun, vectorized=False, **settings).nfev == len(fun.points) == maxfev
         fun = Counting(valley)
@@ -269,13 +277,13 @@ class MethodContract:
     # Memory
 
     def test_a_best_never_gets_worse_and_is_what_was_measured(self, method):
-        fun = Counting(valley)
-        result = run(method, fun, store_swarms=True)
+        fun, swarms = Counting(valley), Swarms()
+        result = run(method, fun, callback=swarms)
         assert_array_equal(result.history.best, np.minimum.accumulate(fun.values)[result.history.nfev - 1])
-        bests = np.array([swarm.best_value for swarm in result.history.swarms])
+        bests = np.array([swarm.best_value for swarm in swarms])
         assert np.all(np.diff(bests, axis=0) <= 0)
         assert np.any(np.diff(bests, axis=0) < 0)
-        for swarm in result.history.swarms:
+        for swarm in swarms:
             assert_array_equal(valley(swarm.best_position), swarm.best_value)
             assert swarm.global_value == swarm.best_value.min()
         assert result.fun == valley(result.x) == min(fun.values)
@@ -363,15 +371,14 @@ class MethodContract:
             if intermediate_result.nit == 5:
                 raise StopIteration
 
-        result = run(method, callback=callback, store_swarms=True)
+        result = run(method, callback=callback)
         assert result.status == ps.results.Status.CALLBACK
         assert [one.nit for one in seen] == list(range(6))
         assert [one.nfev for one in seen] == result.history.nfev.tolist() == [N * (i + 1) for i in range(6)]
         assert [one.fun for one in seen] == result.history.best.tolist()
-        for one, kept in zip(seen, result.history.swarms, strict=True):
-            assert_same_swarm(one.swarm, kept)
+        for one in seen:
             assert not any(leaf.flags.writeable for _, leaf in leaves(one.swarm) if leaf is not None)
-        assert_same_swarm(result.history.swarms[-1], result.swarm)
+        assert_same_swarm(seen[-1].swarm, result.swarm)
 
     def test_too_few_particles_are_refused_before_the_first_evaluation(self, method):
         needed = smallest_swarm(method)

@@ -27,7 +27,6 @@ _THEIR_NAMES = {
     "maxiter": "n_gen n_iter niter iters iterations max_iter maxit maxgen generations max_generations max_iterations",
     "maxfev": "n_trials n_calls n_eval maxfun max_nfev maxfevals max_evals max_evaluations budget maxcall evaluations",
     "tol": "ftol xtol atol rtol gtol tolx tolfun tolerance dlogz",
-    "stagnation": "ftol_iter patience n_iter_no_change",
     "time_limit": "maxtime max_time walltime",
     "target": "ftarget f_target target_value fitness_limit f_min",
     "workers": "num_workers n_workers n_jobs n_processes processes pool executor parallel",

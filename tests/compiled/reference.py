@@ -19,9 +19,7 @@ class Numbers:
 
 
 def no_rules(**given):
-    return Rules(
-        **({"target": -np.inf, "tol": 0.0, "patience": 10**6, "stagnation": 0, "near": 1e-4, "same": 1e-14} | given)
-    )
+    return Rules(**({"target": -np.inf, "tol": 0.0, "patience": 10**6, "near": 1e-4, "same": 1e-14} | given))
 
 
 def reference(method, fun, n, lower, upper, keys, generations, normals):

@@ -92,7 +92,7 @@ def test_a_closure_is_sent_to_processes_that_were_there_before():
 
 
 def test_all_settings_together():
-    settings = {"reevaluate": 0.25, "polish": False, "maxfev": 27, "maxiter": None, "store_swarms": True}
+    settings = {"reevaluate": 0.25, "polish": False, "maxfev": 27, "maxiter": None}
     one, other = run(**settings), run(workers=2, **settings)
     assert_same(one, other)
     assert one.nfev == 27

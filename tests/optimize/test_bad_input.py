@@ -95,7 +95,7 @@ NOT_WHOLE = st.one_of(
     st.complex_numbers(max_magnitude=10),
     st.lists(st.integers(), max_size=2),
 )
-LEAST = {"maxiter": 0, "maxfev": 1, "stagnation": 1, "n_particles": 2}
+LEAST = {"maxiter": 0, "maxfev": 1, "n_particles": 2}
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -105,7 +105,7 @@ def test_counts_that_are_not_whole_or_too_small_are_refused(name, given, below):
     assert_refused(ValueError, f"{name} must be .*{LEAST[name]}, got ", **{name: given})
 
 
-@pytest.mark.parametrize("name", ["vectorized", "progress", "polish", "asynchronous", "store_swarms"])
+@pytest.mark.parametrize("name", ["vectorized", "progress", "polish", "asynchronous"])
 @pytest.mark.parametrize("given", ["no", 1, None])
 def test_a_switch_is_true_or_false(name, given):
     assert_refused(TypeError, f"{name} must be True or False", **{name: given})

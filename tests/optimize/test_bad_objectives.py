@@ -388,9 +388,14 @@ def test_a_function_that_returns_its_own_buffer_each_time_does_no_harm():
         buffer[: len(x)] = sphere(x)
         return buffer[: len(x)]
 
-    settings = {"n_particles": 20, "maxiter": 4, "vectorized": True, "store_swarms": True, "rng": 1}
-    reused, clean = (ps.minimize(f, [(-5, 5)] * 2, method=ps.PAO(), **settings) for f in (fun, sphere))
-    for a, b in zip(reused.history.swarms, clean.history.swarms, strict=True):
+    settings = {"n_particles": 20, "maxiter": 4, "vectorized": True, "rng": 1}
+    kept = []
+    for f in (fun, sphere):
+        swarms = []
+        keep = lambda intermediate_result: swarms.append(intermediate_result.swarm)  # noqa: B023, E731
+        ps.minimize(f, [(-5, 5)] * 2, method=ps.PAO(), callback=keep, **settings)
+        kept.append(swarms)
+    for a, b in zip(*kept, strict=True):
         assert_array_equal(a.value, b.value)
 
 

@@ -157,14 +157,23 @@ def test_an_interrupt_in_a_callback_returns_the_generation_it_saw():
 
 def test_history_has_one_entry_per_generation_and_says_what_was_true_then():
     fun = Recording(sphere)
-    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=8, maxiter=6, store_swarms=True, rng=1)
+    swarms = []
+    result = ps.minimize(
+        fun,
+        BOX,
+        method=ps.PAO(),
+        n_particles=8,
+        maxiter=6,
+        callback=lambda intermediate_result: swarms.append(intermediate_result.swarm),
+        rng=1,
+    )
     history, values = result.history, np.array(fun.values)
     assert len(history) == 7
     assert_array_equal(history.nfev, 8 * np.arange(1, 8))
     assert_array_equal(history.best, np.minimum.accumulate(values)[history.nfev - 1])
     assert np.all(np.diff(history.best) <= 0)
     np.testing.assert_allclose(history.mean, values.reshape(7, 8).mean(axis=1), rtol=1e-14)
-    for swarm, spread in zip(history.swarms, history.spread, strict=True):
+    for swarm, spread in zip(swarms, history.spread, strict=True):
         apart = (swarm.position - swarm.global_best) / 9
         assert spread == pytest.approx(np.sqrt(np.mean(apart**2)))
 
@@ -176,18 +185,18 @@ def test_mean_in_the_history_leaves_failed_points_out():
     np.testing.assert_allclose(history.mean, [row[np.isfinite(row)].mean() for row in values])
 
 
-def test_stored_swarms_are_the_generations_and_nothing_is_stored_unasked():
-    fun = Recording(sphere)
-    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=8, maxiter=6, store_swarms=True, rng=1)
-    assert_array_equal(np.concatenate([s.position for s in result.history.swarms]), fun.points)
+def test_a_callback_can_keep_the_swarms_of_all_generations():
+    fun, swarms = Recording(sphere), []
+    keep = lambda intermediate_result: swarms.append(intermediate_result.swarm)  # noqa: E731
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=8, maxiter=6, callback=keep, rng=1)
+    assert_array_equal(np.concatenate([s.position for s in swarms]), fun.points)
     assert_same_run(run(), result)
-    assert run().history.swarms == []
 
 
 @pytest.mark.parametrize("reevaluate", [0.0, 0.2])
 def test_memory_does_not_grow_with_the_number_of_generations(reevaluate):
-    def peak(maxiter, store_swarms=False):
-        settings = {"maxiter": maxiter, "reevaluate": reevaluate, "store_swarms": store_swarms}
+    def peak(maxiter):
+        settings = {"maxiter": maxiter, "reevaluate": reevaluate}
         tracemalloc.start()
         ps.minimize(
             noisy(sphere, 0.1, 1),
@@ -207,4 +216,3 @@ def test_memory_does_not_grow_with_the_number_of_generations(reevaluate):
     bytes_per_generation = (peak(300) - peak(100)) / 200
     evaluations = 8 * (5 + 1) * 50 * (1 + reevaluate)  # points and values are kept for `to_dataframe`
     assert bytes_per_generation < evaluations + 1500  # four numbers more, the objects around them, some not yet freed
-    assert (peak(200, store_swarms=True) - peak(100, store_swarms=True)) / 100 > 5000

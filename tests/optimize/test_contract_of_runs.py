@@ -107,12 +107,6 @@ class TestLimits:
             assert (one.history.best[:-1] > -0.9).all()
             assert "target=-0.9" in one.message
 
-    @every_loop
-    def test_stagnation_counts_generations(self, door):
-        for one in door.results(run(door, flat, stagnation=4, maxiter=50, tol=0)):
-            assert (one.status, one.nit, one.fun) == (ps.results.Status.STAGNATED, 4, 1.0)
-            assert "stagnation=4" in one.message
-
     @python_loop
     def test_a_time_limit_finishes_the_points_that_are_being_evaluated(self, door, monkeypatch):
         clock = Clock(monkeypatch)
@@ -137,10 +131,6 @@ class TestLimits:
             assert (one.status, one.success) == (ps.results.Status.CONVERGED, True)
             assert one.fun == pytest.approx(-1, abs=1e-9)
             assert one.x == pytest.approx([0.3, -0.2], abs=1e-4)
-
-
-def flat(x):
-    return 0 * x[0] + 1.0
 
 
 class TestCallback:
@@ -444,7 +434,6 @@ BAD = {
     "target NaN": {"target": math.nan},
     "target text": {"target": "low"},
     "tol negative": {"tol": -1.0},
-    "stagnation none": {"stagnation": 0},
     "time_limit none": {"time_limit": 0.0},
     "n_particles one": {"n_particles": 1},
     "n_particles text": {"n_particles": "a"},

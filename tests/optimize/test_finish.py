@@ -167,11 +167,10 @@ def test_the_text_mentions_failures_and_errors():
     [
         {},
         {"reevaluate": 0.2},
-        {"store_swarms": True},
         {"method": ps.PAO(noise_scale=ps.noise.covariance, walls="reflect")},
         {"method": ps.PAO(attractors=(ps.attractors.GaussianPoint(), ps.attractors.global_best))},
     ],
-    ids=["default", "noisy", "with swarms", "dense", "stochastic"],
+    ids=["default", "noisy", "dense", "stochastic"],
 )
 def test_a_result_survives_pickling(settings):
     result = ps.minimize(sphere, BOX, maxiter=5, rng=1, **{"method": ps.PAO(), **settings})

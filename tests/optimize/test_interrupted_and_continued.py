@@ -145,12 +145,6 @@ class TestAsynchronous:
         assert result.fun == min(bowl(x) for x in calls[:-1])
         assert_array_equal(result.history.nfev, recorded)
 
-    def test_the_first_swarm_does_not_count_as_stagnation(self):
-        settings = {"n_particles": 6, "x0": [[1.0, 2.5]], "f0": [0.0], "stagnation": 1, "maxiter": 20, "rng": 2}
-        for asynchronous in (False, True):
-            result = ps.minimize(bowl, BOX, method=ps.PAO(), asynchronous=asynchronous, **settings)
-            assert (result.status, result.nit, result.nfev) == (ps.results.Status.STAGNATED, 1, 11)
-
     def test_a_generation_that_is_cut_short_may_still_reach_the_target(self):
         settings = {"method": ps.classic.SADE(), "n_particles": 8, "maxiter": None, "maxfev": 45}
         runs = [(seed, ps.minimize(bowl, BOX, rng=seed, **settings)) for seed in range(20)]

@@ -81,7 +81,7 @@ def test_interrupted_runs_go_on_to_the_same_bits(store, method, vectorized):
 
 
 def test_runs_that_end_at_different_times_are_repeated(store):
-    how = {"stagnation": 2, "maxiter": 30, "target": 0.0}
+    how = {"maxiter": 30, "target": -0.2}
     plain = call(**how)
     assert len(set(plain.nit.tolist())) > 1
     call(Interrupting(7), store=store, **how)
@@ -90,7 +90,7 @@ def test_runs_that_end_at_different_times_are_repeated(store):
 
 @pytest.mark.parametrize(
     ("short", "longer"),
-    [({"maxiter": 3}, {"maxiter": 7}), ({"maxfev": 45}, {"maxfev": 91}), ({"stagnation": 1}, {"stagnation": None})],
+    [({"maxiter": 3}, {"maxiter": 7}), ({"maxfev": 45}, {"maxfev": 91})],
 )
 def test_limits_may_grow(store, short, longer):
     call(**{"maxiter": 9} | short, store=store)
@@ -239,7 +239,7 @@ def test_a_callback_sees_all_runs(method):
 
 def test_a_callback_sees_where_ended_runs_stand():
     seen = []
-    many = call(callback=lambda intermediate_result: seen.append(intermediate_result), stagnation=2, maxiter=30)
+    many = call(callback=lambda intermediate_result: seen.append(intermediate_result), target=-0.2, maxiter=30)
     assert_array_equal(seen[-1].nit, many.nit)
     assert_array_equal(seen[-1].nfev, many.nfev)
 

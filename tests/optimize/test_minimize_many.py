@@ -34,7 +34,6 @@ def test_runs_are_independent():
 ENDS = {
     "target": ({"target": 1e-3}, ps.results.Status.TARGET),
     "tol": ({"tol": 1e-2}, ps.results.Status.CONVERGED),
-    "stagnation": ({"stagnation": 3, "tol": 0}, ps.results.Status.STAGNATED),
 }
 
 

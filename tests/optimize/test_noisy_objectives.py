@@ -213,21 +213,3 @@ def test_a_target_is_reached_by_means_and_not_by_luck():
             reached += 1
             assert sphere(result.x) < 1.0
     assert reached == 5
-
-
-def test_a_noisy_run_does_not_stagnate_while_its_leaders_change():
-    many = ps.minimize_many(
-        noisy(sphere, 1.0, 1),
-        BOX,
-        method=ps.PAO(),
-        runs=10,
-        maxiter=60,
-        stagnation=20,
-        reevaluate=0.2,
-        vectorized=True,
-        rng=1,
-    )
-    full = ps.minimize_many(
-        noisy(sphere, 1.0, 2), BOX, method=ps.PAO(), runs=10, maxiter=60, reevaluate=0.2, vectorized=True, rng=1
-    )
-    assert np.median(sphere(many.x)) < 3 * np.median(sphere(full.x))

@@ -102,7 +102,7 @@ def test_a_whole_number_may_be_written_as_a_float(whole):
     assert ps.minimize(sphere, BOX, method=ps.PAO(), maxfev=whole, vectorized=True, rng=1).nfev == 1000
 
 
-@pytest.mark.parametrize("name", ["maxfev", "maxiter", "n_particles", "stagnation"])
+@pytest.mark.parametrize("name", ["maxfev", "maxiter", "n_particles"])
 @pytest.mark.parametrize("broken", [10.5, np.nan, np.inf, "10", True])
 def test_other_numbers_are_errors(name, broken):
     with pytest.raises(ValueError, match=f"{name} must be a whole number"):

@@ -49,7 +49,7 @@ from paoswarm.compiled.adaptive_swarms import (
 )
 from paoswarm.compiled.counter import Words
 from paoswarm.compiled.numba_objective import objective
-from paoswarm.compiled.program import CONVERGED, FAILED, RUNNING, STAGNATED, TARGET
+from paoswarm.compiled.program import CONVERGED, FAILED, RUNNING, TARGET
 from paoswarm.compiled.search_plan import SearchPlan
 from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import on_one_thread
@@ -66,7 +66,6 @@ class AdaptiveLimits(NamedTuple):
     maxfev: int
     maxiter: int
     target: float
-    stagnation: int
     may_agree: bool  # whether it ends when its searches agree
     is_single: bool  # one search that is not started again
 
@@ -248,12 +247,11 @@ def _count(run, points, values, is_first):
     if is_first:
         copy(points[0], run.x)
     else:
-        facts.stale += 1
         facts.nit += 1
     facts.nfev += len(values)
     for i in range(len(values)):
         if values[i] < facts.value:
-            facts.value, facts.stale = values[i], 0
+            facts.value = values[i]
             copy(points[i], run.x)
         elif math.isnan(values[i]):
             facts.n_failed += 1
@@ -278,8 +276,6 @@ def _see_whether_it_ends(run, k, width, limits):
         facts.status = TARGET
     elif has_converged:
         facts.status = CONVERGED
-    elif limits.stagnation and facts.stale >= limits.stagnation:
-        facts.status = STAGNATED
     elif facts.nfev >= limits.maxfev:
         facts.status = MAXFEV
     elif facts.nit >= limits.maxiter:
@@ -407,14 +403,13 @@ def _report(run: AdaptiveRun) -> Report:
 
 
 def limits_of(
-    plan: SearchPlan, maxfev: int | None, maxiter: int | None, target: float | None, stagnation: int | None, tol: float
+    plan: SearchPlan, maxfev: int | None, maxiter: int | None, target: float | None, tol: float
 ) -> AdaptiveLimits:
     """Limits of runs as numbers."""
     return AdaptiveLimits(
         maxfev=_NO_LIMIT if maxfev is None else maxfev,
         maxiter=_NO_LIMIT if maxiter is None else maxiter,
         target=-math.inf if target is None else float(target),
-        stagnation=stagnation or 0,
         may_agree=tol > 0,
         is_single=plan.is_single,
     )

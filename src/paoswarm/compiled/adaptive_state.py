@@ -56,8 +56,7 @@ LANE = _record(
     "most spread first_value value scale agreeing pairs apart negligible lowest unit radius horizon noise",
 )
 RUN = _record(
-    "status rule wanted nit nfev n_failed stale n_begun n_ended n_history "
-    "n_searches n_here n_places n_once n_equal n_worse",
+    "status rule wanted nit nfev n_failed n_begun n_ended n_history n_searches n_here n_places n_once n_equal n_worse",
     "value",
 )
 TALLY = _record("spent has_reached", "reached")

@@ -61,7 +61,7 @@ class CudaEngine:
         rules = program.rules
         self._rules = (
             *map(np.float32, (rules.target, rules.tol, rules.near, rules.same)),
-            *map(np.int32, (rules.patience, rules.stagnation)),
+            np.int32(rules.patience),
             np.int64(program.evaluations),
         )
         self._half = np.int32(counter.half_bits(n))

@@ -31,7 +31,6 @@ from paoswarm.compiled.program import (
     CONVERGED,
     FAILED,
     RUNNING,
-    STAGNATED,
     TARGET,
     Program,
     State,
@@ -319,8 +318,6 @@ class JaxEngine:
             rule = jnp.where((spread < rules.near) & agree, BY_VALUES, rule)
             rule = jnp.where(spread < rules.tol, BY_SPREAD, rule)
         status = jnp.full_like(runs.status, RUNNING)
-        if rules.stagnation:
-            status = jnp.where(runs.stale >= rules.stagnation, STAGNATED, status)
         status = jnp.where(rule > 0, CONVERGED, status)
         return jnp.where(lowest <= rules.target, TARGET, status), rule
 

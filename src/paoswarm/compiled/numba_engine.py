@@ -31,7 +31,6 @@ from paoswarm.compiled.program import (
     CONVERGED,
     FAILED,
     RUNNING,
-    STAGNATED,
     TARGET,
     Program,
     State,
@@ -195,7 +194,7 @@ def _highest(values):
 @inner_loops
 def _ended(rules, x, best_value, lowest, leader, widths, is_periodic, stale):
     """What has ended a run, and by which rule it has converged; the first reason that holds counts."""
-    target, tol, patience, stagnation, near, same = rules
+    target, tol, patience, near, same = rules
     rule = 0
     if tol > 0:
         if stale >= patience:
@@ -210,8 +209,6 @@ def _ended(rules, x, best_value, lowest, leader, widths, is_periodic, stale):
         return TARGET, rule
     if rule:
         return CONVERGED, rule
-    if stagnation and stale >= stagnation:
-        return STAGNATED, rule
     return RUNNING, rule
 
 
@@ -287,7 +284,7 @@ class NumbaEngine:
         self._box = np.stack([np.tile(edge, program.n_particles) for edge in box]).astype(self._dtype)
         self._is_periodic = program.walls == "periodic"
         rules = program.rules
-        self._rules = (rules.target, rules.tol, rules.patience, rules.stagnation, rules.near, rules.same)
+        self._rules = (rules.target, rules.tol, rules.patience, rules.near, rules.same)
 
     def begin(self, keys: counter.Words, given: Floats | None = None) -> State:
         """The first swarms of runs with these keys, evaluated; ``given`` points (n, d) replace the design."""

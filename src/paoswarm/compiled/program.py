@@ -19,7 +19,7 @@ from paoswarm.core import attractors, noise
 from paoswarm.core.arrays import Floats
 
 # What a run has come to, in the order in which reasons count; the numbers are those of `Status` and `Rule`.
-RUNNING, TARGET, CONVERGED, STAGNATED = range(4)
+RUNNING, TARGET, CONVERGED = range(3)
 FAILED = -4
 BY_SPREAD, BY_VALUES, BY_PATIENCE = 1, 2, 3
 
@@ -54,14 +54,13 @@ class Rules(NamedTuple):
     target: float  # -inf if there is none
     tol: float
     patience: int  # generations without a better point, after which a run has converged
-    stagnation: int  # the same by the user's own wish; zero for none
     near: float  # widths of the bounds, within which equal values mean that a swarm has converged
     same: float  # relative difference of values that are equal but for rounding
 
     @property
     def may_end(self) -> bool:
         """Whether a run can end before its budget does."""
-        return self.tol > 0 or self.stagnation > 0 or self.target > -np.inf
+        return self.tol > 0 or self.target > -np.inf
 
 
 class Program(NamedTuple):

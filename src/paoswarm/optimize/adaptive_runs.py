@@ -56,7 +56,7 @@ class AdaptiveSearches(CompiledRuns):
         method, space = call.method.for_workers(1), call.space
         method.check_swarm((n_particles,))
         self._plan, self._box, self._space = read_plan(method, len(space.lower)), (space.lower, space.upper), space
-        ends = limits_of(self._plan, limits.maxfev, limits.maxiter, limits.target, limits.stagnation, limits.tol)
+        ends = limits_of(self._plan, limits.maxfev, limits.maxiter, limits.target, limits.tol)
         first = np.empty((0, len(space.lower))) if given is None else given
         first = np.broadcast_to(first, (len(keys), *first.shape[-2:])) if first.ndim == 2 else first
         side_by_side = call.notify is not None or limits.time_limit is not None

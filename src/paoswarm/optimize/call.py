@@ -79,7 +79,6 @@ class Call:
     notify: Notify | None
     progress: bool
     polish: bool
-    store_swarms: bool
     runs: int | None
     seeds: list[Any]
     rng: Any
@@ -170,7 +169,6 @@ def read_call(
     retries: Any,
     runs: Any = _ALONE,
     asynchronous: Any = False,
-    store_swarms: Any = False,
     **limits: Any,
 ) -> Call:
     """Read the arguments of a call; see `minimize` for what they are."""
@@ -184,7 +182,7 @@ def read_call(
     d = len(space.lower)
     read = Limits.read(**limits, default=method.default_limits(d))
     options = CallOptions(vectorized, workers, timeout, retries).checked()
-    switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress, "store_swarms": store_swarms}
+    switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress}
     for name, given in switches.items():
         flag(name, given)
     if polish and space.axes is not None and not space.axes.is_continuous.any():
@@ -224,7 +222,6 @@ def read_call(
         notify=notify,
         progress=progress,
         polish=polish,
-        store_swarms=store_swarms,
         runs=runs,
         seeds=[rng] if runs is None else spawn(rng, runs) if compiled is None else [],
         rng=rng,

@@ -200,7 +200,6 @@ def _refuse(call: Call, engine: Compiled) -> None:
         "reevaluate": bool(call.reevaluate),
         "constraints": call.constraints is not None,
         "asynchronous": call.asynchronous,
-        "store_swarms": call.store_swarms,
     }
     for name, is_asked in asked.items():
         if is_asked:
@@ -258,7 +257,6 @@ def _rules(limits: Limits, d: int) -> Rules:
         target=-np.inf if limits.target is None else limits.target,
         tol=limits.tol,
         patience=stopping.patience(d),
-        stagnation=limits.stagnation or 0,
         near=stopping.NEAR,
         same=stopping.SAME,
     )

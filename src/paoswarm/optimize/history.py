@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
-from paoswarm.core.swarm import Swarm
 
 if TYPE_CHECKING:
     from paoswarm.optimize.run_state import RunState
@@ -33,15 +32,12 @@ class History:
         Evaluations so far.
     violation : array
         With constraints: the total violation of the best point, zero once one is feasible. Until then ``best`` is +inf.
-    swarms : list of Swarm
-        Whole swarms; empty unless ``store_swarms=True``.
     """
 
     best: Floats = field(default_factory=lambda: np.empty(0))
     mean: Floats = field(default_factory=lambda: np.empty(0))
     spread: Floats = field(default_factory=lambda: np.empty(0))
     nfev: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    swarms: list[Swarm] = field(default_factory=list)
     violation: Floats = field(default_factory=lambda: np.empty(0))
 
     def __len__(self) -> int:
@@ -55,8 +51,6 @@ class Recorder:
     ----------
     only_best : bool
         Whether to keep nothing but best values; a batch of runs has no more.
-    store_swarms : bool
-        Whether to keep all swarms.
 
     Attributes
     ----------
@@ -64,12 +58,11 @@ class Recorder:
         Generations and evaluations of each run so far.
     """
 
-    def __init__(self, *, only_best: bool = False, store_swarms: bool = False) -> None:
-        self._only_best, self._store_swarms = only_best, store_swarms
+    def __init__(self, *, only_best: bool = False) -> None:
+        self._only_best = only_best
         self._best: list[Floats] = []
         self._violations: list[float] = []
         self._rows: list[tuple[float, float, int]] = []
-        self._swarms: list[Swarm] = []
         self.nit: Any = 0
         self.nfev: Any = 0
 
@@ -93,8 +86,6 @@ class Recorder:
             finite = [value for value in values if math.isfinite(value)]
             mean = sum(finite) / len(finite) if finite else math.inf
         self._rows.append((mean, float(state.spread), state.nfev))
-        if self._store_swarms:
-            self._swarms.append(state.swarm)
 
     def best(self, state: RunState) -> Floats:
         """The best values ``(runs, generations)`` of each run."""
@@ -104,4 +95,4 @@ class Recorder:
         """Everything so far, as arrays."""
         mean, spread, nfev = (np.asarray(column) for column in list(zip(*self._rows, strict=True)) or [(), (), ()])
         best, violation = np.array(self._best, dtype=float), np.array(self._violations, dtype=float)
-        return History(best, mean, spread, nfev.astype(np.int64), list(self._swarms), violation)
+        return History(best, mean, spread, nfev.astype(np.int64), violation)

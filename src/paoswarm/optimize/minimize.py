@@ -30,7 +30,6 @@ def minimize(
     maxfev: float | None = None,
     target: float | None = None,
     tol: float = 1e-12,
-    stagnation: int | None = None,
     time_limit: float | None = None,
     x0: ArrayLike | None = None,
     f0: ArrayLike | None = None,
@@ -45,7 +44,6 @@ def minimize(
     callback: Callable[..., Any] | None = None,
     progress: bool = False,
     polish: bool = False,
-    store_swarms: bool = False,
     rng: Seed = None,
     store: Any = None,
     engine: Any = "numpy",
@@ -94,8 +92,6 @@ def minimize(
 
         Zero switches all of this off. Your own method may have its own rule. A few evaluations around the end of a
         single swarm show whether it is a minimum; if not, ``status`` is `Status.STALLED`. They are part of ``maxfev``.
-    stagnation : int or None
-        Stop after this many generations without a better point.
     time_limit : float or None
         Stop after this many seconds. Points that are being evaluated are finished; with ``vectorized=True`` the
         generation is. Schedules do not follow the time, because it would make runs impossible to repeat.
@@ -155,8 +151,6 @@ def minimize(
         Finish with a local search from the best point: L-BFGS-B, or sequential quadratic programming if there are
         constraints. Use it if the function is smooth and not noisy. Up to ``50 (d + 1)`` evaluations of ``maxfev`` and
         a tenth of ``time_limit`` are set aside for it.
-    store_swarms : bool
-        Keep the swarm of every generation in ``history.swarms``. It takes memory.
     rng : int, Generator, SeedSequence or None
         Seed. The same seed and method give the same result, and with ``method=result.method`` with any ``workers``.
     store : path or Store, optional
@@ -200,7 +194,6 @@ def minimize(
 
 @explains_keywords(
     asynchronous="use minimize, which has it",
-    store_swarms="use minimize, which has it",
     n_runs="use runs=",
     restarts="use runs=",
     n_restarts="use runs=",
@@ -218,7 +211,6 @@ def minimize_many(
     maxfev: float | None = None,
     target: float | None = None,
     tol: float = 1e-12,
-    stagnation: int | None = None,
     time_limit: float | None = None,
     x0: ArrayLike | None = None,
     f0: ArrayLike | None = None,
@@ -238,14 +230,14 @@ def minimize_many(
 ) -> ManyResult:
     """Many independent runs of `minimize` at once.
 
-    It takes the parameters of `minimize`, except ``asynchronous`` and ``store_swarms``. Limits hold for each run;
+    It takes the parameters of `minimize`, except ``asynchronous``. Limits hold for each run;
     ``time_limit`` holds for all together and is checked after every generation.
     A run whose whole first swarm fails ends there with ``fun`` infinite; it is an error only if all do. With
     ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
 
     Parameters
     ----------
-    fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, stagnation, time_limit, x0, f0,
+    fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, time_limit, x0, f0,
     init, vectorized, workers, timeout, retries, reevaluate, constraints, progress, rng
         As in `minimize`.
     runs : int

@@ -32,8 +32,8 @@ from paoswarm.optimize.stopping import NO_LIMITS, Rule, Status
 
 # Arguments of `minimize` that say how its loop ends or evaluates.
 _OF_MINIMIZE = (
-    *("maxiter", "maxfev", "target", "tol", "stagnation", "time_limit", "vectorized", "workers", "timeout", "retries"),
-    *("args", "asynchronous", "callback", "progress", "polish", "store_swarms", "store"),
+    *("maxiter", "maxfev", "target", "tol", "time_limit", "vectorized", "workers", "timeout", "retries"),
+    *("args", "asynchronous", "callback", "progress", "polish", "store"),
 )
 
 

@@ -49,7 +49,7 @@ class Result(OptimizeResult):
         Standard error of that mean; None if it was not measured twice. The point was chosen for its mean, so
         ``fun`` is too good by about two of these.
     success : bool
-        Whether something was achieved: the run converged, polishing did, or your own ``target``, ``stagnation`` or
+        Whether something was achieved: the run converged, polishing did, or your own ``target`` or
         ``callback`` ended it. False if the budget ran out. It does not mean that the minimum is the global one.
     status, message : Status, str
         Why it ended.

@@ -147,7 +147,7 @@ class Run:
                     outcome = yield from self._search_locally(outcome)
                 converged = np.asarray(outcome.rule) if outcome.rule else state.has_converged(self.limits.tol)
                 done = state.nit - outcome.is_cut
-                reached = self.limits.reached(state.incumbent, converged, done, state.nfev, state.stale)
+                reached = self.limits.reached(state.incumbent, converged, done, state.nfev)
                 if outcome.moved:
                     self._observe(state)
                 ended: Any = None
@@ -305,7 +305,7 @@ class AsynchronousRun(Run):
         state, rule = self.state, _rule_of(known)
         converged = np.asarray(rule) if rule else state.has_converged(self.limits.tol)
         timeless = self.limits._replace(deadline=None)
-        reached = timeless.reached(state.incumbent, converged, state.nit, state.nfev, state.stale)
+        reached = timeless.reached(state.incumbent, converged, state.nit, state.nfev)
         return None if reached is None else Status(int(reached))
 
 

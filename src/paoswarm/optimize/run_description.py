@@ -41,7 +41,7 @@ def describe_run(call: Call, n_particles: int, limits: Limits, expected: int | N
             given["constraints"] = call.constraints
     else:
         problem |= {"engine": encode(_without_resources(call.engine))}
-        problem |= {name: kept.pop(name) for name in ("target", "tol", "stagnation")}
+        problem |= {name: kept.pop(name) for name in ("target", "tol")}
     problem |= {name: encode(_plain(value)) for name, value in given.items()} | {"rng": call.seed}
     if call.runs is not None:
         problem["runs"] = call.runs

@@ -150,7 +150,7 @@ class Group:
         evaluate: Evaluator,
     ) -> None:
         self.states = states
-        self.recorders = [Recorder(only_best=call.runs is not None, store_swarms=call.store_swarms) for _ in states]
+        self.recorders = [Recorder(only_best=call.runs is not None) for _ in states]
         self.ends: list[Ends] = []
         self._call, self._evaluate, self._bar = call, evaluate, bar
         parts = [np.array(numbers)] if states[0].batch else [np.array(r) for r in numbers]

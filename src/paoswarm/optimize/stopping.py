@@ -31,7 +31,6 @@ class Status(IntEnum):
     RUNNING = 0
     TARGET = 1
     CONVERGED = 2
-    STAGNATED = 3
     MAXFEV = 4
     MAXITER = 5
     TIME = 6
@@ -48,16 +47,15 @@ class Status(IntEnum):
 
     @property
     def is_success(self) -> bool:
-        """Whether something was achieved: the run converged, or met the user's own target, stagnation or callback."""
+        """Whether something was achieved: the run converged, or met the user's own target or callback."""
         return self in SUCCESSES
 
 
-SUCCESSES = (Status.TARGET, Status.CONVERGED, Status.STAGNATED, Status.CALLBACK)
+SUCCESSES = (Status.TARGET, Status.CONVERGED, Status.CALLBACK)
 _MESSAGES = {
     Status.RUNNING: "The run has not ended.",
     Status.TARGET: "Reached the target.",
     Status.CONVERGED: "Converged.",
-    Status.STAGNATED: "Stopped: the best value no longer improved.",
     Status.MAXFEV: "Stopped at the limit of evaluations.",
     Status.MAXITER: "Stopped at the limit of generations.",
     Status.TIME: "Stopped at the time limit.",
@@ -76,7 +74,6 @@ class Limits(NamedTuple):
     maxfev: int | None
     target: float | None
     tol: float
-    stagnation: int | None
     time_limit: float | None
     deadline: float | None = None  # of time.monotonic
     # What was taken off the user's limits for polishing: evaluations, and seconds.
@@ -90,7 +87,6 @@ class Limits(NamedTuple):
         maxfev: float | None,
         target: float | None,
         tol: float,
-        stagnation: int | None,
         time_limit: float | None,
         default: tuple[int | None, int | None],
     ) -> Limits:
@@ -104,7 +100,6 @@ class Limits(NamedTuple):
             maxfev=None if maxfev is None else whole_number("maxfev", maxfev, 1),
             target=None if target is None else real_number("target", target, -math.inf, may_equal=True),
             tol=real_number("tol", tol, 0.0, may_equal=True),
-            stagnation=None if stagnation is None else whole_number("stagnation", stagnation, 1),
             time_limit=time_limit,
         )
 
@@ -117,7 +112,6 @@ class Limits(NamedTuple):
             part_of_time = f", of which {self.time_aside:.3g} s are for polishing"
         sentences = {
             Status.TARGET: f"Reached target={self.target}.",
-            Status.STAGNATED: f"Stopped at stagnation={self.stagnation} generations without a better point.",
             Status.MAXFEV: f"Stopped at maxfev={(self.maxfev or 0) + self.aside}{part}.",
             Status.MAXITER: f"Stopped at maxiter={self.maxiter}.",
             Status.TIME: f"Stopped at time_limit={(self.time_limit or 0) + self.time_aside:.10g} s{part_of_time}.",
@@ -159,11 +153,10 @@ class Limits(NamedTuple):
         by_evaluations = nfev / self.maxfev if self.maxfev else 0.0
         return min(1.0, max(by_iterations, by_evaluations))
 
-    def reached(self, best: Incumbent, converged: Any, nit: int, nfev: int, stale: Any) -> NDArray[np.int64] | None:
+    def reached(self, best: Incumbent, converged: Any, nit: int, nfev: int) -> NDArray[np.int64] | None:
         """A `Status` for every run of the batch, the first that holds in the order of `Status`; None if all go on.
 
-        ``converged`` holds a `Rule` for each run, None if none has converged; ``stale`` counts generations without a
-        better point.
+        ``converged`` holds a `Rule` for each run, None if none has converged.
         """
         status: Any = None
         if self.maxfev is not None and nfev >= self.maxfev:
@@ -173,8 +166,6 @@ class Limits(NamedTuple):
         elif self.deadline is not None and time.monotonic() >= self.deadline:
             status = Status.TIME
         reasons: list[tuple[Any, Status]] = []
-        if self.stagnation is not None:
-            reasons.append((np.asarray(stale >= self.stagnation), Status.STAGNATED))
         if converged is not None:
             reasons.append((converged != 0, Status.CONVERGED))
         if self.target is not None:
@@ -187,7 +178,7 @@ class Limits(NamedTuple):
         return None if status is None else np.broadcast_to(status, best.value.shape)
 
 
-NO_LIMITS = Limits(None, None, None, 0.0, None, None)
+NO_LIMITS = Limits(None, None, None, 0.0, None)
 
 # Bests that differ by less, relative to the best value, are equal but for rounding. A sum of squares over a few
 # thousand data is not more accurate.

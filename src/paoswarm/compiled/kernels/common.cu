@@ -13,7 +13,6 @@ typedef unsigned long long u64;
 #define RUNNING 0
 #define TARGET 1
 #define CONVERGED 2
-#define STAGNATED 3
 #define FAILED (-4)
 #define BY_SPREAD 1
 #define BY_VALUES 2
@@ -23,11 +22,11 @@ typedef unsigned long long u64;
 
 struct Rules {
   float target, tol, near, same;
-  int patience, stagnation;
+  int patience;
   long long budget;
 };
-#define RULES float target, float tol, float near, float same, int patience, int stagnation, long long budget
-#define READ_RULES const Rules rules = {target, tol, near, same, patience, stagnation, budget}
+#define RULES float target, float tol, float near, float same, int patience, long long budget
+#define READ_RULES const Rules rules = {target, tol, near, same, patience, budget}
 
 struct Row { float w0, w1, a11, a12, a21, a22, h11, h21, h22; };
 
@@ -131,6 +130,5 @@ __device__ __forceinline__ int ended(const Rules &rules, float lowest, float hig
   if (spread < rules.tol) rule = BY_SPREAD;
 #endif
   if (lowest <= rules.target) return TARGET;
-  if (rule) return CONVERGED;
-  return rules.stagnation && stale >= rules.stagnation ? STAGNATED : RUNNING;
+  return rule ? CONVERGED : RUNNING;
 }
