@@ -1,8 +1,8 @@
 """The numba engine for adaptive runs: one run is one program, with the objective inside.
 
-The objective comes in as a pointer to compiled code, so `advance` is compiled once and kept on disk. It moves a run on
-by some generations. So a run can be looked at, and stopped, between calls. As many threads as there are cores share the
-runs.
+The objective comes in as a pointer to compiled code. So `advance` is compiled once, and kept on disk until the text of
+a kernel changes. It moves a run on by some generations: a run can be looked at, and stopped, between calls. As many
+threads as there are cores share the runs.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
@@ -20,7 +22,7 @@ import numpy as np
 
 from paoswarm._extras import cores
 from paoswarm.algorithms.quadratic_model import n_coefficients, points_for
-from paoswarm.compiled import numba_noise as noise
+from paoswarm.compiled import adaptive_kernels, adaptive_searches, adaptive_state, adaptive_swarms, numba_noise
 from paoswarm.compiled.adaptive_kernels import inner
 from paoswarm.compiled.adaptive_searches import charge, follow, is_settled, judge, turn
 from paoswarm.compiled.adaptive_state import (
@@ -81,8 +83,8 @@ class Room(NamedTuple):
     values: Any  # (n,)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def advance(fun, low, high, limits, key, given, n_first, run, generations):
+@inner
+def _advance(fun, low, high, limits, key, given, n_first, run, generations):
     """Move a run on by so many generations, or to its end, or until it wants more room (`with_room`).
 
     ``given`` are the first points (n, d); if there are none, the first ``n_first`` are a Latin hypercube.
@@ -126,6 +128,27 @@ def advance(fun, low, high, limits, key, given, n_first, run, generations):
         _see_whether_it_ends(run, k, width, limits)
 
 
+def _kept_for(sources: int) -> Any:
+    """`advance`, kept on disk: numba knows its code again by the variables of its closure, not by what it calls."""
+
+    @numba.njit(nogil=True, cache=True, error_model="numpy")
+    def advance(fun, low, high, limits, key, given, n_first, run, generations):
+        if sources:
+            _advance(fun, low, high, limits, key, given, n_first, run, generations)
+
+    return advance
+
+
+def _sources() -> int:
+    """A number that changes with the text of any function inside `advance`."""
+    compiled = adaptive_kernels, adaptive_searches, adaptive_state, adaptive_swarms, numba_noise
+    texts = (Path(str(module.__file__)).read_bytes() for module in (*compiled, *adaptive_kernels.KERNELS))
+    return 1 + zlib.crc32(b"".join(texts))
+
+
+advance = _kept_for(_sources())
+
+
 @inner
 def _room(n, d):
     size = n * d
@@ -140,14 +163,14 @@ def search_key(key, search):
     """The key of a search (E4)."""
     own = np.empty(2, dtype=np.uint32)
     own[0] = key[0]
-    own[1] = noise.hashed(_U32(key[1] ^ noise.hashed(_U32(search + 1))))
+    own[1] = numba_noise.hashed(_U32(key[1] ^ numba_noise.hashed(_U32(search + 1))))
     return own
 
 
 @inner
 def _chances(key):
     """Two uniform numbers that say how a search begins."""
-    a, b = noise.philox(_U32(0), key[0], noise.generation_key(key, 1))
+    a, b = numba_noise.philox(_U32(0), key[0], numba_noise.generation_key(key, 1))
     return a * _UNIT, b * _UNIT
 
 
@@ -161,7 +184,7 @@ def first_points(key, n, low, high, points):
     whole, keys = np.empty((1, n, len(low))), np.empty((1, 2), dtype=np.uint32)
     copy(key, keys[0])
     cipher = np.empty(4**half, dtype=np.uint32)
-    noise.first_points(keys, half, low, high, words[0], words[1], numbers[0], numbers[1], cipher, whole)
+    numba_noise.first_points(keys, half, low, high, words[0], words[1], numbers[0], numbers[1], cipher, whole)
     for i in range(len(points)):
         copy(whole[0, i], points[i])
 
@@ -210,7 +233,7 @@ def _draw_normals(key, word, room, normal):
     n, d = normal.shape
     pairs = (n * d + 1) // 2
     first, second = room.deviates[0, :pairs], room.deviates[1, :pairs]
-    noise.normals(key, word, 0, room.words[0, :pairs], room.words[1, :pairs], first, second)
+    numba_noise.normals(key, word, 0, room.words[0, :pairs], room.words[1, :pairs], first, second)
     for i in range(n):
         for j in range(d):
             e = i * d + j
@@ -222,9 +245,9 @@ def _draw_uniforms(key, word, uniform):
     """Uniform deviates in the same order."""
     n, d = uniform.shape
     pairs = (n * d + 1) // 2
-    mixed = noise.generation_key(key, word)
+    mixed = numba_noise.generation_key(key, word)
     for e in range(pairs):
-        a, b = noise.philox(_U32(e), key[0], mixed)
+        a, b = numba_noise.philox(_U32(e), key[0], mixed)
         uniform[e // d, e % d] = a * _UNIT
         if e + pairs < n * d:
             uniform[(e + pairs) // d, (e + pairs) % d] = b * _UNIT

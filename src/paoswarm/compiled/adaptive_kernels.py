@@ -23,6 +23,7 @@ from paoswarm.algorithms import agreement as agreement_of_searches
 from paoswarm.algorithms import dense_learning, dense_progress, element_pao, quadratic_model
 from paoswarm.core import order
 
+KERNELS = agreement_of_searches, dense_learning, dense_progress, element_pao, quadratic_model, order
 _PART = 8  # numbers that are sorted by insertion
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
