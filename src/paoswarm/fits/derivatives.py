@@ -33,7 +33,7 @@ _FIRST = 1e-3  # widths of the bounds
 _CLOSE = 4.0  # a rise within this factor of the wanted one will do
 _MOST_TRIES = 20
 _NOTHING = 1e-9  # of the wanted rise: the unknown has no effect
-_HARDLY = 1e-10  # widths of the bounds: so near, a smooth function does not change
+_PROBE = 1e-10  # widths of the bounds: over this distance a smooth function does not change
 _QUIET = 1e-3  # of the rise: less noise does no harm
 _ABOVE_NOISE = 100.0  # how many times the noise the function must rise
 _EXACT = 1e-10  # of the rise at the first steps: the least rise to look for, if all residuals are zero
@@ -127,7 +127,7 @@ def _noise(fun: FitFunction, x: Floats, at: Measured, room: Floats, widths: Floa
     Slopes do not matter, because the points are pairs with ``x`` in the middle. That one is not part of the mean: it
     was chosen for its low value.
     """
-    hardly = np.where(room > _HARDLY * widths, _HARDLY * widths, 0.0)
+    hardly = np.where(room > _PROBE * widths, _PROBE * widths, 0.0)
     signs = np.array([np.ones(len(x)), np.where(np.arange(len(x)) % 2, 1, -1)])
     probes = fun(np.concatenate([x + hardly * signs, x - hardly * signs]))
     if np.isnan(probes.values).any():

@@ -72,7 +72,7 @@ def _end(around: Around, i: int, sign: int, q: float) -> Search:
     farthest = abs(bound - x[i]) / error
     q_low, low, high = 0.0, 0.0, (np.inf, np.inf)  # roots of the rise, and distances in standard errors
     distance, stride = min(q, farthest), np.inf
-    path = _Path(others.shape[1])
+    path = _Extrapolation(others.shape[1])
     curvature = 2 * np.eye(others.shape[1])
     for _ in range(_MOST_TRIES):
         z, bent, rise, is_sure = yield from _best_others(
@@ -103,11 +103,11 @@ def _end(around: Around, i: int, sign: int, q: float) -> Search:
     return np.nan
 
 
-class _Path:
-    """Where the others were at their best on the way, to guess where they will be: quadratic, then cubic."""
+class _Extrapolation:
+    """Extrapolate the other unknowns along the profile: quadratic in the distance, then cubic."""
 
     def __init__(self, n_others: int) -> None:
-        self._n, self._known = n_others, [(1.0, np.zeros(n_others))]
+        self._known = [(1.0, np.zeros(n_others))]
 
     def add(self, distance: float, z: Floats) -> None:
         self._known = [*self._known[-1:], (distance, z / distance**2)]

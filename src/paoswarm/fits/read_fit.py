@@ -144,20 +144,11 @@ def _stacked(rows: list[Floats | None], values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class FittedVariables:
-    """Which variables of a space are fitted, and the point at which the others stay.
-
-    Parameters
-    ----------
-    space : Space
-    row : array (d,)
-        The whole point.
-    has_bounds : bool
-        Whether the ends of the variables are bounds. Those of a point that is given by names alone are not.
-    """
+    """Which variables of a space are fitted, and the point at which the others stay."""
 
     space: Space
-    row: Floats
-    has_bounds: bool = True
+    row: Floats  # (d,), the whole point
+    has_bounds: bool = True  # whether the ends of the variables are bounds: not if a point is given by names alone
 
     @property
     def is_fitted(self) -> NDArray[np.bool_]:
@@ -217,15 +208,9 @@ class FittedVariables:
         rows[..., self.is_fitted] = self.numbers(u)
         return self.space.given(rows)
 
-    def with_fitted(self, x: Floats) -> Floats:
-        """The whole point with other fitted numbers."""
-        row = self.row.copy()
-        row[self.is_fitted] = x
-        return row
-
-    def function(self, fun: Objective) -> OfFitted:
-        """The user's function as one of the coordinates."""
-        return OfFitted(fun, self)
+    def call(self, fun: Objective, u: Floats, *args: Any) -> Any:
+        """What the user's function returns at coordinates ``(k,)`` or ``(m, k)``."""
+        return fun(self.point(u), *args)
 
     def translated(self, fit: FitUncertainty) -> FitUncertainty:
         """What was found in coordinates, in the user's numbers."""
@@ -242,18 +227,6 @@ class FittedVariables:
             held=self.held,
             _point=self.point,
         )
-
-
-@dataclass(frozen=True)
-class OfFitted:
-    """A function of the user's variables as one of the fitted coordinates. It can be sent between processes."""
-
-    fun: Objective
-    variables: FittedVariables
-
-    def __call__(self, u: Floats, *args: Any) -> Any:
-        """Return what the function returns at a point ``(k,)`` or at several ``(m, k)``."""
-        return self.fun(self.variables.point(u), *args)
 
 
 def the_one_function(given: Mapping[str, Any]) -> tuple[str, Objective]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,7 @@ def uncertainty(
     kind, function = the_one_function(given)
     start = read_start(result, bounds, names)
     x, variables, d = start.x, start.variables, len(start.x)
-    function = function if variables is None else variables.function(function)
+    function = function if variables is None else partial(variables.call, function)
     is_constrained = bool(len(getattr(result, "constr", None) or ()))
     refine = flag("refine", refine) and not is_constrained
     level = None if profile is None else probability("profile", profile)
@@ -193,5 +194,6 @@ def _in_users_numbers(found: FitUncertainty, variables: FittedVariables) -> FitU
     found = variables.translated(found)
     if not isinstance(variables.space, ParametersSpace):
         return found
-    fitted = variables.space.with_errors(variables.with_fitted(found.x), found.covariance)
-    return dataclasses.replace(found, parameters=fitted)
+    row = variables.row.copy()
+    row[variables.is_fitted] = found.x
+    return dataclasses.replace(found, parameters=variables.space.with_errors(row, found.covariance))
