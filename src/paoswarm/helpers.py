@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from paoswarm.spaces.variables import Variable
     from paoswarm.storage.encoding import describe
     from paoswarm.storage.growing import GrowingStore
+    from paoswarm.storage.watch import is_running
 
 __all__ = [
     "Draw",
@@ -27,6 +28,7 @@ __all__ = [
     "describe",
     "describe_error",
     "flag",
+    "is_running",
     "need",
     "number_between",
     "on_first_use",
@@ -42,5 +44,6 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
     homes |= dict.fromkeys(("describe_error", "plain", "text_of"), "paoswarm._text")
     homes |= {"behaviour": "paoswarm.algorithms.behaviour", "describe": "paoswarm.storage.encoding"}
     homes |= {"GrowingStore": "paoswarm.storage.growing", "Draw": "paoswarm.core.random"}
+    homes |= {"is_running": "paoswarm.storage.watch"}
     homes |= {"Fixed": "paoswarm.spaces.space", "Variable": "paoswarm.spaces.variables"}
     __getattr__, __dir__ = on_first_use(__name__, homes)

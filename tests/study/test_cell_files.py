@@ -330,10 +330,9 @@ def test_old_drafts_of_killed_studies_are_removed_and_those_of_others_left(tmp_p
     files.open()
     files.write(KEY, DESCRIPTION, RUNS)
     path = files.path(KEY)
-    old, young = (path.with_name(f".{path.name}.{pid}.tmp") for pid in (1, 2))
+    old, young = (path.with_name(f".{path.name}.{pid}.tmp") for pid in (999999998, os.getppid()))
     for draft in (old, young):
         draft.write_bytes(b"half of it")
-    os.utime(old, (0, 0))
     files.write(KEY, DESCRIPTION, RUNS)
     assert {one.name for one in path.parent.iterdir()} == {path.name, young.name}
     assert same_runs(files.read(KEY, DESCRIPTION), RUNS)

@@ -442,7 +442,7 @@ def test_any_executor_gives_the_same_study(tmp_path):
     assert_same_results(study.run(tmp_path / "made", workers=lambda: ThreadPoolExecutor(2)), alone)
     with pytest.raises(TypeError, match="workers is a function that makes 4: it must make an executor"):
         study.run(tmp_path / "wrong", workers=lambda: 4)
-    with pytest.raises(ValueError, match="workers must be"):
+    with pytest.raises(TypeError, match="workers must be"):
         study.run(tmp_path / "wrong", workers=map)
 
 

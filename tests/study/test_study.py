@@ -327,7 +327,7 @@ class Uniform(ps.Method):
 
 def test_a_custom_method(tmp_path):
     results = small(methods={"PAO": ps.PAO(), "uniform": Uniform()}, generations=20).run(tmp_path)
-    assert re.fullmatch(r"Uniform#[0-9a-f]{8}\(\)", results.descriptions["uniform"])
+    assert re.fullmatch(r"Uniform#[0-9a-f]{8}", results.descriptions["uniform"])
     for problem, dim in results.tasks():
         one, other = (results.trace(problem, dim, name).error for name in ("PAO", "uniform"))
         assert_array_equal(one[:, 0], other[:, 0])

@@ -145,5 +145,6 @@ def _read_bound(text: str) -> tuple[str, Any]:
     try:
         (variable,) = read_space({name or "x": {kind: pair} if kind else pair}).values()
     except ValueError as error:
-        raise ValueError(f"--bounds: {text}: {error}") from None
+        reason = str(error).removeprefix(f"{name or 'x'}: ")
+        raise ValueError(f"--bounds: {text}: {reason}") from None
     return name, variable

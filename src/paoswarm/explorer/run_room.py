@@ -93,7 +93,7 @@ class RunRoom:
             store = self._store
             d = store.x.shape[1]
             if d < 2:
-                raise ValueError("a pair needs two unknowns")
+                raise ValueError(f"a map of two unknowns cannot be drawn: this run has {d}")
             chosen = [int(_between(given.get(name), 0, d - 1, j)) for j, name in enumerate(("across", "up"))]
             loss, share = _loss(store), _between(given.get("share"), 0.0, 1.0, 1.0)
             good, unknowns = (

@@ -217,8 +217,6 @@ class _Listed(Choice):
     """A list as scikit-learn takes it: its entries need no hash, and 1 and 1.0 are two of them."""
 
     def __init__(self, entries: list[Any]) -> None:
-        if not entries:
-            raise ValueError("the list is empty: give at least one entry")
         object.__setattr__(self, "entries", tuple(entries))
 
     def index(self, value: Any) -> int | None:
@@ -246,6 +244,8 @@ def _read_entry(name: str, entry: Any) -> Any:
         return entry
     if isinstance(entry, list | np.ndarray):
         entries = list(entry) if isinstance(entry, list) else entry.tolist()
+        if not entries:
+            raise ValueError(f"param_distributions[{name!r}] is an empty list: give at least one entry")
         different: list[Any] = []
         for one in entries:
             if not any(type(one) is type(other) and _are_equal(one, other) for other in different):

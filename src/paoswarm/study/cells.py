@@ -261,7 +261,13 @@ def _opened(workers: Any, cells: list[Cell]) -> tuple[Any, bool]:
         return ProcessPoolExecutor(min(workers, len(cells)), initializer=_prepare_worker), True
     if hasattr(workers, "submit") and not isinstance(workers, type):
         return workers, False
-    made = workers()
+    try:
+        made = workers()
+    except TypeError as error:
+        raise TypeError(
+            f"workers must be a number, an executor, a Dask Client, or a function without arguments that makes one; "
+            f"{workers!r} failed: {error}"
+        ) from error
     if not hasattr(made, "submit"):
         raise TypeError(f"workers is a function that makes {made!r}: it must make an executor or a Dask Client")
     return made, True

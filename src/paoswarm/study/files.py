@@ -12,31 +12,29 @@ import json
 import os
 import re
 import tempfile
-import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paoswarm.helpers import need
+from paoswarm.helpers import is_running, need
 from paoswarm.study.results import CellRuns, Key
 
 _KEY = b"paoswarm"
 _TYPES = {"run": "int32", "evaluations": "int64", "best": "float64", "minimum": "float64"}
 _MOST_ROWS = 10_000_000  # if the number of runs is not known
-_ABANDONED = 3600.0  # seconds after which an unfinished file belongs to a process that was killed
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary path to write to, and rename it once the block has ended without an error."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _ABANDONED:
-                left.unlink()
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # by a process that was killed
+        pid = left.name.split(".")[-2]
+        if pid.isdigit() and is_running(int(pid)) is False:
+            left.unlink(missing_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield draft

@@ -152,9 +152,7 @@ class Study:
         if self.evaluations_per_unknown is not None:
             put("evaluations_per_unknown", whole_number("evaluations_per_unknown", self.evaluations_per_unknown, 1))
         put("precision", number_between("precision", self.precision, 0.0))
-        if not isinstance(self.init, str):
-            raise ValueError(f"init must be the name of a design, got {self.init!r}")
-        Optimizer([(0.0, 1.0)], init=self.init)  # raises for an unknown name
+        Optimizer([(0.0, 1.0)], init=str(self.init))  # raises for an unknown name
         put("init", "".join(filter(str.isalpha, self.init)).lower())  # as it may be spelled
         put("dims", tuple(_listed("dims", [whole_number("dims", dim, 1) for dim in _listed("dims", self.dims)])))
         put("problems", tuple(_listed("problems", self.problems)))
