@@ -6,6 +6,7 @@ from numpy.testing import assert_array_equal
 
 import paoswarm as ps
 from paoswarm.algorithms.method import in_rounds
+from paoswarm.algorithms.searches import SearchMover
 from paoswarm.core.random import Draw, generator
 
 W = 8
@@ -96,7 +97,7 @@ def test_a_search_that_moves_is_not_moved_again_before_it_was_told():
     draw, state = stepped(method)
     parts = ()
     for _ in range(4):
-        parts = (*parts, method.next_part(state, parts, draw, 0.0, {}))
+        parts = (*parts, SearchMover(method, ()).next_part(state, parts, draw, 0.0))
     assert [part.search for part in parts] == [0, 1, 2, 3]
     assert parts[0].start is None
     assert all(part.start is not None for part in parts[1:])
@@ -109,7 +110,7 @@ def test_parts_may_be_told_in_any_order():
     draw, state = stepped(method)
     parts = ()
     for _ in range(3):
-        parts = (*parts, method.next_part(state, parts, draw, 0.0, {}))
+        parts = (*parts, SearchMover(method, ()).next_part(state, parts, draw, 0.0))
     told = [(part, two_wells(part.proposal.position)) for part in parts]
     together = method.tell_parts(state, told)
     for turned in (told[::-1], [told[1], told[2], told[0]]):

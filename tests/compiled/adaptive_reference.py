@@ -3,6 +3,8 @@
 import numpy as np
 
 from paoswarm.algorithms.dense_pao import DensePAO
+from paoswarm.algorithms.mover import mover_of
+from paoswarm.algorithms.searches import Searches
 from paoswarm.algorithms.sharing import laid_open
 from paoswarm.compiled import counter, numba_noise
 from paoswarm.core import swarm as swarms
@@ -80,13 +82,13 @@ def reference(method, fun, n, lower, upper, key):
     x = counter.first_points(counter.search_key(key, 0), n, lower, upper)
     state = method.begin(swarms.start(x, fun(x), lower, upper))
     yield state, n
-    movers = {}
+    mover = mover_of(method, (n,))
     while True:
-        if hasattr(method, "next_part"):
+        if isinstance(method, Searches):
             sharing = laid_open(state)
             _, lane = sharing.turn()
             numbers.expect(sharing.n_begun if lane is None else lane.search, lane, d)
-            proposal = method.ask_with(movers, state, numbers, 0.0)
+            proposal = mover.ask(state, numbers, 0.0)
         else:
             numbers.expect(0, _Alone(method, state), d)
             proposal = method.ask(state, numbers)

@@ -50,7 +50,6 @@ from paoswarm.algorithms.quadratic_model import (
 from paoswarm.core import order, swarm
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource
-from paoswarm.core.blas import on_one_thread
 from paoswarm.core.laws import StepLaw
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
@@ -174,7 +173,6 @@ class DensePAO(Method):
         position = _outside(state, generation.x[generation.asked])
         return Proposal(position, np.zeros_like(position), notes=generation)
 
-    @on_one_thread
     def _moved(self, state: Swarm, normal: Floats) -> Generation:
         """Draw the particles of a generation, and choose those to evaluate."""
         memory: DenseMemory = state.memory
@@ -197,7 +195,6 @@ class DensePAO(Method):
             blank = blank._replace(asked=asked_of(predicted, count, is_new))
         return blank._replace(predicted=predicted, is_led=is_led, model=model)
 
-    @on_one_thread
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """Complete the generation, or open it again if the model was wrong; then learn."""
         if evaluated is not None:  # the budget has ended inside this generation

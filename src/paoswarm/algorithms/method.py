@@ -73,10 +73,14 @@ class Method(ABC):
     searches_locally : bool
         Whether local searches between generations help to solve problems with constraints.
 
+    mover : type or None
+        What moves swarms by this method, if it is not a plain `Mover`: for methods over methods.
+
     A subclass inherits none of the last three if it replaces the functions that they describe: ``takes_batches`` must
     always be stated anew, ``moves_singly`` with an own ``tell``, ``applies_walls`` with an own ``ask``.
     """
 
+    mover: ClassVar[Any] = None
     walls: str = "clip"
     smallest_swarm: ClassVar[int] = 2
     has_law: ClassVar[bool] = False

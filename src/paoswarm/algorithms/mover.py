@@ -20,6 +20,12 @@ _SMALL = 4096  # elements of a swarm
 _MAKE_IT = "make the swarm with state.renewed, joined_by or reduced_to"
 
 
+def mover_of(method: Method, shape: tuple[int, ...]) -> Mover:
+    """What moves a run by a method, whose first swarm has the shape ``(*batch, n)``."""
+    mover: Mover = (method.mover or Mover)(method, shape)
+    return mover
+
+
 class Mover:
     """A method made ready to move a run that begins with a swarm of shape ``(*batch, n)``.
 
@@ -44,6 +50,7 @@ class Mover:
         self.decides_its_end = type(method).has_converged is not Method.has_converged
         self.keeps_bests = type(method).tell is Method.tell
         self._is_tolerant = not method.applies_tolerance
+        self._applies_walls = method.applies_walls
         self._step = method.prepare()
         self._may_underflow = not isinstance(self._step, pao_step.PAOStep)  # which sees to it itself
 
@@ -57,21 +64,21 @@ class Mover:
         """The points to evaluate next, walls applied; an error if the method returned nonsense."""
         if state.tolerance is not None and self._is_tolerant:
             state = tolerance.eased(state)
-        if not self.method.applies_walls:
-            return self._checked(state, self._proposed(read_only(state), draw, progress))
-        proposal = self._proposed(state, draw, progress)
+        if not self._applies_walls:
+            state = read_only(state)
+        if self._may_underflow:
+            with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
+                proposal = self._step(state, draw, progress)
+        else:
+            proposal = self._step(state, draw, progress)
+        if not self._applies_walls:
+            return self._checked(state, proposal)
         if _may_be_lost(proposal.position) and not np.isfinite(proposal.position).all():
             raise ValueError(
                 f"{type(self.method).__name__} produced NaN or infinite positions: the swarm diverges. Use less "
                 "noise, more damping, or walls='clip'"
             )
         return proposal
-
-    def _proposed(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
-        if not self._may_underflow:
-            return self._step(state, draw, progress)
-        with np.errstate(under="ignore"):  # a swarm may contract as far as numbers go
-            return self._step(state, draw, progress)
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The swarm after the objective was measured at a proposal."""
@@ -87,7 +94,7 @@ class Mover:
         if not isinstance(after, Swarm):
             raise TypeError(f"{name} must return a Swarm, got {after!r}")
         particles = after.position.shape[:-1]
-        if particles[-1] == 0 or any(part.shape != particles for part in (after.value, after.best_value, after.age)):
+        if particles[-1] == 0 or not after.value.shape == after.best_value.shape == after.age.shape == particles:
             raise ValueError(
                 f"{name} returned a swarm with no particles, or with different numbers of points and values; {_MAKE_IT}"
             )

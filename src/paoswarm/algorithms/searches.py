@@ -15,15 +15,13 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 
 from paoswarm.algorithms.agreement import Agreement, Search
-from paoswarm.algorithms.method import Method, Step, in_rounds
+from paoswarm.algorithms.method import Method, in_rounds
 from paoswarm.algorithms.mover import Mover
-from paoswarm.algorithms.sharing import Part, Sharing, Start, Tally, laid_open, shown
+from paoswarm.algorithms.sharing import NOBODY, Part, Sharing, Start, Tally, laid_open, shown
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Proposal, Swarm
-
-Movers = dict[int, Mover]
 
 
 class Series(Protocol):
@@ -82,59 +80,15 @@ class Searches(Method):
         sharing, first = Sharing((Tally(),) * len(self.series)).begun(part, state)
         return shown(first, sharing)
 
-    def prepare(self) -> Step:
-        """Return `ask` with movers that are made once for each method."""
-        return _Prepared(self)
-
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose the next generations of the searches whose turn it is, until there is a point for each worker."""
-        return self.ask_with({}, state, draw, progress)
+        return SearchMover(self, ()).ask(state, draw, progress)
 
-    def ask_with(self, movers: Movers, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
-        """`ask` with the movers that were made already."""
-        parts: tuple[Part, ...] = (self.next_part(state, (), draw, progress, movers),)
-        while self._has_room(state, parts):
-            parts = (*parts, self.next_part(state, parts, draw, progress, movers))
-        position, velocity = (
-            np.concatenate([part.proposal[i] for part in parts]) if len(parts) > 1 else parts[0].proposal[i]
-            for i in range(2)
-        )
-        return Proposal(position, velocity, notes=parts)
-
-    def _has_room(self, state: Swarm, parts: tuple[Part, ...]) -> bool:
-        """Whether the search whose turn is next would keep workers busy that are idle otherwise.
-
-        Repeated measurements are those of one swarm: if there are any, searches take turns.
-        """
-        idle = -sum(map(len, parts)) % (self.parallel or 1)
-        if idle == 0 or state.repeats is not None:
-            return False
+    def next_start(self, state: Swarm, series: int, uniform: Floats) -> Start:
+        """How the next search of a series begins; ``uniform`` (2,) is its chance."""
         sharing: Sharing = state.memory
-        _, lane = sharing.turn(parts)
-        return lane is not None and lane.swarm.n_particles <= idle
-
-    def next_part(
-        self, state: Swarm, out: tuple[Part, ...], draw: RandomSource, progress: float, movers: Movers
-    ) -> Part:
-        """The next generation of the search whose turn it is, or the first points of a new one.
-
-        ``out`` are the parts that are being evaluated. ``movers`` keeps what is worked out once for each method.
-        """
-        sharing = laid_open(state)
-        series, lane = sharing.turn(out)
-        if lane is None:
-            start = self._following(sharing, series, state.n_dimensions, draw.uniform(2))
-            x = _latin_hypercube(state, start.n_particles, draw)
-            number = max([sharing.n_begun, *(part.search + 1 for part in out)])
-            return Part(number, series, Proposal(x, np.zeros_like(x)), start)
-        method, swarm = lane.start.method, lane.swarm
-        mover = movers.get(id(method))
-        if mover is None or mover.method is not method:
-            mover = movers[id(method)] = Mover(method, (swarm.n_particles,))
-        return Part(lane.search, series, mover.ask(swarm, draw, progress))
-
-    def _following(self, sharing: Sharing, series: int, d: int, uniform: Floats) -> Start:
-        start = self._sized(self.series[series].following(sharing.of_series(series), sharing.searches, d, uniform))
+        own, d = sharing.of_series(series), state.n_dimensions
+        start = self._sized(self.series[series].following(own, sharing.searches, d, uniform))
         if sharing.searches:
             return start
         return start._replace(n_particles=sharing.lanes[0].n_particles)  # the user may have chosen it
@@ -189,15 +143,66 @@ class Searches(Method):
         return sharing.searches
 
 
-class _Prepared:
-    """`Searches.ask` with its movers; an object, so that an optimiser can be saved."""
+class SearchMover(Mover):
+    """Moves the searches of a run, each by the mover of its own method."""
 
-    def __init__(self, searches: Searches) -> None:
-        self.searches = searches
-        self.movers: Movers = {}
+    def __init__(self, searches: Searches, shape: tuple[int, ...]) -> None:
+        self.method = self._searches = searches
+        self.has_converged = searches.has_converged
+        self.decides_its_end, self.keeps_bests = True, False
+        self._at_once = searches.parallel or 1
+        self._movers: dict[int, Mover] = {}  # what is worked out once for each method
 
-    def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
-        return self.searches.ask_with(self.movers, state, draw, progress)
+    def begin(self, state: Swarm) -> Swarm:
+        """The first swarm as the start of the first search."""
+        return self._searches.begin(state)
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
+        """The next generations of the searches whose turn it is, until there is a point for each worker."""
+        parts: tuple[Part, ...] = (self.next_part(state, (), draw, progress),)
+        while self._at_once > 1 and self._has_room(state, parts):
+            parts = (*parts, self.next_part(state, parts, draw, progress))
+        if len(parts) == 1:
+            return Proposal(*parts[0].proposal[:2], notes=parts)
+        position, velocity = (np.concatenate([part.proposal[i] for part in parts]) for i in range(2))
+        return Proposal(position, velocity, notes=parts)
+
+    def _has_room(self, state: Swarm, parts: tuple[Part, ...]) -> bool:
+        """Whether the search whose turn is next would keep workers busy that are idle otherwise.
+
+        Repeated measurements are those of one swarm: if there are any, searches take turns.
+        """
+        idle = -sum(map(len, parts)) % self._at_once
+        if idle == 0 or state.repeats is not None:
+            return False
+        sharing: Sharing = state.memory
+        _, lane = sharing.turn(parts)
+        return lane is not None and lane.swarm.n_particles <= idle
+
+    def next_part(self, state: Swarm, out: tuple[Part, ...], draw: RandomSource, progress: float) -> Part:
+        """The next generation of the search whose turn it is, or the first points of a new one.
+
+        ``out`` are the parts that are being evaluated.
+        """
+        sharing = laid_open(state)
+        series, lane = sharing.turn(out) if out or sharing.shown == NOBODY else sharing.shown_lane
+        if lane is None:
+            start = self._searches.next_start(state._replace(memory=sharing), series, draw.uniform(2))
+            x = _latin_hypercube(state, start.n_particles, draw)
+            number = max([sharing.n_begun, *(part.search + 1 for part in out)])
+            return Part(number, series, Proposal(x, np.zeros_like(x)), start)
+        method, swarm = lane.start.method, lane.swarm
+        mover = self._movers.get(id(method))
+        if mover is None or mover.method is not method:
+            mover = self._movers[id(method)] = Mover(method, (swarm.n_particles,))
+        return Part(lane.search, series, mover.ask(swarm, draw, progress))
+
+    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+        """The run after its searches were told their values."""
+        return self._searches.tell(state, proposal, value, evaluated)
+
+
+Searches.mover = SearchMover
 
 
 def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:

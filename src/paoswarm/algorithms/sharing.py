@@ -144,12 +144,15 @@ class Sharing(NamedTuple):
 
     def moved(self, part: Part, value: Floats) -> tuple[Sharing, Swarm]:
         """After a generation of a search, which may have ended it; and its swarm."""
-        (lane,) = (one for one in self.lanes if one.search == part.search)
+        place = 0
+        while self.lanes[place].search != part.search:
+            place += 1
+        lane = self.lanes[place]
         method = lane.start.method
         inner = tolerance.tell(method.tell, lane.swarm, part.proposal, value)
         lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
         sharing = self._charged(lane.series, len(value))
-        best_known = min((one.value for one in self.searches), default=math.inf)
+        best_known = math.inf if self.ended_best is None else self.ended_best.value
         seen, is_tolerant = tolerance.eased(inner), inner.tolerance is not None
         lowest, apart = method.outlook(seen)
         is_behind = not is_tolerant and lowest - HOPELESS_RATIO * apart > best_known  # (A9)
@@ -160,8 +163,7 @@ class Sharing(NamedTuple):
             ending = CUT_SHORT
         if ending:
             return sharing._ended(lane, ending), inner
-        lanes = tuple(lane if one.search == lane.search else one for one in self.lanes)
-        return sharing._replace(lanes=lanes), inner
+        return sharing._replace(lanes=(*self.lanes[:place], lane, *self.lanes[place + 1 :])), inner
 
     def _is_known(self, lane: Lane) -> bool:
         """Whether a search has contracted around the end of the best finished one, and found nothing better.
@@ -211,17 +213,30 @@ class Sharing(NamedTuple):
             ended_best=best,
         )
 
+    @property
+    def shown_lane(self) -> tuple[int, Lane]:
+        """The search whose swarm is the run's, and its series: its turn is next."""
+        place = 0
+        while self.lanes[place].search != self.shown:
+            place += 1
+        return self.lanes[place].series, self.lanes[place]
+
     def turn(self, out: tuple[Part, ...] = ()) -> tuple[int, Lane | None]:
         """The series that moves next, and its oldest search that can; None if it begins another one.
 
         ``out`` are parts that are being evaluated: they count as spent, and their searches cannot move.
         """
-        busy = {part.search for part in out}
-        free = [lane for lane in self.lanes if lane.search not in busy]
+        free = self.lanes
+        if out:
+            busy = {part.search for part in out}
+            free = tuple(lane for lane in free if lane.search not in busy)
         if free and self.agreement.is_unanimous:  # the next end may settle it
             return free[0].series, free[0]
         series = self._next_series(out) if self.searches else 0
-        return series, next((lane for lane in free if lane.series == series), None)
+        for lane in free:
+            if lane.series == series:
+                return series, lane
+        return series, None
 
     def _next_series(self, out: tuple[Part, ...]) -> int:
         """The one that has used least of its share; shares are halved from rank to rank."""
@@ -267,8 +282,21 @@ def shown(state: Swarm, sharing: Sharing) -> Swarm:
 def laid_open(state: Swarm) -> Sharing:
     """What a run remembers, with every search up to date: drivers may have changed the swarm that is shown."""
     sharing: Sharing = state.memory
-    lanes = tuple(
-        lane._replace(swarm=state._replace(memory=lane.swarm.memory)) if lane.search == sharing.shown else lane
-        for lane in sharing.lanes
+    if sharing.shown == NOBODY:
+        return sharing
+    _, lane = sharing.shown_lane
+    if _is_same(lane.swarm, state):
+        return sharing
+    now = lane._replace(swarm=state._replace(memory=lane.swarm.memory))
+    return sharing._replace(lanes=tuple(now if one is lane else one for one in sharing.lanes))
+
+
+def _is_same(swarm: Swarm, shown: Swarm) -> bool:
+    """Whether drivers have left the swarm that is shown as it is."""
+    return (
+        shown.best_value is swarm.best_value
+        and shown.value is swarm.value
+        and shown.repeats is swarm.repeats
+        and shown.lower is swarm.lower
+        and shown.tolerance is swarm.tolerance
     )
-    return sharing._replace(lanes=lanes, shown=NOBODY)

@@ -27,16 +27,16 @@ def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def alone(*args: P.args, **kwargs: P.kwargs) -> R:
-        _limit.enter()
+        ONE_THREAD.enter()
         try:
             return function(*args, **kwargs)
         finally:
-            _limit.leave()
+            ONE_THREAD.leave()
 
     return alone
 
 
-class _Limit:
+class OneThread:
     """One thread while any function of ours is inside, then as many as before; 3 us for both."""
 
     def __init__(self) -> None:
@@ -45,6 +45,7 @@ class _Limit:
         self._before: list[tuple[Any, int]] = []  # what sets the number of threads, and that number
 
     def enter(self) -> None:
+        """One thread from here on."""
         with self._lock:
             self._inside += 1
             if self._inside == 1:
@@ -53,6 +54,7 @@ class _Limit:
                     put(1)
 
     def leave(self) -> None:
+        """As many threads as before, unless others are inside."""
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
@@ -67,9 +69,9 @@ class _Limit:
             self.leave()
 
 
-_limit = _Limit()
+ONE_THREAD = OneThread()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_limit.after_fork)
+    os.register_at_fork(after_in_child=ONE_THREAD.after_fork)
 
 
 @cache

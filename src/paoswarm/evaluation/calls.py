@@ -105,7 +105,11 @@ def call_rows(
         for row in x.copy():
             if deadline is not None and answers and time.monotonic() >= deadline:
                 break
-            answers.append(_call_one(fun, row))
+            try:
+                answer = fun(row)
+            except Exception as error:
+                answer = _raised(error)
+            answers.append(answer if type(answer) is float else _one_number(answer))
             if finished is not None:
                 finished(len(answers) - 1, answers[-1:])
     except KeyboardInterrupt:
@@ -113,11 +117,8 @@ def call_rows(
     return answers, False
 
 
-def _call_one(fun: Objective, row: Floats) -> float | Failed:
-    try:
-        answer = fun(row)
-    except Exception as error:
-        return _raised(error)
+def _one_number(answer: Any) -> float | Failed:
+    """What a function has returned for one point, as a number."""
     if isinstance(answer, float):  # includes numpy.float64
         return _plain(answer)
     if isinstance(answer, Failed):

@@ -62,6 +62,8 @@ class Evaluator:
         How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
     failed : dict
         In which way points of the latest call have failed, by row.
+    answers : list or array
+        What the function has returned in the latest call; not with a store.
     kept : Evaluations or None
         Where all points and values are kept; None if they are not.
     """
@@ -80,6 +82,7 @@ class Evaluator:
         self.journal: Journal | None = None
         self.replayed = False
         self.failed: dict[int, str] = {}
+        self.answers: Answers = []
         self.count: Callable[[int], None] | None = None
         self._space = space
         self.kept: Evaluations | None = None
@@ -132,7 +135,20 @@ class Evaluator:
         ``numbers`` are those of the rows in a store, if they are not evaluated in the order of their numbers.
         """
         rows, self.failed = self.rows(x), {}
-        values, end = self._values(rows, deadline, numbers)
+        if self.journal is not None:
+            values, end = self._recorded(rows, deadline, numbers)
+        else:
+            if self._checked and self._first_answers.is_over:
+                counted = None if self.count is None else self._counting(self.count, None)
+                answers, end = self._caller(rows, deadline, counted)
+            else:
+                answers, end = self._answers(rows, deadline)
+            values, failed = sort_out(answers, minus_inf_fails=self._minus_inf_fails)
+            self.answers = answers
+            if failed:
+                self._count(rows, failed)
+            if self.n_constraints:
+                values = with_constraints(values, constraints_of(answers, self.n_constraints))
         if self.kept is not None:
             self.kept.add(rows, values)
         return values, end
@@ -211,12 +227,9 @@ class Evaluator:
         if not has_lost_workers:
             self._caller.warn()
 
-    def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
-        answers, end = self._answers(x, deadline)
-        values, failed = self._sort_out(answers)
-        if failed:
-            self._count(x, failed)
-        return with_constraints(values, self._constraints_of(answers)), end
+    def _recorded(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
+        """`until` with a store."""
+        raise RuntimeError("there is no store")
 
     def constraints_of_one(self, answer: float | Failed) -> Floats | None:
         """The constraints ``(1, k)`` of one answer; None if there are none."""

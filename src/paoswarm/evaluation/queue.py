@@ -82,9 +82,13 @@ class Queue:
         Divisible batches are answered even if evaluation ends early; otherwise what ends it is raised.
         """
         waiting, self._waiting = self._waiting, []
-        first = waiting[0][1]
+        run, first = waiting[0]
         if first.is_beyond and not self._evaluate.go_beyond():
-            return [(waiting[0][0], Answer(np.empty(0)))]
+            return [(run, Answer(np.empty(0)))]
+        if len(waiting) == 1 and first.is_divisible and self._known is None:
+            x = first.x[: first.most]
+            values, end = self._evaluate.until(first.deadline, x, _first(first.numbers, len(x)))
+            return [(run, Answer(values, end, self._evaluate.replayed, failed=self._evaluate.failed))]
         parts = [_New.of(batch, self._evaluate, self._known[run] if self._known else None) for run, batch in waiting]
         points = np.concatenate([new.x for new in parts]) if len(parts) > 1 else parts[0].x
         numbers = [new.numbers for new in parts if new.numbers is not None]
@@ -111,6 +115,10 @@ class Queue:
         return self._evaluate.explain_total_failure()
 
 
+def _first(numbers: Numbers, count: int) -> Numbers:
+    return None if numbers is None else numbers[:count]
+
+
 class _New(NamedTuple):
     """The points of a batch that must and may be evaluated, and how the others are known."""
 
@@ -124,7 +132,7 @@ class _New(NamedTuple):
         """The new points; they have the first numbers, so that those of a run have no gaps."""
         recalled = None if known is None else known.recall(evaluate.rows(batch.x), batch.most)
         x = batch.x[: batch.most] if recalled is None else batch.x[recalled.new]
-        return cls(x, None if batch.numbers is None else batch.numbers[: len(x)], known, recalled)
+        return cls(x, _first(batch.numbers, len(x)), known, recalled)
 
     def answer(self, values: Floats, end: End, replayed: bool, failed: dict[int, str]) -> Answer:
         """The answer for all points, from the values of the new ones."""

@@ -114,7 +114,7 @@ class RecordingEvaluator(Evaluator):
         value = math.nan if isinstance(answer, Failed) else float(answer)
         self.journal.complete(number, asked, x, value, why, self.constraints_of_one(answer), recalled)
 
-    def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
+    def _recorded(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
         values, known, reasons, recorded = self.journal.recall(x, numbers)
         constr = recorded
         if recorded is None and self.n_constraints:

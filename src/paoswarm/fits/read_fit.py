@@ -19,9 +19,9 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm._checks import whole_number
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluation.calls import Answers, Objective
+from paoswarm.evaluation.calls import Objective
 from paoswarm.evaluation.detailed import Detailed
-from paoswarm.evaluation.evaluator import Evaluator, Numbers
+from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.fits.fit_uncertainty import FitUncertainty
 from paoswarm.optimize.read_input import Box, read_bounds
 from paoswarm.optimize.read_space import read_space
@@ -93,27 +93,11 @@ class SquaredResiduals:
             return Detailed(float(found @ found), found)
 
 
-class ResidualEvaluator(Evaluator):
-    """An evaluator that keeps the residuals of its last points."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.latest: list[Floats | None] = []
-
-    def _values(self, x: Floats, deadline: float | None, numbers: Numbers) -> Any:
-        self.latest = []
-        return super()._values(x, deadline, numbers)
-
-    def _sort_out(self, answers: Answers) -> Any:
-        self.latest = [answer.details if isinstance(answer, Detailed) else None for answer in answers]
-        return super()._sort_out(answers)
-
-
 class FitFunction:
     """Evaluates points of a fit and counts them."""
 
-    def __init__(self, evaluate: Evaluator) -> None:
-        self._evaluate = evaluate
+    def __init__(self, evaluate: Evaluator, *, has_residuals: bool = False) -> None:
+        self._evaluate, self._has_residuals = evaluate, has_residuals
         self.n_evaluations = self.n_failed = 0
 
     def __call__(self, points: Floats) -> Measured:
@@ -122,9 +106,12 @@ class FitFunction:
         values = np.where(np.isfinite(values), values, np.nan)
         self.n_evaluations += len(values)
         self.n_failed += int(np.isnan(values).sum())
-        if not isinstance(self._evaluate, ResidualEvaluator):
+        if not self._has_residuals:
             return Measured(values, None)
-        return Measured(values, _stacked(self._evaluate.latest, values))
+        answers = self._evaluate.answers
+        return Measured(
+            values, _stacked([one.details if isinstance(one, Detailed) else None for one in answers], values)
+        )
 
     def explain_failure(self, what: str) -> ValueError:
         """The error for points that failed where none may fail."""

@@ -23,7 +23,6 @@ from paoswarm.fits.read_fit import (
     FittedVariables,
     Meaning,
     Measured,
-    ResidualEvaluator,
     SquaredResiduals,
     read_data,
     read_start,
@@ -156,7 +155,7 @@ def uncertainty(
     variance = None if variance is None else positive_number("variance", variance)
     n_data = read_data(kind, n_data, variance, d)
     with _open(kind, with_arguments(function, args), options) as evaluate:
-        fun = FitFunction(evaluate)
+        fun = FitFunction(evaluate, has_residuals=kind == "residuals")
         at = _first_value(fun, kind, x)
         if at.residuals is not None:
             n_data = read_data(kind, at.residuals.shape[1], variance, d)
@@ -176,7 +175,7 @@ def uncertainty(
 def _open(kind: str, function: Objective, options: CallOptions) -> Evaluator:
     if kind != "residuals":
         return Evaluator(function, options)
-    return ResidualEvaluator(SquaredResiduals(function, options.vectorized), options._replace(vectorized=False))
+    return Evaluator(SquaredResiduals(function, options.vectorized), options._replace(vectorized=False))
 
 
 def _first_value(fun: FitFunction, kind: str, x: Floats) -> Measured:

@@ -104,6 +104,9 @@ class CompiledRuns(ABC):
         nothing = np.zeros(0, dtype=np.int64)
         self.ends = Ends(nothing, nothing, nothing, nothing)  # what runs have found says how they ended
 
+    def keep(self) -> None:  # noqa: B027 (most have no store)
+        """Record where the runs stand, if there is a store."""
+
     def receive(self, deadline: float | None) -> list[tuple[int, Any]]:
         """Move the runs on; what they want is evaluated inside."""
         self.advance()
@@ -169,7 +172,10 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
             many = so_far(runs.so_far(), space)
             return call.notify(lambda: many if call.runs is not None else many.run(0))
 
-        drive([runs], runs, after_round)
+        try:
+            drive([runs], runs, after_round)
+        finally:
+            runs.keep()
         found = runs.found()
         many, why = make_result(
             found,
@@ -333,11 +339,14 @@ class SwarmsOnEngine(CompiledRuns):
             self._states.begin(self._standing)
 
     def close(self) -> None:
-        """Record where the runs stand."""
+        """Note that no run moves any more; raise if none has begun."""
         if self._standing is None:
             raise KeyboardInterrupt
         super().close()
-        if self._states is not None:
+
+    def keep(self) -> None:
+        """Record where the runs stand, whatever has ended them."""
+        if self._states is not None and self._standing is not None:
             self._states.keep(self._standing, is_last=True)
 
     def so_far(self) -> list[Found]:

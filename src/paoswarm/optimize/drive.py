@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from paoswarm.optimize.run_state import RunState
 from paoswarm.optimize.stopping import Limits, Status
 
 Returned = TypeVar("Returned")
+_MORE: list[tuple[int, Answer | None]] = [(0, None)]  # there is room for more points of the first run
 
 
 class Driven(Protocol):
@@ -53,29 +54,33 @@ def drive(runs: Sequence[Driven], queue: Evaluates, after_round: Callable[[], bo
     ``after_round`` is called when runs have had values, and may end them all by returning True. An interrupt, or the
     loss of the workers, ends them too; each keeps the best of its evaluations.
     """
+    n_going = len(runs)
 
-    def send(number: int, answer: Answer | None = None) -> bool:
-        batches = runs[number].send(answer)
-        for batch in batches:
-            queue.send(number, batch)
-        return bool(batches)
-
-    def send_all(answers: Iterable[tuple[int, Answer | None]]) -> None:
+    def deliver(answers: Sequence[tuple[int, Answer | None]]) -> bool:
+        """Give runs their values, and queue the batches that they want next; whether there are any."""
+        nonlocal n_going
+        wants_more = was_interrupted = False
         for number, answer in answers:
-            send(number, answer)
-        ended = [run.ends for run in runs if run.ends is not None]
-        if len(ended) < len(runs) and any((one.status == Status.INTERRUPTED).any() for one in ended):
+            run = runs[number]
+            for batch in run.send(answer):
+                queue.send(number, batch)
+                wants_more = True
+            if run.ends is not None:
+                n_going -= 1
+                was_interrupted |= bool((run.ends.status == Status.INTERRUPTED).any())
+        if was_interrupted and n_going:
             raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
+        return wants_more
 
     try:
-        send_all((number, None) for number in range(len(runs)))
-        while any(run.ends is None for run in runs):
-            while queue.room > 0 and send(0):  # a run that takes values in any order is alone
+        deliver([(number, None) for number in range(len(runs))])
+        while n_going:
+            while n_going and queue.room > 0 and deliver(_MORE):  # a run that takes values in any order is alone
                 pass
-            if all(run.ends is not None for run in runs):
+            if not n_going:
                 break
             answers = queue.receive(runs[0].limits.deadline)
-            send_all(answers)
+            deliver(answers)
             if answers and after_round():
                 raise StopAll
     except (KeyboardInterrupt, EngineDown, StopAll) as error:

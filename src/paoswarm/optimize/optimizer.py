@@ -16,6 +16,7 @@ from paoswarm.algorithms.method import Method
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
+from paoswarm.core.blas import on_one_thread
 from paoswarm.core.random import Seed
 from paoswarm.evaluation.calls import NAN, Failed
 from paoswarm.evaluation.failures import FailureLog
@@ -111,6 +112,7 @@ class Optimizer(RunState):
         self._recorder = Recorder(only_best=bool(self.batch))
         self._log = FailureLog()
 
+    @on_one_thread
     def ask(self, progress: float = 0.0) -> Any:
         """The points to evaluate next, ``(*batch, m, d)``; the same ones until they are told.
 
@@ -124,6 +126,7 @@ class Optimizer(RunState):
         points = self.points(progress)
         return points.copy() if self.space.is_plain else self.space.nested(self.space.rows(points).copy())
 
+    @on_one_thread
     def tell(self, values: ArrayLike, constr: ArrayLike | None = None) -> None:
         """The objective at the points of the last `ask`, in its order; NaN where it failed. -inf has failed, too.
 

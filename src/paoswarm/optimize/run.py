@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.core.blas import ONE_THREAD
 from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.known_points import KnownPoints
@@ -118,15 +119,19 @@ class Run:
 
     def send(self, answer: Answer | None) -> list[Batch]:
         """Take values, and return the next batches; none if it waits for others, or if it has ended (``ends``)."""
-        return self._step(self._steps.send, answer)
+        ONE_THREAD.enter()  # while we compute; functions of the user are called elsewhere
+        try:
+            return self._steps.send(answer)
+        except StopIteration as finished:
+            self.ends = finished.value
+            return []
+        finally:
+            ONE_THREAD.leave()
 
     def throw(self, error: BaseException) -> list[Batch]:
         """End the run from outside."""
-        return self._step(self._steps.throw, error)
-
-    def _step(self, resume: Callable[[Any], list[Batch]], sent: Any) -> list[Batch]:
         try:
-            return resume(sent)
+            return self._steps.throw(error)
         except StopIteration as finished:
             self.ends = finished.value
             return []

@@ -13,7 +13,7 @@ from scipy.optimize import OptimizeResult
 from paoswarm._checks import has_nan, real_number
 from paoswarm.algorithms.agreement import Agreement
 from paoswarm.algorithms.method import Method
-from paoswarm.algorithms.mover import Mover
+from paoswarm.algorithms.mover import mover_of
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
@@ -111,14 +111,14 @@ class RunState:
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
-            self._mover = Mover(self.method, (*self.batch, init.n_particles))
+            self._mover = mover_of(self.method, (*self.batch, init.n_particles))
             self._leads = self._mover.keeps_bests  # with repeats: whether the swarm's leader is always the best point
             self._continue(init, earlier)
             return
         if n_particles is None:
             n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
         self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
-        self._mover = Mover(self.method, (*self.batch, self._first.n_particles))
+        self._mover = mover_of(self.method, (*self.batch, self._first.n_particles))
         self._leads = self._mover.keeps_bests
         if self._first.n_unknown == 0:  # every value is known already
             self._first.points(self.draw.generators, self.batch)
@@ -174,32 +174,26 @@ class RunState:
 
     def points(self, progress: float = 0.0) -> Floats:
         """The points to evaluate next ``(*batch, m, d)``, in the swarm's coordinates; the same until they are told."""
-        if self._pending is None:
-            self._pending = self._first_points(progress) if self.swarm is None else self._next_points(progress)
+        if self._pending is not None:
+            return self._pending
+        if self.swarm is None:
+            self._pending = self.first_points()
+            if self._pending.shape[-2] > 0:
+                return self._pending
+            self.begin(np.empty((*self.batch, 0)))  # known values have filled it
+        assert self.swarm is not None
+        self._proposal = self._mover.ask(self.swarm, self.draw, progress)
+        self._pending = self._proposal.position
+        if self._share:  # by their means, not their scores: a low mean of few measurements is the one to check
+            self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
+            again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
+            self._pending = np.concatenate([self._pending, again], axis=-2)
         return self._pending
 
     def first_points(self) -> Floats:
         """The points of the first swarm that are not known yet."""
         assert self._first is not None
         return self._first.points(self.draw.generators, self.batch)
-
-    def _first_points(self, progress: float) -> Floats:
-        points = self.first_points()
-        if points.shape[-2] > 0:
-            return points
-        self.begin(np.empty((*self.batch, 0)))  # known values have filled it
-        return self._next_points(progress)
-
-    def _next_points(self, progress: float) -> Floats:
-        """The points of a proposal, then the bests that are measured again."""
-        assert self.swarm is not None
-        self._proposal = self.propose(progress)
-        if not self._share:
-            return self._proposal.position
-        # By their means, not their scores: a low mean of few measurements is the one to check.
-        self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
-        again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
-        return np.concatenate([self._proposal.position, again], axis=-2)
 
     def propose(self, progress: float) -> Proposal:
         """The next move of the swarm."""

@@ -25,7 +25,6 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from paoswarm.core.arrays import Floats
-from paoswarm.core.blas import on_one_thread
 from paoswarm.evaluation.constraints import ConstraintSet
 
 _FORWARD, _CENTRAL = 1.5e-8, 1e-5  # steps of differences, in widths of the bounds
@@ -286,7 +285,6 @@ def _first_curvature(slopes: _Slopes) -> Floats:
     return np.eye(len(slopes.g)) * max(1e-3, float(np.sqrt(slopes.g @ slopes.g)) / _FIRST_STEP)
 
 
-@on_one_thread
 def _quadratic_step(B: Floats, slopes: _Slopes, at: _Point) -> _Step | None:
     """The step (C3); if the linear constraints contradict each other, one that meets them as far as possible."""
     found = _least_distance(B, slopes, at, with_slack=False)
@@ -337,7 +335,6 @@ def _least_distance(B: Floats, slopes: _Slopes, at: _Point, *, with_slack: bool)
     return _Step(p, both, unmet)
 
 
-@on_one_thread
 def _corrected(there: _Point, slopes: _Slopes, step: _Step) -> tuple[Floats | None, float]:
     """Where the constraints are met again that a step follows or has violated, and how far they were off.
 
