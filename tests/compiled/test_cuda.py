@@ -57,8 +57,8 @@ LAYOUTS = [
 
 def laid_out(monkeypatch, kind, share, n, d):
     """Have the engine use these kernels."""
-    from paoswarm.compiled import cuda_engine
-    from paoswarm.compiled.cuda_plan import Plan, in_shared
+    from paoswarm.compiled.cuda import engine as cuda_engine
+    from paoswarm.compiled.cuda.plan import Plan, in_shared
 
     threads = -(-share * n // 32) * 32 if kind == "resident" else 256
     kept = {"resident": in_shared(d, threads) * d * threads, "together": share * ((d | 1) + 2 * d)}
@@ -70,7 +70,7 @@ def laid_out(monkeypatch, kind, share, n, d):
 @pytest.mark.parametrize("tol", [0.0, 1e-9])
 def test_every_step_is_that_of_numpy(monkeypatch, n, d, layout, share, tol):
     """One generation at a time, from NumPy's own swarm: errors do not add up."""
-    from paoswarm.compiled.cuda_engine import CudaEngine
+    from paoswarm.compiled.cuda.engine import CudaEngine
 
     laid_out(monkeypatch, layout, share, n, d)
     lower, upper = np.resize(LOWER, d), np.resize(UPPER, d)
@@ -95,7 +95,7 @@ def test_every_step_is_that_of_numpy(monkeypatch, n, d, layout, share, tol):
 
 
 def test_first_swarms_are_those_of_the_counter():
-    from paoswarm.compiled.cuda_engine import CudaEngine
+    from paoswarm.compiled.cuda.engine import CudaEngine
 
     for n in (17, 100, 3000):
         keys = counter.run_keys(np.random.SeedSequence(2), 2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paoswarm.compiled.cuda_plan import plan_for
+from paoswarm.compiled.cuda.plan import plan_for
 
 SHARED = 227 * 1024  # bytes that a block may have on the devices that we know
 

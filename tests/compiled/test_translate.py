@@ -10,8 +10,8 @@ from jax_alone import need_jax
 
 jax = need_jax()
 jnp = pytest.importorskip("jax.numpy")
-translate = pytest.importorskip("paoswarm.compiled.translate").translate
-CannotTranslate = pytest.importorskip("paoswarm.compiled.translate").CannotTranslate
+translate = pytest.importorskip("paoswarm.compiled.cuda.translate").translate
+CannotTranslate = pytest.importorskip("paoswarm.compiled.cuda.translate").CannotTranslate
 
 COMPILER = next(filter(shutil.which, ("cc", "gcc", "clang")), None)
 ROTATION = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]

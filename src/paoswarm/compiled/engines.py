@@ -140,10 +140,10 @@ class Cuda:
         """The engine for a program and an objective."""
         need("cupy", extra="cuda", user="engine='cuda'")
         need("jax", extra="cuda", user="engine='cuda'")
-        from paoswarm.compiled.cuda_engine import CudaEngine, usable
+        from paoswarm.compiled.cuda.engine import CudaEngine, usable
+        from paoswarm.compiled.cuda.translate import CannotTranslate
         from paoswarm.compiled.jax_constants import with_own_constants
         from paoswarm.compiled.jax_engine import JaxEngine
-        from paoswarm.compiled.translate import CannotTranslate
 
         fun = with_own_constants(fun, program.n_dimensions)
         why = usable(program)

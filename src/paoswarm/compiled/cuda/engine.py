@@ -1,6 +1,6 @@
 """The CUDA engine: swarms of the default kind in kernels of our own, with the objective translated into them.
 
-`paoswarm.compiled.cuda_plan` says which kernels. They are compiled when they are used, by CuPy.
+`paoswarm.compiled.cuda.plan` says which kernels. They are compiled when they are used, by CuPy.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import cupyx
 import numpy as np
 
 from paoswarm.compiled import counter
-from paoswarm.compiled.cuda_plan import Plan, in_shared, most_threads, plan_for
+from paoswarm.compiled.cuda.plan import Plan, in_shared, most_threads, plan_for
+from paoswarm.compiled.cuda.translate import translate
 from paoswarm.compiled.jax_engine import evaluator
 from paoswarm.compiled.program import Program, State
-from paoswarm.compiled.translate import translate
 from paoswarm.core.arrays import Floats
 
 _LONGEST = 4096  # generations in one call
@@ -85,7 +85,7 @@ class CudaEngine:
         if plan.kind == "streaming":
             settings["RARE_BOUNCES"] = 1
         lines = "".join(f"#define {name} {value}\n" for name, value in settings.items())
-        folder = files("paoswarm.compiled").joinpath("kernels")
+        folder = files("paoswarm.compiled.cuda").joinpath("kernels")
         texts = [folder.joinpath(f"{name}.cu").read_text(encoding="utf-8") for name in ("common", plan.kind)]
         return _HEADER + self._objective + lines + "".join(texts)
 

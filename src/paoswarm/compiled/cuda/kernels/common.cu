@@ -2,7 +2,7 @@
 //
 // This text comes first in every program: random numbers (paoswarm/compiled/counter.py, equations (E1) to (E3)), one
 // step of an element, and what ends a run (codes: paoswarm/compiled/program.py). One of the other files follows, see
-// paoswarm/compiled/cuda_plan.py for which.
+// paoswarm/compiled/cuda/plan.py for which.
 //
 // Defined before: D (unknowns), N (particles), THREADS (of a block), HAS_TOL (whether runs can converge) and
 // objective(x).
