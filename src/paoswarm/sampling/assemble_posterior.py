@@ -14,7 +14,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
 from paoswarm.sampling.adapt import LATE, Frozen
 from paoswarm.sampling.densities import fit
-from paoswarm.sampling.importance import Production, produce
+from paoswarm.sampling.importance import TRUSTED_K, Production, produce
 from paoswarm.sampling.moves import metropolis_cost
 from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark, WeightedDraws
 from paoswarm.sampling.proposals import Pool
@@ -27,7 +27,6 @@ _INEFFICIENT = 0.02  # effective draws per evaluation below which moves may be c
 _CAUTION = 2.0  # factor by which the predicted cost of moves is assumed to be too low
 _AGAIN = 4  # of the heaviest draws, evaluated again at the end
 _WORTH_MOVING = 10_000  # evaluations that two tempered passes need at least
-_HEAVY = 0.7  # Pareto k of a moment's terms, above which their mean is not reliable
 _FAR = 5.0  # widths of the central 68 % beyond which a draw is far in a tail
 _SHARE = 0.2  # share of the moment that comes from there
 _LOOKED_AT = 200_000  # draws whose shape is looked at, about; there may be millions
@@ -169,7 +168,7 @@ def _is_heavy(weights: Floats, away: Floats, is_far: NDArray[np.bool_], power: i
     if not terms[is_far].sum() > _SHARE * terms.sum():
         return False
     with np.errstate(divide="ignore"):
-        return pareto_k(np.log(terms)) > _HEAVY
+        return pareto_k(np.log(terms)) > TRUSTED_K
 
 
 def production_remarks(target: Target, made: Production, wanted: int) -> list[Remark]:

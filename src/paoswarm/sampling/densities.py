@@ -33,6 +33,7 @@ from paoswarm.core.blas import on_one_thread
 from paoswarm.core.weights import log_sum_exp, systematic
 
 _CHUNK = 2_000_000  # numbers per block of whitened points: 16 MB
+FIT_POINTS = 2000  # at most; more hardly change a fit
 SIZES = (1, 2, 3, 5, 8, 12, 20, 32)  # numbers of components to try
 _GAIN = 0.1  # mean log density by which a normal distribution must fit better on the line
 FARTHEST = 8.2  # beyond this y, z rounds to 1

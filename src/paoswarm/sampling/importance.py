@@ -45,7 +45,7 @@ _SHORT = 0.2  # share of the predicted effective draws below which the proposal 
 _VARIANCE = 0.1  # share of a variance that may lie where the proposal has too few draws
 _SPREAD = 10.0  # ratio of the mean squared weight to that of the draws, above which the draws do not show it
 _UNEVEN = 2.0  # ratio of predicted to actual effective draws above which the error is widened
-_TRUSTED = 0.7  # Pareto k up to which the mean weight and its error can be trusted
+TRUSTED_K = 0.7  # Pareto k up to which the mean weight and its error can be trusted
 _HEAVIEST = 2  # starts among the draws with the largest weights
 _FARTHEST = 4  # starts among the draws that are farthest out, in one coordinate each
 _FAR_WEIGHT = -2.0  # log weight, in mean weights, that a draw far out must have
@@ -167,7 +167,7 @@ def _heavy_tailed(production: Production) -> bool:
     """Whether the weights have a heavy tail; weights that are almost equal have none, even if Pareto k is large."""
     largest = float(np.max(production.log_weights)) - production.log_evidence  # in units of the mean weight
     is_even = largest < math.log(_HARMLESS) and production.effective_size >= FEWEST
-    return production.pareto_k > _TRUSTED and not is_even
+    return production.pareto_k > TRUSTED_K and not is_even
 
 
 def _problem(production: Production) -> str:
@@ -177,8 +177,8 @@ def _problem(production: Production) -> str:
         return f"Only {production.effective_size:.1f} effective draws, too few for a standard error; {MORE}"
     if _heavy_tailed(production):
         return (
-            f"The weights are too heavy-tailed for a standard error (Pareto k {production.pareto_k:.2f} > {_TRUSTED}); "
-            f"{MORE}, or give points near the modes (start=)"
+            "The weights are too heavy-tailed for a standard error "
+            f"(Pareto k {production.pareto_k:.2f} > {TRUSTED_K}); {MORE}, or give points near the modes (start=)"
         )
     if abs(first - second) > 4 * 2 * production.error:  # four standard errors of the difference
         return f"The two halves of the draws disagree: log evidence {first:.3f} and {second:.3f}; raise n_effective"

@@ -146,13 +146,6 @@ class BatchSummary(NamedTuple):
     at: Any  # where it was, (d,)
 
 
-class Evaluated(NamedTuple):
-    """Where the prior is positive, and the log likelihoods, as they were returned; both ``(m,)``."""
-
-    inside: Any
-    found: Any
-
-
 class CounterRandom:
     """Random numbers of one move of many chains, with the methods of NumPy's generator that `move` calls."""
 
@@ -193,14 +186,14 @@ class TracedBridge:
     ) -> None:
         self.log_prior = proposal.log_density
         self._log_prior, self._log_likelihood, self._zero = log_prior, log_likelihood, zero
-        self.evaluated = Evaluated(None, None)  # the latest
+        self.evaluated: tuple[Any, Any] = (None, None)  # where the prior is positive, and the latest log likelihoods
 
     def log_likelihood(self, z: Any) -> Any:
         """The logarithm of ``p L / q``; -inf where the prior is zero or the call failed."""
         log_prior = self._log_prior(z)
         inside = jnp.isfinite(log_prior)
         found = self._log_likelihood(z, log_prior)
-        self.evaluated = Evaluated(inside, found)
+        self.evaluated = inside, found
         known = inside & (found >= self._zero)
         return jnp.where(known, log_prior + found - self.log_prior(z), -jnp.inf)  # (S18)
 

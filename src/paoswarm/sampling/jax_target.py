@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from paoswarm.compiled.jax_constants import with_own_constants
 from paoswarm.core.arrays import Floats
@@ -264,10 +264,10 @@ class JaxTarget(Target):
         """Check and count the values of a batch; return the number of draws so far."""
         rows = slice(first, last)
         inside = np.isfinite(made.log_prior[rows])
-        where = _Parameters(self, made.z[rows], np.flatnonzero(inside))
-        values = made.log_likelihood[rows][inside] if self._prior_is_traced else self._traced(where[:])
+        z = made.z[rows][inside]
+        values = made.log_likelihood[rows][inside] if self._prior_is_traced else self._traced(self.parameters(z))
         made.log_likelihood[rows] = -np.inf
-        made.log_likelihood[rows][inside] = self._counted(where, values)
+        made.log_likelihood[rows][inside] = self._counted(values, lambda row: self.parameters(z[row : row + 1])[0])
         if self._count is not None:
             self._count(len(values))
         return last
@@ -341,7 +341,7 @@ class JaxTarget(Target):
         """Count the evaluations of a batch of moves; raise if a value is too large."""
         self.n_evaluations += int(seen.n_inside)
         self.n_failed += int(seen.n_failed)
-        self.check_highest(float(seen.highest), _Parameters(self, np.asarray(seen.at)[None], np.zeros(1, dtype=int)), 0)
+        self.check_highest(float(seen.highest), lambda: self.parameters(np.asarray(seen.at)[None])[0])
         if self._count is not None:
             self._count(int(seen.n_inside))
 
@@ -370,7 +370,7 @@ class JaxTarget(Target):
         if not self._traced.is_single or len(z) == 0:
             return super()._again(z)
         x = self.parameters(z)
-        return self._counted(x, self._traced.exact(x))
+        return self._counted(self._traced.exact(x), x.__getitem__)
 
     def _can_trace_prior(self) -> bool:
         try:
@@ -416,14 +416,3 @@ def _room() -> int:
 def _memory(compiled: Any) -> int:
     """Bytes that a compiled function needs on the way from arguments to results; zero if not known."""
     return int(getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0))
-
-
-class _Parameters:
-    """The parameters at some rows of ``z``, worked out when they are asked for: usually never."""
-
-    def __init__(self, target: Target, z: Floats, rows: NDArray[np.intp]) -> None:
-        self._target, self._z, self._rows = target, z, rows
-
-    def __getitem__(self, which: Any) -> Floats:
-        z = self._z[self._rows[which]]
-        return self._target.parameters(z) if z.ndim > 1 else self._target.parameters(z[None])[0]

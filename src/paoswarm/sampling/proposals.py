@@ -19,6 +19,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise
 from paoswarm.sampling.climbs import Mode
 from paoswarm.sampling.densities import (
+    FIT_POINTS,
     SIZES,
     Blend,
     Density,
@@ -35,7 +36,6 @@ from paoswarm.sampling.target import Target
 
 _LARGEST = 30.0  # log efficiency; only a useless pool gives more
 _FEW = (1, 2, 4, 8, 16)  # numbers of components to try for a wider fit, which is only a safeguard
-_FIT_POINTS = 2000  # at most; more hardly change a fit
 _TAIL = 4.0  # degrees of freedom of the heavy-tailed share
 _WIDER = 1.2  # scale of the heavy-tailed share
 
@@ -126,7 +126,7 @@ def make_ladder(modes: list[Mode], target: Target) -> Density:
 
 def _fit(pool: Pool, target: Target, beta: float, rng: np.random.Generator, sizes: tuple[int, ...]) -> Density:
     """Fit a normal mixture with a heavy-tailed share to the pool at ``beta``, in suitable coordinates."""
-    n = min(_FIT_POINTS, 400 + 300 * pool.z.shape[1])
+    n = min(FIT_POINTS, 400 + 300 * pool.z.shape[1])
     points, counts = distinct_draws(pool.z, normalise(pool.log_weight(beta)), n, rng)
     if target.circle is not None:
         points = target.circle.gathered(points, counts)

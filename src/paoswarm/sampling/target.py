@@ -164,9 +164,9 @@ class Target:
                 raise ValueError(f"log_likelihood returned shape {found.shape} for {m} points; it must be ({m},)")
         except Interrupted as interrupt:
             done = np.flatnonzero(allowed)[: len(interrupt.values)]
-            values[done] = self._counted(x, interrupt.values)
+            values[done] = self._counted(interrupt.values, x.__getitem__)
             raise Interrupted(values[: done[-1] + 1 if len(done) else 0], interrupt.why) from None
-        values[allowed] = self._counted(x, found)
+        values[allowed] = self._counted(found, x.__getitem__)
         return values
 
     def draw(self, proposal: Density, n: int, rng: np.random.Generator) -> Drawn:
@@ -203,22 +203,22 @@ class Target:
         z = self.inside(z)
         return self.log_prior(z) + self.log_likelihood(z)
 
-    def _counted(self, x: Any, found: Floats) -> Floats:
-        """Count the values found at the first rows of ``x``; a failed point gets likelihood zero."""
+    def _counted(self, found: Floats, point: Callable[[int], Floats]) -> Floats:
+        """Count the values found; a failed point gets likelihood zero. ``point`` gives the parameters of a row."""
         self.n_evaluations += len(found)
         if (found > _MOST).any():
             highest = int(np.nanargmax(found))
-            self.check_highest(found[highest], x, highest)
+            self.check_highest(found[highest], lambda: point(highest))
         failed = np.isnan(found)
         self.n_failed += int(failed.sum())
         return np.where(failed | (found < ZERO), -np.inf, found)
 
     @staticmethod
-    def check_highest(value: float, x: Any, row: int) -> None:
-        """Raise if the largest log likelihood, that of a row of ``x``, cannot be one."""
+    def check_highest(value: float, point: Callable[[], Floats]) -> None:
+        """Raise if the largest log likelihood cannot be one; ``point`` gives its parameters."""
         if value > _MOST:
             raise ValueError(
-                f"log_likelihood is {value:+g} at {x[row]}: log likelihoods must be at most {_MOST:g}. Is its sign "
+                f"log_likelihood is {value:+g} at {point()}: log likelihoods must be at most {_MOST:g}. Is its sign "
                 "right, and its scale?"
             )
 

@@ -35,12 +35,11 @@ from paoswarm.core.weights import (
     normalise,
     systematic,
 )
-from paoswarm.sampling.densities import SIZES, Mixture, distinct_draws, fit
+from paoswarm.sampling.densities import FIT_POINTS, SIZES, Mixture, distinct_draws, fit
 from paoswarm.sampling.moves import RHO, ChainStates, Indices, Moved, correlated, move, tempered_density
 from paoswarm.sampling.target import MORE, Bridge, Target
 
 _PATIENCE = 2  # larger numbers of components in a row without a better fit, before the search ends
-_FIT_POINTS = 2000
 _SHARE = 0.5  # of the effective size, left after each rise of beta
 _FREEDOM = 8.0  # degrees of freedom of the references
 _JUMP = 0.1  # probability that a move draws a new component; 1 for the steps that forget the position
@@ -98,7 +97,7 @@ def references(cloud: Cloud, rise: float, rng: np.random.Generator) -> tuple[Mix
     z, weights = cloud.z[0], normalise(cloud.risen(rise)[0])
     middle = int(np.searchsorted(np.cumsum(weights), 0.5))
     parts = slice(None, middle + 1), slice(middle, None)
-    halves = [distinct_draws(z[part], weights[part], _FIT_POINTS, rng) for part in parts]
+    halves = [distinct_draws(z[part], weights[part], FIT_POINTS, rng) for part in parts]
     room = min(len(points) for points, _ in halves) / (z.shape[-1] + 2)
     best, k, failures = -math.inf, 1, 0
     chosen: list[Mixture] = []
@@ -111,7 +110,7 @@ def references(cloud: Cloud, rise: float, rng: np.random.Generator) -> tuple[Mix
             failures += 1
         if failures == _PATIENCE:
             break
-    return fit(*distinct_draws(z, weights, _FIT_POINTS, rng), k, rng, _FREEDOM), chosen[0], chosen[1]
+    return fit(*distinct_draws(z, weights, FIT_POINTS, rng), k, rng, _FREEDOM), chosen[0], chosen[1]
 
 
 def advance(
