@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from synthetic import study_of
 
-from paoswarm.study.sentences import findings, headline, listed, short
+from paoswarm.study.sentences import findings, listed, short
 
 RUNS = 20
 SPREAD = 1 + 1e-3 * np.arange(RUNS)  # no two runs alike
@@ -153,23 +153,3 @@ def test_several_groups_are_named_and_one_is_not():
     assert text[0] == "In the group “Swarms”, PAO has the smallest mean error of 2 methods on the only task."
     assert "In the group “Evolution”, PAO has the smallest mean error of 2 methods on 0 of 1 task." in text
     assert text[-1].startswith("In the group “Alone”, PAO is the only method")
-
-
-def test_the_headline_names_the_methods_and_the_winner():
-    def headlines(results):
-        return [headline(results, name) for name in results.groups]
-
-    assert headlines(study({"sphere": {"PAO": 2, "PSO": 1}})) == [
-        "PSO has the smallest mean error on the only task (compared: PAO and PSO)."
-    ]
-    three = {"sphere": {"PAO": 2, "PSO": 1}, "ackley": {"PAO": 2, "PSO": 1}, "schwefel": {"PAO": 1, "PSO": 2}}
-    assert headlines(study(three))[0].startswith("PSO has the smallest mean error most often: on 2 of 3 tasks (")
-    assert headlines(study(MIXED))[0].startswith(
-        "PAO and PSO have the smallest mean error most often: on 1 of 2 tasks each ("
-    )
-    assert headlines(study({"sphere": {"PAO": 0, "PSO": 0}}))[0].startswith(
-        "PAO and PSO have the smallest mean error on the only task ("
-    )
-    assert "No method has a finite mean" in headlines(study({"sphere": {"PAO": np.inf, "PSO": np.inf}}))[0]
-    split = replace(study(MIXED), groups={"Swarms": ("PAO", "PSO"), "Alone": ("PAO",)})
-    assert [text[:11] for text in headlines(split)] == ["PAO and PSO", "PAO is the "]

@@ -61,6 +61,7 @@ def run_coco(
         The folder with the data: ``cocopp.main(str(folder))`` makes tables and figures of it.
     """
     cocoex = need("cocoex", extra="bbob", user="run_coco")
+    budget_multiplier = whole_number("budget_multiplier", budget_multiplier, 1)
     if isinstance(suite, str):
         if suite not in cocoex.known_suite_names:
             raise ValueError(f"COCO has no suite {suite!r}; it has {', '.join(cocoex.known_suite_names)}")
@@ -68,7 +69,7 @@ def run_coco(
     first, every = batch
     if not 0 <= first < every:
         raise ValueError(f"batch must be (i, n) with 0 <= i < n, got {batch!r}")
-    label = _name_of(method, name)
+    label = name or _name_of(method)
     part = "" if every == 1 else f"_batch{first:03d}of{every}"
     options = {
         "outer_folder": Path(out).as_posix(),
@@ -104,7 +105,7 @@ def _run_coco_problem(problem: Any, method: Method | str | None, budget_multipli
         problem,
         np.stack([problem.lower_bounds, problem.upper_bounds], axis=1),
         method,
-        _budget(budget_multiplier, d),
+        budget_multiplier * d,
         rng=seed,
         is_done=lambda: bool(problem.final_target_hit),
         integrality=whole if whole.any() else None,
@@ -133,20 +134,12 @@ def run_ioh(
     ----------
     problems : ioh problem, or several
         Made by ``ioh.get_problem``, a suite of ``ioh.suite``, or your own function from ``ioh.wrap_problem``.
-    method : Method, str or None
-        As in `minimize`.
-    budget_multiplier : int
-        Evaluations of a run, divided by the number of variables.
+    method, budget_multiplier, name, out, progress
+        As in `run_coco`.
     runs : int
         Independent runs of each problem.
-    name : str, optional
-        What the algorithm is called in tables and figures. None: the name of the method.
-    out : path
-        The folder in which the folder with the data is made.
     store_positions : bool
         Whether to write the points, too.
-    progress : bool
-        Whether to show a progress bar.
     rng : int, Generator, SeedSequence or None
         Seed. Each run of each problem has a stream of its own.
 
@@ -156,10 +149,11 @@ def run_ioh(
         The folder with the data. Compress it and upload it to IOHanalyzer, or read it with ``iohinspector``.
     """
     ioh = need("ioh", extra="ioh", user="run_ioh")
+    budget_multiplier = whole_number("budget_multiplier", budget_multiplier, 1)
     several = list(problems) if isinstance(problems, Iterable) else [problems]
     _check_ids(several)
     runs = whole_number("runs", runs, 1)
-    label = _name_of(method, name)
+    label = name or _name_of(method)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     logger = ioh.logger.Analyzer(
@@ -207,7 +201,7 @@ def _run_ioh_problem(problem: Any, ioh: Any, method: Method | str | None, budget
         fun,
         bounds,
         method,
-        _budget(budget_multiplier, d),
+        budget_multiplier * d,
         rng=seed,
         is_done=lambda: bool(problem.state.optimum_found),
         integrality=np.ones(d, bool) if is_whole else None,
@@ -256,13 +250,6 @@ def _spend(
     return spent
 
 
-def _budget(budget_multiplier: Any, dimension: int) -> int:
-    """Evaluations of a problem."""
-    return whole_number("budget_multiplier", budget_multiplier, 1) * dimension
-
-
-def _name_of(method: Method | str | None, name: str | None) -> str:
-    """What an algorithm is called in the data."""
-    if name is not None:
-        return name
+def _name_of(method: Method | str | None) -> str:
+    """Return what an algorithm is called in the data."""
     return "AdaptivePAO" if method is None else method if isinstance(method, str) else type(method).__name__

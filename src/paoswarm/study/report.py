@@ -27,7 +27,7 @@ from paoswarm.helpers import counted, need
 from paoswarm.study import figures, statistics
 from paoswarm.study.files import whole_file
 from paoswarm.study.results import Floats, Key, Results, Trace
-from paoswarm.study.sentences import LEVEL, SOLVED, group_findings, headline, listed, short, standings, verdict
+from paoswarm.study.sentences import LEVEL, SOLVED, group_findings, listed, short, standings, verdict
 from paoswarm.study.statistics import Summary, Verdict
 
 TARGETS = ("1e1", "1e-1", "1e-3", "1e-5", "1e-8")  # target errors to choose from, as they are shown
@@ -74,14 +74,7 @@ def write(results: Results, path: str | os.PathLike[str], *, sections: Sequence[
 
 
 def render(results: Results, *, sections: Sequence[Section] = ()) -> str:
-    """Return the report of a study as one HTML page. The same results give the same page.
-
-    Parameters
-    ----------
-    results : Results
-    sections : sequence of Section
-        Further tables, placed before the explanations at the end.
-    """
+    """Return the report of a study as one HTML page. The same results give the same page."""
     extra = [_section(section) for section in sections]
     jinja2, plotly = (need(name, extra="study", user="a report") for name in ("jinja2", "plotly.offline"))
     from markupsafe import Markup
@@ -109,7 +102,7 @@ def render(results: Results, *, sections: Sequence[Section] = ()) -> str:
         problems=[results.titles.get(problem, problem) for problem in results.problems],
         groups=list(results.groups),
         methods=_methods(results),
-        findings={name: _summary(results, name) for name in results.groups},
+        findings={name: group_findings(results, name) for name in results.groups},
         tasks=_tasks(results, summaries),
         pairwise=[_pairwise(results, name, group) for name, group in results.groups.items()],
         ranks=[_ranks(results, name, group) for name, group in results.groups.items()],
@@ -161,12 +154,6 @@ def _extent(results: Results) -> str:
 def _span(numbers: Sequence[int]) -> str:
     low, high = (f"{number:,}".replace(",", "\u202f") for number in (numbers[0], numbers[-1]))
     return low if low == high else f"{low} to {high}"
-
-
-def _summary(results: Results, name: str) -> list[str]:
-    """Return the paragraphs on one group of methods."""
-    found = group_findings(results, name)
-    return [headline(results, name), *found] if len(results.groups[name]) > 1 else found
 
 
 def _methods(results: Results) -> list[dict[str, Any]]:

@@ -194,24 +194,6 @@ def _in_group(results: Results, name: str, sentence: str) -> str:
     return f"In the group “{name}”, {sentence}" if len(results.groups) > 1 else sentence
 
 
-def headline(results: Results, name: str) -> str:
-    """Return one sentence on a group of methods: what was compared, and which method wins most often."""
-    group, n_tasks = results.groups[name], len(list(results.tasks()))
-    if len(group) == 1:
-        return f"{results.reference} is the only method."
-    won = wins(results, group)
-    most = max(map(len, won.values()))
-    first = [method for method in group if len(won[method]) == most]
-    compared = listed(group) if len(group) <= LONGEST else counted(len(group), "method")
-    if most == 0:
-        return f"No method has a finite mean error on any task (compared: {compared})."
-    often = "" if most == n_tasks else " most often:"
-    each = " each" if len(first) > 1 and most < n_tasks else ""
-    has = "has" if len(first) == 1 else "have"
-    share = f"on {_share(most, n_tasks)}{each}"
-    return f"{listed(first)} {has} the smallest mean error{often} {share} (compared: {compared})."
-
-
 def _wins(results: Results, won: Won) -> str:
     """Say on how many tasks the mean of the reference is the smallest, in total and by dimension."""
     own = won[results.reference]
