@@ -39,7 +39,7 @@ test: lint types docs compile
 check: $(VENV)/.dev compile
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" tests/core tests/spaces tests/algorithms \
-		tests/storage/test_log.py tests/optimize/test_contract.py tests/test_architecture.py tests/test_public_api.py
+		tests/storage/test_log.py tests/optimize/test_contract_of_runs.py tests/test_architecture.py tests/test_public_api.py
 
 # Compile what tests need from numba once, before several workers would.
 compile: $(VENV)/.dev

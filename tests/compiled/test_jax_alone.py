@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).parent
 @pytest.mark.parametrize("speed", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
 def test_the_engine_and_the_translator(speed):
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", speed, "-k", "jax or translate or translated"]
-    contract = HERE.parent / "optimize" / "test_contract.py"
+    contract = HERE.parent / "optimize" / "test_contract_of_runs.py"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(HERE), str(contract)],
         env=os.environ | {SETTING: "1", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
