@@ -241,7 +241,7 @@ def _draw_stage(target: Target, pool: Pool, wide: Blend, best: Blend, n: int, rn
     """Add draws from a wide proposal to the pool. Return the efficiency of the best proposal, judged by them alone."""
     first = len(pool.z)
     _draw(target, pool, wide, n, rng)
-    log_w = pool.log_prior[first:] + pool.log_likelihood[first:] - wide.log_density(pool.z[first:])
+    log_w = pool.height[first:] - wide.log_density(pool.z[first:])
     return pool.efficiency(best, first, log_w)
 
 

@@ -252,7 +252,7 @@ def uncovered_share(pool: Pool, proposal: Density, n: int) -> tuple[float, float
     There, a single draw would hold 1 % of all weight. The shares are judged by the pool.
     """
     log_w = pool.log_weight(1.0)
-    log_ratio = pool.log_prior + pool.log_likelihood - proposal.log_density(pool.z) - log_sum_exp(log_w)
+    log_ratio = pool.height - proposal.log_density(pool.z) - log_sum_exp(log_w)
     dominates = log_ratio > math.log(_DOMINATES * n)
     weights = normalise(log_w)
     square = (pool.z - weights @ pool.z) ** 2
@@ -277,7 +277,7 @@ def _surprising(
     below = np.cumsum(normalise(log_weights)[order])
     lowest = height[order][np.searchsorted(below, _BULK)]
     z = np.concatenate([draws, pool.z])
-    height = np.concatenate([height, pool.log_prior + pool.log_likelihood])
+    height = np.concatenate([height, pool.height])
     kept = np.flatnonzero(height >= lowest)[:_COMPARED]
     z, height = z[kept], height[kept]
     if len(z) < 20 * target.dim:

@@ -64,6 +64,11 @@ class Pool:
         self.log_likelihood = np.concatenate([self.log_likelihood, log_likelihood])
         self._log_mixed = np.concatenate([self._log_mixed, np.logaddexp.reduce(mixed, axis=0)])
 
+    @property
+    def height(self) -> Floats:
+        """Log posterior of the points up to a constant."""
+        return self.log_prior + self.log_likelihood
+
     def log_weight(self, beta: float) -> Floats:
         """Log weights, (S21); the weights' sum estimates the integral of ``p L^beta``."""
         return tempered_density(self.log_prior, self.log_likelihood, beta) - self._log_mixed
@@ -101,7 +106,7 @@ class Pool:
         log_w = whole if log_w is None else log_w
         if not np.isfinite(log_w).any():
             return 0.0
-        log_ratio = self.log_prior[first:] + self.log_likelihood[first:] - proposal.log_density(self.z[first:])
+        log_ratio = self.height[first:] - proposal.log_density(self.z[first:])
         log_efficiency = float(log_sum_exp(whole) + log_sum_exp(log_w) - log_sum_exp(log_w + log_ratio))
         return math.exp(min(log_efficiency, _LARGEST))
 

@@ -168,14 +168,15 @@ def sample(
         open_evaluator(traced or fun, journal, calling, minus_inf_fails=False) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
-        likelihood = _Likelihood(evaluate, law.names, bar.count if progress else None)
-        target = make_target(likelihood, law, budget, traced, evaluate.count)
+        count = bar.count if progress else None
+        likelihood = _Likelihood(evaluate, law.names, count)
+        target = make_target(likelihood, law, budget, traced, count)
         if points is not None:  # an optimisation may have had wider bounds than the prior
             points = target.coordinates(target.within(points) if is_search(start) else points)
 
         def after_stage(stage: dict[str, Any]) -> None:
             bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
-            if callback is not None and not evaluate.replayed:
+            if callback is not None and not likelihood.is_replayed:
                 callback(stage)
 
         pool = Pool(target.dim)
@@ -185,7 +186,7 @@ def sample(
             )
             posterior = draw_posterior(target, frozen, source, wanted, bar)
         except NothingFound as error:
-            raise ValueError(f"{error}{likelihood.first_failure}") from evaluate.log.cause
+            raise likelihood.explained(error) from likelihood.cause
         except KeyboardInterrupt as error:
             posterior = _interrupted(error, target, pool, journal)
         posterior = replace(posterior, seed=int(source.integers(2**63)))
@@ -193,7 +194,7 @@ def sample(
             journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
             origin = journal.origin(posterior.n_evaluations)
             posterior = replace(posterior, message=(posterior.message + origin).lstrip())
-    evaluate.warn(worth="likelihood zero")
+    likelihood.warn()
     return posterior
 
 
@@ -221,9 +222,22 @@ class _Likelihood:
         return values
 
     @property
-    def first_failure(self) -> str:
-        """What to add to an error: where and how the likelihood failed first; empty if it did not."""
-        return f"; {self._evaluate.first_failure()}" if self._evaluate.failures else ""
+    def is_replayed(self) -> bool:
+        """Whether the latest values were all known from an earlier run."""
+        return self._evaluate.replayed
+
+    @property
+    def cause(self) -> BaseException | None:
+        """The exception of the first point that failed."""
+        return self._evaluate.log.cause
+
+    def explained(self, error: ValueError) -> ValueError:
+        """The error with where and how the likelihood failed first, if it did."""
+        return ValueError(f"{error}; {self._evaluate.first_failure()}" if self._evaluate.failures else str(error))
+
+    def warn(self) -> None:
+        """Warn of points that failed."""
+        self._evaluate.warn(worth="likelihood zero")
 
 
 def _interrupted(error: KeyboardInterrupt, target: Target, pool: Pool, journal: Journal | None) -> Posterior:

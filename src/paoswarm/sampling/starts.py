@@ -113,7 +113,7 @@ def _quadratic_terms(z: Floats) -> Floats:
 
 def badly_covered(target: Target, pool: Pool, proposal: Density, modes: list[Mode]) -> Floats:
     r"""Points ``(m, d)`` that dominate :math:`E_\pi[\gamma/q]` and have no higher mode nearby; often none."""
-    height = pool.log_prior + pool.log_likelihood
+    height = pool.height
     score = pool.log_weight(1.0) + height - proposal.log_density(pool.z)
     if not np.isfinite(score).any():
         return pool.z[:0]
