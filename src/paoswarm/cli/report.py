@@ -61,7 +61,7 @@ def carry_out(options: argparse.Namespace, call: Callable[[], Any], write: Calla
 
 
 def progress_wanted(options: argparse.Namespace) -> bool:
-    """Whether to show a progress bar: somebody looks, and tqdm is there."""
+    """Return whether to show a progress bar: stderr is a terminal, and tqdm is installed."""
     return sys.stderr.isatty() and not options.quiet and find_spec("tqdm") is not None
 
 
@@ -117,7 +117,7 @@ def _exit_code(result: Any) -> tuple[int, Any]:
 
 
 def summary(result: Any, seconds: float) -> str:
-    """What a person wants to know of a result."""
+    """Return a summary of a result for the terminal."""
     if not isinstance(result, Result) or isinstance(result, ManyResult):
         return f"{result}\nin {seconds:.3g} s"
     value = f"{result.fun:.10g}" + (f" +- {error:.2g}" if (error := result.get("fun_error")) is not None else "")
@@ -183,7 +183,7 @@ def _of_posterior(posterior: Posterior) -> dict[str, Any]:
 
 
 def _plain(thing: Any) -> Any:
-    """The same for JSON: arrays as lists, and null for numbers that are not finite."""
+    """Convert values for JSON: arrays to lists, numbers that are not finite to null."""
     return plain(thing, array=lambda numbers: _plain(numbers.tolist()), not_finite=lambda number: None)
 
 

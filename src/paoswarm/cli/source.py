@@ -17,7 +17,7 @@ from paoswarm.helpers import describe_error
 
 
 class Source(NamedTuple):
-    """Where the function, its constraints and its method come from."""
+    """The files that hold the function, its constraints and its method."""
 
     folder: str  # in which files and modules are looked for
     function: str | None = None
@@ -53,12 +53,12 @@ class Source(NamedTuple):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What a store keeps."""
+        """The entries that a store keeps."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     @property
     def text(self) -> str:
-        """What is called, as the user writes it."""
+        """The function or the command, as the user writes it."""
         if self.command is not None:
             return f"--command {self.command.get('command')!r}"
         return str(self.function) if str(self.function).isprintable() else repr(self.function)
@@ -92,7 +92,7 @@ class Source(NamedTuple):
 
 
 def _is_source(known: dict[str, Any]) -> bool:
-    """Whether everything has the right form: a file may hold anything."""
+    """Return whether every entry has the right type: a file may hold anything."""
     kinds = {"folder": str, "function": str, "command": dict, "constraints": list, "limits": list, "method": str}
     lists = [known["constraints"] or [], known["limits"] or []]
     return (

@@ -156,7 +156,7 @@ class RunRoom:
         }
 
     def _state(self) -> dict[str, Any]:
-        """How far the run is: numbers and a word."""
+        """Return the progress of the run: numbers, and whether it is running, stopped or has ended."""
         store, progress = self._store, self._store.progress
         run, ended = store.run, self._store.progress.ended
         method = run["problem"].get("method")
@@ -188,7 +188,7 @@ class RunRoom:
 
 
 def _window(unknowns: views.Unknowns, good: NDArray[np.float64], share: float) -> views.Box:
-    """Where unknowns are drawn, on their scales: the bounds, or where the best share lies."""
+    """Return the part of each axis that is drawn: the bounds, or the range of the best points."""
     box = views.Box(unknowns.scaled(unknowns.lower), unknowns.scaled(unknowns.upper), unknowns.is_choice)
     return box if share == 1 else views.window(unknowns.scaled(good), box)
 

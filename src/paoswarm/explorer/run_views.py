@@ -1,4 +1,4 @@
-"""What a stored run looks like from several sides: pure functions of its points and losses.
+"""Views of a stored run: pure functions of its points and losses.
 
 Unknowns are on their scales, see `Unknowns`. A loss is a value that is better when lower, and
 infinite where the evaluation failed. All rows count in every view; only the points that are drawn one by one are
@@ -28,7 +28,7 @@ Rows = NDArray[np.int64]
 
 
 class Box(NamedTuple):
-    """Where unknowns are drawn, on their scales, and which of them are choices."""
+    """The part of each axis that is drawn, and which unknowns are choices."""
 
     lower: Floats
     upper: Floats
@@ -184,7 +184,7 @@ class Unknowns(NamedTuple):
 
     @property
     def is_choice(self) -> NDArray[np.bool_]:
-        """Which are choices."""
+        """A mask of the unknowns that are choices."""
         return np.array([one is not None for one in self.entries], dtype=bool)
 
     def scaled(self, x: Floats) -> Floats:
@@ -240,7 +240,7 @@ def _keys(recorded: Any) -> list[Any]:
 
 
 def _entries(recorded: Any, d: int) -> list[Any]:
-    """What is recorded of each unknown; None if that is not known."""
+    """Return the record of each unknown; None where there is none."""
     found = [item[1] for item in _items(recorded)] if isinstance(recorded, dict) else recorded
     return found if isinstance(found, list) and len(found) == d else [None] * d
 

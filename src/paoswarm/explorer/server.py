@@ -297,7 +297,7 @@ def _read_static() -> dict[str, bytes]:
 
 
 class Answers:
-    """What the page may ask for, by name, and the functions that answer.
+    """The requests of the page, by name, and the functions that answer them.
 
     Parameters
     ----------

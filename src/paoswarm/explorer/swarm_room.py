@@ -147,7 +147,7 @@ swarm = optimizer.swarm
 
     @property
     def run(self) -> tuple[Any, ...]:
-        """What decides the course of the swarm: everything but the step."""
+        """The settings that determine the swarm: all but the step."""
         return tuple(getattr(self, field.name) for field in fields(self) if field.name != "step")
 
 

@@ -33,7 +33,7 @@ ATTEMPTS = 4  # to find a row that no other trial has taken at the same moment; 
 
 
 class Seat(NamedTuple):
-    """Which point of a search a trial evaluates."""
+    """The point of a search that a trial evaluates."""
 
     search: str  # key of its space
     seed: int
@@ -59,7 +59,7 @@ def read_seats(trials: Iterable[FrozenTrial], key: str) -> Seats:
 
 
 def is_taken(seat: Seat, number: int, trials: Mapping[int, FrozenTrial]) -> bool:
-    """Whether another trial than the one with this number has the same seat."""
+    """Return whether another trial than the one with this number has the same seat."""
     return any(n != number and one.system_attrs.get(ATTRIBUTE) == list(seat) for n, one in trials.items())
 
 
@@ -172,7 +172,7 @@ def known_trials(space: TrialSpace, method: Method, trials: Mapping[int, FrozenT
 
 
 def _is_choosing(trial: FrozenTrial) -> bool:
-    """Whether a trial has begun and nothing is known of its parameters."""
+    """Return whether a trial has begun without any parameters so far."""
     return trial.state == TrialState.RUNNING and not trial.params and ATTRIBUTE not in trial.system_attrs
 
 

@@ -76,7 +76,7 @@ class TrialSpace:
         return {name: _value(one, trial.params[name]) for name, one in self.distributions.items()}
 
     def is_at(self, trial: FrozenTrial, params: Mapping[str, Any]) -> bool:
-        """Whether a trial has these parameters, as far as it has any."""
+        """Return whether the parameters that a trial has are these."""
         return all(_is_same(trial.params[name], value) for name, value in params.items() if name in trial.params)
 
     def answer(self, trial: FrozenTrial) -> Floats:
@@ -142,7 +142,7 @@ def _value(one: BaseDistribution, param: Any) -> Any:
 
 
 def _has_steps(one: FloatDistribution | IntDistribution) -> bool:
-    """Whether it is a range of numbers at equal distances."""
+    """Return whether the numbers of a range have equal distances."""
     return one.step is not None and not one.log
 
 

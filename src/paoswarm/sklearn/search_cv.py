@@ -160,17 +160,17 @@ class _Trials:
 
     @property
     def share(self) -> float:
-        """How far the search is, from zero to one."""
+        """The share of the candidates that have been evaluated."""
         return len(self._known) / self._most
 
     @property
     def is_over(self) -> bool:
-        """Whether there are as many as wanted, or no more can be expected."""
+        """True if all wanted candidates were evaluated, or no new ones can be expected."""
         n = len(self._known)
         return n >= self._most or n == self._space.size or self._n_recalled >= _NOTHING_NEW
 
     def losses(self, points: list[dict[str, Any]]) -> list[float]:
-        """What the swarm minimises: negative scores, NaN where they are not known."""
+        """Return negative scores, which the swarm minimises; NaN where a score is missing."""
         keys = [_key(self._space, point) for point in points]
         new = {key: point for key, point in zip(keys, points, strict=True) if key not in self._known}
         tried = dict(list(new.items())[: self._most - len(self._known)])
@@ -233,7 +233,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _key(space: Any, point: Mapping[str, Any]) -> tuple[float, ...]:
-    """What tells a candidate from others."""
+    """Return the numbers that identify a candidate."""
     pairs = zip(point.values(), space.variables, strict=True)
     return tuple(one.number(value) for value, one in pairs if not isinstance(one, Fixed))
 

@@ -102,12 +102,12 @@ class Cell:
         return type(self.method).__module__.startswith("paoswarm.")
 
     def _stays_inside(self) -> bool:
-        """Whether the method is one of ours and never leaves the box."""
+        """Return whether the method is one of ours and never leaves the box."""
         method = self.method
         return self._is_ours() and isinstance(method, Method) and method.wall.is_bounded
 
     def _has_equal_generations(self) -> bool:
-        """Whether every generation takes ``population`` evaluations and the method does not decide its end."""
+        """Return whether every generation takes ``population`` evaluations and the method does not decide its end."""
         kind = type(self.method)
         decides_its_end = kind.has_converged is not Method.has_converged  # type: ignore[union-attr]
         return not decides_its_end and (self._is_ours() or kind.tell is Method.tell)  # type: ignore[union-attr]

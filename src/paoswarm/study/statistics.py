@@ -235,7 +235,7 @@ def runtimes(results: Results, problem: str, dim: int, method: str, targets: Arr
 
 
 class Success(NamedTuple):
-    """How often and how fast the runs of one cell reach a target."""
+    """The success rate and the expected running time of one cell for one target."""
 
     rate: float  # share of the runs that reach it
     ert: float  # expected running time, in evaluations

@@ -73,7 +73,7 @@ class CudaEngine:
         self._graph: Any = None
 
     def source(self, plan: Plan) -> str:
-        """What is compiled for a plan: settings, the objective and the kernels."""
+        """Return the source text for a plan: settings, the objective and the kernels."""
         p = self._program
         d = p.n_dimensions
         settings = {"D": d, "N": p.n_particles, "HAS_TOL": int(p.rules.tol > 0), "THREADS": plan.threads}

@@ -1,4 +1,4 @@
-"""How runs are laid out on a CUDA device, and which kernels move them.
+"""The layout of runs on a CUDA device, and the kernels that move them.
 
 Many small swarms stay in the registers of the device for a whole call, each within a block of threads. A few larger
 ones stay in the shared memory of all blocks together. What is larger than that stays in the memory of the device. The
@@ -24,7 +24,7 @@ _MANY_BLOCKS = 16  # for each multiprocessor: then it hardly matters that the la
 
 
 class Plan(NamedTuple):
-    """How runs are laid out on the device."""
+    """The layout of runs on the device."""
 
     kind: str  # resident, together or streaming
     threads: int  # of a block
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
 
 def plan_for(runs: int, n: int, d: int, processors: int) -> Plan:
-    """Where swarms of ``n`` particles with ``d`` unknowns are kept, on a device with so many multiprocessors."""
+    """Choose the layout for swarms of ``n`` particles with ``d`` unknowns on a device with so many multiprocessors."""
     fits_block = n <= _MOST_RESIDENT[0] and d <= _MOST_RESIDENT[1]
     if fits_block and (runs > processors // 4 or n * d < _TOGETHER):
         pack = _runs_of_a_block(runs, n, d, processors)
@@ -49,7 +49,7 @@ def plan_for(runs: int, n: int, d: int, processors: int) -> Plan:
 
 
 def in_shared(d: int, threads: int) -> int:
-    """How many of bests and velocities of small swarms are kept in shared memory instead of registers."""
+    """Return how many of bests and velocities (0 to 2) are kept in shared memory instead of registers."""
     return 0 if d <= _FEW else min(2, _SHARED // (4 * d * threads))
 
 
@@ -59,7 +59,7 @@ def most_threads(d: int) -> int:
 
 
 def _runs_of_a_block(runs: int, n: int, d: int, processors: int) -> int:
-    """How many runs share a block: the number for which the busiest multiprocessor has the fewest warps."""
+    """Return how many runs share a block: the number for which the busiest multiprocessor has the fewest warps."""
 
     def load(pack: int) -> float:
         warps, blocks = -(-pack * n // 32), -(-runs // pack) / processors
@@ -70,7 +70,7 @@ def _runs_of_a_block(runs: int, n: int, d: int, processors: int) -> int:
 
 
 def _particles_of_a_block(n: int, d: int) -> int:
-    """How many particles of a large swarm a block moves: many use the device best, but there must be enough blocks."""
+    """Return the particles of a large swarm in a block: many use the device best, but there must be enough blocks."""
     size = 64
     while size > 8 and (n < size * _ENOUGH_BLOCKS or 4 * size * (d | 1) > _MOST_SHARED):
         size //= 2
