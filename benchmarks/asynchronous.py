@@ -86,8 +86,7 @@ def run(fun: Any, time: Any, seed: int, *, n: int, workers: int, evaluations: in
             maxiter=None,
             maxfev=evaluations,
             tol=0,
-            workers=engine,
-            asynchronous=asynchronous,
+            workers=ps.Workers(engine, asynchronous=asynchronous),
             rng=seed,
         )
     return Outcome(engine.log, engine.clock, 1 - engine.busy / (workers * engine.clock), result.x)

@@ -44,7 +44,7 @@ def own_loop(executor: Executor) -> Callable[[], None]:
 
 
 def ours(workers: Any, asynchronous: bool) -> Callable[[], None]:
-    how = {"workers": workers, "asynchronous": asynchronous}
+    how = {"workers": ps.Workers(workers, asynchronous=asynchronous)}
     how |= {"n_particles": N, "maxiter": GENERATIONS, "tol": 0.0, "rng": 1}
     return lambda: ps.minimize(first_element, BOUNDS, **how)
 

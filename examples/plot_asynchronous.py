@@ -46,7 +46,7 @@ for name, asynchronous in (("in generations", False), ("asynchronous", True)):
     simulate = Simulator()
     with ThreadPoolExecutor(16) as workers, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        how = {"workers": workers, "asynchronous": asynchronous, "time_limit": 1.5, "maxiter": None}
+        how = {"workers": ps.Workers(workers, asynchronous=asynchronous), "time_limit": 1.5, "maxiter": None}
         result = ps.minimize(simulate, bounds, method="PAO", n_particles=32, rng=1, **how)
     runs[name] = simulate.log
     print(f"{name:>14}: {result.nfev} evaluations, best {result.fun:.4f}, failures {dict(result.failure_kinds)}")
@@ -77,6 +77,8 @@ def hangs_or_crashes(x: np.ndarray) -> float:
     return float(((x - optimum) ** 2).sum())
 
 
-result = ps.minimize(hangs_or_crashes, bounds, method="PAO", n_particles=20, maxiter=10, workers=2, timeout=0.2, rng=1)
+result = ps.minimize(
+    hangs_or_crashes, bounds, method="PAO", n_particles=20, maxiter=10, workers=ps.Workers(2, timeout=0.2), rng=1
+)
 print(result.message)
 print(result.failures[0])

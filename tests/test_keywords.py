@@ -84,8 +84,19 @@ def test_an_optimizer_says_that_its_loop_is_the_users():
 
 
 def test_what_only_minimize_has_is_said():
-    with pytest.raises(TypeError, match="use minimize"):
+    with pytest.raises(TypeError, match="it is for minimize"):
         ps.minimize_many(never, BOX, method=ps.PAO(), asynchronous=True)
+    for many in (ps.minimize_many, ps.sample):
+        with pytest.raises(ValueError, match="asynchronous=True is for minimize"):
+            many(never, BOX, workers=ps.Workers(asynchronous=True))
+
+
+@pytest.mark.parametrize("name", ["timeout", "retries", "asynchronous"])
+def test_how_workers_work_is_said_in_one_object(name):
+    with pytest.raises(TypeError, match=rf"write workers=ps.Workers\(8, {name}="):
+        ps.minimize(never, BOX, **{name: 1})
+    with pytest.raises(TypeError, match=r"write ps.Workers\(8, timeout=60\): .*'n_jobs'"):
+        ps.Workers(n_jobs=8)
 
 
 def test_scipys_order_of_arguments_is_recognised():

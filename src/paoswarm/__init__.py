@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from paoswarm.algorithms.restarts import Portfolio, Restarts
     from paoswarm.core import attractors, noise
     from paoswarm.core.swarm import Proposal, Swarm
+    from paoswarm.evaluation.call_options import Workers
     from paoswarm.evaluation.command import Command
     from paoswarm.evaluation.constraints import Constraint, Returned
     from paoswarm.evaluation.ray import RayExecutor
@@ -63,6 +64,7 @@ __all__ = [
     "Returned",
     "Store",
     "Swarm",
+    "Workers",
     "attractors",
     "classic",
     "compiled",
@@ -110,6 +112,7 @@ _ON_FIRST_USE = {
     "Returned": "paoswarm.evaluation.constraints:Returned",
     "Store": "paoswarm.storage.store:Store",
     "Swarm": "paoswarm.core.swarm:Swarm",
+    "Workers": "paoswarm.evaluation.call_options:Workers",
     "attractors": "paoswarm.core.attractors",
     "classic": "paoswarm.classic",
     "compiled": "paoswarm.compiled",

@@ -60,7 +60,10 @@ _ADVICE = {
     "strategy": "it is a setting of a method, as in method=ps.classic.DE(strategy='rand/1')",
     "mutation": "it is a setting of a method, as in method=ps.classic.DE(factor=0.5)",
     "recombination": "it is a setting of a method, as in method=ps.classic.DE(crossover=0.9)",
-    "updating": "generations are evaluated together; in minimize, asynchronous=True moves particles one at a time",
+    "timeout": "write workers=ps.Workers(8, timeout=60)",
+    "retries": "write workers=ps.Workers(8, retries=2)",
+    "asynchronous": "write workers=ps.Workers(8, asynchronous=True)",
+    "updating": "generations are evaluated together; ps.Workers(8, asynchronous=True) moves particles one at a time",
     "prior_transform": "use prior=(names, transform), where the transform takes arrays (m, d)",
     "ptform": "use prior=(names, transform), where the transform takes arrays (m, d)",
 }

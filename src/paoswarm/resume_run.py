@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from paoswarm.evaluation.call_options import Workers
 from paoswarm.evaluation.calls import Objective
 from paoswarm.optimize.minimize import minimize, minimize_many
 from paoswarm.optimize.result import Result
@@ -17,7 +19,8 @@ from paoswarm.storage.store import Store
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample}
 _LARGEST = {"n_particles": 10**7, "workers": 1024}  # what a file alone can ask for
-_NOT_ARGUMENTS = {"expected"}  # entries of the description that are not arguments
+_OF_WORKERS = {"workers", "timeout", "retries", "asynchronous"}
+_NOT_ARGUMENTS = {"expected"} | _OF_WORKERS  # entries of the description that are not arguments
 
 
 def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
@@ -30,7 +33,8 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     - a swarm as ``init``;
     - ``constraints``;
     - ``args``, the other arguments of the objective;
-    - ``workers``, if they were an executor or a map-like;
+    - ``workers``, if they were an executor or a map-like; time limit and retries come from the file, unless it is
+      `Workers`;
     - ``callback`` and ``progress``.
 
     Parameters
@@ -74,14 +78,32 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
                 f"{store.path}: the functions of constraints are not stored; pass them again: "
                 "resume(..., constraints=...)"
             )
-        if not (name in changes or name in _NOT_ARGUMENTS or (name == "workers" and recorded is None)):
+        if name not in changes and name not in _NOT_ARGUMENTS:
             arguments[name] = _decoded(store, name, recorded)
     arguments |= changes
+    arguments["workers"] = _workers(store, changes.get("workers"))
     place = "prior" if run.function == "sample" else "bounds"
     if place not in arguments:
         raise DamagedStore(f"{store.path} holds no {place}. The file was not changed: choose another store")
     where = arguments.pop(place)
     return _FUNCTIONS[run.function](fun, where, store=store, **arguments)
+
+
+def _workers(store: Store, given: Any) -> Workers:
+    """How points are evaluated: as described, or as recorded, with a number or an executor in the place of its own."""
+    if isinstance(given, Workers):
+        return given
+    try:
+        recorded = Workers.recorded(store.run())
+    except (TypeError, ValueError) as error:
+        raise DamagedStore(
+            f"{store.path}: the recorded workers make no sense ({error}). The file was not changed: choose another "
+            "store"
+        ) from error
+    if given is not None:
+        return replace(recorded, workers=given)
+    _check_size(store, "workers", recorded.workers)
+    return recorded
 
 
 def _decoded(store: Store, name: str, recorded: Any) -> Any:
@@ -98,9 +120,14 @@ def _decoded(store: Store, name: str, recorded: Any) -> Any:
             f"{store.path}: the recorded {name} makes no sense ({type(error).__name__}: {error}). The file was not "
             "changed: choose another store"
         ) from error
+    _check_size(store, name, argument)
+    return argument
+
+
+def _check_size(store: Store, name: str, argument: Any) -> None:
+    """Raise if a file asks for more than a file alone can."""
     if isinstance(argument, int) and argument > _LARGEST.get(name, math.inf):
         raise DamagedStore(
             f"{store.path}: the recorded {name}={argument} is too large. The file was not changed: choose "
             f"another store, or pass {name} again if it is right"
         )
-    return argument

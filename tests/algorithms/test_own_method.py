@@ -31,7 +31,9 @@ def test_particles_stay_in_the_box(walls, asynchronous):
         seen.append(x.copy())
         return outwards(x)
 
-    ps.minimize(fun, BOX, method=Leaps(walls), n_particles=8, maxiter=20, asynchronous=asynchronous, rng=1)
+    ps.minimize(
+        fun, BOX, method=Leaps(walls), n_particles=8, maxiter=20, workers=ps.Workers(asynchronous=asynchronous), rng=1
+    )
     assert np.all((np.array(seen) >= [-5, -1]) & (np.array(seen) <= [5, 2]))
 
 

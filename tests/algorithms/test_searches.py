@@ -220,7 +220,7 @@ def test_noise_failures_and_narrow_budgets_are_survived(method):
 
 
 def test_asynchronous_runs_complete_each_generation():
-    result = solve(ps.AdaptivePAO(), asynchronous=True, vectorized=False, maxfev=300)
+    result = solve(ps.AdaptivePAO(), workers=ps.Workers(asynchronous=True), vectorized=False, maxfev=300)
     assert result.nfev == 300
     assert result.fun < -0.19
 

@@ -105,17 +105,17 @@ def test_inequalities_are_not_tolerated():
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["in generations", "asynchronous"])
 def test_swarms_alone_move_along_equalities_with_a_tolerance_and_not_without_it(asynchronous, monkeypatch):
     method = ps.AdaptivePAO(local=False)
-    result = on_curve(method, 1500, asynchronous=asynchronous)
+    result = on_curve(method, 1500, workers=ps.Workers(asynchronous=asynchronous))
     assert result.feasible
     assert BEST - 1e-12 < result.fun < BEST + 1e-6
     monkeypatch.setattr(Method, "tolerant_for", lambda self, d, n: 0.0)
     monkeypatch.setattr(ps.DensePAO, "tolerant_for", lambda self, d, n: 0.0)
-    assert on_curve(method, 1500, asynchronous=asynchronous).fun > BEST + 0.1
+    assert on_curve(method, 1500, workers=ps.Workers(asynchronous=asynchronous)).fun > BEST + 0.1
 
 
 HOW = [
     {"method": ps.AdaptivePAO(local=False)},
-    {"method": ps.PAO(), "n_particles": 10, "asynchronous": True},
+    {"method": ps.PAO(), "n_particles": 10, "workers": ps.Workers(asynchronous=True)},
     {"method": ps.Restarts(ps.ElementPAO())},
 ]
 

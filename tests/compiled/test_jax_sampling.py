@@ -67,7 +67,7 @@ def a_mixture(rng, freedom=math.inf, k=3):
 def a_target(prior, fun=bump, **options):
     law = read_prior(prior)
     given = as_given(fun, prior)
-    traced = read_traced(options.pop("engine", "jax"), given, law.dim, vectorized=False, workers=1, timeout=None,
+    traced = read_traced(options.pop("engine", "jax"), given, law.dim, vectorized=False, workers=ps.Workers(),
                          store=None)  # fmt: skip
     return make_target(traced, law, options.get("maxfev"), traced, None)
 
@@ -273,7 +273,7 @@ def test_numbers_of_numpy_in_the_function_and_precisions_of_earlier_calls():
         for engine, rtol in (("jax", 1e-14), (ps.compiled.Jax("single"), 1e-5), ("jax", 1e-14)):
             assert_allclose(a_target([(-1, 1)] * 2, inner, engine=engine).log_likelihood(z), expected, rtol=rtol)
     for one in (fun, jitted):
-        assert read_traced("auto", one, 2, vectorized=True, workers=2, timeout=None, store=None) is None
+        assert read_traced("auto", one, 2, vectorized=True, workers=ps.Workers(2), store=None) is None
 
 
 def test_a_transform_written_for_jax_has_double_precision():
@@ -425,7 +425,7 @@ def test_an_interrupt_leaves_what_was_drawn(monkeypatch):
         (lambda x: jnp.sum(x) * 1j, {}, "must return a real number"),
         (bump, {"vectorized": True}, "does not have vectorized with engine='jax'.*engine='numpy' has it"),
         (bump, {"workers": 2}, "does not have workers"),
-        (bump, {"timeout": 3.0}, "does not have timeout"),
+        (bump, {"workers": ps.Workers(timeout=3.0)}, "does not have workers"),
         (bump, {"store": "run.paoswarm"}, "does not have store"),
         (bump, {"engine": "numba"}, "sample has engine='numpy' and engine='jax'"),
         (bump, {"engine": "jx"}, "unknown engine 'jx'"),

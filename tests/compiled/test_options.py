@@ -145,7 +145,12 @@ def test_auto_takes_the_engine_of_the_function_if_it_has_everything():
     assert engine() == "numba"
     assert engine(bound.py_func) == "numpy"
     again = ps.Restarts(ps.PAO())
-    for lacking in ({"method": "DE"}, {"method": again}, {"constraints": lambda x: x[0] - 4}, {"timeout": 100}):
+    for lacking in (
+        {"method": "DE"},
+        {"method": again},
+        {"constraints": lambda x: x[0] - 4},
+        {"workers": ps.Workers(timeout=100)},
+    ):
         assert engine(**lacking) == "numpy"
     many = ps.minimize_many(bound, BOX, runs=2, method="PAO", engine="auto", rng=1)
     assert many.engine == many.run(1).engine == "numba"

@@ -40,7 +40,7 @@ def never(x):
 )
 def test_bad_settings_are_refused_before_anything_is_evaluated(solve, changes, message):
     with pytest.raises(ValueError, match=message):
-        solve(never, BOX, **changes)
+        solve(never, BOX, workers=ps.Workers(**changes))
 
 
 @pytest.mark.parametrize("make", [partial(ThreadPoolExecutor, 1), partial(ProcessPoolExecutor, 1)])
@@ -54,7 +54,7 @@ def test_a_closed_executor_is_refused(make):
 @needs_fork
 @pytest.mark.parametrize("timeout", [np.inf, 1e7], ids=["for ever", "four months"])
 def test_any_length_of_time_may_be_given(timeout):
-    assert_same(run(workers=2, timeout=timeout), serial())
+    assert_same(run(workers=ps.Workers(2, timeout=timeout)), serial())
 
 
 @needs_fork

@@ -163,7 +163,9 @@ def test_failed_points_are_survived_and_explained(tmp_path):
 
 def test_a_timeout_kills_the_program_and_what_it_has_started(tmp_path):
     script(Path(), "echo $$ >> pids; if [ $1 = 2 ]; then sleep 60 & echo $! >> pids; sleep 60; fi; echo $1")
-    result = ps.minimize(ps.Command("./simulate {n}"), {"n": ps.Integer(1, 4)}, timeout=3.0, **ONE_EACH)
+    result = ps.minimize(
+        ps.Command("./simulate {n}"), {"n": ps.Integer(1, 4)}, workers=ps.Workers(timeout=3.0), **ONE_EACH
+    )
     assert (result.best, dict(result.failure_kinds)) == ({"n": 1}, {"timed out": 1})
     for pid in map(int, Path("pids").read_text().split()):
         assert not is_alive(pid)

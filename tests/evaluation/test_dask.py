@@ -134,7 +134,9 @@ def test_a_client_without_workers_is_refused():
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_a_cluster_gives_the_same_result(client, vectorized, timeout):
     shift = 0.0
-    assert_same(run(lambda x: value(x) + shift, workers=client, vectorized=vectorized, timeout=timeout), serial())
+    assert_same(
+        run(lambda x: value(x) + shift, workers=ps.Workers(client, timeout=timeout), vectorized=vectorized), serial()
+    )
 
 
 def test_an_executor_of_a_client_gives_the_same_result(client):
@@ -143,7 +145,7 @@ def test_an_executor_of_a_client_gives_the_same_result(client):
 
 @pytest.mark.parametrize("timeout", [None, 60])
 def test_each_worker_is_sent_the_function_once(client, tmp_path, timeout):
-    assert_same(run(Noted(tmp_path), workers=client, timeout=timeout), serial())
+    assert_same(run(Noted(tmp_path), workers=ps.Workers(client, timeout=timeout)), serial())
     loaded = Counter(notes_in(tmp_path / "loaded"))
     assert 1 <= len(loaded) <= 2
     assert set(loaded.values()) == {1}
@@ -152,7 +154,7 @@ def test_each_worker_is_sent_the_function_once(client, tmp_path, timeout):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_cluster_with_a_time_limit_survives(client, fault):
-    assert_survives(fault, workers=client, timeout=2.0 if KINDS[fault] == "timed out" else 60)
+    assert_survives(fault, workers=ps.Workers(client, timeout=2.0 if KINDS[fault] == "timed out" else 60))
 
 
 @pytest.mark.parametrize("fault", ["raises", "returns_text", "calls_sys_exit", "calls_os_exit", "segfaults"])
@@ -165,7 +167,7 @@ def test_a_worker_that_is_killed_from_outside_costs_nothing(client, tmp_path, ti
     points = undisturbed_points()
     fun = WaitsToBeKilled(tmp_path, [points[0], points[3], points[20]], victim)
     with Killer(fun) as killer:
-        result = run(fun, workers=client, timeout=timeout)
+        result = run(fun, workers=ps.Workers(client, timeout=timeout))
     assert killer.killed == 3
     assert result.failure_kinds == {}
     assert_same(result, serial())
@@ -225,7 +227,7 @@ def test_a_scheduler_that_is_killed_ends_the_run_with_the_best_so_far(tmp_path, 
         with distributed.Client(scheduler_file=file, timeout=5) as client:
             client.wait_for_workers(1)
             killer.start()
-            result = run(fun, workers=client, timeout=timeout, asynchronous=asynchronous)
+            result = run(fun, workers=ps.Workers(client, timeout=timeout, asynchronous=asynchronous))
             killer.join()
     finally:
         for process in (scheduler, worker):

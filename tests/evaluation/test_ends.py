@@ -78,7 +78,7 @@ def interrupted(fun, notes, after, **settings):
 def test_an_interrupt_ends_own_processes_in_the_middle_of_their_work(tmp_path, timeout):
     fun = SlowAfter(tmp_path / "notes", 16, 1000)
     store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
-    result = interrupted(fun, fun.notes, 18, workers=2, timeout=timeout, store=store)
+    result = interrupted(fun, fun.notes, 18, workers=ps.Workers(2, timeout=timeout), store=store)
     assert result.status is ps.results.Status.INTERRUPTED
     assert result.nfev == 16
     assert result.fun == serial().history.best[1]

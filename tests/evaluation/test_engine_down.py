@@ -38,7 +38,7 @@ class DiesAfter:
 def test_an_objective_that_always_kills_its_worker_is_an_error_at_once(workers, timeout):
     reason = ".*exit status 3" if isinstance(workers, int) else ""  # a pool does not tell how its workers died
     with pytest.raises(ps.errors.EngineDown, match=rf"4[89] times in a row{reason}") as caught:
-        run(always_dies, workers=workers, timeout=timeout, n_particles=50)
+        run(always_dies, workers=ps.Workers(workers, timeout=timeout), n_particles=50)
     assert isinstance(caught.value, RuntimeError)
 
 
@@ -55,7 +55,9 @@ MANY = {"n_particles": 40}  # enough losses in one generation to conclude that t
 
 @pytest.mark.parametrize("workers", [2, slow(partial(ProcessPoolExecutor, 2))], ids=["processes", "pools"])
 def test_workers_that_die_later_end_the_run_with_the_best_so_far(tmp_path, workers):
-    result = run(DiesAfter(tmp_path / "notes", 83), workers=workers, timeout=60 if workers == 2 else None, **MANY)
+    result = run(
+        DiesAfter(tmp_path / "notes", 83), workers=ps.Workers(workers, timeout=60 if workers == 2 else None), **MANY
+    )
     assert result.status is ps.results.Status.CRASHED
     assert not result.success
     assert "times in a row" in result.message
@@ -141,21 +143,21 @@ def test_work_that_is_cancelled_by_somebody_else_ends_the_run_with_the_best_so_f
 def test_a_run_whose_workers_died_goes_on_with_a_healthy_function(tmp_path, retries):
     store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
     broken = DiesAfter(tmp_path / "notes", 83)
-    crashed = run(broken, workers=2, retries=retries, timeout=60, store=store, **MANY)
+    crashed = run(broken, workers=ps.Workers(2, retries=retries, timeout=60), store=store, **MANY)
     assert crashed.status is ps.results.Status.CRASHED
     again = Faulty("returns_nan", (), tmp_path / "again")
-    assert_same(run(again, retries=retries, workers=2, timeout=60, store=store, **MANY), serial(**MANY))
+    assert_same(run(again, workers=ps.Workers(2, retries=retries, timeout=60), store=store, **MANY), serial(**MANY))
     assert len(notes_in(again.notes)) == serial(**MANY).nfev - 83  # recorded values are not evaluated again
 
 
 @pytest.mark.slow
 def test_a_crash_in_the_first_swarm_can_be_resumed_too(tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm", trust=True)  # every call counts
-    crashed = run(DiesAfter(tmp_path / "notes", 5), workers=2, timeout=60, store=store, **MANY)
+    crashed = run(DiesAfter(tmp_path / "notes", 5), workers=ps.Workers(2, timeout=60), store=store, **MANY)
     assert crashed.status is ps.results.Status.CRASHED
     assert 1 <= crashed.nfev <= 5
     again = Faulty("returns_nan", (), tmp_path / "again")
-    assert_same(run(again, workers=2, timeout=60, store=store, **MANY), serial(**MANY))
+    assert_same(run(again, workers=ps.Workers(2, timeout=60), store=store, **MANY), serial(**MANY))
 
 
 UNGUARDED = """

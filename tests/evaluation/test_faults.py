@@ -41,7 +41,7 @@ pytestmark = needs_fork
 @pytest.mark.parametrize("fault", FAULTS)
 def test_own_processes_survive(fault):
     limit = 1.0 if KINDS[fault] == "timed out" else None
-    result = assert_survives(fault, workers=2, timeout=limit)
+    result = assert_survives(fault, workers=ps.Workers(2, timeout=limit))
     details = {
         "raises": ["raised", "ArithmeticError: solver diverged"],
         "returns_nan": ["returned NaN"],
@@ -65,7 +65,7 @@ QUICK = ("raises_a_long_text", "closes_all_files", "writes_to_all_files", "retur
 
 @pytest.mark.parametrize("fault", [fault if fault in QUICK else slow(fault) for fault in OTHER_FAULTS])
 def test_own_processes_survive_other_faults(fault):
-    result = assert_survives(fault, workers=2, timeout=2.0 if KINDS[fault] == "timed out" else None)
+    result = assert_survives(fault, workers=ps.Workers(2, timeout=2.0 if KINDS[fault] == "timed out" else None))
     assert all(len(failure.reason) < 2000 for failure in result.failures)
 
 
@@ -80,7 +80,7 @@ def test_processes_that_are_left_behind_are_noticed_on_systems_that_do_not_tell(
 
 @pytest.mark.parametrize("fault", [slow("calls_sys_exit"), "segfaults"])
 def test_one_worker_with_a_time_limit_is_a_process_too(fault):
-    assert_survives(fault, workers=1, timeout=60)
+    assert_survives(fault, workers=ps.Workers(timeout=60))
 
 
 @pytest.mark.parametrize("fault", ["raises", slow("returns_nan"), slow("returns_text"), "calls_sys_exit"])
@@ -101,7 +101,9 @@ def test_threads_with_a_time_limit_end_what_hangs():
     settings = {"n_particles": 3, "maxiter": 0}
     hangs = ps.Optimizer([(-4.0, 5.0)] * 2, method=ps.PAO(), n_particles=3, rng=1).ask()[1, 0]
     result = run(
-        Faulty("starts_program_that_hangs", [hangs]), workers=partial(ThreadPoolExecutor, 1), timeout=1.0, **settings
+        Faulty("starts_program_that_hangs", [hangs]),
+        workers=ps.Workers(partial(ThreadPoolExecutor, 1), timeout=1.0),
+        **settings,
     )
     assert result.failure_kinds == {"timed out": 1}
     assert_same(result, run(Faulty("returns_nan", [hangs]), **settings))
@@ -119,7 +121,9 @@ def test_threads_with_a_time_limit_end_what_hangs():
 )
 def test_executors_with_a_time_limit_survive(fault, kind):
     # Starting the process does not count: the limit starts when the function is loaded.
-    assert_survives(fault, workers=executor_factory(kind), timeout=2.0 if KINDS[fault] == "timed out" else 60)
+    assert_survives(
+        fault, workers=ps.Workers(executor_factory(kind), timeout=2.0 if KINDS[fault] == "timed out" else 60)
+    )
 
 
 @pytest.mark.slow
@@ -142,7 +146,7 @@ def test_many_runs_survive(tmp_path):
     settings = {**SMALL, "runs": 2}
     points = np.concatenate([r.position for r in (_first_swarms(settings))])
     fun = Faulty("calls_os_exit", [points[3, 0], points[11, 0]], notes)
-    many = ps.minimize_many(fun, [(-4.0, 5.0)] * 2, method=ps.PAO(), workers=2, retries=2, **settings)
+    many = ps.minimize_many(fun, [(-4.0, 5.0)] * 2, method=ps.PAO(), workers=ps.Workers(2, retries=2), **settings)
     plain = ps.minimize_many(Faulty("returns_nan", fun.points), [(-4.0, 5.0)] * 2, method=ps.PAO(), **settings)
     assert many.n_failed.tolist() == [1, 1]
     np.testing.assert_array_equal(many.history, plain.history)
@@ -169,9 +173,7 @@ def test_samples_survive():
         posterior = ps.sample(
             lambda x, fault=fault: FAULTS[fault]() if x[0] == bad else log_likelihood(x),
             [(-1, 1)] * 2,
-            workers=2,
-            timeout=limit,
-            retries=0,
+            workers=ps.Workers(2, timeout=limit, retries=0),
             **settings,
         )
         np.testing.assert_array_equal(posterior.weighted.draws, calm.weighted.draws)
@@ -186,7 +188,8 @@ def test_samples_survive():
 def test_a_point_that_kills_its_worker_is_tried_as_often_as_allowed(retries, tmp_path):
     notes = tmp_path / "notes"
     assert_same(
-        run(Faulty("calls_os_exit", fault_points(), notes), workers=2, retries=retries, timeout=60), serial_with_nan()
+        run(Faulty("calls_os_exit", fault_points(), notes), workers=ps.Workers(2, retries=retries, timeout=60)),
+        serial_with_nan(),
     )
     # Each task holds one point, so no other point is lost with it.
     extra = extra_attempts(notes)
@@ -198,7 +201,7 @@ def test_a_point_that_kills_its_worker_is_tried_as_often_as_allowed(retries, tmp
 @pytest.mark.parametrize("retries", [slow(0), 1, slow(3)])
 def test_when_a_task_of_many_points_dies_only_the_guilty_one_fails(retries, tmp_path):
     notes = tmp_path / "notes"
-    result = run(Faulty("calls_os_exit", fault_points(), notes), workers=2, retries=retries)
+    result = run(Faulty("calls_os_exit", fault_points(), notes), workers=ps.Workers(2, retries=retries))
     assert_same(result, serial_with_nan())
     assert [failure.x[0] for failure in result.failures] == list(fault_points())
     extra = extra_attempts(notes)
@@ -214,8 +217,7 @@ def test_a_point_that_breaks_pools_has_its_own_attempts_and_two_in_company(retri
     notes = tmp_path / "notes"
     result = run(
         Faulty("calls_os_exit", fault_points()[:1], notes),
-        workers=partial(ProcessPoolExecutor, 2),
-        retries=retries,
+        workers=ps.Workers(partial(ProcessPoolExecutor, 2), retries=retries),
         maxiter=0,
     )
     assert result.failure_kinds == {"died": 1}
@@ -230,7 +232,7 @@ def test_a_worker_that_is_killed_from_outside_costs_nothing(tmp_path, timeout):
     points = undisturbed_points()
     fun = WaitsToBeKilled(tmp_path, [points[0], points[3], points[7], points[20]])
     with Killer(fun) as killer:
-        result = run(fun, workers=2, timeout=timeout)
+        result = run(fun, workers=ps.Workers(2, timeout=timeout))
     assert killer.killed == 4
     assert result.failure_kinds == {}
     assert_same(result, serial())
@@ -239,7 +241,7 @@ def test_a_worker_that_is_killed_from_outside_costs_nothing(tmp_path, timeout):
 def test_without_retries_a_point_whose_worker_is_killed_has_failed(tmp_path):
     fun = WaitsToBeKilled(tmp_path, fault_points())
     with Killer(fun) as killer:
-        result = run(fun, workers=2, timeout=60, retries=0)
+        result = run(fun, workers=ps.Workers(2, timeout=60, retries=0))
     assert killer.killed == 2
     assert result.failure_kinds == {"died": 2}
     assert_same(result, serial_with_nan())
@@ -249,7 +251,7 @@ def test_without_retries_a_point_whose_worker_is_killed_has_failed(tmp_path):
 def test_a_point_may_lose_its_worker_as_often_as_there_are_retries(tmp_path):
     fun = WaitsToBeKilled(tmp_path, fault_points(), times=3)
     with Killer(fun) as killer:
-        assert_same(run(fun, workers=2, timeout=60, retries=3), serial())
+        assert_same(run(fun, workers=ps.Workers(2, timeout=60, retries=3)), serial())
     assert killer.killed == 6
 
 
@@ -273,7 +275,7 @@ def test_executors_lose_nothing_when_workers_are_killed_from_outside(tmp_path, k
     points = undisturbed_points()
     fun = WaitsToBeKilled(tmp_path, [points[0], points[3], points[20]], victim)
     with Killer(fun) as killer:
-        result = run(fun, workers=executor_factory(kind), timeout=timeout)
+        result = run(fun, workers=ps.Workers(executor_factory(kind), timeout=timeout))
     assert killer.killed == 3
     assert result.failure_kinds == {}
     assert_same(result, serial())
@@ -297,7 +299,10 @@ def test_many_kills_at_any_moment_cost_nothing(tmp_path):
     killer.start()
     try:
         result = run(
-            lambda x: (time.sleep(0.002), float(value(x)))[1], workers=2, retries=50, n_particles=20, maxiter=40
+            lambda x: (time.sleep(0.002), float(value(x)))[1],
+            workers=ps.Workers(2, retries=50),
+            n_particles=20,
+            maxiter=40,
         )
     finally:
         ends.set()

@@ -58,7 +58,7 @@ WAYS = {
     "alone": {},
     "vectorised": {"vectorized": True},
     "map": {"workers": map},
-    "asynchronous": {"asynchronous": True},
+    "asynchronous": {"workers": ps.Workers(asynchronous=True)},
 }
 
 
@@ -69,7 +69,7 @@ def test_a_mistake_is_shown_after_three_calls(fun, how):
     with pytest.raises(ValueError, match="same exception at its first 3 calls") as caught:
         ps.minimize(counted, BOX, method=ps.PAO(), rng=1, **how)
     assert counted.calls == (4 if how == {"vectorized": True} else 3)  # a call for all points, then one at a time
-    if how != {"workers": map} and "asynchronous" not in how:
+    if "workers" not in how:
         assert isinstance(caught.value.__cause__, NameError | AttributeError | TypeError | ImportError)
 
 
@@ -88,14 +88,18 @@ def test_a_mistake_is_shown_early_in_many_runs():
         assert counted.calls <= 4
 
 
-@pytest.mark.parametrize("more", [{}, {"asynchronous": True}, {"vectorized": True}])
-def test_a_mistake_is_shown_early_by_workers(more):
+@pytest.mark.parametrize(("asynchronous", "vectorized"), [(False, False), (True, False), (False, True)])
+def test_a_mistake_is_shown_early_by_workers(asynchronous, vectorized):
+    def solve(fun, workers):
+        workers = ps.Workers(workers, asynchronous=asynchronous)
+        ps.minimize(fun, BOX, method=ps.PAO(), workers=workers, vectorized=vectorized, rng=1)
+
     counted = Counted(misspelt)
     with ThreadPoolExecutor(2) as pool, pytest.raises(ValueError, match="first 3 calls"):
-        ps.minimize(counted, BOX, method=ps.PAO(), workers=pool, rng=1, **more)
+        solve(counted, pool)
     assert counted.calls <= 8  # those that were under way
     with pytest.raises(ValueError, match=r"first 3 calls.*AttributeError"):
-        ps.minimize(misspelt, BOX, method=ps.PAO(), workers=2, rng=1, **more)
+        solve(misspelt, 2)
 
 
 @pytest.mark.parametrize("fun", [no_result, no_object])
@@ -108,7 +112,7 @@ def test_what_may_be_a_missing_result_has_ten_calls(fun):
         assert ps.minimize(Counted(fun, 9), BOX, method=ps.PAO(), rng=1, maxiter=3).n_failed == 9
 
 
-@pytest.mark.parametrize("how", [{}, {"asynchronous": True}, {"vectorized": True}])
+@pytest.mark.parametrize("how", [{}, {"workers": ps.Workers(asynchronous=True)}, {"vectorized": True}])
 def test_a_simulator_that_fails_at_its_first_points_is_not_hurt(how):
     with pytest.warns(RuntimeWarning, match="ArithmeticError"):
         result = ps.minimize(Counted(diverged, 50), BOX, method=ps.PAO(), rng=1, n_particles=60, maxiter=3, **how)
@@ -119,7 +123,7 @@ def test_a_simulator_that_fails_at_its_first_points_is_not_hurt(how):
     assert counted.calls >= 20
 
 
-@pytest.mark.parametrize("how", [{}, {"asynchronous": True}, {"vectorized": True}])
+@pytest.mark.parametrize("how", [{}, {"workers": ps.Workers(asynchronous=True)}, {"vectorized": True}])
 def test_two_mistakes_and_then_a_value_are_two_failures(how):
     with pytest.warns(RuntimeWarning, match="at 2 points"):
         result = ps.minimize(
@@ -143,7 +147,7 @@ def test_different_messages_are_different_failures():
         ps.minimize(counted, BOX, method=ps.PAO(), rng=1, n_particles=20, maxiter=2)
 
 
-@pytest.mark.parametrize("how", [{}, {"asynchronous": True}, {"vectorized": True}])
+@pytest.mark.parametrize("how", [{}, {"workers": ps.Workers(asynchronous=True)}, {"vectorized": True}])
 def test_a_store_does_not_keep_the_mistakes(how, tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never")
     settings = {"n_particles": 10, "maxiter": 4, "rng": 1, "store": store} | how
@@ -159,7 +163,7 @@ def test_a_store_does_not_keep_the_mistakes(how, tmp_path):
     assert (longer.n_failed, longer.nit) == (0, 8)
 
 
-@pytest.mark.parametrize("how", [{}, {"asynchronous": True}, {"vectorized": True}])
+@pytest.mark.parametrize("how", [{}, {"workers": ps.Workers(asynchronous=True)}, {"vectorized": True}])
 def test_a_store_keeps_failures_that_were_no_mistakes(how, tmp_path):
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True)
     settings = {"n_particles": 10, "maxiter": 4, "rng": 1, "store": store} | how

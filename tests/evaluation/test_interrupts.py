@@ -120,7 +120,7 @@ def test_two_interrupts_within_milliseconds_return_the_best_so_far(tmp_path, gap
 
     thread = threading.Thread(target=interrupt_twice)
     thread.start()
-    result = run(slow_value, workers=2, maxiter=1000, asynchronous=asynchronous)
+    result = run(slow_value, workers=ps.Workers(2, asynchronous=asynchronous), maxiter=1000)
     thread.join()
     assert result.status is ps.results.Status.INTERRUPTED
     assert result.nfev >= 16

@@ -16,9 +16,9 @@ import paoswarm as ps
 pytestmark = needs_fork
 
 
-def with_executor(make, **options):
+def with_executor(make, timeout=None, **options):
     with make() as executor:
-        return run(workers=executor, **options)
+        return run(workers=ps.Workers(executor, timeout=timeout), **options)
 
 
 class AtOnce:
@@ -60,7 +60,7 @@ def test_an_executor_of_the_user_is_used_and_left_open(make):
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_a_time_limit_for_points_changes_nothing_where_all_are_quick(vectorized):
     for workers in (1, 2):
-        result = run(workers=workers, timeout=60, vectorized=vectorized)
+        result = run(workers=ps.Workers(workers, timeout=60), vectorized=vectorized)
         assert_same(result, serial())
         assert result.failure_kinds == {}
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_pickled_is_not_pickled_with_threads_and_forked_processes
 
     for workers in (2, partial(ThreadPoolExecutor, 2), partial(ProcessPoolExecutor, 2)):
         assert_same(run(fun, workers=workers), serial())
-    assert_same(run(fun, workers=2, timeout=60), serial())
+    assert_same(run(fun, workers=ps.Workers(2, timeout=60)), serial())
 
 
 def test_a_closure_is_sent_to_processes_that_were_there_before():
@@ -105,7 +105,7 @@ def test_all_settings_together():
 def test_many_runs_are_the_same_runs():
     settings = {**SMALL, "runs": 3}
     plain = ps.minimize_many(value, BOX, method=ps.PAO(), **settings)
-    for changes in ({"workers": 2, "timeout": 60, "retries": 3}, {"workers": partial(ThreadPoolExecutor, 2)}):
+    for changes in ({"workers": ps.Workers(2, timeout=60, retries=3)}, {"workers": partial(ThreadPoolExecutor, 2)}):
         many = ps.minimize_many(value, BOX, method=ps.PAO(), **settings, **changes)
         for name in ("x", "fun", "nfev", "history", "n_failed"):
             assert_array_equal(many[name], plain[name], err_msg=name)
@@ -120,7 +120,7 @@ def log_likelihood(x):
 def test_samples_are_the_same_samples():
     settings = {"n_effective": 100, "n_particles": 50, "maxfev": 400, "rng": 1, "vectorized": True}
     plain = ps.sample(log_likelihood, [(-1, 1)] * 2, **settings)
-    for changes in ({"workers": 2, "retries": 0}, {"workers": partial(ThreadPoolExecutor, 2)}):
+    for changes in ({"workers": ps.Workers(2, retries=0)}, {"workers": partial(ThreadPoolExecutor, 2)}):
         other = ps.sample(log_likelihood, [(-1, 1)] * 2, **settings, **changes)
         assert_array_equal(other.weighted.draws, plain.weighted.draws)
         assert_array_equal(other.weighted.log_weights, plain.weighted.log_weights)
@@ -131,7 +131,7 @@ def test_samples_are_the_same_samples():
 def test_samples_are_the_same_samples_with_a_time_limit_for_points():
     settings = {"n_effective": 100, "n_particles": 100, "rng": 1}
     plain = ps.sample(log_likelihood, [(-1, 1)] * 2, **settings)
-    other = ps.sample(log_likelihood, [(-1, 1)] * 2, workers=2, timeout=60, retries=2, **settings)
+    other = ps.sample(log_likelihood, [(-1, 1)] * 2, workers=ps.Workers(2, timeout=60, retries=2), **settings)
     assert_array_equal(other.weighted.draws, plain.weighted.draws)
     assert other.n_evaluations == plain.n_evaluations
 
@@ -147,10 +147,9 @@ def test_loky_gives_the_same_result(vectorized, timeout):
     def fun(x):
         return value(x) + shift
 
-    settings = {"vectorized": vectorized, "timeout": timeout}
     reusable = executor_factory("loky")
-    assert_same(run(fun, workers=reusable, **settings), serial())
-    assert_same(run(fun, workers=reusable(), **settings), serial())
+    for pool in (reusable, reusable()):
+        assert_same(run(fun, workers=ps.Workers(pool, timeout=timeout), vectorized=vectorized), serial())
     loky.get_reusable_executor(2).shutdown(kill_workers=True)
 
 
@@ -160,9 +159,8 @@ def test_loky_gives_the_same_result(vectorized, timeout):
 @pytest.mark.parametrize("kind", ["fork", "spawn", "forkserver", "threads"])
 def test_pools_of_every_kind_give_the_same_result(kind, timeout, vectorized):
     make = executor_factory(kind)
-    settings = {"vectorized": vectorized, "timeout": timeout}
-    assert_same(run(workers=make, **settings), serial())
-    assert_same(with_executor(make, **settings), serial())
+    assert_same(run(workers=ps.Workers(make, timeout=timeout), vectorized=vectorized), serial())
+    assert_same(with_executor(make, timeout, vectorized=vectorized), serial())
 
 
 @pytest.mark.slow
@@ -172,7 +170,7 @@ def test_processes_that_are_spawned_give_the_same_result(tmp_path):
     multiprocessing.set_start_method("spawn", force=True)
     try:
         assert_same(run(workers=2), serial())
-        assert_same(run(workers=2, timeout=60), serial())
+        assert_same(run(workers=ps.Workers(2, timeout=60)), serial())
         lock = threading.Lock()
         with pytest.raises(TypeError, match=r"fun cannot be sent .*'lock'"):
             run(lambda x: lock.locked() + value(x), workers=2)

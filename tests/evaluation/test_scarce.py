@@ -64,7 +64,7 @@ def test_a_run_goes_on_with_as_many_workers_as_files_can_be_opened_for():
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_run_goes_on_with_as_many_workers_as_can_be_forked(monkeypatch, caplog, asynchronous):
     monkeypatch.setattr(os, "fork", RefusesToFork(2))
-    result = run(workers=8, asynchronous=asynchronous, n_particles=16)
+    result = run(workers=ps.Workers(8, asynchronous=asynchronous), n_particles=16)
     assert result.status is ps.results.Status.MAXITER
     assert result.failure_kinds == {}
     assert "goes on with workers: 2" in caplog.text
@@ -72,7 +72,7 @@ def test_a_run_goes_on_with_as_many_workers_as_can_be_forked(monkeypatch, caplog
 
 def test_a_worker_that_cannot_be_replaced_is_missed_and_nothing_else(monkeypatch):
     monkeypatch.setattr(os, "fork", RefusesToFork(5))  # four die, two for each point
-    assert_same(run(Faulty("calls_os_exit", fault_points()), workers=2, timeout=60), serial_with_nan())
+    assert_same(run(Faulty("calls_os_exit", fault_points()), workers=ps.Workers(2, timeout=60)), serial_with_nan())
 
 
 def test_after_a_refusal_more_workers_are_started_as_soon_as_it_is_possible(monkeypatch, tmp_path):
@@ -83,13 +83,17 @@ def test_after_a_refusal_more_workers_are_started_as_soon_as_it_is_possible(monk
     def allow(intermediate_result):
         limited.allowed = 1
 
-    run(lambda x: (note(tmp_path / str(os.getpid()), "1"), float(value(x)))[1], workers=2, timeout=60, callback=allow)
+    run(
+        lambda x: (note(tmp_path / str(os.getpid()), "1"), float(value(x)))[1],
+        workers=ps.Workers(2, timeout=60),
+        callback=allow,
+    )
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_if_no_worker_can_be_started_the_run_ends_with_the_best_so_far(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "fork", RefusesToFork(2))
-    result = run(DiesAfter(tmp_path / "notes", 17), workers=2, timeout=60)
+    result = run(DiesAfter(tmp_path / "notes", 17), workers=ps.Workers(2, timeout=60))
     assert result.status is ps.results.Status.CRASHED
     assert 16 <= result.nfev <= 17
     assert result.fun == float(value(result.x))
@@ -104,7 +108,7 @@ def test_if_no_file_can_be_opened_the_run_ends_with_the_best_so_far(tmp_path):
             if intermediate_result.nit == 2:
                 limits.enter_context(few_files(6))  # and these are in use
 
-        result = run(DiesAfter(tmp_path / "notes", 27), workers=2, timeout=60, callback=use_up, store=store)
+        result = run(DiesAfter(tmp_path / "notes", 27), workers=ps.Workers(2, timeout=60), callback=use_up, store=store)
     assert result.status is ps.results.Status.CRASHED
     assert 24 <= result.nfev <= 27
     assert "ulimit -n" in result.message
@@ -126,7 +130,7 @@ def test_executors_whose_workers_cannot_start_a_process_do_not_blame_the_points(
 
     monkeypatch.setattr("paoswarm.evaluation.child.subprocess.Popen", refuse)
     with ThreadPoolExecutor(2) as pool, pytest.raises(ps.errors.EngineDown, match=r"no process can be started"):
-        run(workers=pool, timeout=60)
+        run(workers=ps.Workers(pool, timeout=60))
 
 
 # Daemons
@@ -134,7 +138,7 @@ def test_executors_whose_workers_cannot_start_a_process_do_not_blame_the_points(
 
 def outcome(workers):
     """What a run in a daemon returns, without what depends on it."""
-    result = run(workers=workers, timeout=60)
+    result = run(workers=ps.Workers(workers, timeout=60))
     return result.fun, result.nfev, result.failure_kinds
 
 

@@ -13,6 +13,7 @@ import pytest
 from fault_functions import assert_same, note, notes_in, run, serial, value
 from survival import executor_factory, needs_fork
 
+import paoswarm as ps
 from paoswarm.evaluation import worker
 
 
@@ -52,7 +53,7 @@ def assert_loaded_once_by_each_of(most, folder):
     ids=["processes", "with limit", "threads", "forked pool", "map"],
 )
 def test_threads_and_forked_processes_are_not_sent_the_function(tmp_path, workers, timeout):
-    assert_same(run(Noted(tmp_path), workers=workers, timeout=timeout), serial())
+    assert_same(run(Noted(tmp_path), workers=ps.Workers(workers, timeout=timeout)), serial())
     assert notes_in(tmp_path / "dumped") == notes_in(tmp_path / "loaded") == []
     assert len(notes_in(tmp_path / "called")) == serial().nfev
 
@@ -69,13 +70,13 @@ def test_a_pool_that_is_already_running_is_sent_it_once_for_each_process(tmp_pat
 @pytest.mark.parametrize("timeout", [None, 60])
 @pytest.mark.parametrize("kind", ["spawn", "forkserver", "loky"])
 def test_other_processes_are_sent_it_once_each(tmp_path, kind, timeout):
-    assert_same(run(Noted(tmp_path), workers=executor_factory(kind), timeout=timeout), serial())
+    assert_same(run(Noted(tmp_path), workers=ps.Workers(executor_factory(kind), timeout=timeout)), serial())
     assert_loaded_once_by_each_of(2, tmp_path)
 
 
 @pytest.mark.slow
 def test_threads_with_a_time_limit_have_a_process_each_that_loads_it_once(tmp_path):
-    assert_same(run(Noted(tmp_path), workers=partial(ThreadPoolExecutor, 2), timeout=60), serial())
+    assert_same(run(Noted(tmp_path), workers=ps.Workers(partial(ThreadPoolExecutor, 2), timeout=60)), serial())
     assert_loaded_once_by_each_of(2, tmp_path)
 
 

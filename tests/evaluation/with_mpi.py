@@ -5,6 +5,8 @@ import warnings
 
 from fault_functions import Faulty, assert_same, fault_points, run, serial, serial_with_nan, value
 
+import paoswarm as ps
+
 
 def main():
     from mpi4py.futures import MPIPoolExecutor
@@ -25,10 +27,10 @@ def main():
             assert result.failure_kinds == {kind: 2}
             assert_same(result, serial_with_nan())
         passed("faults")
-        result = run(Faulty("starts_program_that_hangs", fault_points()), workers=executor, timeout=2.0)
+        result = run(Faulty("starts_program_that_hangs", fault_points()), workers=ps.Workers(executor, timeout=2.0))
         assert result.failure_kinds == {"timed out": 2}
         assert_same(result, serial_with_nan())
-        result = run(Faulty("segfaults", fault_points()), workers=executor, timeout=60)
+        result = run(Faulty("segfaults", fault_points()), workers=ps.Workers(executor, timeout=60))
         assert result.failure_kinds == {"died": 2}
         assert_same(result, serial_with_nan())
         passed("with a time limit")

@@ -56,7 +56,7 @@ def main(folder):
         for vectorized in (False, True):
             assert_same(run(lambda x: value(x) + shift, workers=ps.RayExecutor, vectorized=vectorized), serial())
         passed("same result")
-        assert_same(run(workers=executor, timeout=60), serial())
+        assert_same(run(workers=ps.Workers(executor, timeout=60)), serial())
         passed("same result with a time limit")
 
         noted = Path(folder, "noted")
@@ -71,7 +71,7 @@ def main(folder):
             hangs = KINDS[fault] == "timed out"
             for timeout in (2.0,) if hangs else (60,) if fault in ("returns_nan", "returns_text") else (None, 60):
                 fun = Faulty(fault, fault_points())
-                result = run(fun, workers=ps.RayExecutor(max_retries=1), timeout=timeout)
+                result = run(fun, workers=ps.Workers(ps.RayExecutor(max_retries=1), timeout=timeout))
                 assert result.failure_kinds == {KINDS[fault]: 2}, (fault, timeout, result.failure_kinds)
                 assert_same(result, serial_with_nan())
         passed("faults")
@@ -82,7 +82,7 @@ def main(folder):
             place.mkdir()
             fun = WaitsToBeKilled(place, [points[0], points[3], points[20]], victim)
             with Killer(fun) as killer:
-                result = run(fun, workers=executor, timeout=timeout)
+                result = run(fun, workers=ps.Workers(executor, timeout=timeout))
             assert killer.killed == 3
             assert result.n_failed == 0, (timeout, victim, result.failures)
             assert_same(result, serial())

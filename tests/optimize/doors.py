@@ -77,8 +77,8 @@ NO_STORE = ("store",)
 DOORS = [
     Door("minimize", _one()),
     Door("minimize PAO", _one(method="PAO")),
-    Door("asynchronous", _one(asynchronous=True)),
-    Door("asynchronous PAO", _one(asynchronous=True, method="PAO")),
+    Door("asynchronous", _one(workers=ps.Workers(asynchronous=True))),
+    Door("asynchronous PAO", _one(workers=ps.Workers(asynchronous=True), method="PAO")),
     Door("many", _many(), runs=RUNS),
     Door("many PAO", _many(method="PAO"), runs=RUNS),
     Door("ask and tell", asked_and_told),

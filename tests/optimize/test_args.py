@@ -21,7 +21,16 @@ def closure(x):
     return around(x, 2.0, 3.0)
 
 
-@pytest.mark.parametrize("more", [{}, {"vectorized": True}, {"workers": 2}, {"asynchronous": True}, {"timeout": 60}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"vectorized": True},
+        {"workers": 2},
+        {"workers": ps.Workers(asynchronous=True)},
+        {"workers": ps.Workers(timeout=60)},
+    ],
+)
 def test_args_follow_the_point(more):
     given = ps.minimize(around, BOX, method=ps.PAO(), args=(2.0, 3.0), **SMALL, **more)
     bound = ps.minimize(closure, BOX, method=ps.PAO(), **SMALL, **more)

@@ -72,10 +72,17 @@ def unquestioned(file):
 
 
 def run(engine, **settings):
-    settings = {"method": ps.PAO(), "n_particles": 16, "maxiter": 10, "rng": 1, "asynchronous": True, **settings}
+    settings = {
+        "method": ps.PAO(),
+        "n_particles": 16,
+        "maxiter": 10,
+        "rng": 1,
+        "workers": ps.Workers(engine, asynchronous=True),
+        **settings,
+    }
     if "store" in settings:
         settings["store"] = unquestioned(settings["store"])
-    return ps.minimize(sphere, BOX, workers=engine, **settings)
+    return ps.minimize(sphere, BOX, **settings)
 
 
 def assert_same(one, other):
@@ -90,7 +97,7 @@ def assert_same(one, other):
 def test_no_worker_waits_once_the_first_swarm_is_known():
     free, bound = Clocked(sphere, 8), Clocked(sphere, 8)
     run(free, n_particles=64, maxiter=5)
-    run(bound, n_particles=64, maxiter=5, asynchronous=False)
+    run(bound, n_particles=64, maxiter=5, workers=ps.Workers(asynchronous=False))
     assert free.idle_after_the_first <= 7  # while the last tenth of the first swarm is on its way
     assert bound.idle_after_the_first > 20
     assert free.clock < bound.clock
@@ -119,7 +126,10 @@ def test_an_asynchronous_swarm_finds_what_a_synchronous_one_finds():
     settings = {"n_particles": 30, "maxiter": 50, "rng": 1}
     for seed in range(2):
         engine = Clocked(lambda x: sphere(x - centre), 8, seed)
-        assert ps.minimize(sphere, BOX, method=ps.PAO(), workers=engine, asynchronous=True, **settings).fun < 1e-6
+        assert (
+            ps.minimize(sphere, BOX, method=ps.PAO(), workers=ps.Workers(engine, asynchronous=True), **settings).fun
+            < 1e-6
+        )
 
 
 Job = namedtuple("Job", "number x")
@@ -351,7 +361,7 @@ class TestStore:
             n_particles=16,
             maxiter=10,
             rng=1,
-            asynchronous=True,
+            workers=ps.Workers(asynchronous=True),
             store=unquestioned(file),
             **more,
         )
@@ -395,7 +405,7 @@ class TestStore:
     def test_a_synchronous_run_is_another_run(self, file):
         run(Clocked(sphere, 4), store=file)
         with pytest.raises(StoreError, match="asynchronous = true, but this one has asynchronous = false"):
-            run(Clocked(sphere, 4), store=file, asynchronous=False)
+            run(Clocked(sphere, 4), store=file, workers=1)
 
 
 def test_when_time_is_up_what_is_being_evaluated_is_finished_and_nothing_new_is_begun(tmp_path, monkeypatch):
@@ -416,8 +426,7 @@ def test_when_time_is_up_what_is_being_evaluated_is_finished_and_nothing_new_is_
             n_particles=16,
             maxiter=None,
             time_limit=0.5,
-            asynchronous=True,
-            workers=threads,
+            workers=ps.Workers(threads, asynchronous=True),
             rng=1,
             store=tmp_path / "store",
         )
@@ -439,7 +448,7 @@ def test_an_interrupt_returns_the_best_so_far(tmp_path):
     store = tmp_path / "store"
     settings = {"method": ps.PAO(), "n_particles": 16, "maxfev": 10**6, "rng": 1, "store": store}
     with interrupted_when(lambda: store.exists() and store.read_bytes().count(b"\n") > 40):
-        result = ps.minimize(slow, BOX, asynchronous=True, workers=2, **settings)
+        result = ps.minimize(slow, BOX, workers=ps.Workers(2, asynchronous=True), **settings)
     assert result.status is ps.results.Status.INTERRUPTED
     _, f = ps.Store(store).read()
     assert 16 < result.nfev <= len(f) <= result.nfev + 2  # what has just arrived is recorded, and told next time
@@ -451,22 +460,30 @@ def test_polishing_afterwards_is_recorded_like_the_rest(tmp_path):
     def valley(x):
         return float((x[0] - 1) ** 2 + 10 * (x[1] + 2) ** 2 + (x[2] - x[0]) ** 2)
 
-    settings = {"n_particles": 16, "target": 3.0, "polish": True, "asynchronous": True, "rng": 1}
+    settings = {"n_particles": 16, "target": 3.0, "polish": True, "rng": 1}
     store = unquestioned(tmp_path / "store")
-    live = ps.minimize(valley, BOX, method=ps.PAO(), workers=Clocked(valley, 4), store=store, **settings)
+    clocked = ps.Workers(Clocked(valley, 4), asynchronous=True)
+    live = ps.minimize(valley, BOX, method=ps.PAO(), workers=clocked, store=store, **settings)
     assert live.fun < 1e-6
     assert "Polished" in live.message
 
     def forbidden(x):
         raise AssertionError("everything is recorded")
 
-    assert_same(ps.minimize(forbidden, BOX, method=ps.PAO(), store=store, **settings), live)
+    again = ps.minimize(forbidden, BOX, method=ps.PAO(), workers=ps.Workers(asynchronous=True), store=store, **settings)
+    assert_same(again, live)
 
 
 @pytest.mark.parametrize("target", [20.0, 0.5])
 def test_the_history_ends_with_what_reached_the_target(target):
     result = ps.minimize(
-        lambda x: float(x @ x), [(-5, 5)] * 2, method=ps.PAO(), n_particles=10, target=target, asynchronous=True, rng=1
+        lambda x: float(x @ x),
+        [(-5, 5)] * 2,
+        method=ps.PAO(),
+        n_particles=10,
+        target=target,
+        workers=ps.Workers(asynchronous=True),
+        rng=1,
     )
     assert result.status is ps.results.Status.TARGET
     assert result.history.best[-1] == result.fun <= target

@@ -162,7 +162,7 @@ def test_an_asynchronous_run_is_the_same_run(method, limits, tmp_path):
     plain = ps.minimize(valley, BOX, **settings)
     file = ps.Store(tmp_path / "run.paoswarm", fsync="never")
     for _ in range(2):  # made, and repeated from the store
-        other = ps.minimize(valley, BOX, asynchronous=True, store=file, **settings)
+        other = ps.minimize(valley, BOX, workers=ps.Workers(asynchronous=True), store=file, **settings)
         assert (other.fun, other.nfev, other.nit) == (plain.fun, plain.nfev, plain.nit)
         assert_array_equal(other.history.best, plain.history.best)
 
@@ -253,4 +253,4 @@ class TestBadMethods:
             moves_singly = True
 
         with pytest.raises(ValueError, match=r"Mistaken .* asked for 12 points with 10 particles"):
-            ps.minimize(valley, BOX, method=Mistaken(), n_particles=10, asynchronous=True, rng=1)
+            ps.minimize(valley, BOX, method=Mistaken(), n_particles=10, workers=ps.Workers(asynchronous=True), rng=1)

@@ -88,7 +88,13 @@ def test_constraints_that_the_objective_returns(asynchronous, vectorized):
 
     fun = Calls(many if vectorized else both)
     limit = ps.Returned(1, ub=1.0, name="radius")
-    how = {"vectorized": vectorized, "asynchronous": asynchronous, "n_particles": 10, "maxfev": 400, "method": "PAO"}
+    how = {
+        "vectorized": vectorized,
+        "workers": ps.Workers(asynchronous=asynchronous),
+        "n_particles": 10,
+        "maxfev": 400,
+        "method": "PAO",
+    }
     result = ps.minimize(fun, BOX, constraints=limit, rng=1, **how)
     assert sum(map(len, fun.points)) == (400 if vectorized else 800)
     assert result.feasible
@@ -245,7 +251,7 @@ def test_an_objective_that_returns_other_constraints_than_it_should_is_an_error(
         (total, {"method": ps.AdaptivePAO()}),
         (both, {"method": ps.AdaptivePAO()}),
         (both, {"n_particles": 10, "polish": True}),
-        (total, {"n_particles": 10, "asynchronous": True}),
+        (total, {"n_particles": 10, "workers": ps.Workers(asynchronous=True)}),
         (both, {"n_particles": 10, "reevaluate": 0.2}),
     ],
     ids=[

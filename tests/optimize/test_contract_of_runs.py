@@ -419,9 +419,6 @@ class TestResult:
 
 
 BAD = {
-    "retries text": {"retries": "a"},
-    "retries negative": {"retries": -1},
-    "timeout negative": {"timeout": -1.0},
     "workers text": {"workers": "a"},
     "workers none": {"workers": 0},
     "vectorized text": {"vectorized": "yes"},

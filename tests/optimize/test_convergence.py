@@ -110,7 +110,7 @@ def test_many_runs_end_like_each_run_alone():
 
 
 def test_asynchronous_runs_converge_and_are_examined_too():
-    settings = {"n_particles": 10, "maxiter": 250, "rng": 1, "asynchronous": True}
+    settings = {"n_particles": 10, "maxiter": 250, "rng": 1, "workers": ps.Workers(asynchronous=True)}
     fun = Recording(lambda x: float(offset(x)))
     good = ps.minimize(fun, BOX2, method=ps.PAO(), **settings)
     assert (good.status, good.nfev) == (ps.results.Status.CONVERGED, len(fun.values))
@@ -131,7 +131,7 @@ def test_the_look_around_stays_within_the_budget(beyond):
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_stored_run_that_has_converged_is_final_and_can_go_on(tmp_path, asynchronous):
     fun = Recording(lambda x: float(offset(x)))
-    common = {"n_particles": 6, "rng": 1, "asynchronous": asynchronous, "maxiter": 120}
+    common = {"n_particles": 6, "rng": 1, "workers": ps.Workers(asynchronous=asynchronous), "maxiter": 120}
     stored = {**common, "store": ps.Store(tmp_path / "run", fsync="never")}
     first, plain = (
         ps.minimize(fun, BOX2, method=ps.PAO(), **stored),

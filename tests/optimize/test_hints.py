@@ -137,7 +137,7 @@ def test_minus_infinity_is_no_minimum_to_be_proud_of():
 @pytest.mark.parametrize("value", [0.0, 0.1, -3.4e20])
 @pytest.mark.parametrize("is_asynchronous", [False, True])
 def test_values_that_never_change_are_named(value, is_asynchronous):
-    flat = ps.minimize(lambda x: value, BOX, maxfev=40, asynchronous=is_asynchronous, rng=1)
+    flat = ps.minimize(lambda x: value, BOX, maxfev=40, workers=ps.Workers(asynchronous=is_asynchronous), rng=1)
     assert flat.hint.startswith(f"all values are {value:.6g}: check")
     stepped = ps.minimize(lambda x: value + (abs(value) + 1) * (x[0] > 0), BOX, maxfev=40, rng=1)
     assert stepped.hint == ""

@@ -72,7 +72,13 @@ def test_the_hardest_constraint_is_named_if_it_is_another_one(asynchronous):
     often = ps.Constraint(lambda x: abs(x[0]) - 1e-3, name="narrow")  # met at the end, by few points
     never = ps.Constraint(lambda x: 2 - 0.1 * x[0] if x[0] < 1 else -1.0, name="far")
     result = ps.minimize(
-        lambda x: x[1], BOX, constraints=[never, often], method="PAO", maxiter=10, asynchronous=asynchronous, rng=1
+        lambda x: x[1],
+        BOX,
+        constraints=[never, often],
+        method="PAO",
+        maxiter=10,
+        workers=ps.Workers(asynchronous=asynchronous),
+        rng=1,
     )
     assert not result.feasible
     assert "far is violated by" in result.message or "narrow is violated by" in result.message

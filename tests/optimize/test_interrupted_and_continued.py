@@ -139,7 +139,7 @@ class TestAsynchronous:
                 raise KeyboardInterrupt
             return bowl(x)
 
-        result = ps.minimize(fun, BOX, method=method, n_particles=8, asynchronous=True, rng=1)
+        result = ps.minimize(fun, BOX, method=method, n_particles=8, workers=ps.Workers(asynchronous=True), rng=1)
         assert result.status is ps.results.Status.INTERRUPTED
         assert (len(calls), result.nfev, result.nit) == (at, at - 1, nit)
         assert result.fun == min(bowl(x) for x in calls[:-1])
@@ -150,7 +150,9 @@ class TestAsynchronous:
         runs = [(seed, ps.minimize(bowl, BOX, rng=seed, **settings)) for seed in range(20)]
         seed, far = next((seed, one) for seed, one in runs if one.fun < one.history.best[-2])  # the cut one improved
         for asynchronous in (False, True):
-            result = ps.minimize(bowl, BOX, target=far.fun, asynchronous=asynchronous, rng=seed, **settings)
+            result = ps.minimize(
+                bowl, BOX, target=far.fun, workers=ps.Workers(asynchronous=asynchronous), rng=seed, **settings
+            )
             assert (result.status, result.nfev) == (ps.results.Status.TARGET, 45)
 
 

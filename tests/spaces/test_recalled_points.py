@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 import paoswarm as ps
 from paoswarm.evaluation.known_points import KnownPoints
-from paoswarm.explorer.growing_store import GrowingStore
+from paoswarm.storage.growing import GrowingStore
 
 SPACE = {name: ps.Integer(12, 60) for name in "abcd"}
 SMALL = {"a": ps.Integer(12, 14), "b": ps.Choice([12, 13, 16]), "c": 40, "d": 53}
@@ -37,10 +37,12 @@ def name_of(method):
 @pytest.mark.parametrize("method", METHODS, ids=name_of)
 def test_an_asynchronous_run_evaluates_no_point_twice(method):
     fun = Gears()
-    result = ps.minimize(fun, SPACE, method=method, asynchronous=True, maxfev=600, rng=1)
+    result = ps.minimize(fun, SPACE, method=method, workers=ps.Workers(asynchronous=True), maxfev=600, rng=1)
     assert len(fun.calls) == len(set(fun.calls)) == result.nfev <= 600
     assert result.n_recalled > 0
-    complete = ps.minimize(Gears(), SMALL, method=method, asynchronous=True, tol=0, maxfev=10_000, rng=1)
+    complete = ps.minimize(
+        Gears(), SMALL, method=method, workers=ps.Workers(asynchronous=True), tol=0, maxfev=10_000, rng=1
+    )
     assert (complete.nfev, complete.message) == (9, "Converged: every point of the space was evaluated.")
 
 
@@ -48,14 +50,19 @@ def test_an_asynchronous_run_evaluates_no_point_twice(method):
 def test_with_whole_generations_an_asynchronous_run_is_the_same_as_any_other(method):
     assert not method.moves_singly
     how = {"method": method, "maxfev": 300, "rng": 2}
-    plain, other = ps.minimize(Gears(), SPACE, **how), ps.minimize(Gears(), SPACE, asynchronous=True, **how)
+    plain, other = (
+        ps.minimize(Gears(), SPACE, **how),
+        ps.minimize(Gears(), SPACE, workers=ps.Workers(asynchronous=True), **how),
+    )
     assert_array_equal(other.x, plain.x)
     assert (other.fun, other.nfev, other.n_recalled) == (plain.fun, plain.nfev, plain.n_recalled)
 
 
 def test_a_limit_of_generations_counts_recalled_points():
     """Nine points, so nearly all evaluations are recalled; the run still ends after its generations."""
-    result = ps.minimize(Gears(), SMALL, method=ps.PAO(), n_particles=6, asynchronous=True, maxiter=1, tol=0, rng=1)
+    result = ps.minimize(
+        Gears(), SMALL, method=ps.PAO(), n_particles=6, workers=ps.Workers(asynchronous=True), maxiter=1, tol=0, rng=1
+    )
     assert result.nit == 1
     assert result.nfev + result.n_recalled == 12
 
@@ -83,7 +90,7 @@ def test_each_of_many_runs_recalls_its_own_points_and_is_the_run_alone(method):
 def test_a_resumed_run_has_the_same_bits_and_calls_nothing_twice(drive, method, tmp_path):
     how = {"method": method, "maxfev": 250, "rng": 1}
     solve = ps.minimize_many if drive == "many" else ps.minimize
-    how |= {"runs": 3} if drive == "many" else {"asynchronous": drive == "asynchronous"}
+    how |= {"runs": 3} if drive == "many" else {"workers": ps.Workers(asynchronous=drive == "asynchronous")}
     expected = solve(Gears(), SPACE, **how)
     store, calls = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True), []
     for most in (60, 101, math.inf):
@@ -107,7 +114,7 @@ def test_a_resumed_run_has_the_same_bits_and_calls_nothing_twice(drive, method, 
 def test_resumed_with_a_larger_limit_a_run_is_as_if_it_had_been_given_that_from_the_start(drive, method, tmp_path):
     how = {"method": method, "n_particles": 12, "maxiter": None, "rng": 1}
     solve = ps.minimize_many if drive == "many" else ps.minimize
-    how |= {"runs": 2} if drive == "many" else {"asynchronous": drive == "asynchronous"}
+    how |= {"runs": 2} if drive == "many" else {"workers": ps.Workers(asynchronous=drive == "asynchronous")}
     expected = solve(Gears(), TEETH, maxfev=150, **how)
     store, calls = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True), []
     for maxfev in (43, 80, 81, 150):
@@ -140,10 +147,10 @@ def test_a_run_uses_its_limit_to_the_last_evaluation_and_ends_with_it():
 
 
 def test_a_run_that_depended_on_which_worker_was_quickest_is_repeated(tmp_path):
-    how = {"method": ps.PAO(), "n_particles": 8, "maxfev": 120, "asynchronous": True, "rng": 1}
+    how = {"method": ps.PAO(), "n_particles": 8, "maxfev": 120, "workers": ps.Workers(2, asynchronous=True), "rng": 1}
     store = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True)
-    first = ps.minimize(Gears(), {**SPACE, "c": 40, "d": 53}, workers=2, store=store, **how)
-    again = ps.minimize(Gears(0), {**SPACE, "c": 40, "d": 53}, workers=2, store=store, **how)
+    first = ps.minimize(Gears(), {**SPACE, "c": 40, "d": 53}, store=store, **how)
+    again = ps.minimize(Gears(0), {**SPACE, "c": 40, "d": 53}, store=store, **how)
     assert_array_equal(again.swarm.position, first.swarm.position)
     assert_array_equal(again.history.best, first.history.best)
     assert (again.nfev, again.n_recalled) == (first.nfev, first.n_recalled)
@@ -163,7 +170,7 @@ def test_with_constraints_points_are_recalled_too():
     assert_array_equal(many.x[1], alone.x)
     assert (many.nfev[1], many.n_recalled[1]) == (alone.nfev, alone.n_recalled)
     assert many.feasible.all()
-    later = ps.minimize(Gears(), SPACE, asynchronous=True, **how)
+    later = ps.minimize(Gears(), SPACE, workers=ps.Workers(asynchronous=True), **how)
     assert later.feasible
     assert later.best["a"] <= later.best["b"]
 

@@ -193,7 +193,9 @@ def test_many_runs_in_a_space_are_the_runs_alone():
 
 
 def test_asynchronous_runs_and_polishing_speak_the_same_language():
-    result = ps.minimize(by_name, SPACE, method=ps.PAO(), n_particles=20, maxfev=300, asynchronous=True, rng=1)
+    result = ps.minimize(
+        by_name, SPACE, method=ps.PAO(), n_particles=20, maxfev=300, workers=ps.Workers(asynchronous=True), rng=1
+    )
     assert by_name(result.best) == result.fun
     polished = ps.minimize(by_name, SPACE, x0=BEST | {"offset": 1.1}, maxfev=400, n_particles=20, polish=True, rng=1)
     assert by_name(polished.best) == polished.fun == pytest.approx(0.04, abs=1e-9)

@@ -70,13 +70,14 @@ def call(mode, seed, notes, store=None):
         noted = Noted(log_likelihood, notes, pause)
         return ps.sample(noted, [(-1, 1)] * 2, n_effective=200, n_particles=400, vectorized=True, rng=seed, store=store)
     noted = Noted(many if mode == "vectorized" else value, notes, pause)
-    how = {"workers": 2} if mode in ("workers", "asynchronous") else {"vectorized": mode == "vectorized"}
-    how |= {
+    count = 2 if mode in ("workers", "asynchronous") else 1
+    how = {
         "method": ps.PAO(),
         "n_particles": PARTICLES,
         "maxiter": 15,
         "polish": True,
-        "asynchronous": mode == "asynchronous",
+        "vectorized": mode == "vectorized",
+        "workers": ps.Workers(count, asynchronous=mode == "asynchronous"),
     }
     return ps.minimize(noted, BOUNDS, rng=seed, store=store, **how)
 

@@ -191,7 +191,9 @@ def test_a_function_that_fails_where_it_did_not_is_refused(file):
         run(broken, file, maxiter=5)
 
 
-@pytest.mark.parametrize("how", [{"vectorized": True}, {"workers": 2}, {"asynchronous": True}, {"workers": map}])
+@pytest.mark.parametrize(
+    "how", [{"vectorized": True}, {"workers": 2}, {"workers": ps.Workers(asynchronous=True)}, {"workers": map}]
+)
 def test_however_the_function_is_called(file, how):
     def made(c):
         axis = 1 if "vectorized" in how else None

@@ -199,7 +199,12 @@ def test_a_seed_that_is_none(lines, tmp_path, seed):
 
 def test_more_points_asked_for_than_there_are_particles(tmp_path):
     path = tmp_path / "run"
-    options = {**RUN, "rng": 1, "asynchronous": True, "store": ps.Store(path, fsync="never", trust=True)}
+    options = {
+        **RUN,
+        "rng": 1,
+        "workers": ps.Workers(asynchronous=True),
+        "store": ps.Store(path, fsync="never", trust=True),
+    }
     ps.minimize(fun, BOUNDS, **options)
     lines = path.read_bytes().splitlines(keepends=True)
     lines[2:] = [encode({**decode(lines[2]), "i": 40, "asked": 10**9})]

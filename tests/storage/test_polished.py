@@ -73,7 +73,7 @@ def test_interrupted_after_polishing_was_set_aside(store):
 
 
 def test_asynchronous_runs_go_on_too(store):
-    short = ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxfev=200, asynchronous=True)
+    short = ps.minimize(Counted(), BOUNDS, store=store, **SMALL, maxfev=200, workers=ps.Workers(asynchronous=True))
     longer = ps.resume(store, Counted(), maxfev=600)
     assert longer.nfev > short.nfev
     assert_same(ps.resume(store, Counted()), longer)

@@ -10,7 +10,7 @@ BOUND = "[NAME=]LOW,HIGH[,log|,integer|,periodic]"
 
 def given_of(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     """Return those of the named options that were given."""
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
+    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
 def add_objective(parser: argparse.ArgumentParser, what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from paoswarm.cli.options import (
 if TYPE_CHECKING:
     from paoswarm.cli.source import Source
 
+_OF_WORKERS = ("workers", "timeout", "asynchronous")
 _MINIMIZE_EXAMPLES = """examples:
   paoswarm minimize model.py:cost --bounds -5,5 -5,5
       a function of an array of two numbers
@@ -73,7 +75,7 @@ def run_minimize(options: argparse.Namespace) -> int:
     """Run `minimize` and report its result."""
     from paoswarm import minimize
 
-    names = ["maxiter", "time_limit", "target", "tol", "method", "polish", "asynchronous"]
+    names = ["maxiter", "time_limit", "target", "tol", "method", "polish"]
     return _start(options, minimize, names)
 
 
@@ -103,14 +105,15 @@ def _start(
     options: argparse.Namespace, function: Any, names: list[str], write: Callable[[Any], None] | None = None
 ) -> int:
     """Call `minimize` or `sample` with the options of these names and with those that both have."""
-    from paoswarm import Store
+    from paoswarm import Store, Workers
     from paoswarm.cli.report import carry_out, progress_wanted
     from paoswarm.cli.source import Source
 
     source, unknowns = Source.of(options), read_unknowns(options, prior=function.__name__ == "sample")
     fun = source.load(unknowns)
-    names = ["maxfev", "timeout", "workers", "n_particles", "vectorized", *names]
+    names = ["maxfev", "n_particles", "vectorized", *names]
     arguments = given_of(options, *names) | source.more() | {"progress": progress_wanted(options)}
+    arguments["workers"] = Workers(**given_of(options, *_OF_WORKERS))
     if options.store is not None:
         arguments["store"] = Store(options.store, trust=options.trust, origin=source.origin)
     return carry_out(options, lambda: function(fun, unknowns.given, rng=options.seed, **arguments), write)
@@ -138,14 +141,16 @@ def fill_resume(parser: argparse.ArgumentParser) -> None:
 
 def run_resume(options: argparse.Namespace) -> int:
     """Continue the run and report its result."""
-    from paoswarm import Posterior, Store, resume
+    from paoswarm import Posterior, Store, Workers, resume
     from paoswarm.cli.report import carry_out, check_draws, progress_wanted, write_draws
 
     check_draws(options.draws)
     source = _source(options)
     _check_maxfev(options)
     store = Store(options.store, trust=options.trust, origin=source.origin)
-    changes = given_of(options, "maxiter", "maxfev", "time_limit", "timeout", "workers") | source.more()
+    changes = given_of(options, "maxiter", "maxfev", "time_limit") | source.more()
+    if how := given_of(options, "timeout", "workers"):
+        changes["workers"] = replace(Workers.recorded(store.run()), **how)
     fun, progress = source.load(), progress_wanted(options)
 
     def write(result: Any) -> None:

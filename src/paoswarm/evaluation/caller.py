@@ -39,12 +39,13 @@ class Caller:
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._seconds, self._n_sent = 0.0, 0  # work of all workers, and the points it was for
         self._worked = self._waited = 0.0  # work, and time by the clock, after the first batch has started the workers
-        policy = options.retry_policy
+        workers = options.workers.workers
+        policy = options.workers.retry_policy
         self._one_by_one = policy.limit is not None
-        engine = open_engine(options.workers, fun, options.vectorized, policy)
+        engine = open_engine(workers, fun, options.vectorized, policy)
         self._dispatcher = None if engine is None else Dispatcher(engine, policy.retries)
-        if engine is None and callable(options.workers):
-            self._map = options.workers
+        if engine is None and callable(workers):
+            self._map = workers
             if policy.limit is not None:
                 raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm import Posterior, Store, resume
+from paoswarm import Posterior, Store, Workers, resume
 from paoswarm.helpers import text_of
 
 _BINS = 40
@@ -65,7 +65,7 @@ def repeat(path: Path) -> Posterior:
         copy = Path(folder) / path.name
         copy.write_bytes(path.read_bytes())
         try:
-            found = resume(Store(copy, fsync="never", trust=True), log_likelihood, workers=1, timeout=None)
+            found = resume(Store(copy, fsync="never", trust=True), log_likelihood, workers=Workers())
         except KeyboardInterrupt as error:
             said = text_of(error).split(";")[0]  # what follows is about the copy
             raise KeyboardInterrupt(said[:1].upper() + said[1:] + ".") from None

@@ -11,7 +11,7 @@ import numpy as np
 
 from paoswarm._checks import explains_keywords, flag, positive_number, probability
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.call_options import CallOptions, Workers
 from paoswarm.evaluation.calls import Objective, with_arguments
 from paoswarm.evaluation.evaluator import Evaluator
 from paoswarm.fits.derivatives import known_directions, points_of_run
@@ -51,8 +51,6 @@ def uncertainty(
     profile: float | None = None,
     vectorized: bool = False,
     workers: Any = 1,
-    timeout: float | None = None,
-    retries: int = 1,
 ) -> FitUncertainty:
     """Standard errors, correlations and intervals of the unknowns of a fit.
 
@@ -97,7 +95,7 @@ def uncertainty(
         ``25 d^2 + 40 d`` more evaluations. In narrow, curved valleys they need ``residuals``.
     vectorized : bool
         Whether the function takes points as rows, ``(k, d) -> (k,)``; residuals are ``(k, m)``.
-    workers, timeout, retries
+    workers
         As in `minimize`. Points are evaluated in a few large batches.
 
     Returns
@@ -151,7 +149,7 @@ def uncertainty(
     is_constrained = bool(len(getattr(result, "constr", None) or ()))
     refine = flag("refine", refine) and not is_constrained
     level = None if profile is None else probability("profile", profile)
-    options = CallOptions(flag("vectorized", vectorized), workers, timeout, retries)
+    options = CallOptions(flag("vectorized", vectorized), Workers.of_batches(workers))
     variance = None if variance is None else positive_number("variance", variance)
     n_data = read_data(kind, n_data, variance, d)
     with _open(kind, with_arguments(function, args), options) as evaluate:

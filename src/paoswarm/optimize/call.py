@@ -14,11 +14,10 @@ from paoswarm.algorithms.method import Method
 from paoswarm.compiled.engines import Compiled, read_engine
 from paoswarm.core.random import Seed, check_seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
-from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.call_options import CallOptions, Workers
 from paoswarm.evaluation.calls import Objective, with_arguments
 from paoswarm.evaluation.constrained_function import ConstrainedFunction
 from paoswarm.evaluation.constraints import ConstraintSet
-from paoswarm.evaluation.executors import check_workers, count_workers
 from paoswarm.evaluation.residuals import as_objective
 from paoswarm.optimize.callback import Notify, read_callback
 from paoswarm.optimize.many_result import ManyResult
@@ -75,7 +74,6 @@ class Call:
     reevaluate: float
     constraints: ConstraintSet | None
     options: CallOptions
-    asynchronous: bool
     notify: Notify | None
     progress: bool
     polish: bool
@@ -165,10 +163,7 @@ def read_call(
     integrality: Any,
     vectorized: Any,
     workers: Any,
-    timeout: Any,
-    retries: Any,
     runs: Any = _ALONE,
-    asynchronous: Any = False,
     **limits: Any,
 ) -> Call:
     """Read the arguments of a call; see `minimize` for what they are."""
@@ -181,8 +176,9 @@ def read_call(
     method = read_method(method, init, space)
     d = len(space.lower)
     read = Limits.read(**limits, default=method.default_limits(d))
-    options = CallOptions(vectorized, workers, timeout, retries).checked()
-    switches = {"asynchronous": asynchronous, "polish": polish, "progress": progress}
+    workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
+    options = CallOptions(flag("vectorized", vectorized), workers)
+    switches = {"polish": polish, "progress": progress}
     for name, given in switches.items():
         flag(name, given)
     if polish and space.axes is not None and not space.axes.is_continuous.any():
@@ -193,7 +189,6 @@ def read_call(
     if limited is not None:
         objective = ConstrainedFunction(objective, limited, bool(vectorized))
     notify = read_callback(callback)
-    check_workers(workers)
     check_share(reevaluate)
     check_seed(rng)  # a list would make a batch of a state
     store = None if store is None else Store.of(store)
@@ -218,7 +213,6 @@ def read_call(
         reevaluate=reevaluate,
         constraints=limited,
         options=options,
-        asynchronous=asynchronous,
         notify=notify,
         progress=progress,
         polish=polish,
@@ -242,7 +236,7 @@ def _read_size(
     return recorded or choose_size(method, n_unknowns, limits.maxfev, limits.maxiter, x0, f0)
 
 
-def _for_workers(method: Method, workers: Any, maxfev: int | None, store: Store | None) -> Method:
+def _for_workers(method: Method, workers: Workers, maxfev: int | None, store: Store | None) -> Method:
     """The method for as many points at once as the store has recorded, or else as there are workers.
 
     But a search needs generations: at least a hundred must fit into ``maxfev``.
@@ -251,7 +245,7 @@ def _for_workers(method: Method, workers: Any, maxfev: int | None, store: Store 
     settings = recorded.get("with") if isinstance(recorded, dict) else None
     count = settings.get("parallel") if isinstance(settings, dict) else None
     if not isinstance(count, int):
-        count = count_workers(workers)
+        count = workers.count
         count = count if maxfev is None else min(count, max(1, maxfev // _ENOUGH))
     return method.for_workers(count)
 

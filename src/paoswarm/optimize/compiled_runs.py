@@ -198,14 +198,15 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
 
 def _refuse(call: Call, engine: Compiled) -> None:
     """Raise if the call asks for something that compiled engines do not have."""
+    workers = call.options.workers
     asked = {
         "f0": call.f0 is not None,
         "vectorized": call.options.vectorized,
-        "workers": not (isinstance(call.options.workers, int) and call.options.workers == 1),
-        "timeout": call.options.timeout is not None,
+        "workers": not (isinstance(workers.workers, int) and workers.workers == 1),
+        "timeout": workers.timeout is not None,
         "reevaluate": bool(call.reevaluate),
         "constraints": call.constraints is not None,
-        "asynchronous": call.asynchronous,
+        "asynchronous": workers.asynchronous,
     }
     for name, is_asked in asked.items():
         if is_asked:

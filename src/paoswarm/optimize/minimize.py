@@ -36,9 +36,6 @@ def minimize(
     init: Any = "latinhypercube",
     vectorized: bool = False,
     workers: Any = 1,
-    timeout: float | None = None,
-    retries: int = 1,
-    asynchronous: bool = False,
     reevaluate: float = 0.0,
     constraints: Any = (),
     callback: Callable[..., Any] | None = None,
@@ -105,26 +102,13 @@ def minimize(
         lack the best point, after polishing or a restart.)
     vectorized : bool
         Whether ``fun`` takes many points at once, which is much faster.
-    workers : int, Executor, Dask Client, function that makes one, or map-like
-        What evaluates points. The result does not depend on it, but for `AdaptivePAO` and other methods with a
-        parameter ``parallel``: their swarms are sized for the number of workers, see there.
+    workers : int, Executor, Dask Client, function that makes one, map-like, or Workers
+        What evaluates points: a number of processes, or -1 for one per core; or something that has workers of its own.
+        `Workers` lists all kinds, and adds a time limit for each evaluation, retries of points that were lost, and
+        asynchronous particles: ``ps.Workers(16, timeout=60, asynchronous=True)``.
 
-        - a number of processes; -1 means one per core;
-        - anything with the interface of `concurrent.futures.Executor`: threads, loky, MPI, `RayExecutor`;
-        - a Dask ``Client``;
-        - a function without arguments that makes one of these, so that a broken one can be replaced;
-        - a callable like the builtin ``map``.
-    timeout : float or None
-        Seconds that one evaluation may take. After that it is killed, with all processes it has started, and counts as
-        failed. Points are then evaluated one by one in a process that can be killed, even with ``vectorized=True``.
-    retries : int
-        How often to evaluate a point again if its process crashed, ran out of memory or was killed. After that the
-        point counts as failed, and the run goes on.
-    asynchronous : bool
-        Let every particle move as soon as its own value is known, so that no worker waits for another. Use it if
-        evaluations take seconds or more and not all the same time, with at least twice as many particles as workers.
-        The result depends on the order in which values arrive; a ``store`` records that order and repeats it. Methods
-        that learn by generations (`AdaptivePAO`, `SADE`, most of your own) still complete each generation first.
+        The result does not depend on it, but for asynchronous particles, and for `AdaptivePAO` and other methods with a
+        parameter ``parallel``: their swarms are sized for the number of workers, see there.
     reevaluate : float
         For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.
         Best values become running means, and points are compared by mean plus three standard errors.
@@ -171,8 +155,8 @@ def minimize(
 
     Notes
     -----
-    A point has failed if ``fun`` raises, returns NaN, -inf or no real number, takes longer than ``timeout``, or kills
-    its worker. It counts as +inf and in ``n_failed``, and the run goes on. If every point of the first swarm fails,
+    A point has failed if ``fun`` raises, returns NaN, -inf or no real number, takes longer than allowed, or kills its
+    worker. It counts as +inf and in ``n_failed``, and the run goes on. If every point of the first swarm fails,
     that is an error. It comes after three calls if they all raise the same exception and that shows a mistake in the
     code, such as a `NameError`. An interrupt (Ctrl-C) returns the best point so far; every finished evaluation counts.
 
@@ -193,7 +177,7 @@ def minimize(
 
 
 @explains_keywords(
-    asynchronous="use minimize, which has it",
+    asynchronous="it is for minimize, in workers=ps.Workers(8, asynchronous=True)",
     n_runs="use runs=",
     restarts="use runs=",
     n_restarts="use runs=",
@@ -217,8 +201,6 @@ def minimize_many(
     init: Any = "latinhypercube",
     vectorized: bool = False,
     workers: Any = 1,
-    timeout: float | None = None,
-    retries: int = 1,
     reevaluate: float = 0.0,
     constraints: Any = (),
     callback: Callable[..., Any] | None = None,
@@ -230,7 +212,7 @@ def minimize_many(
 ) -> ManyResult:
     """Many independent runs of `minimize` at once.
 
-    It takes the parameters of `minimize`, except ``asynchronous``. Limits hold for each run;
+    It takes the parameters of `minimize`; its workers are not asynchronous. Limits hold for each run;
     ``time_limit`` holds for all together and is checked after every generation.
     A run whose whole first swarm fails ends there with ``fun`` infinite; it is an error only if all do. With
     ``vectorized=True`` the points of many runs go to ``fun`` in one call of shape ``(m, d)``.
@@ -238,7 +220,7 @@ def minimize_many(
     Parameters
     ----------
     fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, time_limit, x0, f0,
-    init, vectorized, workers, timeout, retries, reevaluate, constraints, progress, rng
+    init, vectorized, workers, reevaluate, constraints, progress, rng
         As in `minimize`.
     runs : int
         How many runs; at most a million in one call.

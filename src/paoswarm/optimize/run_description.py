@@ -36,7 +36,7 @@ def describe_run(call: Call, n_particles: int, limits: Limits, expected: int | N
     if call.engine is None:
         given |= {"f0": call.f0, "reevaluate": float(call.reevaluate)}
         if call.runs is None:
-            given["asynchronous"] = bool(call.asynchronous)
+            given["asynchronous"] = bool(call.options.workers.asynchronous)
         if call.constraints is not None:
             given["constraints"] = call.constraints
     else:

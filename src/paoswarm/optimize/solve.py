@@ -185,7 +185,7 @@ class Group:
         runs: list[Run]
         queue: Queue
         # Whatever moves by generations only gains nothing from values that come one at a time.
-        if call.asynchronous and call.method.moves_singly:
+        if call.options.workers.asynchronous and call.method.moves_singly:
             queue = points = PointQueue(self._evaluate, known)
             _warn_if_idle(self.states[0].n_particles, points.slots)
             runs = [AsynchronousRun(self.states[0], limits, self._observer(0), points)]

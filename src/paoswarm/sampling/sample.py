@@ -16,7 +16,7 @@ from paoswarm._text import warn_user
 from paoswarm.compiled.engines import Jax, Numba, read_engine
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
-from paoswarm.evaluation.call_options import CallOptions
+from paoswarm.evaluation.call_options import CallOptions, Workers
 from paoswarm.evaluation.calls import RAISED, Objective
 from paoswarm.evaluation.engines import EngineDown
 from paoswarm.evaluation.evaluator import Evaluator
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 _PATIENCE = 100  # first draws that may all raise an exception before the run ends
 # What JAX does not have, and the values that say that it is not wanted.
-_LACKING: dict[str, Any] = {"vectorized": False, "workers": 1, "timeout": None, "store": None}
+_LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": None}
 
 
 @explains_keywords()
@@ -53,8 +53,6 @@ def sample(
     n_particles: int | None = None,
     vectorized: bool = False,
     workers: Any = 1,
-    timeout: float | None = None,
-    retries: int = 1,
     start: Any = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
     progress: bool = False,
@@ -90,7 +88,7 @@ def sample(
     n_particles : int, optional
         Number of first draws from the prior; by default 1000 per parameter, at most 10,000. Modes that cover less than
         ``30 / n_particles`` of the prior may be missed.
-    vectorized, workers, timeout, retries
+    vectorized, workers
         As in `minimize`.
     start : result, array (m, d) or dict, optional
         Points near known modes: a result of `minimize` or `minimize_many` (or a list of them), an array, or a dict of
@@ -114,7 +112,7 @@ def sample(
         function of ``jax.jit``. With JAX the draws are made, evaluated and weighted on the device that JAX uses, in
         batches of up to 131,072. The likelihood is evaluated in double precision;
         ``ps.compiled.Jax(precision="single")`` says otherwise. JAX makes the batches, so there are no ``vectorized``,
-        ``workers``, ``timeout`` and ``store``.
+        ``workers`` and ``store``.
 
     Returns
     -------
@@ -153,8 +151,9 @@ def sample(
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
     points = known_points(start, law.names)
-    traced = read_traced(engine, fun, law.dim, vectorized=vectorized, workers=workers, timeout=timeout, store=store)
-    calling = CallOptions(vectorized or traced is not None, workers, timeout, retries)
+    workers = Workers.of_batches(workers)
+    traced = read_traced(engine, fun, law.dim, vectorized=flag("vectorized", vectorized), workers=workers, store=store)
+    calling = CallOptions(vectorized or traced is not None, workers)
     journal = None
     if store is not None:
         store = Store.of(store)
@@ -283,7 +282,7 @@ def read_traced(engine: Any, fun: Any, dim: int, **options: Any) -> JaxLikelihoo
         return None
     if not isinstance(described, Jax):
         raise ValueError(f"sample has engine='numpy' and engine='jax', got {engine!r}")
-    if wanted := [name for name, default in _LACKING.items() if options[name] is not default]:
+    if wanted := [name for name, default in _LACKING.items() if options[name] != default]:
         if engine == "auto":
             return None
         raise ValueError(
