@@ -263,7 +263,7 @@ def test_the_ends_of_logarithmic_variables_are_exact():
     [
         ({"a": (0, 1)}, "its variables have no names"),
         ([ps.Integer(0, 4), (0, 1)], r"do not have Integer\(0, 4\), the variable x0"),
-        ([(0, 1), ps.Periodic(0, 1)], r"do not have Periodic\(0, 1\), the variable x1"),
+        ([(0, 1), ps.Periodic(0, 1)], r"do not have Periodic\(.*, the variable x1"),
     ],
 )
 def test_other_variables_are_refused_by_name(space, message):

@@ -242,7 +242,7 @@ def test_names_keep_their_order():
         ({"k": stats.norm([0, 1], 1)}, ValueError, "'k' must be one proper distribution"),
         (stats.multivariate_normal([0, 0], [[1, 1], [1, 1]], allow_singular=True), ValueError, "not positive definite"),
         ({f"a{i}": Periodic(0, 1) for i in range(7)}, ValueError, "no more than 6 parameters may be Periodic"),
-        (Periodic(0, 1), TypeError, r"dict or list .* got Periodic\(0, 1\)"),
+        (Periodic(0, 1), TypeError, r"dict or list .* got Periodic\("),
         ((0, banana), ValueError, "number of parameters, transform"),
         ((True, banana), ValueError, "number of parameters, transform"),
         ((["a", "a"], banana), ValueError, "names must differ"),

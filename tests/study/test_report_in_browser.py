@@ -21,6 +21,8 @@ from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
 
+pytestmark = pytest.mark.slow  # a minute, for a page that changes seldom
+
 METHODS = ("PAO", "PSO", "DE", "Random search")
 HOSTILE = (
     "</script><script>alert(1)</script>",

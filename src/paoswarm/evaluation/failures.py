@@ -34,7 +34,7 @@ class FailureLog:
         The first exception that the function raised in this process.
     """
 
-    def __init__(self, text: Callable[[Floats], str] = lambda x: f"x = {x}") -> None:
+    def __init__(self, text: Callable[[Floats], str] = "x = {}".format) -> None:
         self.text = text  # of a point
         self.first: list[Failure] = []
         self.kinds: Counter[str] = Counter()
