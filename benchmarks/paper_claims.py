@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -19,7 +20,7 @@ from scipy.stats import rankdata
 
 import paoswarm as ps
 from paoswarm.study import Results, Section, Study
-from paoswarm.study.presets import LITERATURE, PAPER, hyperparameters, paper
+from paoswarm.study.presets import LITERATURE, PAPER, paper
 
 UNIMODAL = ("sphere", "ellipsoid", "rotated_ellipsoid", "power_sum")
 OTHERS = ("rosenbrock", "griewank", "rastrigin", "ackley", "schwefel")
@@ -117,6 +118,29 @@ def paper_sections(results: Results, study: Study, folder: Path, **how: Any) -> 
             ],
         ),
     ]
+
+
+def hyperparameters(**options: Any) -> Study:
+    """Return a study of PAO with one hyperparameter changed at a time, and of random search."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.errors.HyperparameterWarning)  # some are bad on purpose
+        methods = {
+            "default": ps.PAO(),
+            "mass 4": ps.PAO(mass=4.0),
+            "stiffness 4": ps.PAO(stiffness=4.0),
+            "damping 2": ps.PAO(damping=2.0),
+            "noise 16": ps.PAO(noise=16.0),
+            "random search": ps.classic.RandomSearch(),
+        }
+    return Study(
+        **{
+            "problems": ["sphere"],
+            "methods": methods,
+            "dims": [8],
+            "title": "One hyperparameter at a time",
+            **options,
+        }
+    )
 
 
 def _mean(results: Results, problem: str, dim: int, method: str) -> float:

@@ -316,3 +316,14 @@ def test_the_paper_s_study_reaches_its_targets(tmp_path):
     results = presets.paper().run(tmp_path, workers=2)
     assert worse_than_pso(results) == set()
     assert_ahead_where_it_is_easy(results)
+
+
+def test_the_hyperparameter_study_changes_one_at_a_time():
+    study = claims.hyperparameters()
+    default = study.methods["default"]
+    for name, method in study.methods.items():
+        if name == "random search":
+            continue
+        changed = [f for f in ("mass", "damping", "noise", "dt") if getattr(method, f) != getattr(default, f)]
+        changed += ["stiffness"] if sum(method.stiffness) != sum(default.stiffness) else []
+        assert changed == ([] if name == "default" else [name.split()[0]])

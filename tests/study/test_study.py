@@ -454,17 +454,6 @@ def test_fewer_runs_are_the_first_runs(tmp_path):
     assert small(runs=2, fewer_runs={"PSO": 3}).runs_of("PSO") == 2
 
 
-def test_the_hyperparameter_study_changes_one_at_a_time():
-    study = presets.hyperparameters()
-    default = study.methods["default"]
-    for name, method in study.methods.items():
-        if name == "random search":
-            continue
-        changed = [f for f in ("mass", "damping", "noise", "dt") if getattr(method, f) != getattr(default, f)]
-        changed += ["stiffness"] if sum(method.stiffness) != sum(default.stiffness) else []
-        assert changed == ([] if name == "default" else [name.split()[0]])
-
-
 def test_the_bbob_study_has_coco_s_budget_and_its_peers_on_request():
     pytest.importorskip("cocoex", reason="cocoex (coco-experiment) is not installed")
     study = presets.bbob()

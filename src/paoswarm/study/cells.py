@@ -238,12 +238,10 @@ def _run(cells: list[Cell], files: CellFiles, descriptions: dict[Key, Any], work
     tasks: dict[Any, Cell] = {}
     try:
         pool = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
-        tasks |= {pool.submit(_attempt_elsewhere, cell): cell for cell in cells}
+        tasks |= {pool.submit(_attempt, cell): cell for cell in cells}
         for task in as_completed(tasks):
-            key, found = tasks[task].key, task.result()
-            if isinstance(found, str):
-                raise CellFailed(found)
-            files.write(key, descriptions[key], found)
+            key = tasks[task].key
+            files.write(key, descriptions[key], task.result())
             yield key
     except BrokenExecutor as error:
         raise CellFailed("a worker process died; finished cells are kept, run the study again to continue") from error
@@ -309,14 +307,6 @@ def _attempt(cell: Cell) -> CellRuns:
             f"{method} on {problem} in {dim} dimensions failed: {type(error).__name__}: {error}; "
             "finished cells are kept"
         ) from error
-
-
-def _attempt_elsewhere(cell: Cell) -> CellRuns | str:
-    """Return the runs, or the error message: some exceptions cannot be pickled, and their causes are lost."""
-    try:
-        return _attempt(cell)
-    except CellFailed as error:
-        return str(error)
 
 
 def _prepare_worker() -> None:

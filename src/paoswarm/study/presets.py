@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from paoswarm import PAO, AdaptivePAO, Method, noise
-from paoswarm.classic import DE, PSO, QPSO, SADE, RandomSearch
-from paoswarm.errors import HyperparameterWarning
+from paoswarm.classic import DE, PSO, QPSO, SADE
 from paoswarm.problems import names
 from paoswarm.study.adapters import CMAES, Adapter, SciPyDE
 from paoswarm.study.study import Study
@@ -62,29 +60,6 @@ def paper(**options: Any) -> Study:
                 PAPER: ("PAO", "PSO", "QPSO", "DE", "SADE"),
                 LITERATURE: ("PAO", "PSO (literature)", "QPSO", "DE (literature)", "SADE (literature)"),
             },
-            **options,
-        }
-    )
-
-
-def hyperparameters(**options: Any) -> Study:
-    """Return a study of PAO with one hyperparameter changed at a time, and of random search."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HyperparameterWarning)  # some are bad on purpose
-        methods = {
-            "default": PAO(),
-            "mass 4": PAO(mass=4.0),
-            "stiffness 4": PAO(stiffness=4.0),
-            "damping 2": PAO(damping=2.0),
-            "noise 16": PAO(noise=16.0),
-            "random search": RandomSearch(),
-        }
-    return Study(
-        **{
-            "problems": ["sphere"],
-            "methods": methods,
-            "dims": [8],
-            "title": "One hyperparameter at a time",
             **options,
         }
     )
