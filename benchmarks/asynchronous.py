@@ -19,7 +19,7 @@ import numpy as np
 
 import paoswarm as ps
 from paoswarm.evaluation.child import Answered
-from paoswarm.evaluation.engines import Engine
+from paoswarm.evaluation.engines import WorkerPool
 
 Floats = np.ndarray
 D = 10
@@ -27,7 +27,7 @@ WORKERS = 64
 FLOOR = 1e-16
 
 
-class SimulatedWorkers(Engine):
+class SimulatedWorkers(WorkerPool):
     """Workers whose evaluations take simulated time."""
 
     def __init__(self, fun: Callable[[Floats], float], workers: int, duration: Callable[[Floats], float]) -> None:

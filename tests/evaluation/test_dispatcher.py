@@ -7,11 +7,11 @@ import pytest
 
 from paoswarm.evaluation.child import Answered, Unloadable
 from paoswarm.evaluation.dispatch import Dispatcher
-from paoswarm.evaluation.engines import Engine, EngineDown
+from paoswarm.evaluation.engines import EngineDown, WorkerPool
 from paoswarm.evaluation.worker import NeedsFunction
 
 
-class ScriptedEngine(Engine):
+class ScriptedEngine(WorkerPool):
     """Keeps running tasks in ``out`` and, before each wait, performs the next of the acts that it was given."""
 
     slots = 3

@@ -15,7 +15,7 @@ from waiting import Clock, interrupted_when
 
 import paoswarm as ps
 from paoswarm.evaluation.child import Answered
-from paoswarm.evaluation.engines import Engine
+from paoswarm.evaluation.engines import WorkerPool
 from paoswarm.evaluation.queue import Answer
 from paoswarm.optimize.optimizer import Optimizer
 from paoswarm.optimize.particles import Particles
@@ -26,7 +26,7 @@ from paoswarm.storage.log import StoreError
 BOX = [(-5, 5)] * 3
 
 
-class Clocked(Engine):
+class Clocked(WorkerPool):
     """Workers whose evaluations take simulated time, so that who is quickest is decided by a seed."""
 
     def __init__(self, fun, slots, seed=0, sigma=1.0):

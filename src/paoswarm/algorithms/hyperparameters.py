@@ -45,11 +45,16 @@ def check_hyperparameter(
         ) from error
     for given in tried:
         numbers = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
-        if numbers.dtype.kind not in "fiu" or numbers.size == 0 or (numbers.ndim and not may_differ):
+        if not _is_numeric(numbers, may_differ):
             raise TypeError(f"{name} must be {kinds}, got {given!r}")
         is_high_enough = numbers >= low if may_equal else numbers > low
         if not np.all(np.isfinite(numbers) & is_high_enough & (numbers <= high)):
             raise ValueError(f"{name} must {_allowed(low, high, may_equal)}, got {given!r}")
+
+
+def _is_numeric(values: Any, may_differ: bool) -> bool:
+    """Whether an array holds a real number, or several if these may differ between particles."""
+    return values.dtype.kind in "fiu" and values.size > 0 and (may_differ or not values.ndim)
 
 
 def _allowed(low: float, high: float, may_equal: bool) -> str:

@@ -25,7 +25,7 @@ PRECISIONS = ("double", "single")
 NAMES = ("numpy", "numba", "jax", "cuda", "auto")
 
 
-class Engine(Protocol):
+class CompiledEngine(Protocol):
     """Runs a program. It may hold its arrays wherever it likes, as long as NumPy can read them.
 
     Attributes
@@ -79,7 +79,7 @@ class Numba:
         if self.threads is not None:
             object.__setattr__(self, "threads", whole_number("threads", self.threads, 1))
 
-    def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
+    def make(self, program: Program, fun: Callable[..., Any]) -> CompiledEngine:
         """The engine for a program and an objective."""
         need("numba", extra="numba", user="engine='numba'")
         from paoswarm.compiled.numba_engine import NumbaEngine
@@ -116,7 +116,7 @@ class Jax:
         if self.devices is not None:
             object.__setattr__(self, "devices", whole_number("devices", self.devices, 1))
 
-    def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
+    def make(self, program: Program, fun: Callable[..., Any]) -> CompiledEngine:
         """The engine for a program and an objective."""
         need("jax", extra="jax", user="engine='jax'")
         from paoswarm.compiled.jax_constants import with_own_constants
@@ -136,7 +136,7 @@ class Cuda:
 
     takes_states: ClassVar[bool] = False  # swarms stay on the device
 
-    def make(self, program: Program, fun: Callable[..., Any]) -> Engine:
+    def make(self, program: Program, fun: Callable[..., Any]) -> CompiledEngine:
         """The engine for a program and an objective."""
         need("cupy", extra="cuda", user="engine='cuda'")
         need("jax", extra="cuda", user="engine='cuda'")
@@ -228,7 +228,7 @@ def jitted(fun: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def name_of(engine: Engine) -> str:
+def name_of(engine: CompiledEngine) -> str:
     """The name of an engine that was made: another than the one asked for may have taken its place."""
     return type(engine).__name__.removesuffix("Engine").lower()
 

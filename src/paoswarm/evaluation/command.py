@@ -113,20 +113,23 @@ class Command:
         self._words = [] if self.shell else [self._as_called(word) for word in split_words(command)]
 
     def _check(self) -> None:
-        case, keep = self._case, self._keep
         if not math.isfinite(self.factor) or self.factor == 0:
             raise ValueError(f"factor must be finite and not 0, got {self.factor!r}")
         for pattern in (*([] if self.pattern is None else [self.pattern]), *self.also):
             check_pattern(pattern)
-        if case is not None and not case.is_dir():
-            raise ValueError(f"there is no folder {self.folder}")
-        if case is not None and keep is not None and keep.resolve().is_relative_to(case.resolve()):
-            raise ValueError(f"keep={self.keep!r} lies in the folder that is copied; choose a place outside of it")
+        self._check_folders()
         inputs = [_input_name(one) for one in self.templates]
         if twice := [name for name in inputs if inputs.count(name) > 1]:
             raise ValueError(f"two templates would be written to the same file, {twice[0]}: rename one of them")
         if self.value_from is not None and (Path(self.value_from).is_absolute() or ".." in Path(self.value_from).parts):
             raise ValueError(f"value_from must be a name in the folder of the run, got {self.value_from!r}")
+
+    def _check_folders(self) -> None:
+        case, keep = self._case, self._keep
+        if case is not None and not case.is_dir():
+            raise ValueError(f"there is no folder {self.folder}")
+        if case is not None and keep is not None and keep.resolve().is_relative_to(case.resolve()):
+            raise ValueError(f"keep={self.keep!r} lies in the folder that is copied; choose a place outside of it")
 
     def __repr__(self) -> str:
         return f"Command({self.command!r})"

@@ -19,7 +19,7 @@ from scipy.optimize import LinearConstraint, NonlinearConstraint
 from paoswarm._checks import counted, whole_number
 from paoswarm._text import describe_error
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluation.calls import describe_answer
+from paoswarm.evaluation.calls import describe_answer, with_arguments
 from paoswarm.evaluation.failures import what_it_receives
 
 _EQUAL = 1e-4  # how far an equality may be off unless the user says: what the CEC competitions allow
@@ -114,19 +114,7 @@ class Linear:
         return points @ self.matrix.T
 
 
-@dataclass(frozen=True, eq=False)
-class WithArguments:
-    """The function of a constraint in SciPy's dictionary form."""
-
-    fun: Callable[..., Any]
-    args: tuple[Any, ...]
-
-    def __call__(self, x: Any) -> Any:
-        """The numbers at a point."""
-        return self.fun(x, *self.args)
-
-
-class Part(NamedTuple):
+class ConstraintPart(NamedTuple):
     """One constraint of the user's list."""
 
     label: str
@@ -152,17 +140,12 @@ class Part(NamedTuple):
             answer = np.where(answer, 0.0, 1.0)
         if answer.dtype.kind not in "fiub":
             raise WrongForm(f"{self.label} must return real numbers, but returned {describe_answer(given)}")
-        rows = answer.astype(float)
-        if count is None:
-            rows = rows.reshape(-1)
-        elif rows.ndim == 1 and (len(rows) == count or count == 1):
-            rows = rows.reshape(count, -1)
-        elif rows.ndim == 0 and count == 1:
-            rows = rows.reshape(1, 1)
-        elif rows.ndim != 2 or len(rows) != count:
+        numbers = answer.astype(float)
+        rows = numbers.reshape(-1) if count is None else _one_row_each(numbers, count)
+        if rows is None:
             raise WrongForm(
-                f"with vectorized=True {self.label} takes {counted(count, 'point')}, one per row, and must return an "
-                f"array of shape ({count},) or ({count}, k), but returned {describe_answer(given)}"
+                f"with vectorized=True {self.label} takes {counted(count or 0, 'point')}, one per row, and must return "
+                f"an array of shape ({count},) or ({count}, k), but returned {describe_answer(given)}"
             )
         if self.is_sized and rows.shape[-1] != len(self.lb):
             raise WrongForm(
@@ -170,6 +153,15 @@ class Part(NamedTuple):
                 f"got {rows.shape[-1]}"
             )
         return rows
+
+
+def _one_row_each(numbers: Floats, count: int) -> Floats | None:
+    """Numbers as an array with a row for each of ``count`` points; None if they have no such form."""
+    if numbers.ndim == 0 and count == 1:
+        return numbers.reshape(1, 1)
+    if numbers.ndim == 1 and count in (1, len(numbers)):
+        return numbers.reshape(count, -1)
+    return numbers if numbers.ndim == 2 and len(numbers) == count else None
 
 
 class WrongForm(Exception):
@@ -182,11 +174,11 @@ class ConstraintSet:
 
     Attributes
     ----------
-    parts : tuple of Part
+    parts : tuple of ConstraintPart
         The user's constraints, with known sizes.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[ConstraintPart, ...]
 
     @cached_property
     def lb(self) -> Floats:
@@ -276,45 +268,59 @@ def read_constraints(given: Any, trials: Sequence[Any], vectorized: bool) -> Con
     )
 
 
-def _read(item: Any, label: str) -> Part:
-    if isinstance(item, LinearConstraint):
-        matrix = np.atleast_2d(np.asarray(item.A, dtype=float)) if not hasattr(item.A, "toarray") else item.A.toarray()
-        if not np.isfinite(matrix).all():
-            raise ValueError(f"{label}: the matrix of a LinearConstraint must be finite")
-        lb, ub = (np.broadcast_to(np.asarray(end, dtype=float), (len(matrix),)) for end in (item.lb, item.ub))
-        return _part(label, Linear(matrix), lb, ub, None, sized=True)
-    if isinstance(item, NonlinearConstraint):
-        return _part(label, item.fun, item.lb, item.ub, None)
-    if isinstance(item, Constraint):
-        is_plain = np.ndim(item.lb) == 0 and np.ndim(item.ub) == 0 and item.lb == -math.inf and item.ub == 0
-        return _part(item.name or label, item.fun, item.lb, item.ub, item.tol, truth=is_plain)
-    if isinstance(item, Returned):
-        n = whole_number(f"{label}: n", item.n, 1)
-        try:
-            lb, ub = (np.broadcast_to(np.asarray(end, dtype=float), (n,)) for end in (item.lb, item.ub))
-        except ValueError:
-            raise ValueError(f"{label}: ps.Returned({n}) needs {n} limits, or one for all") from None
-        return _part(item.name or label, None, lb, ub, item.tol, sized=True)
-    if isinstance(item, Mapping):
-        return _read_mapping(item, label)
+def _read(item: Any, label: str) -> ConstraintPart:
+    for kind, read in _READERS.items():
+        if isinstance(item, kind):
+            return read(item, label)
     if isinstance(item, type) or not callable(item):
         raise TypeError(f"{_FORMS}; got {item!r}")
     return _part(label, item, -math.inf, 0.0, None, truth=True)
 
 
-def _read_mapping(item: Mapping[str, Any], label: str) -> Part:
+def _read_linear(item: LinearConstraint, label: str) -> ConstraintPart:
+    matrix = np.atleast_2d(np.asarray(item.A, dtype=float)) if not hasattr(item.A, "toarray") else item.A.toarray()
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{label}: the matrix of a LinearConstraint must be finite")
+    lb, ub = (np.broadcast_to(np.asarray(end, dtype=float), (len(matrix),)) for end in (item.lb, item.ub))
+    return _part(label, Linear(matrix), lb, ub, None, sized=True)
+
+
+def _read_constraint(item: Constraint, label: str) -> ConstraintPart:
+    is_plain = np.ndim(item.lb) == 0 and np.ndim(item.ub) == 0 and item.lb == -math.inf and item.ub == 0
+    return _part(item.name or label, item.fun, item.lb, item.ub, item.tol, truth=is_plain)
+
+
+def _read_returned(item: Returned, label: str) -> ConstraintPart:
+    n = whole_number(f"{label}: n", item.n, 1)
+    try:
+        lb, ub = (np.broadcast_to(np.asarray(end, dtype=float), (n,)) for end in (item.lb, item.ub))
+    except ValueError:
+        raise ValueError(f"{label}: ps.Returned({n}) needs {n} limits, or one for all") from None
+    return _part(item.name or label, None, lb, ub, item.tol, sized=True)
+
+
+def _read_mapping(item: Mapping[str, Any], label: str) -> ConstraintPart:
     """SciPy's older form: ``{"type": "ineq" or "eq", "fun": f}`` means f(x) >= 0 or f(x) = 0."""
     kind, fun = item.get("type"), item.get("fun")
     if kind not in ("ineq", "eq") or not callable(fun):
         raise ValueError(f"{label} is a dictionary: it needs 'type' ('ineq' or 'eq') and 'fun', got {dict(item)!r}")
     args = item.get("args", ())
-    fun = WithArguments(fun, tuple(args) if isinstance(args, list | tuple) else (args,)) if args else fun
+    fun = with_arguments(fun, tuple(args) if isinstance(args, list) else args) if args else fun
     return _part(label, fun, 0.0, math.inf if kind == "ineq" else 0.0, None)
+
+
+_READERS: dict[type, Callable[[Any, str], ConstraintPart]] = {
+    LinearConstraint: _read_linear,
+    NonlinearConstraint: lambda item, label: _part(label, item.fun, item.lb, item.ub, None),
+    Constraint: _read_constraint,
+    Returned: _read_returned,
+    Mapping: _read_mapping,
+}
 
 
 def _part(
     label: str, fun: Any, lb: Any, ub: Any, tol: float | None, *, sized: bool = False, truth: bool = False
-) -> Part:
+) -> ConstraintPart:
     if fun is not None and not callable(fun):
         raise TypeError(f"{label}: fun must be callable, got {fun!r}")
     try:
@@ -329,10 +335,10 @@ def _part(
     if tol is not None and not (np.ndim(tol) == 0 and 0 <= tol < math.inf):
         raise ValueError(f"{label}: tol must be a finite number of at least 0, got {tol!r}")
     allowed = np.where(low == high, _EQUAL, 0.0) if tol is None else np.full(len(low), float(tol))
-    return Part(label, fun, low.copy(), high.copy(), allowed, sized or len(low) > 1, truth)
+    return ConstraintPart(label, fun, low.copy(), high.copy(), allowed, sized or len(low) > 1, truth)
 
 
-def _sized(part: Part, trials: Sequence[Any], vectorized: bool) -> Part:
+def _sized(part: ConstraintPart, trials: Sequence[Any], vectorized: bool) -> ConstraintPart:
     """A constraint with as many limits as its function returns numbers, tried at some points."""
     problem: Exception | None = None
     for x in trials:

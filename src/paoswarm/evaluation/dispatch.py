@@ -6,7 +6,7 @@ When a worker is lost:
 - If the dead worker broke the whole executor, every running point is sent to a new executor. The points that run when
   that one breaks too are then tried with nothing beside them.
 - A point that ends its worker alone, as often as it may be tried, has failed.
-- An engine may fail innocent tasks (see `Engine.may_fail_innocent_tasks`). Their points are suspects and are tried
+- An engine may fail innocent tasks (see `WorkerPool.may_fail_innocent_tasks`). Their points are suspects and are tried
   once more, one suspect at a time beside the other points.
 
 A fault of the engine says nothing about a point. So a point counts as failed only after another one was answered. If no
@@ -26,7 +26,7 @@ from paoswarm._text import describe_error, text_of
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.calls import Failed
 from paoswarm.evaluation.child import Answered, CannotStart, Unloadable, died
-from paoswarm.evaluation.engines import Engine, EngineDown, NoFurtherWorker
+from paoswarm.evaluation.engines import EngineDown, NoFurtherWorker, WorkerPool
 from paoswarm.evaluation.worker import NeedsFunction
 from paoswarm.storage.log import logger
 
@@ -63,7 +63,7 @@ class Delivery(NamedTuple):
 class Dispatcher:
     """Sends parcels to an engine, at most one for each slot, and returns the answers."""
 
-    def __init__(self, engine: Engine, retries: int) -> None:
+    def __init__(self, engine: WorkerPool, retries: int) -> None:
         self._engine = engine
         self._retries = 0 if engine.retries_lost_tasks else retries
         self._waiting: deque[Parcel] = deque()
@@ -111,41 +111,43 @@ class Dispatcher:
 
         The list is empty if the timeout has passed, or if a slot has become free.
         """
-        if self._is_over:
-            assert self._down is not None
-            raise self._down
+        self._raise_if_over()
         if self._failed and not self.in_hand and self._down is None:
             if self._answered_point is None:
                 return self._release_failed()
             self._waiting.append(Parcel(-1, self._answered_point, is_probe=True))
         broken = self._submit_waiting()
         done = self._wait(timeout) if self._running else set()
-        delivered: list[Delivery] = []
-        faults = self._faults
+        delivered, faults = [], self._faults
         known = done & self._running.keys()  # an interrupt may have come between submitting and storing a future
         for future in sorted(known, key=lambda future: self._running[future].number):
             parcel = self._running.pop(future)
-            if future.cancelled():  # by a restart of the engine: no fault of the point
-                self._handle_loss(parcel, CancelledError("the engine has cancelled the task"), blame=False)
-            elif (error := future.exception()) is None:
-                delivered += self._accept(parcel, future.result())
-            elif isinstance(error, BrokenExecutor):
+            if not future.cancelled() and isinstance(error := future.exception(), BrokenExecutor):
                 broken = error
-                self._resend_after_break(parcel, error)
-            else:
-                self._handle_loss(parcel, error, blame=not isinstance(error, CannotStart))
+            delivered += self._take_in(parcel, future)
         if broken is not None:
             self._replace_executor(broken, counted=self._faults > faults)
         self._check_faults()
-        if self._is_over and not delivered:
-            assert self._down is not None
-            raise self._down
+        if not delivered:
+            self._raise_if_over()
         return delivered + self._release_failed() if self._faults == 0 else delivered
 
-    @property
-    def _is_over(self) -> bool:
-        """Whether no more answers can come. An engine that only accepts no new work still finishes what it runs."""
-        return self._down is not None and (self._accepts_work or not self._running)
+    def _take_in(self, parcel: Parcel, future: Future[Any]) -> list[Delivery]:
+        """The answers to a parcel whose task has ended; without any, see to it that the parcel is tried again."""
+        if future.cancelled():  # by a restart of the engine: no fault of the point
+            self._handle_loss(parcel, CancelledError("the engine has cancelled the task"), blame=False)
+        elif (error := future.exception()) is None:
+            return self._accept(parcel, future.result())
+        elif isinstance(error, BrokenExecutor):
+            self._resend_after_break(parcel, error)
+        else:
+            self._handle_loss(parcel, error, blame=not isinstance(error, CannotStart))
+        return []
+
+    def _raise_if_over(self) -> None:
+        """Raise if no more answers can come. Workers that only accept no new work still finish what they run."""
+        if self._down is not None and (self._accepts_work or not self._running):
+            raise self._down
 
     def _wait(self, timeout: float | None) -> set[Future[Any]]:
         """Wait for futures, and log a warning if nothing comes for a long time: some engines wait in silence."""

@@ -32,7 +32,7 @@ class NoFurtherWorker(RuntimeError):
     """A task must wait until another one is done, because no further worker can be started."""
 
 
-class Engine(ABC):
+class WorkerPool(ABC):
     """Sends points to workers and returns futures.
 
     The result of a future is an `Answered`, or an object that says why there are no answers.
@@ -88,7 +88,7 @@ class Engine(ABC):
         self.give_up(pending)
 
 
-class InProcessEngine(Engine):
+class InProcessEngine(WorkerPool):
     """Evaluates points in this process, one after the other."""
 
     def __init__(self, fun: Objective, vectorized: bool) -> None:
@@ -101,7 +101,7 @@ class InProcessEngine(Engine):
         return future
 
 
-class ProcessEngine(Engine):
+class ProcessEngine(WorkerPool):
     """Evaluates points in worker processes of its own.
 
     Each process has one task at a time, so it is clear which task has ended a process. Dead processes are replaced, and

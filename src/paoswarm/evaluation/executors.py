@@ -19,13 +19,13 @@ from paoswarm._text import text_of
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation import worker
 from paoswarm.evaluation.calls import Objective
-from paoswarm.evaluation.engines import CUT_OFF, Engine, EngineDown, ProcessEngine
+from paoswarm.evaluation.engines import CUT_OFF, EngineDown, ProcessEngine, WorkerPool
 from paoswarm.evaluation.pickling import dump
 
 _SLOTS_VALID_SECONDS = 1.0  # how long a count of the slots of a cluster is used
 
 
-class ExecutorEngine(Engine):
+class ExecutorEngine(WorkerPool):
     """Evaluates points on an executor of the user, or on one that the user's function makes.
 
     Anything with the interface of `concurrent.futures.Executor` will do. Only ``submit`` is used, because ``map`` loses
@@ -161,9 +161,9 @@ class DaskEngine(ExecutorEngine):
                 self._client.close()
 
 
-def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.RetryPolicy) -> Engine | None:
+def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.RetryPolicy) -> WorkerPool | None:
     """Return the engine for ``workers``; None for one worker without a time limit, and for a map-like."""
-    if isinstance(workers, Engine):
+    if isinstance(workers, WorkerPool):
         return workers
     make = workers if not is_executor(workers) and callable(workers) and makes_executor(workers) else None
     executor = workers if make is None else make_one(make)
@@ -182,7 +182,7 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.R
 
 def check_workers(workers: Any) -> None:
     """Raise unless these can be workers."""
-    if isinstance(workers, Engine) or callable(workers) or is_client(workers) or is_executor(workers):
+    if isinstance(workers, WorkerPool) or callable(workers) or is_client(workers) or is_executor(workers):
         return
     if isinstance(workers, bool) or not isinstance(workers, numbers.Integral) or (workers < 1 and workers != -1):
         raise ValueError(
@@ -194,7 +194,7 @@ def check_workers(workers: Any) -> None:
 def count_workers(workers: Any) -> int:
     """How many points ``workers`` can evaluate at once; 1 if that is not known before they are used."""
     count: int | None = None
-    if isinstance(workers, Engine):
+    if isinstance(workers, WorkerPool):
         count = workers.slots
     elif is_client(workers):
         count = threads_of(workers)

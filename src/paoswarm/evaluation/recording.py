@@ -114,6 +114,10 @@ class RecordingEvaluator(Evaluator):
         value = math.nan if isinstance(answer, Failed) else float(answer)
         self.journal.complete(number, asked, x, value, why, self.constraints_of_one(answer), recalled)
 
+    def _may_differ(self, count: int) -> bool:
+        """Whether ``count`` answers of the wrong form say that the function is wrong, and not one point."""
+        return count > 1 or not self.journal.resumed
+
     def _recorded(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
         values, known, reasons, recorded = self.journal.recall(x, numbers)
         constr = recorded
@@ -158,7 +162,7 @@ class RecordingEvaluator(Evaluator):
             if end is None:
                 record_mistakes()
             for first, answers in doubtful:
-                if not known[missing].any() and (len(missing) > 1 or not self.journal.resumed):
+                if not known[missing].any() and self._may_differ(len(missing)):
                     self._count(x[missing[first:]], self._sort_out(answers)[1])  # raises
                 record(first, *self._sort_out(answers), answers)
         done = len(x) if known.all() else int(np.argmin(known))  # what comes after a gap is recorded, but not used yet

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from paoswarm.algorithms.agreement import CONVERGED, CUT_SHORT, HOPELESS, Search
 from paoswarm.core import order
-from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.queue import Answer, Batch
 from paoswarm.optimize.incumbent import best_of
-from paoswarm.optimize.local_searches import SERIES, LocalSearches, Start
+from paoswarm.optimize.local_searches import SERIES, LocalSearches, LocalStart
 from paoswarm.optimize.look_around import cost, look
 from paoswarm.optimize.run_state import RunState
+from paoswarm.optimize.sqp import Ended
 from paoswarm.optimize.sqp import Search as SqpSearch
 from paoswarm.optimize.stopping import Limits
 
@@ -33,22 +33,15 @@ class LocalEnd(NamedTuple):
 
 
 def search_from(
-    state: RunState, local: LocalSearches, start: Start, limits: Limits, numbering: Any = None
+    state: RunState, local: LocalSearches, start: LocalStart, limits: Limits, numbering: Any = None
 ) -> Generator[list[Batch], Answer, LocalEnd]:
     """A local search from a start; the best point of the run takes part in what it finds."""
-    spent, own, row = 0, (math.inf, start.x), start.row
-    search: SqpSearch | None = None
-    points: Floats | None = start.x[None]
+    spent, own = 0, (math.inf, start.x)
+    course = _course(local, start)
+    points = next(course)
     end: End = None
-    replayed, has_converged, is_back, ending = True, False, False, CUT_SHORT
+    replayed, ended, ending = True, Ended(start.x, False), CUT_SHORT
     while True:
-        try:
-            if search is None and row is not None:
-                search = local.search(start, row)
-                points = next(search)
-        except StopIteration:
-            break
-        assert points is not None
         room = local.longest(start) - spent
         rows = points[: room if limits.maxfev is None else min(room, limits.maxfev - state.nfev)]
         if not len(rows):
@@ -64,20 +57,27 @@ def search_from(
         best = best_of(rows[: len(values)], scores) if len(values) else None
         if best is not None and order.is_better(best.score, own[0]):
             own = float(best.score), best.x.copy()
-        if end is not None or len(values) < len(points) or (search is None and np.isnan(values[0, 0])):
+        if end is not None or len(values) < len(points):
             break
-        if search is None:
-            row = values[0]
-            continue
         try:
-            points = search.send(values)
-        except StopIteration as ended:
-            has_converged, is_back = ended.value.has_converged, ended.value.is_back
-            ending = HOPELESS if ended.value.is_hopeless else CONVERGED if has_converged else CUT_SHORT
+            points = course.send(values)
+        except StopIteration as stop:
+            ended = stop.value
+            ending = HOPELESS if ended.is_hopeless else CONVERGED if ended.has_converged else CUT_SHORT
             break
     began = state.nfev - spent
     found = Search(SERIES, 1, spent, own[1], own[0], ending, kind="local", began=began, ended=state.nfev)
-    return LocalEnd(found, has_converged, is_back, end, replayed)
+    return LocalEnd(found, ended.has_converged, ended.is_back, end, replayed)
+
+
+def _course(local: LocalSearches, start: LocalStart) -> SqpSearch:
+    """The points of a local search: first the start, if its value is unknown."""
+    row = start.row
+    if row is None:
+        row = (yield start.x[None])[0]
+        if np.isnan(row[0]):
+            return Ended(start.x, False)
+    return (yield from local.search(start, row))
 
 
 class Look(NamedTuple):

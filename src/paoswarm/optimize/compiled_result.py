@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.compiled.engines import Engine
+from paoswarm.compiled.engines import CompiledEngine
 from paoswarm.compiled.program import Program, State
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
@@ -30,7 +30,7 @@ class Places(NamedTuple):
 
 
 def found_of(
-    engine: Engine,
+    engine: CompiledEngine,
     program: Program,
     space: Space,
     wall: Wall,
@@ -65,7 +65,7 @@ def found_of(
     )
 
 
-def _best_places(engine: Engine, state: State) -> Places:
+def _best_places(engine: CompiledEngine, state: State) -> Places:
     """The best points of all runs; what was found in single precision is evaluated again."""
     leader = np.argmin(np.asarray(state.best_value), axis=-1)
     points = np.take_along_axis(np.asarray(state.best), leader[:, None, None], axis=1)[:, 0, :]
@@ -75,7 +75,7 @@ def _best_places(engine: Engine, state: State) -> Places:
 
 
 def _look_around(
-    engine: Engine,
+    engine: CompiledEngine,
     places: Places,
     status: NDArray[np.int64],
     nfev: NDArray[np.int64],

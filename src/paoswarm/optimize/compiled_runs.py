@@ -15,7 +15,7 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm._extras import ProgressBar, need
 from paoswarm.compiled import counter
-from paoswarm.compiled.engines import Compiled, Engine, Numba, bound, check_space, of_coordinates
+from paoswarm.compiled.engines import Compiled, CompiledEngine, Numba, bound, check_space, of_coordinates
 from paoswarm.compiled.program import NotCompiled, Program, Rules, State, read_program
 from paoswarm.compiled.search_plan import is_adaptive
 from paoswarm.core.arrays import Floats
@@ -274,7 +274,7 @@ class SwarmsOnEngine(CompiledRuns):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: CompiledEngine,
         program: Program,
         call: Call,
         limits: Limits,
@@ -365,7 +365,7 @@ class SwarmsOnEngine(CompiledRuns):
 class _Inside:
     """Points straight to the engine, for polishing."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: CompiledEngine) -> None:
         self._engine = engine
         self.failed: dict[int, str] = {}
 

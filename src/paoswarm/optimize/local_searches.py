@@ -42,7 +42,7 @@ _NEGLIGIBLE = 1e-9  # a better value by less, in units of the values, is roundin
 SERIES = -1  # of local searches among the searches of a run
 
 
-class Start(NamedTuple):
+class LocalStart(NamedTuple):
     """Where a local search begins."""
 
     x: Floats
@@ -88,13 +88,13 @@ class LocalSearches:
         """Whether a search should begin now."""
         return len(self._free) > 0 and self._judge.best is not None and self.spent <= self._share * nfev
 
-    def from_best(self) -> Start:
+    def from_best(self) -> LocalStart:
         """The best point as a start."""
         best = self._judge.best
         assert best is not None
-        return Start(best.x, np.concatenate([[best.value], best.numbers]), False)
+        return LocalStart(best.x, np.concatenate([[best.value], best.numbers]), False)
 
-    def start(self, draw: Draw) -> Start:
+    def start(self, draw: Draw) -> LocalStart:
         """Where the next search begins."""
         best = self._judge.best
         assert best is not None
@@ -117,7 +117,7 @@ class LocalSearches:
         self._turn += 1
         if self._axes is not None:
             x = self._axes.snapped(x, self._lower, self._upper)
-        return Start(x, None, not self._is_near)
+        return LocalStart(x, None, not self._is_near)
 
     def _is_better(self, new: float, old: float) -> bool:
         """Whether a score is better than another by more than rounding."""
@@ -125,7 +125,7 @@ class LocalSearches:
             return bool(order.is_better(new, old))
         return bool(order.is_better(new, old - _NEGLIGIBLE * max(self._judge.unit, abs(old))))
 
-    def search(self, start: Start, row: Floats) -> sqp.Search:
+    def search(self, start: LocalStart, row: Floats) -> sqp.Search:
         """The search from a start, whose value and constraints are known."""
         scales, best = self._judge.scales, self._judge.best
         assert scales is not None
@@ -142,11 +142,11 @@ class LocalSearches:
         )
         return sqp.search(problem, start.x, row)
 
-    def longest(self, start: Start) -> int:
+    def longest(self, start: LocalStart) -> int:
         """The most evaluations of one search."""
         return (_LONGEST_ATTEMPT if start.row is None else _LONGEST) * (len(self._free) + 2)
 
-    def ended(self, start: Start, before: float, own: Search, is_back: bool) -> None:
+    def ended(self, start: LocalStart, before: float, own: Search, is_back: bool) -> None:
         """Take note of a search that has ended at ``own``; before it the best point had the score ``before``."""
         self.spent += own.evaluations
         best = self._judge.best

@@ -38,50 +38,56 @@ def read_method(method: Any, init: Any = None, space: Space | None = None) -> Me
     return method
 
 
+_FORM = "bounds must be a sequence of (low, high) pairs, one per unknown, or a scipy.optimize.Bounds"
+_TWO_ARRAYS = "; two arrays of ends go into scipy.optimize.Bounds(low, high) or list(zip(low, high))"
+
+
 def read_bounds(bounds: Any) -> Box:
     """Lower and upper ends from ``[(low, high), ...]``, a ``(d, 2)`` array or ``scipy.optimize.Bounds``."""
-    form = "bounds must be a sequence of (low, high) pairs, one per unknown, or a scipy.optimize.Bounds"
-    two_arrays = "; two arrays of ends go into scipy.optimize.Bounds(low, high) or list(zip(low, high))"
     if isinstance(bounds, Bounds):
-        lower, upper = np.broadcast_arrays(np.atleast_1d(bounds.lb), np.atleast_1d(bounds.ub))
-        if lower.ndim != 1 or lower.size == 0:
-            raise ValueError(f"{form}; got {bounds!r}")
+        ends = np.broadcast_arrays(np.atleast_1d(bounds.lb), np.atleast_1d(bounds.ub))
+        if ends[0].ndim != 1 or ends[0].size == 0:
+            raise ValueError(f"{_FORM}; got {bounds!r}")
     else:
-        bounds = list(bounds) if isinstance(bounds, Iterator) else bounds
-        try:
-            pairs = rounded(np.asarray(unmasked(bounds)))
-        except (ValueError, OverflowError):  # pairs of different lengths, or too large for a float
-            raise ValueError(f"{form}; got {bounds!r}") from None
-        if pairs.dtype.kind not in "fiu":
-            raise ValueError(f"{form}, all of them numbers; got {bounds!r}")
-        if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-            hint = "; for one unknown write [(low, high)]" if pairs.shape == (2,) else ""
-            hint = two_arrays if pairs.ndim == 2 and pairs.shape[0] == 2 else hint
-            raise ValueError(f"{form}; got an array of shape {pairs.shape}{hint}")
-        lower, upper = pairs[:, 0], pairs[:, 1]
-    lower, upper = (np.array(end, dtype=float) for end in (lower, upper))
+        ends = _read_pairs(list(bounds) if isinstance(bounds, Iterator) else bounds).T
+    lower, upper = (np.array(end, dtype=float) for end in ends)
+    hint = _TWO_ARRAYS if len(lower) == 2 and (lower == upper).all() else ""
     for i, (low, high) in enumerate(zip(lower, upper, strict=True)):
-        if np.isnan(low) or np.isnan(high):
-            raise ValueError(f"bounds[{i}] is ({low}, {high}): a bound cannot be NaN")
-        if np.isinf(low) or np.isinf(high):
-            raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): both ends must be finite, because the first swarm fills the bounds; "
-                "give the widest range that makes sense"
-            )
-        if low > high:
-            raise ValueError(f"bounds[{i}] is ({low}, {high}): the lower end is above the upper one (reversed?)")
-        if low == high:
-            hint = two_arrays if len(lower) == 2 and (lower == upper).all() else ""
-            raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): both ends are equal: drop x[{i}] from the unknowns and set it inside "
-                f"your function{hint}"
-            )
-        if float(high) - float(low) > _WIDEST:
-            raise ValueError(
-                f"bounds[{i}] is ({low}, {high}): too wide, because squared distances would overflow; "
-                "choose another unit, or search the logarithm"
-            )
+        if mistake := _mistake(low, high, i, hint):
+            raise ValueError(f"bounds[{i}] is ({low}, {high}): {mistake}")
     return lower, upper
+
+
+def _read_pairs(bounds: Any) -> Any:
+    """An array ``(d, 2)`` from pairs (low, high)."""
+    try:
+        pairs = rounded(np.asarray(unmasked(bounds)))
+    except (ValueError, OverflowError):  # pairs of different lengths, or too large for a float
+        raise ValueError(f"{_FORM}; got {bounds!r}") from None
+    if pairs.dtype.kind not in "fiu":
+        raise ValueError(f"{_FORM}, all of them numbers; got {bounds!r}")
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+        hint = "; for one unknown write [(low, high)]" if pairs.shape == (2,) else ""
+        hint = _TWO_ARRAYS if pairs.ndim == 2 and pairs.shape[0] == 2 else hint
+        raise ValueError(f"{_FORM}; got an array of shape {pairs.shape}{hint}")
+    return pairs
+
+
+def _mistake(low: float, high: float, i: int, hint: str) -> str:
+    """What is wrong with two ends; empty if nothing is."""
+    if np.isnan(low) or np.isnan(high):
+        return "a bound cannot be NaN"
+    if np.isinf(low) or np.isinf(high):
+        return (
+            "both ends must be finite, because the first swarm fills the bounds; give the widest range that makes sense"
+        )
+    if low > high:
+        return "the lower end is above the upper one (reversed?)"
+    if low == high:
+        return f"both ends are equal: drop x[{i}] from the unknowns and set it inside your function{hint}"
+    if float(high) - float(low) > _WIDEST:
+        return "too wide, because squared distances would overflow; choose another unit, or search the logarithm"
+    return ""
 
 
 def read_points(name: str, points: ArrayLike, box: Box) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, linprog
 
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluation.constraints import ConstraintSet, Linear, read_constraints
+from paoswarm.evaluation.constraints import ConstraintPart, ConstraintSet, Linear, read_constraints
 from paoswarm.spaces.space import Fixed, Space
 from paoswarm.spaces.variables import Choice, Integer, Periodic, Real, Variable
 
@@ -53,36 +53,42 @@ def _check_choices(given: Any, space: Space) -> None:
 def _check_linear(constraints: ConstraintSet, space: Space) -> None:
     """Raise if linear constraints have another number of columns, or contradict each other or the bounds."""
     d = len(space.variables)
-    matrix, low, high, labels = [np.empty((0, d))], [], [], []
-    for part in constraints.parts:
-        if not isinstance(part.fun, Linear):
-            continue
-        if part.fun.matrix.shape[1] != d:
+    parts = [(part, part.fun.matrix) for part in constraints.parts if isinstance(part.fun, Linear)]
+    if not parts:
+        return
+    for part, matrix in parts:
+        if matrix.shape[1] != d:
             raise ValueError(
                 f"{part.label}: the matrix of a LinearConstraint needs {d} columns, one for each variable, got shape "
-                f"{part.fun.matrix.shape}"
+                f"{matrix.shape}"
             )
-        matrix.append(part.fun.matrix)
-        low.append(part.lb - part.tol)
-        high.append(part.ub + part.tol)
-        labels += [part.label if len(part.lb) == 1 else f"row {i} of {part.label}" for i in range(len(part.lb))]
-    if not labels:
-        return
-    ends = [_Ends.of(one) for one in space.variables]
-    rows, lb, ub = np.concatenate(matrix), np.concatenate(low), np.concatenate(high)
+    labels = [label for part, _ in parts for label in _row_labels(part)]
+    rows = np.concatenate([matrix for _, matrix in parts])
+    lb, ub = (np.concatenate(ends) for ends in zip(*((p.lb - p.tol, p.ub + p.tol) for p, _ in parts), strict=True))
+    needed = _contradiction(rows, lb, ub, [_Ends.of(one) for one in space.variables])
+    names = ", ".join(labels[row] for row in needed)
+    if len(needed) == 1:
+        raise ValueError(f"{names} holds nowhere in the bounds: no point is feasible")
+    if needed:
+        raise ValueError(f"these linear constraints contradict each other in the bounds: {names}")
+
+
+def _row_labels(part: ConstraintPart) -> list[str]:
+    return [part.label] if len(part.lb) == 1 else [f"row {i} of {part.label}" for i in range(len(part.lb))]
+
+
+def _contradiction(rows: Floats, lb: Floats, ub: Floats, ends: list[_Ends]) -> list[int]:
+    """Which rows contradict each other or the bounds: as few as possible, or all if they are many; else none."""
     every = np.arange(len(rows))
     if _has_point(rows, lb, ub, ends, every):
-        return
-    needed = list(every)
+        return []
+    needed: list[int] = every.tolist()
     if len(rows) <= _MOST_ROWS:  # drop what is not needed for the contradiction
         for row in every:
             others = [one for one in needed if one != row]
             if not _has_point(rows, lb, ub, ends, np.array(others, dtype=int)):
                 needed = others
-    names = ", ".join(labels[row] for row in needed)
-    if len(needed) == 1:
-        raise ValueError(f"{names} holds nowhere in the bounds: no point is feasible")
-    raise ValueError(f"these linear constraints contradict each other in the bounds: {names}")
+    return needed
 
 
 class _Ends(NamedTuple):

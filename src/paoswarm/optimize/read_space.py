@@ -56,6 +56,11 @@ def read_variable(what: str, entry: Any) -> Variable:
         raise TypeError(f"{what} is {entry!r}; {_UNORDERED}")
     if not isinstance(entry, Sequence | np.ndarray) or len(entry) < 2:
         raise TypeError(f"{what} is {entry!r}; {_FORM}")
+    return _range(what, entry)
+
+
+def _range(what: str, entry: Any) -> Real:
+    """A number between two ends, from a sequence that should hold these."""
     if len(entry) == 2 and any(end is None for end in entry):
         raise TypeError(f"{what} is {entry!r}; both ends must be finite numbers")
     if len(entry) > 2 or not all(isinstance(end, numbers.Real) and not isinstance(end, bool) for end in entry):

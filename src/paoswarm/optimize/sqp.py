@@ -81,6 +81,10 @@ class _Point(NamedTuple):
         m = len(self.h)
         return float(weight[:m] @ np.maximum(self.h, 0) + weight[m:] @ np.abs(self.e))
 
+    @property
+    def is_feasible(self) -> bool:
+        return self.violation(np.ones(len(self.h) + len(self.e))) < _HOLDS
+
 
 class _Slopes(NamedTuple):
     g: Floats  # (n,)
@@ -117,6 +121,8 @@ class _Sqp:
         self.known_u = None if problem.known_at is None else self.share(problem.known_at)
         self.step = _FORWARD
         self.has_converged = self.is_hopeless = self.is_back = False
+        self.is_restoring = False  # whether only the violations count
+        self.n_behind = 0  # steps in succession that promised too little
         self.known = problem.known / problem.unit
         k = problem.constraints
         self.equal = np.zeros(0, dtype=bool) if k is None else k.lb == k.ub
@@ -184,80 +190,89 @@ class _Sqp:
 
     def descend(self, at: _Point, is_restoring: bool = False) -> Generator[Floats, Floats, _Point]:
         """Steps until none brings a decrease; to restore feasibility, until the objective has a value."""
-        n = len(at.u)
+        self.is_restoring, self.has_converged, self.n_behind = is_restoring, False, 0
+        at = at._replace(f=self._objective(at))
+        slopes = yield from self._slopes_of_merit(at)
         weight = np.zeros(self.n_unequal + self.n_equal)
-        if is_restoring:
-            at = at._replace(f=0.0)
-        slopes = yield from self.slopes(at)
-        slopes = slopes._replace(g=np.zeros(n)) if is_restoring else slopes
         B, is_fresh = _first_curvature(slopes), True
-        self.has_converged = False
-        behind = 0
-        for _ in range(100 * (n + 1)):
+        for _ in range(100 * (len(at.u) + 1)):
             if self.known_u is not None and np.abs(at.u - self.known_u).max() < _SAME_PLACE:
                 self.is_back = self.has_converged = True
                 return at
             step = _quadratic_step(B, slopes, at)
             if step is None:
                 return at
-            if is_restoring:
-                weight = np.ones_like(weight)
-            elif step.unmet > 0:  # its multipliers say only that the constraints come first
-                weight = np.maximum(weight, 1.0)
-            else:
-                weight = np.maximum(np.abs(step.multipliers), (weight + np.abs(step.multipliers)) / 2)
+            weight = self._next_weight(weight, step)
             promised = float(slopes.g @ step.p) - (1 - step.unmet) * at.violation(weight)
-            accuracy = max(1e-13, 4 * _EPS * abs(at.f))
-            if -promised <= accuracy or np.abs(step.p).max() < _TINY_STEP:
-                self.has_converged = at.violation(np.ones_like(weight)) < _HOLDS
+            if -promised <= max(1e-13, 4 * _EPS * abs(at.f)) or np.abs(step.p).max() < _TINY_STEP:
+                self.has_converged = at.is_feasible
                 return at
-            is_there = not is_restoring and at.violation(np.ones_like(weight)) < _HOLDS
-            behind = behind + 1 if is_there and self.is_behind(at, -_HOPELESS * promised) else 0
-            if behind >= _HOPELESS_FOR:
-                self.is_hopeless = True
+            self.is_hopeless = self._stays_behind(at, promised)
+            if self.is_hopeless:
                 return at
-            after = yield from self._along(at, slopes, step, weight, promised, is_restoring)
+            after = yield from self._along(at, slopes, step, weight, promised)
             if after is None:
                 if is_fresh:
                     is_flat = -promised <= _FLAT * max(1.0, abs(at.f))  # all that differences can show
-                    self.has_converged = is_flat and at.violation(np.ones_like(weight)) < _HOLDS
+                    self.has_converged = is_flat and at.is_feasible
                     return at
                 B, is_fresh = _first_curvature(slopes), True  # what was learnt may be wrong
                 continue
-            if is_restoring and math.isfinite(after.f) and self._is_called:
+            if is_restoring and math.isfinite(after.f):
                 return after
-            after = after._replace(f=0.0) if is_restoring else after
-            new = yield from self.slopes(after)
-            new = new._replace(g=np.zeros(n)) if is_restoring else new
+            after = after._replace(f=self._objective(after))
+            new = yield from self._slopes_of_merit(after)
             if not is_restoring:
                 B = _updated(B, at, after, slopes, new, step.multipliers, is_fresh)
                 is_fresh = False
             at, slopes = after, new
         return at
 
-    _is_called = False  # whether the objective had a value at the point accepted last
+    def _objective(self, at: _Point) -> float:
+        """The value that counts: while feasibility is restored, none does."""
+        return 0.0 if self.is_restoring else at.f
+
+    def _slopes_of_merit(self, at: _Point) -> Generator[Floats, Floats, _Slopes]:
+        slopes = yield from self.slopes(at)
+        return slopes._replace(g=np.zeros(len(at.u))) if self.is_restoring else slopes
+
+    def _next_weight(self, weight: Floats, step: _Step) -> Floats:
+        """The weights of violations beside the value, from those before and the multipliers of a step."""
+        if self.is_restoring:
+            return np.ones_like(weight)
+        if step.unmet > 0:  # its multipliers say only that the constraints come first
+            return np.maximum(weight, 1.0)
+        size = np.abs(step.multipliers)
+        return np.maximum(size, (weight + size) / 2)
+
+    def _stays_behind(self, at: _Point, promised: float) -> bool:
+        """Whether several steps in succession have promised too little to reach the best value known."""
+        is_there = not self.is_restoring and at.is_feasible
+        self.n_behind = self.n_behind + 1 if is_there and self.is_behind(at, -_HOPELESS * promised) else 0
+        return self.n_behind >= _HOPELESS_FOR
 
     def _along(
-        self, at: _Point, slopes: _Slopes, step: _Step, weight: Floats, promised: float, is_restoring: bool
+        self, at: _Point, slopes: _Slopes, step: _Step, weight: Floats, promised: float
     ) -> Generator[Floats, Floats, _Point | None]:
         """The next point along a step, shortened as often as necessary; None if none is better."""
         merit = at.f + at.violation(weight)
         length, p = 1.0, step.p
         for _ in range(_SHORTENINGS):
             (there,) = yield from self._look(np.clip(at.u + length * p, 0, 1)[None])
-            if self._accepts(there, merit + _ENOUGH * length * promised, weight, is_restoring):
+            goal = merit + _ENOUGH * length * promised
+            if self._merit(there, weight) <= goal:
                 return there
-            bent = yield from self._bent(there, slopes, step, merit + _ENOUGH * length * promised, weight, is_restoring)
+            bent = yield from self._bent(there, slopes, step, goal, weight)
             if bent is not None:
                 return bent
-            rise = (0.0 if is_restoring else there.f) + there.violation(weight) - merit
+            rise = self._merit(there, weight) - merit
             bowl = 2 * (rise - length * promised)
             shorter = -promised * length / bowl if math.isfinite(bowl) and bowl > 0 else 0.5
             length *= min(0.5, max(0.1, shorter))
         return None
 
     def _bent(
-        self, there: _Point, slopes: _Slopes, step: _Step, goal: float, weight: Floats, is_restoring: bool
+        self, there: _Point, slopes: _Slopes, step: _Step, goal: float, weight: Floats
     ) -> Generator[Floats, Floats, _Point | None]:
         """The end of a step brought back to the constraints along which it goes, if its merit then reaches a goal.
 
@@ -271,13 +286,12 @@ class _Sqp:
                 return None
             last = off
             (there,) = yield from self._look(bent[None])
-            if self._accepts(there, goal, weight, is_restoring):
+            if self._merit(there, weight) <= goal:
                 return there
         return None
 
-    def _accepts(self, there: _Point, goal: float, weight: Floats, is_restoring: bool) -> bool:
-        self._is_called = math.isfinite(there.f)
-        return (0.0 if is_restoring else there.f) + there.violation(weight) <= goal
+    def _merit(self, at: _Point, weight: Floats) -> float:
+        return self._objective(at) + at.violation(weight)
 
 
 def _first_curvature(slopes: _Slopes) -> Floats:

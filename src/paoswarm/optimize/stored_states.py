@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.algorithms.schedules import is_constant
-from paoswarm.compiled.engines import Engine
+from paoswarm.compiled.engines import CompiledEngine
 from paoswarm.compiled.program import Program, State
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluation.interrupts import uninterrupted
@@ -37,13 +37,13 @@ class StoredStates:
     Parameters
     ----------
     journal : Journal
-    engine : Engine
+    engine : CompiledEngine
     program : Program
     space : Space
         Points are recorded as the user knows them.
     """
 
-    def __init__(self, journal: Journal, engine: Engine, program: Program, space: Space) -> None:
+    def __init__(self, journal: Journal, engine: CompiledEngine, program: Program, space: Space) -> None:
         self._journal, self._engine, self._program, self._space = journal, engine, program, space
         self._generation = -1  # that was recorded last
         self._due = time.monotonic() + _SECONDS

@@ -252,11 +252,8 @@ class Space:
         for i, (name, one) in enumerate(zip(self.names, self.variables, strict=True)):
             if name not in given and not isinstance(one, Fixed):
                 raise ValueError(f"{what}: the value of {name!r} is missing")
-            values = given.get(name, one.value(0.0))
-            is_one = isinstance(values, str | numbers.Number) or isinstance(one, Fixed)
-            is_one = is_one or (isinstance(one, Choice) and one.index(values) is not None)
-            listed = [values] if is_one or np.ndim(_plain(values)) == 0 else list(values)
-            columns.append([self._tell(what, i, one.number, value) for value in listed])
+            values = _listed(one, given.get(name, one.value(0.0)))
+            columns.append([self._tell(what, i, one.number, value) for value in values])
         m = max(map(len, columns))
         if any(len(column) not in (1, m) for column in columns):
             lengths = {name: len(column) for name, column in zip(self.names, columns, strict=True)}
@@ -298,6 +295,13 @@ class FunctionOfValues:
     def __call__(self, rows: Floats) -> Any:
         """Return the value at a row, or the values at several."""
         return self.fun(self.space.given(rows))
+
+
+def _listed(variable: Variable, values: Any) -> list[Any]:
+    """The values of a variable, of which the user gives one or several."""
+    is_one = isinstance(values, str | numbers.Number) or isinstance(variable, Fixed)
+    is_one = is_one or (isinstance(variable, Choice) and variable.index(values) is not None)
+    return [values] if is_one or np.ndim(_plain(values)) == 0 else list(values)
 
 
 def _plain(values: Any) -> Any:

@@ -129,9 +129,12 @@ def _from_table(table: Mapping[str, Any], prior: bool) -> Any:
         raise ValueError(f"it is empty; {_FORMS}")
     if not table.keys() - {"prior"}:
         raise ValueError("it has a prior, but no ends, which a minimum needs: add low and high")
+    return _between(table) if "low" in table or "high" in table else _from_one_key(table)
+
+
+def _from_one_key(table: Mapping[str, Any]) -> Any:
+    """A variable whose one key holds all of it."""
     short = [key for key in _SHORT if key in table and not isinstance(table[key], bool)]
-    if "low" in table or "high" in table:
-        return _between(table)
     if len(short) != 1 or len(table.keys() - {"prior"}) != 1:
         do = "does" if len(table) == 1 else "do"
         raise ValueError(f"{' and '.join(table)} {do} not make a variable; {_FORMS}")

@@ -13,7 +13,7 @@ import json
 import math
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,42 +56,69 @@ def encode(thing: Any, *, with_code: bool = False) -> Any:
     def inner(part: Any) -> Any:
         return encode(part, with_code=with_code)
 
-    if thing is None or isinstance(thing, bool | str):
-        return thing
-    if isinstance(thing, np.ndarray):
-        return {"array": inner(thing.tolist())}
-    if isinstance(thing, int | np.integer):
-        return int(thing)
-    if isinstance(thing, float | np.floating):
-        number = float(thing)
-        return number if math.isfinite(number) else {"float": str(number)}
-    if isinstance(thing, Mapping):
-        return {"items": [[inner(key), inner(value)] for key, value in thing.items()]}
-    if isinstance(thing, Swarm):
-        return {"swarm": checksum(thing)}
-    if isinstance(thing, tuple | list):
-        return [inner(part) for part in thing]
-    name = getattr(thing, "__qualname__", type(thing).__qualname__)
-    module = getattr(thing, "__module__", None) or type(thing).__module__
-    if module.startswith("paoswarm.") and not inspect.ismethod(thing):
-        if hasattr(thing, "__qualname__"):
-            return {"paoswarm": name}
-        if (settings := _settings(thing)) is not None:
-            return {"paoswarm": name, "with": {key: inner(value) for key, value in settings.items()}}
+    for kind, encoded in _BY_TYPE:
+        if isinstance(thing, kind):
+            return encoded(thing, inner)
+    found = _encode_ours(thing, inner) or _encode_law(thing, inner)
+    if found is not None or with_code:
+        return found or _encode_own(thing, inner)
+    return {"own": f"{_module(thing)}.{_name(thing)}"}
+
+
+# What values become; the first type that fits counts: a swarm is a tuple as well.
+_BY_TYPE: tuple[tuple[Any, Callable[[Any, Callable[[Any], Any]], Any]], ...] = (
+    (type(None) | bool | str, lambda thing, _: thing),
+    (np.ndarray, lambda thing, inner: {"array": inner(thing.tolist())}),
+    (int | np.integer, lambda thing, _: int(thing)),
+    (float | np.floating, lambda thing, _: float(thing) if math.isfinite(thing) else {"float": str(float(thing))}),
+    (Mapping, lambda thing, inner: {"items": [[inner(key), inner(value)] for key, value in thing.items()]}),
+    (Swarm, lambda thing, _: {"swarm": checksum(thing)}),
+    (tuple | list, lambda thing, inner: [inner(part) for part in thing]),
+)
+
+
+def _encode_ours(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any] | None:
+    """Encode what this package defines by name and settings; None for anything else."""
+    module, name = _module(thing), _name(thing)
+    if not module.startswith("paoswarm.") or inspect.ismethod(thing):
+        return None
+    if hasattr(thing, "__qualname__"):
+        return {"paoswarm": name}
+    settings = _settings(thing)
+    return None if settings is None else {"paoswarm": name, "with": _each(settings, inner)}
+
+
+def _encode_law(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any] | None:
+    """Encode a frozen distribution of `scipy.stats` by name and numbers; None for anything else."""
     family = getattr(getattr(thing, "dist", None), "name", None)
     if family is not None and hasattr(thing, "kwds"):
         return {"scipy.stats": family, "args": inner(thing.args), "kwds": inner(thing.kwds)}
     if type(thing).__name__ == "multivariate_normal_frozen":
         settings = {"mean": np.asarray(thing.mean), "cov": np.asarray(thing.cov)}
         return {"scipy.stats": "multivariate_normal", "args": [], "kwds": inner(settings)}
-    if not with_code:
-        return {"own": f"{module}.{name}"}
+    return None
+
+
+def _encode_own(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any]:
+    """Encode what the user defines by name, checksum of the code and, of a dataclass, settings."""
     # Without the module: a script is ``__main__`` when it is run, and has a name when it is imported.
-    own = {"own": name, "code": checksum(thing)}
-    if dataclasses.is_dataclass(thing) and not inspect.isclass(thing):
-        settings = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.init}
-        return {**own, "with": {key: inner(value) for key, value in settings.items()}}
-    return own
+    own = {"own": _name(thing), "code": checksum(thing)}
+    if not dataclasses.is_dataclass(thing) or inspect.isclass(thing):
+        return own
+    settings = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.init}
+    return {**own, "with": _each(settings, inner)}
+
+
+def _name(thing: Any) -> str:
+    return str(getattr(thing, "__qualname__", type(thing).__qualname__))
+
+
+def _module(thing: Any) -> str:
+    return str(getattr(thing, "__module__", None) or type(thing).__module__)
+
+
+def _each(settings: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    return {name: change(value) for name, value in settings.items()}
 
 
 def _settings(thing: Any) -> dict[str, Any] | None:
@@ -121,14 +148,18 @@ def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
             return thing
         with warnings.catch_warnings():  # the user was warned when the run was started
             warnings.simplefilter("ignore")
-            return thing(**{name: decode(value, ours) for name, value in kept["with"].items()})
-    if "scipy.stats" in kept:
-        from scipy import stats  # not at the top: importing it takes half a second
-
-        family = getattr(stats, kept["scipy.stats"], None)
-        if isinstance(family, stats.rv_continuous) or family is stats.multivariate_normal:
-            return family(*decode(kept["args"], ours), **decode(kept["kwds"], ours))
+            return thing(**_each(kept["with"], lambda value: decode(value, ours)))
+    if "scipy.stats" in kept and (family := _family(kept["scipy.stats"])) is not None:
+        return family(*decode(kept["args"], ours), **decode(kept["kwds"], ours))
     raise Unknown(str(kept.get("own") or kept.get("paoswarm") or kept.get("scipy.stats") or "a swarm"))
+
+
+def _family(name: str) -> Any:
+    """The distribution of `scipy.stats` with this name; None if there is none that can be rebuilt."""
+    from scipy import stats  # not at the top: importing it takes half a second
+
+    family = getattr(stats, name, None)
+    return family if isinstance(family, stats.rv_continuous) or family is stats.multivariate_normal else None
 
 
 def describe(thing: Any) -> str:

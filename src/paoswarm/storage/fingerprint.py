@@ -209,15 +209,18 @@ class _Walk:
             uses |= {f"{argument}= of {name}": value for argument, value in given.items()}
             uses |= {f"{name}.{attribute}": value for attribute, value in vars(function).items()}
             for one in _with_nested(code):
-                self._used.update(one.co_names)
-                steps = dis.get_instructions(one)
-                variables = [step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
-                known = function.__globals__
-                uses |= {f"global {variable}": known[variable] for variable in variables if variable in known}
-                for outside in sorted(_OUTSIDE.intersection(one.co_names))[:1]:
-                    self._doubt(f"{name} uses {outside}, whose source may change unseen")
+                uses |= self._globals(name, one, function.__globals__)
         for what, value in uses.items():
             self._use(what, value)
+
+    def _globals(self, name: str, code: CodeType, known: dict[str, Any]) -> dict[str, Any]:
+        """The global variables that code uses; what it names is noted."""
+        self._used.update(code.co_names)
+        for outside in sorted(_OUTSIDE.intersection(code.co_names))[:1]:
+            self._doubt(f"{name} uses {outside}, whose source may change unseen")
+        steps = dis.get_instructions(code)
+        variables = [step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+        return {f"global {variable}": known[variable] for variable in variables if variable in known}
 
     # Values
 
@@ -254,7 +257,6 @@ class _Walk:
         return _hash(name, *sorted(self._digest(key) + self._digest(value) for key, value in items))
 
     def _look_into(self, value: Any) -> bytes:
-        kind = type(value)
         if isinstance(value, np.ndarray | np.generic):
             return _hash(self._array(np.asarray(value)), self._attributes(value))
         if isinstance(value, dict):
@@ -276,7 +278,11 @@ class _Walk:
             return _hash("code", value.__qualname__)
         if inspect.isroutine(value):
             self._code.append(value)
-            return _hash("code", getattr(value, "__qualname__", kind.__qualname__))
+            return _hash("code", getattr(value, "__qualname__", type(value).__qualname__))
+        return self._look_into_object(value)
+
+    def _look_into_object(self, value: Any) -> bytes:
+        kind = type(value)
         if isinstance(value, _STATE):
             return _hash("state", kind.__qualname__)
         if (inner := _wrapped(value)) is not None:

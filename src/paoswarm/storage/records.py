@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,23 +84,11 @@ def check_event(record: dict[str, Any]) -> None:
     for name in ("open", "end", "limits", "state"):
         if name in record and not isinstance(record[name], dict):
             raise ValueError(f"{name} holds no entries")
-    if "open" in record:
-        who = record["open"]
-        if not is_count(who.get("pid")) or not _is_time(who.get("t")):
-            raise ValueError("the process that writes has no number or no time")
-    if "end" in record and not isinstance(record["end"].get("message"), str):
-        raise ValueError("an end has no message")
+    for name, is_right, otherwise in _ENTRIES:
+        if name in record and not is_right(record[name]):
+            raise ValueError(otherwise)
     if "limits" in record:
         _check_limits(record["limits"])
-    if "state" in record:
-        state = record["state"]
-        if not all(is_count(state.get(name)) for name in ("generation", "evaluations", "failed")):
-            raise ValueError("a state has no counts")
-        if not _is_time(state.get("t")) or not isinstance(state.get("arrays"), dict):
-            raise ValueError("a state has no time or no arrays")
-    for name in ("polish", "aside"):
-        if name in record and not is_count(record[name]):
-            raise ValueError(f"{name} is not the number of an evaluation")
 
 
 def check_evaluations(record: dict[str, Any]) -> None:
@@ -107,21 +96,34 @@ def check_evaluations(record: dict[str, Any]) -> None:
     first, x, f = record.get("i"), record.get("x"), record.get("f")
     if not isinstance(x, list) or not isinstance(f, list) or not _is_time(record.get("t")):
         raise ValueError("points, values or the time are missing")
-    numbers = first if isinstance(first, list) else [first]
-    if not numbers or not all(map(is_count, numbers)):
-        raise ValueError("the number of an evaluation is no whole number")
-    if not len(x) == len(f) or (isinstance(first, list) and len(first) != len(f)) or not f:
+    last = _last_number(first, len(f))
+    if len(x) != len(f) or not f:
         raise ValueError("the numbers of points and values differ")
     _check_rows(x, len(f), "points")
     if "c" in record:
         _check_rows(record["c"], len(f), "the numbers of constraints")
-    if "asked" in record and not (is_count(record["asked"]) and record["asked"] > max(numbers)):
-        raise ValueError("an evaluation is recorded before the run asked for it")
-    if "recalled" in record and not (is_count(record["recalled"]) and record["recalled"] < record.get("asked", 0)):
-        raise ValueError("more points were recalled than the run asked for")
+    _check_asked(record, last)
     why = record.get("why", {})
     if not isinstance(why, dict) or not all(row.isdecimal() and len(row) < 10 and int(row) < len(f) for row in why):
         raise ValueError("a reason belongs to no point")
+
+
+def _last_number(first: Any, count: int) -> int:
+    """The highest number of a record's evaluations, from the number of the first of them or from a list of all."""
+    numbers = first if isinstance(first, list) else [first]
+    if not numbers or not all(map(is_count, numbers)):
+        raise ValueError("the number of an evaluation is no whole number")
+    if isinstance(first, list) and len(first) != count:
+        raise ValueError("the numbers of points and values differ")
+    return int(max(numbers))
+
+
+def _check_asked(record: dict[str, Any], last: int) -> None:
+    """Check how many points a run without generations had asked for and recalled."""
+    if "asked" in record and not (is_count(record["asked"]) and record["asked"] > last):
+        raise ValueError("an evaluation is recorded before the run asked for it")
+    if "recalled" in record and not (is_count(record["recalled"]) and record["recalled"] < record.get("asked", 0)):
+        raise ValueError("more points were recalled than the run asked for")
 
 
 def check_size(n: int, d: int, recorded: int) -> None:
@@ -144,6 +146,29 @@ def is_count(value: Any) -> bool:
 def _is_time(value: Any) -> bool:
     """Whether this is a time in seconds."""
     return type(value) in (int, float) and abs(value) < 1e15 and math.isfinite(value)
+
+
+# What the entries of an event must hold, and the error otherwise.
+_ENTRIES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    (
+        "open",
+        lambda who: is_count(who.get("pid")) and _is_time(who.get("t")),
+        "the process that writes has no number or no time",
+    ),
+    ("end", lambda end: isinstance(end.get("message"), str), "an end has no message"),
+    (
+        "state",
+        lambda state: all(is_count(state.get(name)) for name in ("generation", "evaluations", "failed")),
+        "a state has no counts",
+    ),
+    (
+        "state",
+        lambda state: _is_time(state.get("t")) and isinstance(state.get("arrays"), dict),
+        "a state has no time or no arrays",
+    ),
+    ("polish", is_count, "polish is not the number of an evaluation"),
+    ("aside", is_count, "aside is not the number of an evaluation"),
+)
 
 
 def _check_limits(limits: dict[str, Any]) -> None:

@@ -85,31 +85,11 @@ class Progress:
     def add(self, record: Record) -> None:
         """Count one record; raise a ValueError, TypeError or OverflowError if it makes no sense."""
         if "f" in record:
-            check_evaluations(record)
-            self._last_recorded = record["t"]
-            allowed = self._allowed(record)
-            for point, encoded, is_allowed in zip(record["x"], record["f"], allowed, strict=True):
-                value = decode_number(encoded)
-                if not self._has_states:
-                    self.evaluations += 1
-                    self.failed += math.isnan(value)
-                if not is_allowed:
-                    continue
-                is_first = math.isnan(self.best) and not math.isnan(value)
-                if is_first or order.is_better(self._sign * value, self._sign * self.best):
-                    self.best, self.where = value, [decode_number(element) for element in point]
+            self._add_evaluations(record)
             return
         check_header(record) if "run" in record else check_event(record)
         if "run" in record:
-            run = record["run"]
-            self.evaluations = self.failed = 0  # the file may have been replaced by a shorter one
-            self._has_states = "engine" in run["problem"]
-            self._sign = -1.0 if run["function"] == "sample" else 1.0
-            method = run["problem"].get("method")
-            self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
-            self.expected = run["limits"].get("expected")
-            self._limits = recorded_limits(run["problem"].get("constraints"))
-            self._space = recorded_space(run["problem"].get("bounds"))
+            self._begin(record["run"])
         elif "limits" in record:
             self.expected = record["limits"].get("expected")
         elif "open" in record:
@@ -124,6 +104,29 @@ class Progress:
             self.evaluations = self._evaluations_before = self._evaluations_before_polishing
         elif "end" in record:
             self.ended = record["end"]["message"]
+
+    def _add_evaluations(self, record: Record) -> None:
+        check_evaluations(record)
+        self._last_recorded = record["t"]
+        for point, encoded, is_allowed in zip(record["x"], record["f"], self._allowed(record), strict=True):
+            value = decode_number(encoded)
+            if not self._has_states:
+                self.evaluations += 1
+                self.failed += math.isnan(value)
+            is_first = math.isnan(self.best) and not math.isnan(value)
+            if is_allowed and (is_first or order.is_better(self._sign * value, self._sign * self.best)):
+                self.best, self.where = value, [decode_number(element) for element in point]
+
+    def _begin(self, run: dict[str, Any]) -> None:
+        """Note what a header says of its run."""
+        self.evaluations = self.failed = 0  # the file may have been replaced by a shorter one
+        self._has_states = "engine" in run["problem"]
+        self._sign = -1.0 if run["function"] == "sample" else 1.0
+        method = run["problem"].get("method")
+        self._title = f"{run['function']} {method.get('paoswarm', '') if isinstance(method, dict) else ''}".rstrip()
+        self.expected = run["limits"].get("expected")
+        self._limits = recorded_limits(run["problem"].get("constraints"))
+        self._space = recorded_space(run["problem"].get("bounds"))
 
     def _allowed(self, record: Record) -> list[bool]:
         """Which of the points of a record satisfy the constraints of the run."""
