@@ -257,6 +257,7 @@ class _Walk:
         return _hash(name, *sorted(self._digest(key) + self._digest(value) for key, value in items))
 
     def _look_into(self, value: Any) -> bytes:
+        kind = type(value)
         if isinstance(value, np.ndarray | np.generic):
             return _hash(self._array(np.asarray(value)), self._attributes(value))
         if isinstance(value, dict):
@@ -278,7 +279,7 @@ class _Walk:
             return _hash("code", value.__qualname__)
         if inspect.isroutine(value):
             self._code.append(value)
-            return _hash("code", getattr(value, "__qualname__", type(value).__qualname__))
+            return _hash("code", getattr(value, "__qualname__", kind.__qualname__))
         return self._look_into_object(value)
 
     def _look_into_object(self, value: Any) -> bytes:
