@@ -89,10 +89,14 @@ class Queue:
             x = first.x[: first.most]
             values, end = self._evaluate.until(first.deadline, x, _first(first.numbers, len(x)))
             return [(run, Answer(values, end, self._evaluate.replayed, failed=self._evaluate.failed))]
+        return self._together(waiting)
+
+    def _together(self, waiting: list[tuple[int, Batch]]) -> list[tuple[int, Answer]]:
+        """The answers to batches whose new points are evaluated together."""
         parts = [_New.of(batch, self._evaluate, self._known[run] if self._known else None) for run, batch in waiting]
-        points = np.concatenate([new.x for new in parts]) if len(parts) > 1 else parts[0].x
+        points = np.concatenate([new.x for new in parts])
         numbers = [new.numbers for new in parts if new.numbers is not None]
-        deadline = first.deadline if len(parts) == 1 else None
+        deadline = waiting[0][1].deadline if len(parts) == 1 else None
         values, end, failed = np.empty(0), None, {}
         if len(points):
             values, end = self._evaluate.until(deadline, points, np.concatenate(numbers) if numbers else None)

@@ -196,6 +196,7 @@ class Found(NamedTuple):
     agreements: Sequence[Agreement | None] | None = None
     constraints: Sequence[dict[str, Any]] = ()  # what each run says about them
     sentences: Sequence[str] = ()  # the same for its message
+    last_words: Sequence[str] = ()  # of workers that were lost
     failure_kinds: Sequence[Counter[str]] = ()  # how many of its points have failed in which way
 
     @classmethod
@@ -227,6 +228,7 @@ class Found(NamedTuple):
             n_recalled=_over_runs(state.n_recalled, runs),
             agreements=[state.agreement] * runs,
             sentences=sentences * runs,
+            last_words=[ends.why] * runs,
             failure_kinds=state.failure_kinds,
         )
 
@@ -261,31 +263,26 @@ def make_result(
 
     Histories are continued with their last value to a common length.
     """
-    length = max(one.best.shape[-1] for one in found)
-    if limits.maxiter is not None and limits.maxiter < _MANY_GENERATIONS:
-        length = max(length, limits.maxiter + 1)
-    history = np.concatenate([np.pad(f.best, ((0, 0), (0, length - f.best.shape[-1])), mode="edge") for f in found])
+    history = _together([one.best for one in found], limits.maxiter)
     columns = {name: np.concatenate([getattr(one, name) for one in found]) for name in (*_COUNTED, "status", "rule")}
     rule, status, nit, nfev = columns.pop("rule"), columns["status"], columns["nit"], columns["nfev"]
-    agreements = [agreed for one in found for agreed in one.agreements or [None] * len(one.fun)]
-    sentences = [said for one in found for said in one.sentences or [""] * len(one.fun)]
-    d = len(space.lower)
-    why = [
-        explain(
-            Status(int(status[r])), Rule(int(rule[r])), limits, history[r, : nit[r] + 1], float(columns["fun"][r]), d,
-            method, agreements[r],
-        )
-        for r in range(len(nit))
-    ]  # fmt: skip
-    why = [" ".join(filter(None, [said, one])) for said, one in zip(sentences, why, strict=True)]
-    kinds = [one for part in found for one in part.failure_kinds]
+    agreements, sentences, last_words, kinds = (
+        [text for one in found for text in getattr(one, name) or [nothing] * len(one.fun)]
+        for name, nothing in (("agreements", None), ("sentences", ""), ("last_words", ""), ("failure_kinds", Counter()))
+    )
+    why = []
+    for r in range(len(nit)):
+        ended, best = Status(int(status[r])), history[r, : nit[r] + 1]
+        value, d = float(columns["fun"][r]), len(space.lower)
+        said = explain(ended, Rule(int(rule[r])), limits, best, value, d, method, agreements[r])
+        why.append(_joined(sentences[r], said))
     counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), kinds, strict=True)
     errors, recalled = [one.fun_error for one in found], [one.n_recalled for one in found]
     many = ManyResult(
         **columns,
         fun_error=None if errors[0] is None else np.concatenate(errors),
         success=np.isin(status, SUCCESSES),
-        message=[message_of(*one) for one in counts],
+        message=[_joined(message_of(*one), words) for one, words in zip(counts, last_words, strict=True)],
         history=history,
         swarm=together([one.swarm for one in found]),
         method=method,
@@ -302,6 +299,18 @@ def make_result(
     if "feasible" in many:
         many.success = many.success & many.feasible
     return many, why
+
+
+def _joined(*texts: str) -> str:
+    return " ".join(filter(None, texts))
+
+
+def _together(bests: list[Floats], maxiter: int | None) -> Floats:
+    """Histories of best values, continued with their last one to a common length."""
+    length = max(best.shape[-1] for best in bests)
+    if maxiter is not None and maxiter < _MANY_GENERATIONS:
+        length = max(length, maxiter + 1)
+    return np.concatenate([np.pad(best, ((0, 0), (0, length - best.shape[-1])), mode="edge") for best in bests])
 
 
 def _constrained(found: Sequence[Found]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import ONE_THREAD
 from paoswarm.evaluation.caller import End
 from paoswarm.evaluation.engines import EngineDown
@@ -115,6 +116,8 @@ class Run:
         self.state, self.limits = state, limits
         self.ends: Ends | None = None
         self._observe, self._may_fail, self._numbering = observe, may_fail, numbering
+        self._status, self._nit, self._nfev, self._rule = (np.zeros(state.batch, dtype=np.int64) for _ in range(4))
+        self._why = ""
         self._steps = self._course()
 
     def send(self, answer: Answer | None) -> list[Batch]:
@@ -138,52 +141,72 @@ class Run:
 
     def _course(self) -> Steps:
         state = self.state
-        status, nit, nfev, rule = (np.zeros(state.batch, dtype=np.int64) for _ in range(4))
-        active: NDArray[np.bool_] | None = None  # a mask once some runs have ended
-        has_begun = state.swarm is not None  # a run that is continued may have reached its limits already
-        why = ""
+        is_new = state.swarm is None  # a run that is continued may have reached its limits already
         try:
             while True:
-                outcome = _Outcome(moved=False) if has_begun else (yield from self._generation(active))
-                has_begun = False
+                outcome = _Outcome(moved=False)
+                if is_new:
+                    answer = yield [self._ask()]
+                    outcome = self._tell(answer)
+                is_new = True
                 if outcome.replayed:  # recorded values take no time of this call
                     self.limits = self.limits.restarted()
                 if outcome.end is None and state.local is not None and outcome.moved:
                     outcome = yield from self._search_locally(outcome)
-                converged = np.asarray(outcome.rule) if outcome.rule else state.has_converged(self.limits.tol)
-                done = state.nit - outcome.is_cut
-                reached = self.limits.reached(state.incumbent, converged, done, state.nfev)
-                if outcome.moved:
-                    self._observe(state)
-                ended: Any = None
-                if outcome.end is not None:
-                    ended, why = status_of(outcome.end)
-                if reached is None and ended is None:
-                    continue
-                going = status == 0
-                for reason in (reached, ended):
-                    if reason is not None:
-                        status = np.where(status == 0, reason, status)
-                nit, nfev = np.where(going, state.nit, nit), np.where(going, state.nfev, nfev)
-                if converged is not None:
-                    rule = np.where(going, converged, rule)
-                    stopped = going & (status == Status.CONVERGED) & is_worth_it(rule, self.limits.tol)
-                    seen = yield from look_around(state, self.limits, stopped, self._numbering)
-                    if seen.end is not None:
-                        ended, why = status_of(seen.end)
-                        status = np.where(stopped, ended, status)
-                    status = np.where(stopped & seen.is_better, Status.STALLED, status)
-                    nfev = nfev + np.where(stopped, seen.spent, 0)
-                if status.all():
-                    return Ends(status, nit, nfev, rule, self.limits.deadline, why)
-                active = status == 0
+                stopped = self._judge(outcome)
+                if stopped is not None:
+                    yield from self._look_around(stopped)
+                if self._status.all():
+                    break
         except (KeyboardInterrupt, EngineDown, StopAll) as error:
             if state.swarm is None:
                 raise
-            going = status == 0
-            nit, nfev = np.where(going, state.nit, nit), np.where(going, state.nfev, nfev)
-            ended, why = status_of(error)
-            return Ends(np.where(going, ended, status), nit, nfev, rule, self.limits.deadline, why)
+            ended, self._why = status_of(error)
+            self._end(ended)
+        return Ends(self._status, self._nit, self._nfev, self._rule, self.limits.deadline, self._why)
+
+    def _judge(self, outcome: _Outcome) -> NDArray[np.bool_] | None:
+        """Note which runs have ended after a generation; those whose end is worth a look, None if no run has ended."""
+        state = self.state
+        converged = np.asarray(outcome.rule) if outcome.rule else state.has_converged(self.limits.tol)
+        reached = self.limits.reached(state.incumbent, converged, state.nit - outcome.is_cut, state.nfev)
+        if outcome.moved:
+            self._observe(state)
+        if reached is None and outcome.end is None:
+            return None
+        going = self._status == 0
+        if reached is not None:
+            self._end(reached)
+        if outcome.end is not None:
+            ended, self._why = status_of(outcome.end)
+            self._end(ended)
+        if converged is None:
+            return np.zeros(state.batch, dtype=bool)
+        self._rule = np.where(going, converged, self._rule)
+        stopped: NDArray[np.bool_] = going & (self._status == Status.CONVERGED)
+        return stopped & is_worth_it(self._rule, self.limits.tol)
+
+    def _end(self, reason: Any) -> None:
+        """Note a reason for those runs that are still going; their counts are those of now if none did before."""
+        going = (self._status == 0) & (np.asarray(reason) != 0)
+        counting = self._status == 0
+        self._nit = np.where(counting, self.state.nit, self._nit)
+        self._nfev = np.where(counting, self.state.nfev, self._nfev)
+        self._status = np.where(going, reason, self._status)
+
+    def _look_around(self, stopped: NDArray[np.bool_]) -> Generator[list[Batch], Answer, None]:
+        """Evaluate a few points around the places where runs have stopped: a better one shows that it is no minimum."""
+        seen = yield from look_around(self.state, self.limits, stopped, self._numbering)
+        if seen.end is not None:
+            ended, self._why = status_of(seen.end)
+            self._status = np.where(stopped, ended, self._status)
+        self._status = np.where(stopped & seen.is_better, Status.STALLED, self._status)
+        self._nfev = self._nfev + np.where(stopped, seen.spent, 0)
+
+    @property
+    def _active(self) -> NDArray[np.bool_] | None:
+        """Which runs of a batch are still going; None while all are."""
+        return self._status == 0 if self._status.any() else None
 
     def _search_locally(self, outcome: _Outcome) -> Generator[list[Batch], Answer, _Outcome]:
         """A local search, if one is due, and what came of the generation together with it."""
@@ -196,29 +219,35 @@ class Run:
         local.ended(start, before, found.own, found.is_back)
         return outcome._replace(end=found.end, replayed=outcome.replayed and found.replayed)
 
-    def _generation(self, active: NDArray[np.bool_] | None) -> Generator[list[Batch], Answer, _Outcome]:
-        """Ask, evaluate and tell once; whatever was evaluated when time ran out or an interrupt came is told."""
-        state, limits = self.state, self.limits
+    def _ask(self) -> Batch:
+        """The points of the next generation of all runs that are going, as far as the budget allows."""
+        state, limits, active = self.state, self.limits, self._active
         x = state.points(limits.progress(state.nit, state.nfev))
         m, d = x.shape[-2:]
         most = None if limits.maxfev is None else limits.maxfev - state.nfev
-        is_single = not state.batch  # a single run may stop between two points, and some of them may cost nothing
-        k = m if most is None or is_single else min(m, most)
+        if not state.batch:  # a single run may stop between two points, and some of them may cost nothing
+            numbers = None if self._numbering is None else self._numbering.of(state.nfev, m, None)
+            return Batch(x, True, limits.deadline, numbers=numbers, most=most)
+        k = m if most is None else min(m, most)
         rows = x[..., :k, :] if active is None else x[active, :k, :]
         numbers = None if self._numbering is None else self._numbering.of(state.nfev, k, active)
-        deadline, most = (limits.deadline, most) if is_single else (None, None)
-        answer = yield [Batch(rows.reshape(-1, d), is_single, deadline, numbers=numbers, most=most)]
-        if answer.failed:
-            runs = np.zeros(1, dtype=int) if is_single else np.arange(len(state.failure_kinds))
-            state.note_failures(answer.failed, np.repeat(runs if active is None else runs[active], k))
-        values = state.scored(rows[: len(answer.values)] if is_single else rows, answer.values)
-        is_cut = False
-        if is_single:
-            k = len(values)
-            is_cut = k < m and (most is None or k - answer.recalled < most)
+        return Batch(rows.reshape(-1, d), False, numbers=numbers)
+
+    def _tell(self, answer: Answer) -> _Outcome:
+        """Give the swarm whatever was evaluated, also if time ran out or an interrupt came."""
+        state, active, x = self.state, self._active, self.state.points()
+        m, is_cut = x.shape[-2], False
+        if state.batch:
+            values = answer.values.reshape(len(x) if active is None else int(active.sum()), -1)
+            k = values.shape[-1]
+            self._note_failures(answer, k)
+        else:
+            k = len(answer.values)
+            state.note_failures(answer.failed, np.zeros(m, dtype=int))
+            values = state.scored(x[:k], answer.values)
+            is_cut = k < m and (self.limits.maxfev is None or state.nfev + k - answer.recalled < self.limits.maxfev)
             if k == 0 and state.swarm is not None:
                 return _Outcome(moved=False, end=answer.end, replayed=answer.replayed)
-        values = values.reshape(rows.shape[:-1]) if state.batch else values
         if state.swarm is None and not state.knows_a_value and not (values < np.inf).any():
             if answer.end is not None:  # nothing is known yet
                 raise answer.end
@@ -234,6 +263,11 @@ class Run:
         state.nfev -= answer.recalled
         return _Outcome(True, answer.end, is_cut, answer.replayed, _rule_of(answer.known))
 
+    def _note_failures(self, answer: Answer, k: int) -> None:
+        """Count the points of a batch that have failed, ``k`` of each run that is going."""
+        runs = np.arange(len(self.state.failure_kinds))
+        self.state.note_failures(answer.failed, np.repeat(runs if self._active is None else runs[self._active], k))
+
 
 class AsynchronousRun(Run):
     """Take a run to its end whose particles move as soon as their own values are known.
@@ -245,69 +279,80 @@ class AsynchronousRun(Run):
     def __init__(self, state: RunState, limits: Limits, observe: Observe, queue: PointQueue) -> None:
         super().__init__(state, limits, observe)
         self._queue, self._particles = queue, Particles(state)
+        self._known: KnownPoints | None = None
 
     def _course(self) -> Steps:
-        state, particles, queue = self.state, self._particles, self._queue
+        state, particles = self.state, self._particles
         status: Status | None = None
-        known: KnownPoints | None = None
-        why = ""
         try:
             if state.n_to_start == 0:  # a run that is continued
-                status = self._reached(known)
+                status = self._reached()
             while status is None:
-                late = self.limits.deadline is not None and state.nfev > 0 and time.monotonic() >= self.limits.deadline
-                may_ask = queue.is_replaying or (not late and particles.may_ask(self.limits))
-                progress = self.limits.progress(particles.generations, state.nfev)
-                x = particles.ask(progress) if may_ask and queue.room > 0 else None
+                x = self._ask_one()
                 if x is None and particles.n_out == 0:
                     status = Status.TIME
                     break
                 answer: Answer | None = yield [] if x is None else [Batch(x[None])]
-                if answer is None:
-                    continue
-                known = answer.known
-                is_generation = particles.tell(answer)
-                if answer.replayed:  # recorded values take no time of this call
-                    self.limits = self.limits.restarted()
-                if is_generation:
-                    status = self._after_generation(known)
-                elif state.swarm is not None and self.limits.is_hit(state.incumbent):
-                    status = Status.TARGET
-                elif self.limits.maxfev is not None and state.nfev >= self.limits.maxfev:
-                    status = Status.MAXFEV
+                if answer is not None:
+                    status = self._tell_one(answer)
             if not particles.is_complete and status in (Status.TIME, Status.MAXFEV, Status.TARGET):
                 particles.cut_short()
-                status = self._after_generation(known) or status
+                status = self._after_generation() or status
         except (KeyboardInterrupt, EngineDown, StopAll) as error:
             if state.swarm is None or state.incumbent.value == np.inf:
                 raise
             if not particles.is_complete:
                 particles.cut_short()
                 self._observe(state)
-            status, why = status_of(error)
-        queue.close()
-        rule = _rule_of(known) or state.has_converged(self.limits.tol)
-        rule = np.asarray(Rule.NONE if rule is None else rule)
-        if status is Status.CONVERGED and is_worth_it(rule, self.limits.tol):
-            try:
-                seen = yield from look_around(state, self.limits, np.asarray(True))
-                status = Status.STALLED if np.any(seen.is_better) else status
-                if seen.end is not None:
-                    status, why = status_of(seen.end)
-            except (KeyboardInterrupt, EngineDown, StopAll) as error:
-                status, why = status_of(error)
+            status, self._why = status_of(error)
+        yield from self._finish(status)
         nit, nfev = np.asarray(state.nit), np.asarray(state.nfev)
-        return Ends(np.asarray(status), nit, nfev, rule, self.limits.deadline, why)
+        return Ends(np.asarray(self._status), nit, nfev, self._rule, self.limits.deadline, self._why)
 
-    def _after_generation(self, known: KnownPoints | None) -> Status | None:
+    def _finish(self, status: Status) -> Generator[list[Batch], Answer, None]:
+        """Give up what is being evaluated, and look around the place where the run has stopped, if it has converged."""
+        self._queue.close()
+        self._end(status)
+        rule = _rule_of(self._known) or self.state.has_converged(self.limits.tol)
+        self._rule = np.asarray(Rule.NONE if rule is None else rule)
+        if status is Status.CONVERGED and is_worth_it(self._rule, self.limits.tol):
+            try:
+                yield from self._look_around(np.asarray(True))
+            except (KeyboardInterrupt, EngineDown, StopAll) as error:
+                ended, self._why = status_of(error)
+                self._status = np.asarray(ended)
+
+    def _ask_one(self) -> Floats | None:
+        """The next point, if there is room, time and budget for one."""
+        limits, nfev = self.limits, self.state.nfev
+        late = limits.deadline is not None and nfev > 0 and time.monotonic() >= limits.deadline
+        may_ask = self._queue.is_replaying or (not late and self._particles.may_ask(limits))
+        if not may_ask or self._queue.room <= 0:
+            return None
+        return self._particles.ask(limits.progress(self._particles.generations, nfev))
+
+    def _tell_one(self, answer: Answer) -> Status | None:
+        """Take the value of a point; why the run ends with it, if it does."""
+        state = self.state
+        self._known = answer.known
+        is_generation = self._particles.tell(answer)
+        if answer.replayed:  # recorded values take no time of this call
+            self.limits = self.limits.restarted()
+        if is_generation:
+            return self._after_generation()
+        if state.swarm is not None and self.limits.is_hit(state.incumbent):
+            return Status.TARGET
+        return Status.MAXFEV if self.limits.maxfev is not None and state.nfev >= self.limits.maxfev else None
+
+    def _after_generation(self) -> Status | None:
         if self.state.incumbent.value == np.inf:
             raise NoFiniteValue
         self._observe(self.state)
-        return self._reached(known)
+        return self._reached()
 
-    def _reached(self, known: KnownPoints | None) -> Status | None:
+    def _reached(self) -> Status | None:
         """The limit that holds now, if any but the clock: when time is up, points under way are waited for."""
-        state, rule = self.state, _rule_of(known)
+        state, rule = self.state, _rule_of(self._known)
         converged = np.asarray(rule) if rule else state.has_converged(self.limits.tol)
         timeless = self.limits._replace(deadline=None)
         reached = timeless.reached(state.incumbent, converged, state.nit, state.nfev)

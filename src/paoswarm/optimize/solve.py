@@ -62,10 +62,7 @@ def solve(call: Call) -> ManyResult:
         evaluate.count = bar.count if call.progress else None
         evaluate.kept = Evaluations() if call.runs is None else None
         groups = _run_all(call, template, for_swarms, evaluate, bar, is_stored=journal is not None)
-        states = [state for group in groups for state in group.states]
-        found = [
-            Found.of(*one) for group in groups for one in zip(group.states, group.recorders, group.ends, strict=True)
-        ]
+        found = [one for group in groups for one in group.found()]
         many, why = make_result(
             found,
             space=call.space,
@@ -76,22 +73,33 @@ def solve(call: Call) -> ManyResult:
             failures=evaluate.failures,
             evaluations=evaluate.kept,
         )
-        ends = [one for group in groups for one in group.ends]
-        for r, one in enumerate(ends):
-            if one.why:
-                many.message[r] += f" {one.why}"
         if call.polish:
-            if journal is not None and call.runs is not None:
-                journal.go_on_after(call.runs * int(many.nfev.max()))  # above all numbers of the swarms
-            evaluate.go_beyond()
-            clock = max((one.deadline for one in ends if one.deadline is not None), default=None)
-            polish_each(many, why, evaluate, call.space, limits, clock, states, is_stored=journal is not None)
+            _polish(call, many, why, groups, evaluate, limits, journal)
         if journal is not None:
             _end(journal, many, call)
     evaluate.warn()
     if call.runs is None:
         many["histories"] = [groups[0].recorders[0].history()]
     return many
+
+
+def _polish(
+    call: Call,
+    many: ManyResult,
+    why: list[str],
+    groups: list[Group],
+    evaluate: Evaluator,
+    limits: Limits,
+    journal: Journal | None,
+) -> None:
+    """Finish all runs with a local search."""
+    if journal is not None and call.runs is not None:
+        journal.go_on_after(call.runs * int(many.nfev.max()))  # above all numbers of the swarms
+    evaluate.go_beyond()
+    deadlines = [one.deadline for group in groups for one in group.ends if one.deadline is not None]
+    states = [state for group in groups for state in group.states]
+    clock = max(deadlines, default=None)
+    polish_each(many, why, evaluate, call.space, limits, clock, states, is_stored=journal is not None)
 
 
 def _run_all(
