@@ -254,16 +254,7 @@ def _shake_together(n, leader, d1, d2, homes, noise1, noise2):
     """Dense noise shaped like the cloud of bests; see `paoswarm.core.noise.covariance`."""
     d = len(leader) // n
     shape, size, safe, root = np.zeros((d, d)), np.empty(d), np.empty(d), np.zeros((d, d))
-    for p in range(n):
-        for i in range(d):
-            for j in range(d):
-                shape[i, j] += (homes[p * d + i] - leader[i]) * (homes[p * d + j] - leader[j])
-    for i in range(d):
-        size[i] = np.sqrt(shape[i, i] / n)
-        safe[i] = size[i] if size[i] > 0 else 1.0
-    for i in range(d):
-        for j in range(d):
-            shape[i, j] /= n * safe[i] * safe[j]
+    _correlate(n, leader, homes, shape, size, safe)
     values, vectors = np.linalg.eigh(shape)
     for i in range(d):
         for j in range(d):
@@ -286,6 +277,22 @@ def _shake_together(n, leader, d1, d2, homes, noise1, noise2):
             noise1[p * d + i], noise2[p * d + i] = strength * first, strength * second
 
 
+@making_arrays
+def _correlate(n, leader, homes, shape, size, safe):
+    """The correlations of bests around the best of all, and their sizes; ``safe`` sizes are not zero."""
+    d = len(size)
+    for p in range(n):
+        for i in range(d):
+            for j in range(d):
+                shape[i, j] += (homes[p * d + i] - leader[i]) * (homes[p * d + j] - leader[j])
+    for i in range(d):
+        size[i] = np.sqrt(shape[i, i] / n)
+        safe[i] = size[i] if size[i] > 0 else 1.0
+    for i in range(d):
+        for j in range(d):
+            shape[i, j] /= n * safe[i] * safe[j]
+
+
 @inner_loops
 def _move(rows, walls, moved, n, at, speed, low, high, seen, centre, noise1, noise2):
     """One exact step, equation (12), then the walls; particles that share their coefficients in one loop."""
@@ -294,7 +301,11 @@ def _move(rows, walls, moved, n, at, speed, low, high, seen, centre, noise1, noi
     for p in range(1 if len(rows) == 1 else moved):
         a, b = (0, moved * d) if len(rows) == 1 else (p * d, (p + 1) * d)
         _drift(_entries(rows[p], n_pulls), at[a:b], speed[a:b], seen[a:b], centre[a:b], noise1[a:b], noise2[a:b])
-    count = moved * d
+    _stay_inside(walls, moved * d, at, speed, low, high)
+
+
+@inner_loops
+def _stay_inside(walls, count, at, speed, low, high):
     back = at.dtype.type(-RESTITUTION)
     if walls == _CLIP:
         for e in range(count):
