@@ -123,17 +123,7 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
     space, d = call.space, len(call.space.lower)
     keys, seeds = _seeds_of(call.rng, call.runs)
     box = space.lower, space.upper
-    x0, init = (
-        points if space.is_plain or points is None or isinstance(points, str) else space.coordinates(points)
-        for points in (call.x0, call.init)
-    )
-    first = FirstSwarm(box, call.n_particles, x0, None, init, box)
-    n = first.n_particles
-    given = _first_points(first, call, seeds)
-    if given is not None and given.ndim > 2 and len(keys) > 1 and not engine.takes_states:
-        raise NotCompiled(
-            "engine='cuda' begins with a Latin hypercube, or with the points of init; engine='jax' has x0"
-        )
+    n, given = _first_points(call, engine, seeds)
     limits = call.limits.starting_with(n)
     for_swarms = with_reserve(limits, d, n) if call.polish else limits
     fun = of_coordinates(engine, bound(engine, call.fun, call.args), space)
@@ -160,20 +150,8 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
         interrupted_once(),
         ProgressBar(call.progress, None if budget is None else len(keys) * budget) as bar,
     ):
-
-        def after_round() -> bool:
-            if bar.is_shown and runs.is_new:
-                found = runs.so_far()
-                bar.catch_up(int(sum(one.nfev.sum() for one in found)))
-                bar.show(best=min(float(one.fun.min()) for one in found))
-            if call.notify is None or not runs.is_new:
-                return False
-            runs.is_new = False
-            many = so_far(runs.so_far(), space)
-            return call.notify(lambda: many if call.runs is not None else many.run(0))
-
         try:
-            drive([runs], runs, after_round)
+            drive([runs], runs, lambda: _after_round(runs, call, bar))
         finally:
             runs.keep()
         found = runs.found()
@@ -250,13 +228,42 @@ def _copy(seed: np.random.SeedSequence) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
 
 
-def _first_points(first: FirstSwarm, call: Call, seeds: list[np.random.SeedSequence]) -> Floats | None:
-    """The first points ``(n, d)`` of all runs or ``(runs, n, d)`` of each; None for the engine's own design."""
-    if not isinstance(call.init, str):
-        return first.points([generator(0)], ())
-    if call.x0 is None and design_name(call.init) == "latinhypercube":
-        return None
-    return first.points([generator(_copy(seed)) for seed in seeds], (len(seeds),))
+def _first_points(call: Call, engine: Compiled, seeds: list[np.random.SeedSequence]) -> tuple[int, Floats | None]:
+    """How many particles each run has, and the first points ``(n, d)`` of all runs or ``(runs, n, d)`` of each.
+
+    None stands for the engine's own design.
+    """
+    space = call.space
+    box = space.lower, space.upper
+    x0, init = (
+        points if space.is_plain or points is None or isinstance(points, str) else space.coordinates(points)
+        for points in (call.x0, call.init)
+    )
+    first = FirstSwarm(box, call.n_particles, x0, None, init, box)
+    if not isinstance(init, str):
+        return first.n_particles, first.points([generator(0)], ())
+    if x0 is None and design_name(init) == "latinhypercube":
+        return first.n_particles, None
+    if len(seeds) > 1 and not engine.takes_states:
+        raise NotCompiled(
+            "engine='cuda' begins with a Latin hypercube, or with the points of init; engine='jax' has x0"
+        )
+    return first.n_particles, first.points([generator(_copy(seed)) for seed in seeds], (len(seeds),))
+
+
+def _after_round(runs: CompiledRuns, call: Call, bar: ProgressBar) -> bool:
+    """Show how far the runs are, and call the callback; whether it wants to stop."""
+    if not runs.is_new:
+        return False
+    if bar.is_shown:
+        found = runs.so_far()
+        bar.catch_up(int(sum(one.nfev.sum() for one in found)))
+        bar.show(best=min(float(one.fun.min()) for one in found))
+    if call.notify is None:
+        return False
+    runs.is_new = False
+    many = so_far(runs.so_far(), call.space)
+    return call.notify(lambda: many if call.runs is not None else many.run(0))
 
 
 def _rules(limits: Limits, d: int) -> Rules:

@@ -270,12 +270,22 @@ def make_result(
         [text for one in found for text in getattr(one, name) or [nothing] * len(one.fun)]
         for name, nothing in (("agreements", None), ("sentences", ""), ("last_words", ""), ("failure_kinds", Counter()))
     )
-    why = []
-    for r in range(len(nit)):
-        ended, best = Status(int(status[r])), history[r, : nit[r] + 1]
-        value, d = float(columns["fun"][r]), len(space.lower)
-        said = explain(ended, Rule(int(rule[r])), limits, best, value, d, method, agreements[r])
-        why.append(_joined(sentences[r], said))
+    why = [
+        _joined(
+            sentences[r],
+            explain(
+                Status(int(status[r])),
+                Rule(int(rule[r])),
+                limits,
+                history[r, : nit[r] + 1],
+                float(columns["fun"][r]),
+                len(space.lower),
+                method,
+                agreements[r],
+            ),
+        )
+        for r in range(len(nit))
+    ]
     counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), kinds, strict=True)
     errors, recalled = [one.fun_error for one in found], [one.n_recalled for one in found]
     many = ManyResult(

@@ -103,30 +103,30 @@ def polish_each(
             found, changed = _polish_constrained(states[r], evaluate, limits._replace(deadline=deadline))
         else:
             found, changed = _polish_plain(before, evaluate, space, limits, deadline)
-        nfev, n_failed = before.nfev + found.spent, before.n_failed + found.failed
-        status, lost = (before.status, "") if found.end is None else status_of(found.end)
-        reason = why[r] if found.end is None else limits.message(status)
+        reason = why[r] if found.end is None else limits.message(status_of(found.end)[0])
         if "feasible" in many:
             reason = " ".join(filter(None, [states[r].judge.sentence(states[r].incumbent.x, found.score), reason]))
-        kinds = before.failure_kinds + found.kinds
-        after = dict(before) | changed
-        was, now = (float(one.fun) if one.feasible else math.nan for one in (before, Result(**after)))
-        said = [message_of(reason, n_failed, nfev, kinds), lost, summary(found.spent, was, now)]
-        # A local minimum is an achievement for one swarm; where several searches must agree, it is none.
-        is_success = before.success or (found.has_converged and before.agreement is None)
-        after |= {
-            "status": status,
-            "nfev": nfev,
-            "n_failed": n_failed,
-            "failure_kinds": kinds,
-            "message": " ".join(filter(None, said)),
-        }
-        after["success"] = bool(is_success and found.end is None and after.get("feasible", True))
-        for name in ("x", "fun", "status", "nfev", "n_failed", "failure_kinds", "message", "success", *changed):
-            many[name][r] = after[name]
+        after = _after(before, found, changed, reason)
+        for name, value in after.items():
+            many[name][r] = value
         many.polished[r] = True
-        if status in unfinished:
+        if after["status"] in unfinished:
             return
+
+
+def _after(before: Result, found: Polished, changed: dict[str, Any], reason: str) -> dict[str, Any]:
+    """The fields of a result that polishing has changed; ``reason`` says why the run has ended."""
+    status, lost = (before.status, "") if found.end is None else status_of(found.end)
+    nfev, n_failed = before.nfev + found.spent, before.n_failed + found.failed
+    kinds = before.failure_kinds + found.kinds
+    after = Result(**dict(before) | changed)
+    was, now = (float(one.fun) if one.feasible else math.nan for one in (before, after))
+    said = [message_of(reason, n_failed, nfev, kinds), lost, summary(found.spent, was, now)]
+    # A local minimum is an achievement for one swarm; where several searches must agree, it is none.
+    is_success = before.success or (found.has_converged and before.agreement is None)
+    counts = {"status": status, "nfev": nfev, "n_failed": n_failed, "failure_kinds": kinds}
+    success = bool(is_success and found.end is None and after.feasible)
+    return changed | counts | {"message": " ".join(filter(None, said)), "success": success}
 
 
 def _polish_plain(
