@@ -76,6 +76,14 @@ def test_sample_explains_keywords_of_other_samplers(theirs, ours):
         ps.sample(never, {"a": (0, 1)}, **{theirs: 1})
 
 
+def test_minimize_has_few_parameters():
+    assert len(inspect.signature(ps.minimize).parameters) <= 22
+    with pytest.raises(TypeError, match=r"write ps.Integer\(low, high\) in bounds"):
+        ps.minimize(never, BOX, integrality=[True, False])
+    with pytest.raises(TypeError, match=r"x0=\(points, values\)"):
+        ps.minimize(never, BOX, x0=[[0, 0]], f0=[1.0])
+
+
 def test_an_optimizer_says_that_its_loop_is_the_users():
     with pytest.raises(TypeError, match="argument of minimize only"):
         ps.Optimizer(BOX, method=ps.PAO(), maxfev=100)

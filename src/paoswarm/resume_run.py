@@ -80,6 +80,9 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
             )
         if name not in changes and name not in _NOT_ARGUMENTS:
             arguments[name] = _decoded(store, name, recorded)
+    if "x0" in arguments and (values := arguments.pop("f0", None)) is not None:
+        arguments["x0"] = arguments["x0"], values
+    arguments.pop("f0", None)
     arguments |= changes
     arguments["workers"] = _workers(store, changes.get("workers"))
     place = "prior" if run.function == "sample" else "bounds"

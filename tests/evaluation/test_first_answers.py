@@ -225,7 +225,7 @@ def test_minus_infinity_that_is_told_or_known_is_a_failure():
     optimizer.inject([[0.0, 0.0]], [-np.inf])
     assert np.isfinite(optimizer.result.fun)
     known = ps.minimize(
-        lambda x: (x**2).sum(), BOX, method=ps.PAO(), x0=[1.0, 1.0], f0=[-np.inf], n_particles=10, maxiter=1, rng=1
+        lambda x: (x**2).sum(), BOX, method=ps.PAO(), x0=([1.0, 1.0], -np.inf), n_particles=10, maxiter=1, rng=1
     )
     assert np.isfinite(known.fun)
 

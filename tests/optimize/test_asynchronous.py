@@ -97,7 +97,7 @@ def assert_same(one, other):
 def test_no_worker_waits_once_the_first_swarm_is_known():
     free, bound = Clocked(sphere, 8), Clocked(sphere, 8)
     run(free, n_particles=64, maxiter=5)
-    run(bound, n_particles=64, maxiter=5, workers=ps.Workers(asynchronous=False))
+    run(bound, n_particles=64, maxiter=5, workers=bound)
     assert free.idle_after_the_first <= 7  # while the last tenth of the first swarm is on its way
     assert bound.idle_after_the_first > 20
     assert free.clock < bound.clock
@@ -334,7 +334,7 @@ def test_a_run_that_was_continued_does_not_evaluate_its_points_again():
 def test_known_values_are_used_and_not_evaluated():
     x0 = np.array([[1.0, 1, 1], [2, 2, 2]])
     engine = Clocked(sphere, 4)
-    result = run(engine, x0=x0, f0=[-5.0, 4.0], maxiter=2)
+    result = run(engine, x0=(x0, [-5.0, 4.0]), maxiter=2)
     assert result.nfev == 14 + 2 * 16
     assert result.fun == -5.0
     assert_array_equal(result.x, x0[0])

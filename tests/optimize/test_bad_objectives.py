@@ -269,7 +269,7 @@ def always_divides_by_zero(x):
 
 
 def test_a_known_finite_value_saves_a_first_swarm_that_fails():
-    result = run(lambda x: np.nan, x0=[1.0, 1.0], f0=[3.0])
+    result = run(lambda x: np.nan, x0=([1.0, 1.0], 3.0))
     assert (result.fun, result.n_failed) == (3.0, result.nfev)
 
 
@@ -528,8 +528,7 @@ def test_masked_values_are_failures():
         one,
         [(-5, 5)] * 2,
         method=ps.PAO(),
-        x0=[[-1, 0], [-2, 0]],
-        f0=np.ma.array([-100.0, 9.0], mask=[1, 0]),
+        x0=([[-1, 0], [-2, 0]], np.ma.array([-100.0, 9.0], mask=[1, 0])),
         maxiter=0,
     )
     assert warm.fun > 5

@@ -78,7 +78,7 @@ def test_too_small_a_budget_is_refused_before_the_first_evaluation():
 def test_known_values_lower_the_price_of_the_first_swarm():
     x0 = [(0.0, 0.0), (1.0, 1.0)]
     result = ps.minimize(
-        sphere, BOX, method=ps.PAO(), n_particles=10, maxfev=8, x0=x0, f0=[sphere(np.array(x)) for x in x0], rng=1
+        sphere, BOX, method=ps.PAO(), n_particles=10, maxfev=8, x0=(x0, [sphere(np.array(x)) for x in x0]), rng=1
     )
     assert result.nfev == 8
 

@@ -322,8 +322,8 @@ def test_a_run_with_constraints_can_be_continued():
     assert BEST <= more.fun < first.fun
     with pytest.raises(ValueError, match="result of a run with the same constraints"):
         ps.minimize(total, BOX, constraints=outside, init=first.swarm, maxiter=30, rng=2)
-    with pytest.raises(ValueError, match="f0 does not go with constraints"):
-        ps.minimize(total, BOX, constraints=outside, x0=[[0, 0]], f0=[0], maxiter=3)
+    with pytest.raises(ValueError, match="values of x0 do not go with constraints"):
+        ps.minimize(total, BOX, constraints=outside, x0=([[0, 0]], [0]), maxiter=3)
 
 
 def test_tables_of_evaluations_show_the_violations(tmp_path):

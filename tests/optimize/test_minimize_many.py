@@ -131,7 +131,7 @@ def test_without_a_limit_on_generations_the_history_ends_with_the_last_run():
 def test_starting_points_are_given_to_every_run():
     fun = Recording(sphere)
     many = ps.minimize_many(
-        fun, BOX, method=ps.PAO(), runs=3, n_particles=5, maxiter=0, x0=[1.0, 1.0, 1.0], f0=[-7.0], rng=1
+        fun, BOX, method=ps.PAO(), runs=3, n_particles=5, maxiter=0, x0=([1.0, 1.0, 1.0], -7.0), rng=1
     )
     assert_array_equal(many.fun, -7.0)
     assert fun.calls == 3 * 4

@@ -83,8 +83,6 @@ def test_equal_ends_fix_an_unknown():
 def test_variables_of_ours_work_as_bounds():
     found = through_scipy(lambda x: x[0] ** 2 + (x[1] - 2.8) ** 2, x0=[0, 2], bounds=[(-1, 1), ps.Integer(1, 8)])
     assert found.x[1] == 3
-    by_flag = through_scipy(bounds=BOX, settings={"integrality": [True, False], "maxfev": 60, "rng": 1}, x0=[0, 0])
-    assert by_flag.x[0] == 0
 
 
 def test_both_kinds_of_callback_are_called_and_may_stop_the_run():

@@ -115,7 +115,7 @@ class TestStarts:
         assert found.fun == 0
         assert found.swarm.memory.lanes[0].value == 0
         asked.clear()
-        known = solve(f, x0=[[0.3, 0.3, 0.3], [1, 1, 1]], f0=[0.0, bowl(np.ones(3))], maxfev=60)
+        known = solve(f, x0=([[0.3, 0.3, 0.3], [1, 1, 1]], [0.0, bowl(np.ones(3))]), maxfev=60)
         assert known.fun == 0
         assert not any((x == 0.3).all() for x in asked)
 

@@ -78,7 +78,7 @@ def test_a_good_starting_point_is_never_lost():
 def test_known_values_are_believed_and_not_measured_again():
     x0 = np.array([[1.0, 1.0], [0.0, -2.0], [5.0, 3.0]])
     fun = Recording(sphere)
-    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=8, maxiter=6, x0=x0, f0=[7.0, -50.0, 3.0], rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=8, maxiter=6, x0=(x0, [7.0, -50.0, 3.0]), rng=1)
     assert fun.calls == result.nfev == 5 + 6 * 8
     assert not any((point == known).all() for point in fun.points[:5] for known in x0)
     assert_array_equal(result.x, [0.0, -2.0])
@@ -87,7 +87,7 @@ def test_known_values_are_believed_and_not_measured_again():
 
 def test_of_more_known_points_than_particles_the_best_are_taken():
     x0 = np.random.default_rng(1).uniform([-4, -6], [5, 3], (30, 2))
-    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=6, x0=x0, f0=sphere(x0), rng=1)
+    optimizer = ps.Optimizer(BOX, method=ps.PAO(), n_particles=6, x0=(x0, sphere(x0)), rng=1)
     assert optimizer.n_to_start == 0
     optimizer.ask()
     assert_array_equal(optimizer.swarm.best_value, np.sort(sphere(x0))[:6])
@@ -96,7 +96,7 @@ def test_of_more_known_points_than_particles_the_best_are_taken():
 
 def test_known_failures_are_worst():
     result = ps.minimize(
-        sphere, BOX, method=ps.PAO(), n_particles=4, maxiter=2, x0=[[1.0, 1.0], [2.0, 2.0]], f0=[np.inf, np.inf], rng=1
+        sphere, BOX, method=ps.PAO(), n_particles=4, maxiter=2, x0=([[1.0, 1.0], [2.0, 2.0]], [np.inf, np.inf]), rng=1
     )
     assert np.isfinite(result.fun)
 
@@ -104,17 +104,17 @@ def test_known_failures_are_worst():
 def test_points_whose_value_is_given_as_nan_are_evaluated():
     fun = Recording(sphere)
     x0 = [[1.0, 1.0], [0.5, 0.25], [2.0, 2.0], [3.0, 1.0]]
-    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=3, maxiter=0, x0=x0, f0=[2.0, np.nan, 8.0, 10.0], rng=1)
+    result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=3, maxiter=0, x0=(x0, [2.0, np.nan, 8.0, 10.0]), rng=1)
     assert_array_equal(fun.points, [[0.5, 0.25]])  # and of the others the best two are taken
     assert_array_equal(np.sort(result.swarm.best_value), [2.0, sphere(np.array([0.5, 0.25])), 8.0])
     with pytest.raises(ValueError, match=r"x0 has 4 points .*n_particles=3"):
-        ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=3, x0=x0, f0=[np.nan] * 4)
+        ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=3, x0=(x0, [np.nan] * 4))
 
 
 def test_true_known_values_give_the_same_run_as_measuring_them():
     x0 = np.random.default_rng(1).uniform([-4, -6], [5, 3], (6, 2))
     order = np.argsort(sphere(x0))
-    known = ps.Optimizer(BOX, method=ps.PAO(), n_particles=6, x0=x0, f0=sphere(x0), rng=1)
+    known = ps.Optimizer(BOX, method=ps.PAO(), n_particles=6, x0=(x0, sphere(x0)), rng=1)
     known.ask()
     told = ps.Optimizer(BOX, method=ps.PAO(), init=x0[order], rng=1)
     told.tell(sphere(told.ask()))
@@ -151,7 +151,7 @@ def test_a_continued_swarm_may_get_a_wider_box_but_not_one_that_leaves_it_outsid
     assert wider.fun < 1e-6 < first.fun  # the optimum lies outside the first box
     with pytest.raises(ValueError, match=r"position lies outside the bounds"):
         ps.minimize(sphere, [(2, 5), (-6, 3)], method=ps.PAO(), init=first.swarm)
-    with pytest.raises(ValueError, match="x0 and f0 do not go with init=swarm"):
+    with pytest.raises(ValueError, match="x0 does not go with init=swarm"):
         ps.minimize(sphere, BOX, method=ps.PAO(), init=first.swarm, x0=[0.0, 0.0])
     with pytest.raises(ValueError, match="but this problem needs"):
         ps.minimize(sphere, [*BOX, (0, 1)], method=ps.PAO(), init=first.swarm)
@@ -423,18 +423,18 @@ def test_a_batch_of_optimizers_is_the_single_ones_side_by_side():
 def test_the_users_arrays_are_never_changed():
     bounds, x0, f0 = np.array(BOX, dtype=float), np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([2.0, 3.0])
     copies = [a.copy() for a in (bounds, x0, f0)]
-    result = ps.minimize(sphere, bounds, method=ps.PAO(), x0=x0, f0=f0, n_particles=5, maxiter=3, rng=1)
+    result = ps.minimize(sphere, bounds, method=ps.PAO(), x0=(x0, f0), n_particles=5, maxiter=3, rng=1)
     result.x[:] = 0
     for array, copy in zip((bounds, x0, f0), copies, strict=True):
         assert_array_equal(array, copy)
     assert_same_run(
-        *(ps.minimize(sphere, bounds, method=ps.PAO(), x0=x0, f0=f0, n_particles=5, rng=1) for _ in range(2))
+        *(ps.minimize(sphere, bounds, method=ps.PAO(), x0=(x0, f0), n_particles=5, rng=1) for _ in range(2))
     )
 
 
 def test_without_generations_a_swarm_that_is_brought_along_is_returned_as_it_is():
     first = ps.minimize(sphere, BOX, method=ps.PAO(), n_particles=10, maxiter=3, rng=1)
-    for start in ({"init": first.swarm}, {"x0": first.swarm.best_position, "f0": first.swarm.best_value}):
+    for start in ({"init": first.swarm}, {"x0": (first.swarm.best_position, first.swarm.best_value)}):
         fun = Recording(sphere)
         result = ps.minimize(fun, BOX, method=ps.PAO(), n_particles=10, maxiter=0, rng=1, **start)
         assert (fun.calls, result.nfev, result.nit, len(result.history)) == (0, 0, 0, 1)

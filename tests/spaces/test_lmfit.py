@@ -238,5 +238,3 @@ def test_other_input_that_cannot_work_is_refused():
         ps.minimize(residual, parameters(), vectorized=True)
     with pytest.raises(TypeError, match="give the result of minimize"):
         ps.uncertainty(parameters(), residuals=residual)
-    with pytest.raises(ValueError, match="integrality"):
-        ps.minimize(residual, parameters(), integrality=[True] * 4)

@@ -203,13 +203,6 @@ def test_asynchronous_runs_and_polishing_speak_the_same_language():
         ps.minimize(by_name, {"order": ps.Integer(1, 8)}, polish=True)
 
 
-def test_integrality_is_that_of_scipy():
-    result = ps.minimize(lambda x: ((x - 1.4) ** 2).sum(), [(-4.5, 5.5)] * 3, integrality=[1, 0, 1], maxiter=60, rng=1)
-    assert result.x.tolist() == [1, pytest.approx(1.4, abs=1e-6), 1]
-    with pytest.raises(ValueError, match="True or False for each of the 3"):
-        ps.minimize(sum, [(0, 1)] * 3, integrality=[1, 2, 0])
-
-
 def test_known_points_are_recalled_and_a_small_space_is_known_for_sure():
     calls = []
 
@@ -278,11 +271,6 @@ def test_failures_are_told_by_name():
 def test_bad_spaces_are_refused_in_a_sentence_that_names_the_variable(space, words, drive):
     with pytest.raises((ValueError, TypeError), match=words):
         drive(by_name, space)
-
-
-def test_whole_numbers_by_integrality_are_refused_by_their_place():
-    with pytest.raises(ValueError, match=r"bounds\[1\] with integrality: .*no whole number"):
-        ps.minimize(by_number, [(0, 1), (0.2, 0.8)], integrality=[0, 1])
 
 
 @pytest.mark.parametrize(

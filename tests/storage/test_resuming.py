@@ -90,7 +90,7 @@ CALLS = {
     "noisy": {"reevaluate": 0.3},
     "scheduled": {"method": ps.PAO(damping=ps.schedules.linear(0.15, 0.25))},
     "other method": {"method": ps.classic.SADE()},
-    "points": {"x0": [[1.0, 2.0, 3.0], [0.5, 0.5, 0.5]], "f0": [7.0, np.nan]},
+    "points": {"x0": ([[1.0, 2.0, 3.0], [0.5, 0.5, 0.5]], [7.0, np.nan])},
     "first swarm": {"init": np.linspace(-4, 4, 36).reshape(12, 3)},
     "unbounded": {"method": ps.PAO(walls="none")},
     "a generator": {"rng": np.random.default_rng(4)},
@@ -361,10 +361,10 @@ def test_another_version_is_named_where_points_differ(store):
         ps.minimize(forbidden, BOUNDS, store=store, **SMALL)
     # What the message recommends: a new run begins with the best of what is known.
     assert f"x, f = Store({str(store.path)!r}).read()" in str(error.value)
-    assert "x0=x[f < inf], f0=f[f < inf]" in str(error.value)
+    assert "x0=(x[f < inf], f[f < inf])" in str(error.value)
     x, f = store.read()
     f[::2] = np.nan  # as if these had failed
-    again = ps.minimize(forbidden, BOUNDS, x0=x[f < np.inf], f0=f[f < np.inf], **(SMALL | {"maxiter": 0}))
+    again = ps.minimize(forbidden, BOUNDS, x0=(x[f < np.inf], f[f < np.inf]), **(SMALL | {"maxiter": 0}))
     assert again.nfev == 0
     assert again.fun == np.nanmin(f)
 

@@ -21,7 +21,7 @@ from paoswarm.evaluation.constraints import ConstraintSet
 from paoswarm.evaluation.residuals import as_objective
 from paoswarm.optimize.callback import Notify, read_callback
 from paoswarm.optimize.many_result import ManyResult
-from paoswarm.optimize.read_input import read_method
+from paoswarm.optimize.read_input import read_method, read_start
 from paoswarm.optimize.read_problem import trial_constraints
 from paoswarm.optimize.read_space import read_space
 from paoswarm.optimize.result import Result
@@ -150,7 +150,6 @@ def read_call(
     args: Any,
     n_particles: Any,
     x0: Any,
-    f0: Any,
     init: Any,
     reevaluate: Any,
     constraints: Any,
@@ -160,7 +159,6 @@ def read_call(
     rng: Seed,
     store: Any,
     engine: Any,
-    integrality: Any,
     vectorized: Any,
     workers: Any,
     runs: Any = _ALONE,
@@ -171,7 +169,7 @@ def read_call(
         raise TypeError(f"fun must be callable, got {fun!r}")
     runs = None if runs is _ALONE else whole_number("runs", runs, 1, _MOST_RUNS)
     compiled = read_engine(engine, fun)
-    space = read_space(bounds, integrality)
+    space = read_space(bounds)
     objective = as_objective(with_arguments(fun, args), space, vectorized)
     method = read_method(method, init, space)
     d = len(space.lower)
@@ -193,6 +191,7 @@ def read_call(
     check_seed(rng)  # a list would make a batch of a state
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)
+    x0, f0 = read_start(x0)
     if not space.is_plain:  # rows of numbers, whatever form the points have
         x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
         x0 = None if x0 is None else space.read("x0", x0)

@@ -178,7 +178,7 @@ def _refuse(call: Call, engine: Compiled) -> None:
     """Raise if the call asks for something that compiled engines do not have."""
     workers = call.options.workers
     asked = {
-        "f0": call.f0 is not None,
+        "values of x0": call.f0 is not None,
         "vectorized": call.options.vectorized,
         "workers": not (isinstance(workers.workers, int) and workers.workers == 1),
         "timeout": workers.timeout is not None,

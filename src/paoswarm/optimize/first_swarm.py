@@ -65,11 +65,13 @@ class FirstSwarm:
             self.n_particles = whole_number("the number of points in init", len(self._given), 2)
             if x0 is not None:
                 raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
-        if f0 is not None and x0 is None:
-            raise ValueError("f0 holds the values of x0, which is missing")
         if x0 is not None:
             points = read_input.read_points("x0", x0, allowed)
-            values = np.full(len(points), np.nan) if f0 is None else read_input.read_values("f0", f0, len(points))
+            values = (
+                np.full(len(points), np.nan)
+                if f0 is None
+                else read_input.read_values("the values of x0", f0, len(points))
+            )
             unknown = np.isnan(values)
             if unknown.sum() > self.n_particles:
                 raise ValueError(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from paoswarm._checks import explains_keywords
 from paoswarm.algorithms.method import Method
 from paoswarm.core.random import Seed
@@ -22,7 +20,6 @@ def minimize(
     fun: Objective,
     bounds: Any,
     *,
-    integrality: ArrayLike | None = None,
     method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
@@ -31,8 +28,7 @@ def minimize(
     target: float | None = None,
     tol: float = 1e-12,
     time_limit: float | None = None,
-    x0: ArrayLike | None = None,
-    f0: ArrayLike | None = None,
+    x0: Any = None,
     init: Any = "latinhypercube",
     vectorized: bool = False,
     workers: Any = 1,
@@ -58,8 +54,6 @@ def minimize(
         gets a dict of values by name (with ``vectorized=True`` of arrays ``(m,)``), and results speak in names. In a
         sequence ``fun`` gets an array, with the index of the entry for a `Choice`. Or ``lmfit.Parameters``: then
         ``fun`` gets ``Parameters``, and may return residuals, whose sum of squares is minimised.
-    integrality : array (d,) of bool, optional
-        With plain bounds: which unknowns are whole numbers, as in SciPy.
     method : Method, str or None
         None: `AdaptivePAO`, searches that start again until they agree, or `MixedPAO` if a variable is an `Integer` or
         a `Choice`; with ``init=result`` the method of that result.
@@ -92,10 +86,9 @@ def minimize(
     time_limit : float or None
         Stop after this many seconds. Points that are being evaluated are finished; with ``vectorized=True`` the
         generation is. Schedules do not follow the time, because it would make runs impossible to repeat.
-    x0 : array (d,) or (m, d), optional
-        Points to include in the first swarm.
-    f0 : array (m,), optional
-        Their values (a warm start). These points are not evaluated again, except where the value is NaN.
+    x0 : array (d,) or (m, d), or a pair (points, values), optional
+        Points to include in the first swarm. With their values ``(m,)``, or one point and its value, they are not
+        evaluated again, except where the value is NaN.
     init : str, array (n, d), Result or Swarm
         The first swarm: ``latinhypercube``, ``sobol``, ``halton``, ``random``; your own points; or the ``result`` of an
         earlier run, which is continued without evaluating its points again. (``result.swarm`` works too, but may
@@ -187,7 +180,6 @@ def minimize_many(
     bounds: Any,
     *,
     runs: int = 100,
-    integrality: ArrayLike | None = None,
     method: Method | str | None = None,
     args: Any = (),
     n_particles: int | None = None,
@@ -196,8 +188,7 @@ def minimize_many(
     target: float | None = None,
     tol: float = 1e-12,
     time_limit: float | None = None,
-    x0: ArrayLike | None = None,
-    f0: ArrayLike | None = None,
+    x0: Any = None,
     init: Any = "latinhypercube",
     vectorized: bool = False,
     workers: Any = 1,
@@ -219,7 +210,7 @@ def minimize_many(
 
     Parameters
     ----------
-    fun, bounds, integrality, method, args, n_particles, maxiter, maxfev, target, tol, time_limit, x0, f0,
+    fun, bounds, method, args, n_particles, maxiter, maxfev, target, tol, time_limit, x0,
     init, vectorized, workers, reevaluate, constraints, progress, rng
         As in `minimize`.
     runs : int

@@ -45,19 +45,15 @@ class Optimizer(RunState):
     ----------
     bounds : sequence of (low, high), scipy.optimize.Bounds, or variables in a sequence or by name
         The unknowns, as in `minimize`. With names `ask` returns a list of dicts.
-    integrality : array (d,) of bool, optional
-        With plain bounds: which unknowns are whole numbers.
     method : Method, str or None
         None: `AdaptivePAO` or `MixedPAO`, as in `minimize`; with ``init=result`` the method of that result. Or `PAO`,
         `PSO`, `QPSO`, `DE`, `SADE`, your own. A name such as "DE" stands for a method with its default hyperparameters.
     n_particles : int or None
         Size of the first swarm. None: what the method says. Ignored if ``init`` is an array or a swarm,
         which bring their own.
-    x0 : array (d,) or (m, d), optional
-        Points to be in the first swarm.
-    f0 : array (m,), optional
-        Their values: these points are not evaluated again. If there are more points than particles, the best are
-        taken. Points whose value is NaN are evaluated.
+    x0 : array (d,) or (m, d), or a pair (points, values), optional
+        Points to be in the first swarm. Those whose values ``(m,)`` are given, and not NaN, are not evaluated again. If
+        there are more of them than particles, the best are taken.
     init : str, array (n, d) or Swarm
         How the first swarm fills the bounds: ``latinhypercube``, ``sobol``, ``halton``, ``random``, your own points,
         or a swarm to go on with (``result.swarm``).
@@ -85,24 +81,23 @@ class Optimizer(RunState):
         self,
         bounds: Any,
         *,
-        integrality: ArrayLike | None = None,
         method: Method | str | None = None,
         n_particles: int | None = None,
-        x0: ArrayLike | None = None,
-        f0: ArrayLike | None = None,
+        x0: Any = None,
         init: Any = "latinhypercube",
         reevaluate: float = 0.0,
         constraints: Any = None,
         rng: Seed | Sequence[Seed] = None,
     ) -> None:
-        space = read_space(bounds, integrality)
+        space = read_space(bounds)
         limited = trial_constraints(constraints, space)
+        points, values = read_input.read_start(x0)
         super().__init__(
             space,
             read_input.read_method(method, init, space),
             n_particles=n_particles,
-            x0=x0,
-            f0=f0,
+            x0=points,
+            f0=values,
             init=init,
             reevaluate=reevaluate,
             constraints=limited,

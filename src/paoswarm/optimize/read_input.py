@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,3 +141,22 @@ def read_swarm(swarm: Swarm, batch: tuple[int, ...], box: Box, *, is_bounded: bo
         if is_bounded and is_point and name != "velocity" and ((array < lower) | (array > upper)).any():
             raise ValueError(f"init is a swarm whose {name} lies outside the bounds")
     return swarm._replace(lower=np.tile(lower, (n, 1)), upper=np.tile(upper, (n, 1)))
+
+
+def read_start(x0: Any) -> tuple[Any, Any]:
+    """The points of ``x0``, and their values if it is a pair of both."""
+    if not (isinstance(x0, tuple) and len(x0) == 2 and _depth(x0[0]) == _depth(x0[1]) + 1):
+        return x0, None
+    points, values = x0
+    return (points, values) if _depth(values) else ([points], [values])
+
+
+def _depth(given: Any) -> int:
+    """How often one can go into an array or nested sequences; a point by name is one level."""
+    if hasattr(given, "ndim"):
+        return int(given.ndim)
+    if isinstance(given, Mapping):
+        return 1
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        return 0
+    return 1 + (_depth(given[0]) if len(given) else 1)

@@ -12,36 +12,27 @@ from paoswarm.optimize.read_input import read_bounds
 from paoswarm.spaces.lmfit_parameters import ParametersSpace, are_parameters
 from paoswarm.spaces.names import check_name
 from paoswarm.spaces.space import Fixed, Space
-from paoswarm.spaces.variables import Integer, Real, Variable
+from paoswarm.spaces.variables import Real, Variable
 
 _FORM = "give a pair (low, high), ps.Real, ps.Integer, ps.Choice, ps.Periodic, or a number or a string to fix it"
 _UNORDERED = "a set has no order: for a range write a pair (low, high), for one of several entries ps.Choice([...])"
 
 
-def read_space(bounds: Any, integrality: Any = None) -> Space:
+def read_space(bounds: Any) -> Space:
     """The space from bounds, a dict of variables, or a sequence of variables; see `minimize`."""
     if isinstance(bounds, Space):
         return bounds
     if are_parameters(bounds):
-        _refuse_integrality(integrality)
         return ParametersSpace(bounds)
     if isinstance(bounds, Mapping):
-        return _named(bounds, integrality)
+        return _named(bounds)
     if isinstance(bounds, Variable):
         raise TypeError(f"bounds is one variable, {bounds!r}; write [{bounds!r}], or a dict with its name")
     bounds = list(bounds) if isinstance(bounds, Iterator) else bounds
     if isinstance(bounds, Sequence) and not isinstance(bounds, str) and _is_mixed(bounds):
-        _refuse_integrality(integrality)
         return Space([read_variable(f"bounds[{i}]", entry) for i, entry in enumerate(bounds)])
     lower, upper = read_bounds(bounds)
-    whole = _read_integrality(integrality, len(lower))
-    variables: list[Variable] = []
-    for i, (low, high, is_whole) in enumerate(zip(lower.tolist(), upper.tolist(), whole, strict=True)):
-        try:
-            variables.append(Integer(low, high) if is_whole else Real(low, high))
-        except ValueError as error:
-            raise ValueError(f"bounds[{i}] with integrality: {error}") from None
-    return Space(variables)
+    return Space([Real(low, high) for low, high in zip(lower.tolist(), upper.tolist(), strict=True)])
 
 
 def read_variable(what: str, entry: Any) -> Variable:
@@ -75,8 +66,7 @@ def _range(what: str, entry: Any) -> Real:
         raise ValueError(f"{what}: {error}") from None
 
 
-def _named(space: Mapping[Any, Any], integrality: Any) -> Space:
-    _refuse_integrality(integrality)
+def _named(space: Mapping[Any, Any]) -> Space:
     if not space:
         raise ValueError("the space is empty: give at least one variable")
     for name in space:
@@ -98,18 +88,3 @@ def _has_words(entry: Any) -> bool:
     if isinstance(entry, list | tuple):
         return any(one is None or isinstance(one, str) for one in entry)
     return entry is None or isinstance(entry, str)
-
-
-def _read_integrality(given: Any, d: int) -> list[bool]:
-    """Which unknowns are whole numbers, as in SciPy."""
-    if given is None:
-        return [False] * d
-    array = np.asarray(given)
-    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all() or array.shape not in ((), (d,)):
-        raise ValueError(f"integrality must be True or False for each of the {d} unknowns, got {given!r}")
-    return [bool(one) for one in np.broadcast_to(array, (d,))]
-
-
-def _refuse_integrality(integrality: Any) -> None:
-    if integrality is not None:
-        raise ValueError("integrality goes with plain bounds; in a space write ps.Integer(low, high)")

@@ -110,7 +110,7 @@ class RunState:
                 raise ValueError("init holds several runs; to continue one of them, give init=many.run(r)")
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
-                raise ValueError("x0 and f0 do not go with init=swarm; use Optimizer.inject to add points to a swarm")
+                raise ValueError("x0 does not go with init=swarm; use Optimizer.inject to add points to a swarm")
             self._mover = mover_of(self.method, (*self.batch, init.n_particles))
             self._leads = self._mover.keeps_bests  # with repeats: whether the swarm's leader is always the best point
             self._continue(init, earlier)
@@ -130,7 +130,9 @@ class RunState:
         if self.batch:
             raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
         if f0 is not None:
-            raise ValueError("f0 does not go with constraints, because their numbers at these points are not known")
+            raise ValueError(
+                "values of x0 do not go with constraints, because their numbers at these points are not known"
+            )
         scales = None
         if isinstance(init, Swarm | OptimizeResult):
             scales = init.get("constraint_scales") if isinstance(init, OptimizeResult) else None

@@ -56,7 +56,7 @@ class ScipyMethod:
             warnings.warn(f"paoswarm uses no derivatives ({', '.join(unused)})", RuntimeWarning, stacklevel=3)
         settings = self.settings | options
         refuse_unknown("scipy_method", settings, _SETTINGS, {})
-        space = read_space(_as_variables(bounds), settings.pop("integrality", None))
+        space = read_space(_as_variables(bounds))
         return minimize(
             fun, space, x0=_inside(space, x0), args=args, constraints=constraints, callback=callback, **settings
         )

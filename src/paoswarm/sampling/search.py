@@ -366,14 +366,14 @@ def best_of_swarms(target: Target, draws: Draws, n_max: int, rng: np.random.Gene
     shares = [finite[i::SWARMS] for i in range(SWARMS)]
     firsts = [share[np.argsort(-draws.height[share], kind="stable")[:_PARTICLES]] for share in shares]
     apart = [
-        Optimizer(box, method=PAO(), n_particles=_PARTICLES, x0=draws.z[first], f0=-draws.height[first], rng=source)
+        Optimizer(box, method=PAO(), n_particles=_PARTICLES, x0=(draws.z[first], -draws.height[first]), rng=source)
         for first, source in zip(firsts, sources, strict=True)
     ]
     _move(target, apart, n_steps)
     points, values = zip(*map(_remembered, apart), strict=True)
     n = SWARMS * _REMEMBERED
     together = Optimizer(
-        box, method=PAO(), n_particles=n, x0=np.concatenate(points), f0=np.concatenate(values), rng=last
+        box, method=PAO(), n_particles=n, x0=(np.concatenate(points), np.concatenate(values)), rng=last
     )
     _move(target, [together], n_steps)
     return np.stack([swarm.result.x for swarm in (*apart, together)])

@@ -124,10 +124,10 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         if trials.is_over:
             return
         known = [point for point, loss in zip(first, losses, strict=True) if np.isfinite(loss)]
-        start = {"x0": known, "f0": losses[np.isfinite(losses)]} if known else {}
+        start = (known, losses[np.isfinite(losses)]) if known else None
         method = Optimizer(variables, method=method).method  # of a name, too
         n_particles = method.default_particles(len(spread.lower), n_iter, None)
-        optimizer = Optimizer(variables, method=method, n_particles=n_particles, rng=seed, **start)
+        optimizer = Optimizer(variables, method=method, n_particles=n_particles, x0=start, rng=seed)
         while not trials.is_over:
             losses = np.array(trials.losses(optimizer.ask(trials.share)))
             if not trials.is_over:

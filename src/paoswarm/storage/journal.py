@@ -408,5 +408,5 @@ class Journal:
             f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x} "
             f"({'; '.join(changed) or 'something has changed that the description of the run does not show'}). "
             "No evaluation was lost or added. Choose another store; to start the new run from the recorded values, use "
-            f"x, f = Store({str(self.path)!r}).read() and x0=x[f < inf], f0=f[f < inf]"
+            f"x, f = Store({str(self.path)!r}).read() and x0=(x[f < inf], f[f < inf])"
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm import AdaptivePAO, Constraint, Method, MixedPAO, Portfolio, Restarts, minimize
+from paoswarm import AdaptivePAO, Constraint, Integer, Method, MixedPAO, Portfolio, Restarts, minimize
 from paoswarm.helpers import ProgressBar, need, whole_number
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
@@ -99,16 +99,17 @@ def _run_coco_problem(problem: Any, method: Method | str | None, budget_multipli
     if problem.number_of_objectives != 1:
         raise ValueError(f"{problem.id} has {problem.number_of_objectives} objectives; only one can be minimised")
     d = problem.dimension
-    whole = np.arange(d) < problem.number_of_integer_variables
     limits = Constraint(problem.constraint, name="COCO") if problem.number_of_constraints else ()
     _spend(
         problem,
-        np.stack([problem.lower_bounds, problem.upper_bounds], axis=1),
+        [
+            Integer(low, high) if i < problem.number_of_integer_variables else (low, high)
+            for i, (low, high) in enumerate(zip(problem.lower_bounds, problem.upper_bounds, strict=True))
+        ],
         method,
         budget_multiplier * d,
         rng=seed,
         is_done=lambda: bool(problem.final_target_hit),
-        integrality=whole if whole.any() else None,
         constraints=limits,
     )
 
@@ -199,12 +200,11 @@ def _run_ioh_problem(problem: Any, ioh: Any, method: Method | str | None, budget
 
     _spend(
         fun,
-        bounds,
+        [Integer(low, high) for low, high in bounds] if is_whole else bounds,
         method,
         budget_multiplier * d,
         rng=seed,
         is_done=lambda: bool(problem.state.optimum_found),
-        integrality=np.ones(d, bool) if is_whole else None,
     )
 
 
@@ -216,7 +216,6 @@ def _spend(
     *,
     rng: np.random.Generator,
     is_done: Callable[[], bool],
-    integrality: Any = None,
     constraints: Any = (),
 ) -> int:
     """Minimise ``fun`` with exactly ``budget`` evaluations, or until ``is_done()``; return how many there were.
@@ -238,7 +237,6 @@ def _spend(
             result = minimize(
                 fun,
                 bounds,
-                integrality=integrality,
                 method=method,
                 maxfev=budget - spent,
                 constraints=constraints,
