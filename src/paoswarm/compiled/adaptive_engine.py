@@ -23,7 +23,7 @@ import numpy as np
 from paoswarm._extras import cores
 from paoswarm.algorithms.quadratic_model import n_coefficients, points_for
 from paoswarm.compiled import adaptive_kernels, adaptive_searches, adaptive_state, adaptive_swarms, numba_noise
-from paoswarm.compiled.adaptive_kernels import inner
+from paoswarm.compiled.adaptive_kernels import inner, once
 from paoswarm.compiled.adaptive_searches import charge, follow, is_settled, judge, turn
 from paoswarm.compiled.adaptive_state import (
     AGE,
@@ -83,58 +83,52 @@ class Room(NamedTuple):
     values: Any  # (n,)
 
 
-@inner
-def _advance(fun, low, high, limits, key, given, n_first, run, generations):
-    """Move a run on by so many generations, or to its end, or until it wants more room (`with_room`).
-
-    ``given`` are the first points (n, d); if there are none, the first ``n_first`` are a Latin hypercube.
-    """
-    lanes, facts, width = run.lanes, run.facts[0], high - low
-    room = _room(lanes.numbers.shape[2], len(low))
-    for _ in range(generations):
-        if facts.status != RUNNING or is_full(run):
-            break
-        k = turn(run)
-        is_new, is_first = not lanes.own[k].is_used, facts.n_begun == 0
-        left = limits.maxfev - facts.nfev
-        if is_new:
-            own_key = search_key(key, facts.n_begun)
-            n_asked = follow(run, k, len(low), _chances(own_key), n_first)
-            m = min(n_asked, left)
-            if m > len(room.values):
-                facts.wanted = max(m, 2 * len(room.values))
-                break
-            lanes.own[k].is_used = 1
-            facts.n_begun += 1
-            if is_first and len(given):
-                for i in range(m):
-                    copy(given[i], room.points[i])
-            else:
-                first_points(own_key, n_asked, low, high, room.points[:m])
-        else:
-            n_asked = ask(lanes, k, search_key(key, lanes.own[k].search), low, high, room)
-            m = min(n_asked, left)
-        points, values = room.points[:m], room.values[:m]
-        fun(points.ctypes, m, values.ctypes)
-        _count(run, points, values, is_first)
-        if m == n_asked:
-            charge(run, k, points, values)
-            if is_new:
-                begin(lanes, k, points, values, low, high)
-            else:
-                tell(lanes, k, points, values, room)
-                if not limits.is_single:
-                    judge(run, k, low, width)
-        _see_whether_it_ends(run, k, width, limits)
-
-
 def _kept_for(sources: int) -> Any:
     """`advance`, kept on disk: numba knows its code again by the variables of its closure, not by what it calls."""
 
     @numba.njit(nogil=True, cache=True, error_model="numpy")
     def advance(fun, low, high, limits, key, given, n_first, run, generations):
-        if sources:
-            _advance(fun, low, high, limits, key, given, n_first, run, generations)
+        """Move a run on by so many generations, or to its end, or until it wants more room (`with_room`).
+
+        ``given`` are the first points (n, d); if there are none, the first ``n_first`` are a Latin hypercube.
+        """
+        lanes, facts, width = run.lanes, run.facts[0], high - low
+        room = _room(lanes.numbers.shape[2], len(low))
+        for _ in range(generations):
+            if not sources or facts.status != RUNNING or is_full(run):
+                break
+            k = turn(run)
+            is_new, is_first = not lanes.own[k].is_used, facts.n_begun == 0
+            left = limits.maxfev - facts.nfev
+            if is_new:
+                own_key = search_key(key, facts.n_begun)
+                n_asked = follow(run, k, len(low), _chances(own_key), n_first)
+                m = min(n_asked, left)
+                if m > len(room.values):
+                    facts.wanted = max(m, 2 * len(room.values))
+                    break
+                lanes.own[k].is_used = 1
+                facts.n_begun += 1
+                if is_first and len(given):
+                    for i in range(m):
+                        copy(given[i], room.points[i])
+                else:
+                    first_points(own_key, n_asked, low, high, room.points[:m])
+            else:
+                n_asked = ask(lanes, k, search_key(key, lanes.own[k].search), low, high, room)
+                m = min(n_asked, left)
+            points, values = room.points[:m], room.values[:m]
+            fun(points.ctypes, m, values.ctypes)
+            _count(run, points, values, is_first)
+            if m == n_asked:
+                charge(run, k, points, values)
+                if is_new:
+                    begin(lanes, k, points, values, low, high)
+                else:
+                    tell(lanes, k, points, values, room)
+                    if not limits.is_single:
+                        judge(run, k, low, width)
+            _see_whether_it_ends(run, k, width, limits)
 
     return advance
 
@@ -149,7 +143,7 @@ def _sources() -> int:
 advance = _kept_for(_sources())
 
 
-@inner
+@once
 def _room(n, d):
     size = n * d
     return Room(
@@ -189,7 +183,7 @@ def first_points(key, n, low, high, points):
         copy(whole[0, i], points[i])
 
 
-@inner
+@once
 def begin(lanes, k, points, values, low, high):
     """Make the first swarm of a search from evaluated points."""
     own, numbers = lanes.own[k], lanes.numbers[k]
@@ -205,7 +199,7 @@ def begin(lanes, k, points, values, low, high):
         begin_element(lanes, k)
 
 
-@inner
+@once
 def ask(lanes, k, key, low, high, room):
     """Fill the first points of the room with those that a search wants evaluated; return how many."""
     own = lanes.own[k]
@@ -253,7 +247,7 @@ def _draw_uniforms(key, word, uniform):
             uniform[(e + pairs) // d, (e + pairs) % d] = b * _UNIT
 
 
-@inner
+@once
 def tell(lanes, k, points, values, room):
     """The search after its points were evaluated."""
     own = lanes.own[k]
@@ -263,7 +257,7 @@ def tell(lanes, k, points, values, room):
         tell_element(lanes, k, points, values)
 
 
-@inner
+@once
 def _count(run, points, values, is_first):
     """The best point, the counts and the history after points were evaluated."""
     facts = run.facts[0]
@@ -282,7 +276,7 @@ def _count(run, points, values, is_first):
     facts.n_history += 1
 
 
-@inner
+@once
 def _see_whether_it_ends(run, k, width, limits):
     """What ends the run, if anything; the first reason that holds counts, in the order of `Status`."""
     facts = run.facts[0]

@@ -193,6 +193,8 @@ def smallest(values, count):
 inner = numba.njit(
     nogil=True, error_model="numpy", fastmath={"contract"}, no_cpython_wrapper=True, no_cfunc_wrapper=True
 )
+# What is called at one place becomes a part of its caller: else LLVM would optimise it again at every level.
+once = numba.njit(inline="always", nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def compiled(module: ModuleType, names: str, **instead: Any) -> Any:

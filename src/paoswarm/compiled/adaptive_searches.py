@@ -15,7 +15,7 @@ import numpy as np
 from paoswarm.algorithms import adaptive_pao, sharing
 from paoswarm.algorithms.dense_progress import GREW
 from paoswarm.algorithms.element_pao import ElementPAO
-from paoswarm.compiled.adaptive_kernels import agreement, inner, law, ranked
+from paoswarm.compiled.adaptive_kernels import agreement, inner, law, once, ranked
 from paoswarm.compiled.adaptive_state import (
     BEST,
     BEST_VALUE,
@@ -35,7 +35,7 @@ from paoswarm.compiled.search_plan import SHRINKING, SMALL
 from paoswarm.core.order import FIRST_INFEASIBLE
 
 
-@inner
+@once
 def agree(facts, searches, ends, width):
     """Count how the searches agree, into the fields of `Agreement` among the facts of a run."""
     counts, m = (0, 0, 0, 0, 0, 0), 0
@@ -76,7 +76,7 @@ _HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS
 _HORIZON = ElementPAO.horizon
 
 
-@inner
+@once
 def turn(run):
     """The series that moves next."""
     own, facts = run.lanes.own, run.facts[0]
@@ -92,7 +92,7 @@ def turn(run):
     return next_series(run.tallies, facts)
 
 
-@inner
+@once
 def next_series(tallies, facts):
     """The one that has used least of its share; shares are halved from rank to rank."""
     count = len(tallies)
@@ -114,7 +114,7 @@ def next_series(tallies, facts):
     return chosen
 
 
-@inner
+@once
 def follow(run, k, d, uniform, n_first):
     """Describe the next search of series ``k`` in its lane, which is free, and return how many particles it has.
 
@@ -156,7 +156,7 @@ def _spent(run):
     return total
 
 
-@inner
+@once
 def charge(run, k, points, values):
     """Count the evaluations of a search, and keep its best point."""
     own, found = run.lanes.own[k], run.lanes.vectors[k, FOUND]
@@ -174,7 +174,7 @@ def charge(run, k, points, values):
     run.tallies[k].spent += len(values)
 
 
-@inner
+@once
 def judge(run, k, low, width):
     """End the search of lane ``k`` if it is over."""
     lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
@@ -198,7 +198,7 @@ def judge(run, k, low, width):
         _end(run, k, ending, best_known, width)
 
 
-@inner
+@once
 def _outlook(lanes, k):
     """The best value that a swarm holds, and how far its values are apart."""
     own = lanes.own[k]
@@ -210,7 +210,7 @@ def _outlook(lanes, k):
     return lowest, highest - lowest if math.isfinite(lowest) else np.inf
 
 
-@inner
+@once
 def _is_known(run, k, low, width):
     """Whether a search has contracted around the end of the best finished one, and found nothing better."""
     lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
@@ -232,7 +232,7 @@ def _is_known(run, k, low, width):
     return _is_same_place(run.ends[best], centre, width)
 
 
-@inner
+@once
 def _end(run, k, ending, best_known, width):
     """Write down a search that has ended, and see how all of them agree."""
     own, facts = run.lanes.own[k], run.facts[0]

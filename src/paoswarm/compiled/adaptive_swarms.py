@@ -13,7 +13,7 @@ from paoswarm.algorithms.dense_learning import DenseLaw
 from paoswarm.algorithms.dense_progress import EVALUATED, DenseProgress
 from paoswarm.algorithms.element_pao import PERIODS, TRIES, Chances, ElementMemory, ElementSteps
 from paoswarm.algorithms.quadratic_model import QuadraticModel, Trust
-from paoswarm.compiled.adaptive_kernels import element, inner, law, model, progress, ranked
+from paoswarm.compiled.adaptive_kernels import element, inner, law, model, once, progress, ranked
 from paoswarm.compiled.adaptive_state import (
     AGE,
     ASKED,
@@ -119,7 +119,7 @@ def _keep_trust(own, now):
     own.agreeing, own.pairs, own.trust_wait, own.trust_period = now.agreeing, now.pairs, now.wait, now.period
 
 
-@inner
+@once
 def begin_dense(lanes, k, low, high):
     """A round cloud around the best point of a first swarm."""
     own, drawn, bests = lanes.own[k], lanes.points[k, DRAWN], lanes.numbers[k, BEST_VALUE]
@@ -142,7 +142,7 @@ def _inside(x):
     return np.minimum(np.maximum(x, 0.0), 1.0)
 
 
-@inner
+@once
 def ask_dense(lanes, k, normal):
     """Draw the particles of a generation, and choose those to evaluate; ``normal`` (n, d) are standard deviates."""
     own, numbers = lanes.own[k], lanes.numbers[k]
@@ -172,7 +172,7 @@ def ask_dense(lanes, k, normal):
     copy_rows(x, lanes.points[k, DRAWN])
 
 
-@inner
+@once
 def tell_dense(lanes, k, points, values):
     """Complete the generation, or open it again if the model was wrong; then learn.
 
@@ -242,7 +242,7 @@ def _remember(lanes, k, values):
         own.n_known = kept
 
 
-@inner
+@once
 def _open_again(own, numbers):
     """Ask for the particles that were left out."""
     own.is_open, own.n_asked = 1, 0
@@ -280,13 +280,13 @@ def _keep_memory(lanes, k, now):
     copy_rows(now.replaced, lanes.replaced[k])
 
 
-@inner
+@once
 def begin_element(lanes, k):
     """Nothing is learnt yet."""
     _keep_memory(lanes, k, element.first_memory(lanes.own[k].n, lanes.points.shape[3]))
 
 
-@inner
+@once
 def ask_element(lanes, k, key, low, high, normal, uniform):
     """Draw one point for each particle.
 
@@ -306,7 +306,7 @@ def ask_element(lanes, k, key, low, high, normal, uniform):
         numbers[ASKED, i] = i
 
 
-@inner
+@once
 def _chances(key, word, normal, uniform):
     """The random numbers of particles; four pairs for each, and those of its time step."""
     n = len(normal)
@@ -327,7 +327,7 @@ def _chances(key, word, normal, uniform):
     return Chances(period, rate, step, which, normal, uniform, always)
 
 
-@inner
+@once
 def tell_element(lanes, k, points, values):
     """Keep the better of each pair, learn from the gains, and shrink."""
     own, numbers = lanes.own[k], lanes.numbers[k]
@@ -345,7 +345,7 @@ def tell_element(lanes, k, points, values):
     _keep_memory(lanes, k, element.shortened(now, own.n))
 
 
-@inner
+@once
 def _reduce(lanes, k, n, remain):
     """Keep the best particles only, best first."""
     ranking = ranked(lanes.numbers[k, BEST_VALUE, :n])
