@@ -176,13 +176,8 @@ def read_call(
     read = Limits.read(**limits, default=method.default_limits(d))
     workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
     options = CallOptions(flag("vectorized", vectorized), workers)
-    switches = {"polish": polish, "progress": progress}
-    for name, given in switches.items():
-        flag(name, given)
-    if polish and space.axes is not None and not space.axes.is_continuous.any():
-        raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
-    if polish and reevaluate:
-        raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
+    flag("progress", progress)
+    _check_polish(polish, space, reevaluate)
     limited = trial_constraints(constraints, space, bool(vectorized))
     if limited is not None:
         objective = ConstrainedFunction(objective, limited, bool(vectorized))
@@ -191,11 +186,7 @@ def read_call(
     check_seed(rng)  # a list would make a batch of a state
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)
-    x0, f0 = read_start(x0)
-    if not space.is_plain:  # rows of numbers, whatever form the points have
-        x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
-        x0 = None if x0 is None else space.read("x0", x0)
-        init = init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
+    x0, f0, init = _read_points(space, *read_start(x0), init)
     method = _for_workers(method, workers, read.maxfev, store) if runs is None else method.for_workers(1)
     return Call(
         fun=fun,
@@ -223,6 +214,25 @@ def read_call(
         engine=compiled,
         may_fall_back=isinstance(engine, str) and engine == "auto",
     )
+
+
+def _check_polish(polish: Any, space: Space, reevaluate: Any) -> None:
+    """Raise if a local search is asked for where it cannot be made."""
+    if not flag("polish", polish):
+        return
+    if space.axes is not None and not space.axes.is_continuous.any():
+        raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
+    if reevaluate:
+        raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
+
+
+def _read_points(space: Space, x0: Any, f0: Any, init: Any) -> tuple[Any, Any, Any]:
+    """The user's first points as rows of numbers, whatever form they have."""
+    if space.is_plain:
+        return x0, f0, init
+    x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
+    x0 = None if x0 is None else space.read("x0", x0)
+    return x0, f0, init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
 
 
 def _read_size(

@@ -266,31 +266,16 @@ def make_result(
     history = _together([one.best for one in found], limits.maxiter)
     columns = {name: np.concatenate([getattr(one, name) for one in found]) for name in (*_COUNTED, "status", "rule")}
     rule, status, nit, nfev = columns.pop("rule"), columns["status"], columns["nit"], columns["nfev"]
-    agreements, sentences, last_words, kinds = (
-        [text for one in found for text in getattr(one, name) or [nothing] * len(one.fun)]
-        for name, nothing in (("agreements", None), ("sentences", ""), ("last_words", ""), ("failure_kinds", Counter()))
-    )
-    why = [
-        _joined(
-            sentences[r],
-            explain(
-                Status(int(status[r])),
-                Rule(int(rule[r])),
-                limits,
-                history[r, : nit[r] + 1],
-                float(columns["fun"][r]),
-                len(space.lower),
-                method,
-                agreements[r],
-            ),
-        )
-        for r in range(len(nit))
-    ]
+    agreements, kinds = _of_each(found, "agreements", None), _of_each(found, "failure_kinds", Counter())
+    sentences, last_words = _of_each(found, "sentences", ""), _of_each(found, "last_words", "")
+    context = limits, len(space.lower), method
+    best = (history[r, : nit[r] + 1] for r in range(len(nit)))
+    each = zip(status, rule, best, columns["fun"], agreements, sentences, strict=True)
+    why = [_joined(sentence, _reason(*context, *ended)) for *ended, sentence in each]
     counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), kinds, strict=True)
-    errors, recalled = [one.fun_error for one in found], [one.n_recalled for one in found]
     many = ManyResult(
         **columns,
-        fun_error=None if errors[0] is None else np.concatenate(errors),
+        fun_error=_joined_arrays([one.fun_error for one in found]),
         success=np.isin(status, SUCCESSES),
         message=[_joined(message_of(*one), words) for one, words in zip(counts, last_words, strict=True)],
         history=history,
@@ -298,7 +283,9 @@ def make_result(
         method=method,
         engine=engine,
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
-        n_recalled=np.concatenate(recalled) if recalled[0] is not None else np.zeros_like(nit),
+        n_recalled=np.concatenate(
+            [np.zeros_like(one.nit) if one.n_recalled is None else one.n_recalled for one in found]
+        ),
         seeds=list(seeds),
         failures=failures,
         failure_kinds=kinds,
@@ -309,6 +296,22 @@ def make_result(
     if "feasible" in many:
         many.success = many.success & many.feasible
     return many, why
+
+
+def _of_each(found: Sequence[Found], name: str, nothing: Any) -> list[Any]:
+    """What is known about each run, or ``nothing``."""
+    return [thing for one in found for thing in getattr(one, name) or [nothing] * len(one.fun)]
+
+
+def _joined_arrays(arrays: list[Any]) -> Any:
+    return None if arrays[0] is None else np.concatenate(arrays)
+
+
+def _reason(
+    limits: Limits, d: int, method: Method, status: Any, rule: Any, best: Floats, fun: Any, agreed: Agreement | None
+) -> str:
+    """Why a run has ended."""
+    return explain(Status(int(status)), Rule(int(rule)), limits, best, float(fun), d, method, agreed)
 
 
 def _joined(*texts: str) -> str:

@@ -30,6 +30,8 @@ from paoswarm.storage.records import (
     recorded_limits,
 )
 
+_NEW = object()  # stands for a run that is not recorded yet
+
 
 class RecordedRun(NamedTuple):
     """Description of a run, as JSON."""
@@ -266,21 +268,21 @@ class Store:
         origins = [who["origin"] for who in openings if isinstance(who, dict) and isinstance(who.get("origin"), dict)]
         return origins[-1] if origins else None
 
-    def recorded(self, name: str) -> Any:
-        """Return an argument of the recorded run as JSON; None if there is no run, or no such argument."""
+    def recorded(self, name: str, missing: Any = None) -> Any:
+        """Return an argument of the recorded run as JSON; None if it has no such one, ``missing`` if there is no run."""
         with suppress(FileNotFoundError):
             header = Reader(self.path).header()
             if header is not None:
                 return header["run"]["problem"].get(name)
-        return None
+        return missing
 
     def seeded(self, rng: Seed) -> tuple[Seed, Any]:
         """Return the seed of the run and its description as JSON; None means the recorded seed, or else a new one."""
         check_seed(rng)
         if rng is None:
-            kept = self.recorded("rng")
+            kept = self.recorded("rng", _NEW)
             try:
-                rng = np.random.SeedSequence() if kept is None else encoding.decode_seed(kept)
+                rng = np.random.SeedSequence() if kept is _NEW else encoding.decode_seed(kept)
             except ValueError as error:
                 raise Reader(self.path).damaged(str(error), 1) from error
         return rng, encoding.encode_seed(rng)
