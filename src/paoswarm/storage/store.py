@@ -269,7 +269,7 @@ class Store:
         return origins[-1] if origins else None
 
     def recorded(self, name: str, missing: Any = None) -> Any:
-        """Return an argument of the recorded run as JSON; None if it has no such one, ``missing`` if there is no run."""
+        """Return an argument of the recorded run as JSON, None if it has no such; ``missing`` if there is no run."""
         with suppress(FileNotFoundError):
             header = Reader(self.path).header()
             if header is not None:
