@@ -179,9 +179,10 @@ class RunState:
         if self._pending is not None:
             return self._pending
         if self.swarm is None:
-            self._pending = self.first_points()
-            if self._pending.shape[-2] > 0:
-                return self._pending
+            points = self.first_points()
+            if points.shape[-2] > 0:
+                self._pending = points
+                return points
             self.begin(np.empty((*self.batch, 0)))  # known values have filled it
         assert self.swarm is not None
         self._proposal = self._mover.ask(self.swarm, self.draw, progress)
