@@ -38,8 +38,8 @@ test: lint types docs compile
 # The daily loop: the kernels, spaces, methods and the log, and every way into a run.
 check: $(VENV)/.dev compile
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" tests/core tests/spaces tests/algorithms \
-		tests/storage/test_log.py tests/optimize/test_contract_of_runs.py tests/test_architecture.py tests/test_public_api.py
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" tests/core tests/space tests/methods \
+		tests/store/test_log.py tests/run/test_contract_of_runs.py tests/test_architecture.py tests/test_public_api.py
 
 # Compile what tests need from numba once, before several workers would.
 compile: $(VENV)/.dev

@@ -12,7 +12,7 @@ MISSING = [package for package in NEEDED if find_spec(package) is None]
 collect_ignore = [path for package in MISSING for path in NEEDED[package]]
 IMPORT_JAX = ["cuda/engine", "jax_constants", "jax_engine", "jax_noise", "cuda/translate"]
 if "PAOSWARM_TEST_JAX" not in os.environ:
-    collect_ignore += [f"src/paoswarm/compiled/{name}.py" for name in IMPORT_JAX]
+    collect_ignore += [f"src/paoswarm/engines/{name}.py" for name in IMPORT_JAX]
     collect_ignore += [f"src/paoswarm/sampling/jax_{name}.py" for name in ("draws", "likelihood", "moves", "target")]
 
 

@@ -23,7 +23,7 @@ from fcmaes import cmaescpp
 from scipy.optimize import Bounds
 
 import paoswarm as ps
-from paoswarm.compiled import fast
+from paoswarm.engines import fast
 
 TARGET, EACH = 1e-8, 10_000
 LOW, HIGH = -4.0, 5.0
@@ -134,8 +134,8 @@ class Tally(NamedTuple):
 def main() -> None:
     allowed = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     searches = {
-        "numba": ours(ps.compiled.Numba(threads=1), 100),
-        "numba, no model": ours(ps.compiled.Numba(threads=1), 100, model=False),
+        "numba": ours(ps.engines.Numba(threads=1), 100),
+        "numba, no model": ours(ps.engines.Numba(threads=1), 100, model=False),
         "numpy": ours("numpy", 1),
         "fcmaes": fcmaes,
         "pycma": pycma,

@@ -24,9 +24,9 @@ from agreement_problems import PROBLEMS
 from agreement_rules import is_right, tables
 
 import paoswarm as ps
-from paoswarm.algorithms.dense_learning import longest
-from paoswarm.algorithms.dense_pao import DenseMemory
 from paoswarm.core.swarm import spread
+from paoswarm.methods.dense_learning import longest
+from paoswarm.methods.dense_pao import DenseMemory
 
 RESULTS = Path(__file__).parent / "results" / "agreement.jsonl"
 MOST = 10_000  # evaluations for each unknown

@@ -10,7 +10,7 @@ import numpy as np
 from classics import HELD_OUT
 
 import paoswarm as ps
-from paoswarm.algorithms.agreement import HOPELESS, agreement
+from paoswarm.methods.agreement import HOPELESS, agreement
 
 ELSEWHERE = {(one.name, one.dim) for one in HELD_OUT}
 

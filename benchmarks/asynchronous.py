@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import paoswarm as ps
-from paoswarm.evaluation.child import Answered
-from paoswarm.evaluation.engines import WorkerPool
+from paoswarm.evaluate.child import Answered
+from paoswarm.evaluate.engines import WorkerPool
 
 Floats = np.ndarray
 D = 10

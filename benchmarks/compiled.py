@@ -18,7 +18,7 @@ import pygmo
 import pyswarms
 
 import paoswarm as ps
-from paoswarm.compiled import fast
+from paoswarm.engines import fast
 
 N, D, GENERATIONS, RUNS, ROUNDS = 100, 8, 100, 100, 10
 BOX = [(-5.12, 5.12)] * D
@@ -69,8 +69,8 @@ def main() -> None:
     for precision in ("double", "single"):
         for threads in (1, 2):
             name = f"numba, {precision}, {threads} thread{'s' if threads > 1 else ''}"
-            calls[name] = ours(rastrigin, ps.compiled.Numba(precision, threads=threads))
-    calls["numba, double, 1 thread, math.cos"] = ours(with_the_library, ps.compiled.Numba(threads=1))
+            calls[name] = ours(rastrigin, ps.engines.Numba(precision, threads=threads))
+    calls["numba, double, 1 thread, math.cos"] = ours(with_the_library, ps.engines.Numba(threads=1))
     best = {name: np.full(2, math.inf) for name in calls}
     for call in calls.values():
         call()

@@ -25,7 +25,7 @@ import numpy as np
 from posterior_problems import KIRBY2, KIRBY2_CERTIFIED, rational
 
 import paoswarm as ps
-from paoswarm.optimize.stopping import judge_convergence as judge
+from paoswarm.run.stopping import judge_convergence as judge
 
 Objective = Callable[[np.ndarray], np.ndarray]
 COVARIANCE = ps.PAO(noise_scale=ps.noise.covariance)

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import paoswarm as ps
-from paoswarm.compiled import counter
-from paoswarm.compiled.program import Rules, read_program
+from paoswarm.engines import counter
+from paoswarm.engines.program import Rules, read_program
 
 SHAPES = [
     (1000, 100, 8, 1000),
@@ -164,7 +164,7 @@ def main():
     options = parser.parse_args()
     bandwidth = copy_bandwidth()
     print(f"{jax.devices()[0].device_kind}: copy {bandwidth:.2f} TB/s", flush=True)
-    kinds = {"CUDA": lambda *s: of_engine(ps.compiled.Cuda(), *s), "JAX": lambda *s: of_engine(ps.compiled.Jax(), *s),
+    kinds = {"CUDA": lambda *s: of_engine(ps.engines.Cuda(), *s), "JAX": lambda *s: of_engine(ps.engines.Jax(), *s),
              "evosax PSO": of_evosax, "EvoX PSO": of_evox}  # fmt: skip
     for runs, n, d, generations in SHAPES:
         for name, measure in kinds.items():

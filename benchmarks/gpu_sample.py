@@ -196,7 +196,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
     options = parser.parse_args()
     sizes = (10_000, 100_000) if options.quick else (1_000_000, 10_000_000)
-    single = ps.compiled.Jax(precision="single")
+    single = ps.engines.Jax(precision="single")
 
     def tell(row: dict[str, object]) -> None:
         row = {"device": jax.devices()[0].device_kind, **row}

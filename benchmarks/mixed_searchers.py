@@ -337,7 +337,7 @@ PACKAGES = {
     "Optuna TPE": "optuna",
     "random": "numpy",
 }
-SEARCH_CODE = ("core", "spaces", "algorithms", "evaluation", "optimize")
+SEARCH_CODE = ("core", "space", "methods", "evaluate", "run")
 
 
 @cache

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import paoswarm as ps
-from paoswarm.storage.log import Reader
-from paoswarm.storage.store import Contents
+from paoswarm.store.log import Reader
+from paoswarm.store.store import Contents
 
 D, N = 10, 100
 BOUNDS = [(-5.12, 5.12)] * D

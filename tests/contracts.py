@@ -1,6 +1,6 @@
 """What every method must do, whatever it is: one class of checks, each of them a function of the method alone.
 
-`tests/algorithms/test_methods.py` applies it to every method of the package and to one of a user, and shows that each
+`tests/methods/test_methods.py` applies it to every method of the package and to one of a user, and shows that each
 check fails for a method that is broken in its way. A method is expected to be a frozen dataclass with ``walls``.
 """
 
@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import paoswarm as ps
 from paoswarm.core import swarm as kernels
 from paoswarm.core.random import Draw, generator
-from paoswarm.optimize import solve as many_module
+from paoswarm.run import solve as many_module
 
 LOWER, UPPER = np.array([-4.0, -600.0, 0.25]), np.array([5.0, 300.0, 0.5])  # widths 9, 900 and 1/4
 CENTRE = np.array([1.25, -390.0, 0.4375])

@@ -61,7 +61,7 @@ def references(source, package=""):
         found |= {tag for pair in TAGGED.findall(text) for tag in pair if tag}
         for match in NAMED.finditer(text):
             found |= set(re.findall(r"\((\d+)\)", match[0]))
-        if package in ("core", "algorithms"):
+        if package in ("core", "methods"):
             found |= {number for pair in BARE.findall(text) for number in pair if number}
     return found
 
@@ -95,7 +95,7 @@ def referred_to(*packages):
 
 
 def test_the_exact_step_carries_its_numbers():
-    used = referred_to("core", "algorithms")
+    used = referred_to("core", "methods")
     assert used >= {"3", "7", "8", "12"}  # attractors, covariance, transition, and the step of a whole swarm
 
 
@@ -106,11 +106,11 @@ def test_every_equation_that_the_sampler_evaluates_is_referred_to():
 
 
 def test_every_equation_of_the_adaptive_search_is_referred_to():
-    assert set(ADAPTIVE) <= referred_to("algorithms")
+    assert set(ADAPTIVE) <= referred_to("methods")
 
 
 def test_every_equation_about_constraints_is_referred_to():
-    assert set(CONSTRAINTS) <= referred_to("core", "algorithms", "optimize")
+    assert set(CONSTRAINTS) <= referred_to("core", "methods", "run")
 
 
 @pytest.mark.parametrize(("name", "tags", "fewest"), [("sampling", SAMPLING, 10), ("adaptive", ADAPTIVE, 2)])
@@ -133,7 +133,7 @@ def test_no_tag_stands_beside_line_breaks():
 @pytest.mark.parametrize(
     ("source", "package", "expected"),
     [
-        ("x = 1  # (S99)", "optimize", {"S99"}),
+        ("x = 1  # (S99)", "run", {"S99"}),
         ('"""The evidence, (S14) and (S15)."""', "sampling", {"S14", "S15"}),
         ('r"""Formula.\n\n.. math:: a = b \\tag{S99}\n"""', "sampling", {"S99"}),
         ('"""Equations (2), (3) and (77) for numbers."""', "study", {"2", "3", "77"}),
@@ -143,8 +143,8 @@ def test_no_tag_stands_beside_line_breaks():
             "core",
             {"10", "77", "7", "5"},
         ),
-        ('"""Steps.\n\n    y = x - a            (77)\n"""', "algorithms", {"77"}),
-        ("position += h * d  # (77)", "algorithms", {"77"}),
+        ('"""Steps.\n\n    y = x - a            (77)\n"""', "methods", {"77"}),
+        ("position += h * d  # (77)", "methods", {"77"}),
     ],
 )
 def test_a_reference_is_noticed(source, package, expected):
@@ -159,7 +159,7 @@ def test_a_reference_is_noticed(source, package, expected):
         ('"""Of `Study`: ``runs`` (30), ``population`` (10)."""', "study"),
         ('x = f(3)  # not f(4), and not (2, 3)\ny = "(S98) (5) equation (5)"', "core"),
         ('"""Draw.\n\n>>> round(3.5) + (3)\n... # (4)\n7\n"""', "core"),
-        ('"""Kennedy and Eberhart (1995); arrays (n,), (100)."""', "algorithms"),
+        ('"""Kennedy and Eberhart (1995); arrays (n,), (100)."""', "methods"),
     ],
 )
 def test_other_brackets_are_no_references(source, package):

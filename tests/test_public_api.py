@@ -103,7 +103,7 @@ def test_no_exported_function_shares_its_name_with_a_module():
     assert [name for name in functions if importlib.util.find_spec(f"paoswarm.{name}")] == []
 
 
-SPACES = ["classic", "compiled", "errors", "laws", "optuna", "plot", "results", "sklearn", "study"]
+SPACES = ["classic", "engines", "errors", "laws", "optuna", "plot", "results", "sklearn", "study"]
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -122,14 +122,14 @@ WRONG_PAGE = """
 .. autofunction:: numpy.sum
 .. automodule:: paoswarm.noise
    :members: spread, covariance
-.. autoclass:: paoswarm.storage.log.StoreError
+.. autoclass:: paoswarm.store.log.StoreError
 """
 
 
 def test_each_check_finds_its_mistake():
     assert "paoswarm.noise.covariance" in documented_paths(WRONG_PAGE)
     assert missing_from_page(WRONG_PAGE, ["noise", "PAO"]) == ["PAO"]
-    assert not_exported(WRONG_PAGE, paoswarm.__all__) == ["numpy.sum", "paoswarm.storage.log.StoreError"]
-    assert needlessly_long(".. autoclass:: paoswarm.storage.log.StoreError\n") == ["paoswarm.storage.log.StoreError"]
+    assert not_exported(WRONG_PAGE, paoswarm.__all__) == ["numpy.sum", "paoswarm.store.log.StoreError"]
+    assert needlessly_long(".. autoclass:: paoswarm.store.log.StoreError\n") == ["paoswarm.store.log.StoreError"]
     with pytest.raises(AttributeError):
         look_up("paoswarm.PAO.no_such_member")

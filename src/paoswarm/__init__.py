@@ -11,33 +11,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paoswarm import classic, compiled, errors, laws, optuna, plot, problems, results, sklearn, study
-    from paoswarm.algorithms import schedules
-    from paoswarm.algorithms.adaptive_pao import AdaptivePAO
-    from paoswarm.algorithms.dense_pao import DensePAO
-    from paoswarm.algorithms.element_pao import ElementPAO
-    from paoswarm.algorithms.method import Method
-    from paoswarm.algorithms.mixed_pao import MixedPAO
-    from paoswarm.algorithms.pao import PAO
-    from paoswarm.algorithms.restarts import Portfolio, Restarts
+    from paoswarm import classic, engines, errors, laws, optuna, plot, problems, results, sklearn, study
     from paoswarm.core import attractors, noise
     from paoswarm.core.swarm import Proposal, Swarm
-    from paoswarm.evaluation.call_options import Workers
-    from paoswarm.evaluation.command import Command
-    from paoswarm.evaluation.constraints import Constraint, Returned
-    from paoswarm.evaluation.ray import RayExecutor
+    from paoswarm.evaluate.call_options import Workers
+    from paoswarm.evaluate.command import Command
+    from paoswarm.evaluate.constraints import Constraint, Returned
+    from paoswarm.evaluate.ray import RayExecutor
     from paoswarm.explorer.server import explore
-    from paoswarm.fits.uncertainty import uncertainty
-    from paoswarm.optimize.minimize import minimize, minimize_many
-    from paoswarm.optimize.optimizer import Optimizer
-    from paoswarm.optimize.result import Result
-    from paoswarm.optimize.scipy_method import scipy_method
+    from paoswarm.fitting.uncertainty import uncertainty
+    from paoswarm.methods import schedules
+    from paoswarm.methods.adaptive_pao import AdaptivePAO
+    from paoswarm.methods.dense_pao import DensePAO
+    from paoswarm.methods.element_pao import ElementPAO
+    from paoswarm.methods.method import Method
+    from paoswarm.methods.mixed_pao import MixedPAO
+    from paoswarm.methods.pao import PAO
+    from paoswarm.methods.restarts import Portfolio, Restarts
     from paoswarm.resume_run import resume
+    from paoswarm.run.minimize import minimize, minimize_many
+    from paoswarm.run.optimizer import Optimizer
+    from paoswarm.run.result import Result
+    from paoswarm.run.scipy_method import scipy_method
     from paoswarm.sampling.posterior import Posterior
     from paoswarm.sampling.sample import sample
-    from paoswarm.spaces.space_file import read_space
-    from paoswarm.spaces.variables import Choice, Integer, Periodic, Real
-    from paoswarm.storage.store import Store
+    from paoswarm.space.space_file import read_space
+    from paoswarm.space.variables import Choice, Integer, Periodic, Real
+    from paoswarm.store.store import Store
 
 __version__: str  # that of the installed package, whose only source is pyproject.toml
 
@@ -67,7 +67,7 @@ __all__ = [
     "Workers",
     "attractors",
     "classic",
-    "compiled",
+    "engines",
     "errors",
     "explore",
     "laws",
@@ -90,50 +90,50 @@ __all__ = [
 
 # Everything is imported on first use: a program needs a few of these names, and all of them take half a second.
 _ON_FIRST_USE = {
-    "PAO": "paoswarm.algorithms.pao:PAO",
-    "AdaptivePAO": "paoswarm.algorithms.adaptive_pao:AdaptivePAO",
-    "Choice": "paoswarm.spaces.variables:Choice",
-    "Command": "paoswarm.evaluation.command:Command",
-    "Constraint": "paoswarm.evaluation.constraints:Constraint",
-    "DensePAO": "paoswarm.algorithms.dense_pao:DensePAO",
-    "ElementPAO": "paoswarm.algorithms.element_pao:ElementPAO",
-    "Integer": "paoswarm.spaces.variables:Integer",
-    "Method": "paoswarm.algorithms.method:Method",
-    "MixedPAO": "paoswarm.algorithms.mixed_pao:MixedPAO",
-    "Optimizer": "paoswarm.optimize.optimizer:Optimizer",
-    "Periodic": "paoswarm.spaces.variables:Periodic",
-    "Portfolio": "paoswarm.algorithms.restarts:Portfolio",
+    "PAO": "paoswarm.methods.pao:PAO",
+    "AdaptivePAO": "paoswarm.methods.adaptive_pao:AdaptivePAO",
+    "Choice": "paoswarm.space.variables:Choice",
+    "Command": "paoswarm.evaluate.command:Command",
+    "Constraint": "paoswarm.evaluate.constraints:Constraint",
+    "DensePAO": "paoswarm.methods.dense_pao:DensePAO",
+    "ElementPAO": "paoswarm.methods.element_pao:ElementPAO",
+    "Integer": "paoswarm.space.variables:Integer",
+    "Method": "paoswarm.methods.method:Method",
+    "MixedPAO": "paoswarm.methods.mixed_pao:MixedPAO",
+    "Optimizer": "paoswarm.run.optimizer:Optimizer",
+    "Periodic": "paoswarm.space.variables:Periodic",
+    "Portfolio": "paoswarm.methods.restarts:Portfolio",
     "Posterior": "paoswarm.sampling.posterior:Posterior",
     "Proposal": "paoswarm.core.swarm:Proposal",
-    "RayExecutor": "paoswarm.evaluation.ray:RayExecutor",
-    "Real": "paoswarm.spaces.variables:Real",
-    "Restarts": "paoswarm.algorithms.restarts:Restarts",
-    "Result": "paoswarm.optimize.result:Result",
-    "Returned": "paoswarm.evaluation.constraints:Returned",
-    "Store": "paoswarm.storage.store:Store",
+    "RayExecutor": "paoswarm.evaluate.ray:RayExecutor",
+    "Real": "paoswarm.space.variables:Real",
+    "Restarts": "paoswarm.methods.restarts:Restarts",
+    "Result": "paoswarm.run.result:Result",
+    "Returned": "paoswarm.evaluate.constraints:Returned",
+    "Store": "paoswarm.store.store:Store",
     "Swarm": "paoswarm.core.swarm:Swarm",
-    "Workers": "paoswarm.evaluation.call_options:Workers",
+    "Workers": "paoswarm.evaluate.call_options:Workers",
     "attractors": "paoswarm.core.attractors",
     "classic": "paoswarm.classic",
-    "compiled": "paoswarm.compiled",
+    "engines": "paoswarm.engines",
     "errors": "paoswarm.errors",
     "explore": "paoswarm.explorer.server:explore",
     "laws": "paoswarm.laws",
-    "minimize": "paoswarm.optimize.minimize:minimize",
-    "minimize_many": "paoswarm.optimize.minimize:minimize_many",
+    "minimize": "paoswarm.run.minimize:minimize",
+    "minimize_many": "paoswarm.run.minimize:minimize_many",
     "noise": "paoswarm.core.noise",
     "optuna": "paoswarm.optuna",
     "plot": "paoswarm.plot",
     "problems": "paoswarm.problems",
-    "read_space": "paoswarm.spaces.space_file:read_space",
+    "read_space": "paoswarm.space.space_file:read_space",
     "results": "paoswarm.results",
     "resume": "paoswarm.resume_run:resume",
     "sample": "paoswarm.sampling.sample:sample",
-    "schedules": "paoswarm.algorithms.schedules",
-    "scipy_method": "paoswarm.optimize.scipy_method:scipy_method",
+    "schedules": "paoswarm.methods.schedules",
+    "scipy_method": "paoswarm.run.scipy_method:scipy_method",
     "sklearn": "paoswarm.sklearn",
     "study": "paoswarm.study",
-    "uncertainty": "paoswarm.fits.uncertainty:uncertainty",
+    "uncertainty": "paoswarm.fitting.uncertainty:uncertainty",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt name

@@ -7,13 +7,13 @@ from paoswarm._extras import ProgressBar, cores, need, on_first_use
 if TYPE_CHECKING:
     from paoswarm._checks import choices, counted, flag, number_between, positive_number, whole_number
     from paoswarm._text import describe_error, plain, text_of
-    from paoswarm.algorithms import behaviour
     from paoswarm.core.random import Draw
-    from paoswarm.spaces.space import Fixed
-    from paoswarm.spaces.variables import Variable
-    from paoswarm.storage.encoding import describe
-    from paoswarm.storage.growing import GrowingStore
-    from paoswarm.storage.watch import is_running
+    from paoswarm.methods import behaviour
+    from paoswarm.space.space import Fixed
+    from paoswarm.space.variables import Variable
+    from paoswarm.store.encoding import describe
+    from paoswarm.store.growing import GrowingStore
+    from paoswarm.store.watch import is_running
 
 __all__ = [
     "Draw",
@@ -42,8 +42,8 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
     checks = ("choices", "counted", "flag", "number_between", "positive_number", "whole_number")
     homes = dict.fromkeys(checks, "paoswarm._checks")
     homes |= dict.fromkeys(("describe_error", "plain", "text_of"), "paoswarm._text")
-    homes |= {"behaviour": "paoswarm.algorithms.behaviour", "describe": "paoswarm.storage.encoding"}
-    homes |= {"GrowingStore": "paoswarm.storage.growing", "Draw": "paoswarm.core.random"}
-    homes |= {"is_running": "paoswarm.storage.watch"}
-    homes |= {"Fixed": "paoswarm.spaces.space", "Variable": "paoswarm.spaces.variables"}
+    homes |= {"behaviour": "paoswarm.methods.behaviour", "describe": "paoswarm.store.encoding"}
+    homes |= {"GrowingStore": "paoswarm.store.growing", "Draw": "paoswarm.core.random"}
+    homes |= {"is_running": "paoswarm.store.watch"}
+    homes |= {"Fixed": "paoswarm.space.space", "Variable": "paoswarm.space.variables"}
     __getattr__, __dir__ = on_first_use(__name__, homes)

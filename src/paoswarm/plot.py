@@ -13,17 +13,17 @@ import numpy as np
 
 from paoswarm._checks import whole_number
 from paoswarm._extras import need
-from paoswarm.algorithms.agreement import CONVERGED, Search
-from paoswarm.algorithms.behaviour import free_response
-from paoswarm.algorithms.pao import PAO
-from paoswarm.algorithms.schedules import Adaptive
 from paoswarm.core.swarm import Swarm
-from paoswarm.evaluation.call_options import CallOptions
-from paoswarm.evaluation.evaluator import Evaluator
+from paoswarm.evaluate.call_options import CallOptions
+from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.laws import StepLaw
-from paoswarm.optimize.many_result import ManyResult
-from paoswarm.optimize.result import Result
-from paoswarm.optimize.search_table import SearchTable
+from paoswarm.methods.agreement import CONVERGED, Search
+from paoswarm.methods.behaviour import free_response
+from paoswarm.methods.pao import PAO
+from paoswarm.methods.schedules import Adaptive
+from paoswarm.run.many_result import ManyResult
+from paoswarm.run.result import Result
+from paoswarm.run.search_table import SearchTable
 from paoswarm.sampling.views import corner
 
 __all__ = ["convergence", "corner", "element", "searches", "swarm"]

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from paoswarm.evaluation.call_options import Workers
-from paoswarm.evaluation.calls import Objective
-from paoswarm.optimize.minimize import minimize, minimize_many
-from paoswarm.optimize.result import Result
+from paoswarm.evaluate.call_options import Workers
+from paoswarm.evaluate.calls import Objective
+from paoswarm.run.minimize import minimize, minimize_many
+from paoswarm.run.result import Result
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.sample import sample
-from paoswarm.storage.encoding import Unknown, decode, decode_seed
-from paoswarm.storage.log import DamagedStore, StoreError
-from paoswarm.storage.store import Store
+from paoswarm.store.encoding import Unknown, decode, decode_seed
+from paoswarm.store.log import DamagedStore, StoreError
+from paoswarm.store.store import Store
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample}
 _LARGEST = {"n_particles": 10**7, "workers": 1024}  # what a file alone can ask for

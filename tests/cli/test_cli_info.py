@@ -61,7 +61,7 @@ for arguments in (["info"], *([command, "--help"] for command in COMMANDS)):
         main(arguments)
     except SystemExit:
         pass
-heavy = sorted(name for name in ("numpy", "scipy", "paoswarm.optimize.minimize", "tqdm") if name in sys.modules)
+heavy = sorted(name for name in ("numpy", "scipy", "paoswarm.run.minimize", "tqdm") if name in sys.modules)
 assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from paoswarm.algorithms.pao import PAO
-from paoswarm.algorithms.schedules import patient_step
 from paoswarm.core import attractors, noise, walls
 from paoswarm.core import swarm as kernels
 from paoswarm.core.dynamics import exact_transition, slow_rate
 from paoswarm.core.swarm import Proposal
+from paoswarm.methods.pao import PAO
+from paoswarm.methods.schedules import patient_step
 
 
 @pytest.fixture(autouse=True)

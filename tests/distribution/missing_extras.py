@@ -45,7 +45,7 @@ USES = {
     "plot": lambda: ps.plot.convergence(result()),
     "progress": lambda: ps.minimize(np.sum, [(-1, 1)], progress=True),
     "study": study,
-    "posterior": lambda: posterior().plot(),
+    "posterior": lambda: posterior().to_datatree(),
     "dataframe": lambda: result().to_dataframe(),
     "xarray": lambda: posterior().to_xarray(),
     "sklearn": lambda: ps.sklearn.PAOSearchCV,

@@ -242,7 +242,7 @@ def test_a_growing_run_is_followed(browser, tmp_path):
 
 
 def write_more(path, records):
-    from paoswarm.storage.log import encode
+    from paoswarm.store.log import encode
 
     with path.open("ab") as file:
         file.write(b"".join(map(encode, records)))

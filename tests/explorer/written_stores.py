@@ -1,6 +1,6 @@
 """Stores written record by record, with the times and messages that a test wants."""
 
-from paoswarm.storage.log import Log
+from paoswarm.store.log import Log
 
 
 def header(function="minimize", bounds=((-5, 5), (-5, 5)), workers=1, **problem):

@@ -11,7 +11,7 @@ from scipy.special import ive
 from paoswarm.core.weights import log_mean
 from paoswarm.sampling.densities import Blend, Circle, Mixture, Wrapped
 from paoswarm.sampling.target import Target
-from paoswarm.spaces.variables import Periodic
+from paoswarm.space.variables import Periodic
 
 CIRCLE = Circle.of(np.array([2.0, np.inf]))
 NO_IMAGES = CIRCLE._replace(shifts=np.zeros((1, 2)))

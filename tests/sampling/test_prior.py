@@ -8,7 +8,7 @@ from scipy import stats
 
 import paoswarm as ps
 from paoswarm.sampling.read_prior import read_prior
-from paoswarm.spaces.variables import Periodic
+from paoswarm.space.variables import Periodic
 
 MEAN = np.array([1.0, -2.0, 0.5])
 COVARIANCE = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.2], [-0.3, 0.2, 0.5]])

@@ -6,8 +6,8 @@ import tomllib
 import pytest
 
 import paoswarm as ps
-from paoswarm.algorithms import registry
 from paoswarm.core import attractors, noise
+from paoswarm.methods import registry
 from paoswarm.study.adapters import CMAES, Freelunch, SciPyDE
 from paoswarm.study.study import KINDS, ConfigurationError, method_named, read_study, study_from
 

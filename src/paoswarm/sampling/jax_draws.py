@@ -25,8 +25,8 @@ from jax import lax
 from jax.scipy.special import ndtr, ndtri
 from numpy.typing import NDArray
 
-from paoswarm.compiled import jax_noise
 from paoswarm.core.arrays import Floats
+from paoswarm.engines import jax_noise
 from paoswarm.sampling.adapt import PriorDensity
 from paoswarm.sampling.densities import FARTHEST, Blend, Circle, Density, Mixture, Warped, Wrapped
 from paoswarm.sampling.moves import RHO, ChainStates, Indices, Moved, correlated, move

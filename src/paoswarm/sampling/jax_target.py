@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm.compiled.jax_constants import with_own_constants
 from paoswarm.core.arrays import Floats
+from paoswarm.engines.jax_constants import with_own_constants
 from paoswarm.sampling.densities import Density
 from paoswarm.sampling.jax_draws import (
     BatchSummary,
@@ -38,7 +38,7 @@ from paoswarm.sampling.moves import ChainStates
 from paoswarm.sampling.prior import Prior
 from paoswarm.sampling.target import ZERO, Drawn, Interrupted, Target
 from paoswarm.sampling.tempered import Stage
-from paoswarm.spaces.names import ByName, Named, WithFixed
+from paoswarm.space.names import ByName, Named, WithFixed
 
 # Points in a call. Each size is compiled once, which takes a GPU longer than points that only fill up a batch.
 _SIZES = {"cpu": (64, 512, 4096, 32768)}

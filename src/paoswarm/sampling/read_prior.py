@@ -11,9 +11,9 @@ import numpy as np
 
 from paoswarm.sampling.laws import LogUniform, Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
-from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
-from paoswarm.spaces.names import ByName, WithFixed, numbered
-from paoswarm.spaces.variables import Periodic, Real, Variable
+from paoswarm.space.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
+from paoswarm.space.names import ByName, WithFixed, numbered
+from paoswarm.space.variables import Periodic, Real, Variable
 
 _MOST_CIRCLES = 6  # each one triples the number of images in (S12)
 

@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike
 from paoswarm._checks import explains_keywords, flag, whole_number
 from paoswarm._extras import ProgressBar, need
 from paoswarm._text import warn_user
-from paoswarm.compiled.engines import Jax, Numba, read_engine
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
-from paoswarm.evaluation.call_options import CallOptions, Workers
-from paoswarm.evaluation.calls import RAISED, Objective
-from paoswarm.evaluation.engines import EngineDown
-from paoswarm.evaluation.evaluator import Evaluator
-from paoswarm.evaluation.recording import open_evaluator
+from paoswarm.engines.engines import Jax, Numba, read_engine
+from paoswarm.evaluate.call_options import CallOptions, Workers
+from paoswarm.evaluate.calls import RAISED, Objective
+from paoswarm.evaluate.engines import EngineDown
+from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.sampling.adapt import NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.posterior import Posterior
@@ -29,11 +29,11 @@ from paoswarm.sampling.proposals import Pool
 from paoswarm.sampling.read_prior import as_given, read_prior
 from paoswarm.sampling.starts import is_search, known_points
 from paoswarm.sampling.target import Interrupted, Target
-from paoswarm.spaces.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
-from paoswarm.spaces.names import numbered, text_by_name
-from paoswarm.storage.encoding import encode
-from paoswarm.storage.journal import Journal
-from paoswarm.storage.store import RecordedRun, Store
+from paoswarm.space.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
+from paoswarm.space.names import numbered, text_by_name
+from paoswarm.store.encoding import encode
+from paoswarm.store.journal import Journal
+from paoswarm.store.store import RecordedRun, Store
 
 if TYPE_CHECKING:
     from paoswarm.sampling.jax_target import JaxLikelihood
@@ -107,11 +107,11 @@ def sample(
     store : path or Store, optional
         A file that keeps every evaluation. If the run is killed or interrupted, repeat the same call to continue it, as
         in `minimize`.
-    engine : str or ps.compiled.Jax
+    engine : str or ps.engines.Jax
         ``"numpy"``, or ``"jax"`` for a log likelihood of one point that JAX can trace; ``"auto"`` takes JAX for a
         function of ``jax.jit``. With JAX the draws are made, evaluated and weighted on the device that JAX uses, in
         batches of up to 131,072. The likelihood is evaluated in double precision;
-        ``ps.compiled.Jax(precision="single")`` says otherwise. JAX makes the batches, so there are no ``vectorized``,
+        ``ps.engines.Jax(precision="single")`` says otherwise. JAX makes the batches, so there are no ``vectorized``,
         ``workers`` and ``store``.
 
     Returns

@@ -31,11 +31,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm.algorithms.pao import PAO
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import log_sum_exp
-from paoswarm.optimize.optimizer import Optimizer
+from paoswarm.methods.pao import PAO
+from paoswarm.run.optimizer import Optimizer
 from paoswarm.sampling.climbs import Mode, climb, climb_cost, is_near, is_new, matters, merge
 from paoswarm.sampling.starts import EXAMINED, Draws, choose_starts, doubtful_cost, find_doubtful
 from paoswarm.sampling.target import Target

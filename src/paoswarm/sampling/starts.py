@@ -19,7 +19,7 @@ from paoswarm.sampling.climbs import Mode, distance, is_near
 from paoswarm.sampling.densities import Circle, Density
 from paoswarm.sampling.proposals import Pool
 from paoswarm.sampling.target import Target
-from paoswarm.spaces.space import Fixed, Space
+from paoswarm.space.space import Fixed, Space
 
 _SPACING = 0.5  # least distance between starts, in typical distances between draws
 _SORTED = 2000  # best draws among which starts are chosen

@@ -1,0 +1,250 @@
+"""Searches that follow each other and share a run, and how they agree, for numba.
+
+The rules are those of `paoswarm.methods.sharing`, `restarts` and `adaptive_pao`, whose texts work on
+objects and tuples of any length, which numba does not have. Series ``k`` has its search in lane ``k``, since one search
+of each series at most is under way. Searches that have found no feasible point do not count: compiled runs have no
+constraints.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from paoswarm.core.order import FIRST_INFEASIBLE
+from paoswarm.engines.adaptive_kernels import agreement, inner, law, once, ranked
+from paoswarm.engines.adaptive_state import (
+    BEST,
+    BEST_VALUE,
+    BESTS,
+    CENTRE,
+    CONVERGED,
+    CUT_SHORT,
+    FOUND,
+    GOES_ON,
+    HOPELESS,
+    KNOWN,
+    copy,
+    keep,
+)
+from paoswarm.engines.adaptive_swarms import end_of_dense, is_element_over, law_of, leader_of, reach
+from paoswarm.engines.search_plan import SHRINKING, SMALL
+from paoswarm.methods import adaptive_pao, sharing
+from paoswarm.methods.dense_progress import GREW
+from paoswarm.methods.element_pao import ElementPAO
+
+
+@once
+def agree(facts, searches, ends, width):
+    """Count how the searches agree, into the fields of `Agreement` among the facts of a run."""
+    counts, m = (0, 0, 0, 0, 0, 0), 0
+    x, values, first_values = ends.copy(), np.empty(len(searches)), np.empty(len(searches))
+    is_hopeless = np.empty(len(searches), dtype=np.bool_)
+    for i in range(len(searches)):
+        one = searches[i]
+        if one.ending != CUT_SHORT and one.value < FIRST_INFEASIBLE:
+            values[m], first_values[m], is_hopeless[m] = one.value, one.first_value, one.ending == HOPELESS
+            copy(ends[i], x[m])
+            m += 1
+    if m:
+        place = agreement.places(x[:m], values[:m], width, np.zeros(len(width), dtype=np.bool_))
+        counts = agreement.counted(place, values[:m], first_values[:m], is_hopeless[:m])
+    facts.n_searches, facts.n_here, facts.n_places, facts.n_once, facts.n_equal, facts.n_worse = counts
+
+
+@inner
+def _is_same_place(x, y, width):
+    return agreement.same_place((x - y) / width, np.zeros(len(x), dtype=np.bool_))
+
+
+@inner
+def is_unanimous(facts):
+    """Whether every search that has ended is at the same place."""
+    return facts.n_here > 0 and facts.n_here == facts.n_searches
+
+
+@inner
+def is_settled(facts):
+    """Whether the minimum is taken as found (A11, A12)."""
+    is_unique = facts.n_searches > 0 and facts.n_here >= 2 + math.sqrt(facts.n_places)
+    return is_unique or facts.n_equal >= 4 + 2 * math.sqrt(1 + facts.n_worse)
+
+
+_LARGE, _NARROWEST = adaptive_pao.LARGE, adaptive_pao.NARROWEST
+_HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR, sharing.CONTRACTED
+_HORIZON = ElementPAO.horizon
+
+
+@once
+def turn(run):
+    """The series that moves next."""
+    own, facts = run.lanes.own, run.facts[0]
+    if facts.n_ended == 0:
+        return 0
+    if is_unanimous(facts):  # the next end may settle it
+        oldest = -1
+        for k in range(len(run.series)):
+            if own[k].is_used and (oldest < 0 or own[k].search < own[oldest].search):
+                oldest = k
+        if oldest >= 0:
+            return oldest
+    return next_series(run.tallies, facts)
+
+
+@once
+def next_series(tallies, facts):
+    """The one that has used least of its share; shares are halved from rank to rank."""
+    count = len(tallies)
+    # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
+    untried = np.inf if facts.n_ended > 1 and is_unanimous(facts) else -np.inf
+    reached = np.empty(count)
+    for k in range(count):
+        reached[k] = tallies[k].reached if tallies[k].has_reached else untried
+    ranking = ranked(reached)
+    chosen, least = 0, np.inf
+    ranks = np.empty(count, dtype=np.int64)
+    for rank in range(count):
+        ranks[ranking[rank]] = rank
+    for k in range(count):
+        is_waiting = untried == np.inf and not tallies[k].has_reached
+        used = np.inf if is_waiting else tallies[k].spent / 2.0 ** (count - 1 - ranks[k])  # (A10)
+        if used < least:
+            chosen, least = k, used
+    return chosen
+
+
+@once
+def follow(run, k, d, uniform, n_first):
+    """Describe the next search of series ``k`` in its lane, which is free, and return how many particles it has.
+
+    ``uniform`` are its two chance numbers. The first search of a run has ``n_first`` particles.
+    """
+    own, series, facts = run.lanes.own[k], run.series[k], run.facts[0]
+    finished, first, latest, evaluations = 0, series.smallest, series.smallest, 0
+    for s in range(facts.n_ended):
+        one = run.searches[s]
+        if one.series == k:
+            first = one.n_particles if finished == 0 else first
+            finished += 1
+        if one.series == _LARGE:
+            latest = one.n_particles
+            evaluations = one.evaluations if one.ending != KNOWN else evaluations
+    own.search, own.series = facts.n_begun, k
+    own.is_dense, own.has_model = series.is_dense, series.has_model
+    own.spread, own.horizon, own.noise, own.most = series.spread, series.horizon, series.noise, np.inf
+    n = max(int(first * series.growth**finished), series.least)
+    if series.rule == SMALL:
+        own.spread = series.spread * 10 ** (-_NARROWEST * uniform[0])
+        own.most = 2.0 * evaluations
+        n = int(series.smallest * max(1.0, latest / series.smallest) ** (uniform[1] ** 2))
+    elif series.rule == SHRINKING:
+        own.horizon = _HORIZON * 2.0**finished
+        n = series.smallest * 2**finished
+    if facts.n_begun == 0:
+        n = n_first
+    own.used, own.hopeless, own.drawn_generations = 0, 0, 0
+    own.began = _spent(run)
+    return n
+
+
+@inner
+def _spent(run):
+    total = 0
+    for k in range(len(run.tallies)):
+        total += run.tallies[k].spent
+    return total
+
+
+@once
+def charge(run, k, points, values):
+    """Count the evaluations of a search, and keep its best point."""
+    own, found = run.lanes.own[k], run.lanes.vectors[k, FOUND]
+    is_first = own.used == 0
+    best, lowest = 0, np.inf
+    for i in range(len(values)):
+        if values[i] < lowest:
+            best, lowest = i, values[i]
+    if is_first or lowest < own.value:
+        own.value = lowest
+        copy(points[best], found)
+    if is_first:
+        own.first_value = lowest
+    own.used += len(values)
+    run.tallies[k].spent += len(values)
+
+
+@once
+def judge(run, k, low, width):
+    """End the search of lane ``k`` if it is over."""
+    lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
+    best_known = np.inf
+    for s in range(facts.n_ended):
+        best_known = min(best_known, run.searches[s].value)
+    lowest, apart = _outlook(lanes, k)
+    is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
+    own.hopeless = own.hopeless + 1 if is_behind else 0
+    stands = end_of_dense(lanes, k) if own.is_dense else is_element_over(lanes, k, width)
+    ending = GOES_ON
+    if stands:
+        ending = CUT_SHORT if stands == GREW else CONVERGED
+    elif _is_known(run, k, low, width):
+        ending = KNOWN
+    elif own.hopeless >= _HOPELESS_FOR:
+        ending = HOPELESS
+    elif own.used >= own.most:
+        ending = CUT_SHORT
+    if ending:
+        _end(run, k, ending, best_known, width)
+
+
+@once
+def _outlook(lanes, k):
+    """The best value that a swarm holds, and how far its values are apart."""
+    own = lanes.own[k]
+    if own.is_dense:
+        return (lanes.lists[k, BESTS, own.n_bests - 1], own.apart) if own.generations else (np.inf, np.inf)
+    lowest, highest = np.inf, -np.inf
+    for value in lanes.numbers[k, BEST_VALUE, : own.n]:
+        lowest, highest = min(lowest, value), max(highest, value)
+    return lowest, highest - lowest if math.isfinite(lowest) else np.inf
+
+
+@once
+def _is_known(run, k, low, width):
+    """Whether a search has contracted around the end of the best finished one, and found nothing better."""
+    lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
+    if not is_unanimous(facts):
+        return False
+    best = 0
+    for s in range(facts.n_ended):
+        if run.searches[s].value < run.searches[best].value:
+            best = s
+    if (law.longest(law_of(lanes, k)) if own.is_dense else reach(lanes, k, width)) >= _CONTRACTED:
+        return False
+    if own.value < run.searches[best].value:
+        return False
+    if not own.is_dense:
+        return _is_same_place(run.ends[best], lanes.points[k, BEST, leader_of(lanes, k)], width)
+    centre = np.empty(len(low))
+    for j in range(len(low)):
+        centre[j] = low[j] + width[j] * lanes.vectors[k, CENTRE, j]
+    return _is_same_place(run.ends[best], centre, width)
+
+
+@once
+def _end(run, k, ending, best_known, width):
+    """Write down a search that has ended, and see how all of them agree."""
+    own, facts = run.lanes.own[k], run.facts[0]
+    one = run.searches[facts.n_ended]
+    one.series, one.n_particles, one.evaluations, one.ending = k, own.n_first, own.used, ending
+    one.began, one.ended, one.value, one.first_value = own.began, _spent(run), own.value, own.first_value
+    copy(run.lanes.vectors[k, FOUND], run.ends[facts.n_ended])
+    facts.n_ended += 1
+    # A search that was over at a known end would have reached its value.
+    run.tallies[k].reached, run.tallies[k].has_reached = best_known if ending == KNOWN else own.value, 1
+    last = run.lanes.own[len(run.series)]
+    if not last.is_used or own.value < last.value:
+        keep(run.lanes, k)
+    own.is_used = 0
+    agree(facts, run.searches[: facts.n_ended], run.ends, width)

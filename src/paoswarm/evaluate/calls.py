@@ -1,0 +1,251 @@
+"""Call the user's function, check what it returns and describe what failed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm._checks import rounded, unmasked
+from paoswarm._text import describe_error, repr_of, shortened, text_of
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluate.detailed import Detailed
+from paoswarm.evaluate.program_output import CommandFailed
+from paoswarm.space.space import FunctionOfValues
+
+Objective = Callable[..., Any]
+
+# The ways an evaluation can fail. A reason starts with one of these, so a recorded reason shows its kind.
+RAISED, NAN, MINUS_INF, TIMED_OUT, DIED = "raised", "returned NaN", "returned -inf", "timed out", "died"
+CONSTRAINT = "constraint failed"  # it raised or was NaN
+PROGRAM_FAILED = f"{RAISED} an error: "  # of a `Command`; then its own words
+NO_NUMBER = "not a real number"  # any other reason
+
+
+@dataclass(frozen=True)
+class WithArguments:
+    """A function with arguments after the point, as SciPy's ``args``. It can be sent between processes."""
+
+    fun: Objective
+    args: tuple[Any, ...]
+
+    def __call__(self, x: Floats) -> Any:
+        """Return the value at a point."""
+        return self.fun(x, *self.args)
+
+
+def with_arguments(fun: Objective, args: Any) -> Objective:
+    """The function of the point alone; a single value that is no tuple is one argument, as in SciPy."""
+    args = args if isinstance(args, tuple) else (args,)
+    if not args or not callable(fun):
+        return fun
+    return WithArguments(fun, args)
+
+
+def to_fingerprint(fun: Objective) -> Any:
+    """The user's function and its arguments in the form that `paoswarm.store.fingerprint` looks into."""
+    if isinstance(fun, WithArguments):
+        return partial(fun.fun, *fun.args)
+    if hasattr(fun, "to_fingerprint"):
+        return fun.to_fingerprint()
+    return fun
+
+
+class Failed(NamedTuple):
+    """Stand-in for the value of a point whose evaluation failed. It can be sent between processes."""
+
+    reason: str
+    wrong_form: bool = False  # fun returned something that is not a real number for each point
+    error: BaseException | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of failure, in a word or two."""
+        kinds = (RAISED, NAN, MINUS_INF, TIMED_OUT, DIED, CONSTRAINT)
+        return next((kind for kind in kinds if self.reason.startswith(kind)), NO_NUMBER)
+
+
+Answers = list[float | Failed] | Floats
+
+
+def sort_out(answers: Answers, *, minus_inf_fails: bool) -> tuple[Floats, dict[int, Failed]]:
+    """Return the values, with NaN where a point failed, and the failures by row."""
+    failed: dict[int, Failed] = {}
+    if isinstance(answers, np.ndarray):
+        values: Floats = answers
+    else:
+        values = np.array([np.nan if isinstance(a, Failed) else a for a in answers], dtype=float)
+    lowest = values.item(values.argmin()) if values.size else 0.0  # NaN if there is any
+    if math.isnan(lowest):
+        for i in np.flatnonzero(np.isnan(values)).tolist():
+            answer = answers[i]
+            failed[i] = answer if isinstance(answer, Failed) else Failed(NAN)
+    if minus_inf_fails and (failed or lowest == -math.inf):
+        is_lowest = values == -np.inf
+        values = np.where(is_lowest, np.nan, values)
+        failed |= {i: Failed(MINUS_INF) for i in np.flatnonzero(is_lowest).tolist()}
+    return values, failed
+
+
+def call_rows(
+    fun: Objective, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
+) -> tuple[list[float | Failed], bool]:
+    """Evaluate one point after another until the deadline.
+
+    Returns the answers so far and whether the user interrupted. The first point is always evaluated.
+    """
+    answers: list[float | Failed] = []
+    try:
+        for row in x.copy():
+            if deadline is not None and answers and time.monotonic() >= deadline:
+                break
+            try:
+                answer = fun(row)
+            except Exception as error:
+                answer = _raised(error)
+            answers.append(answer if type(answer) is float else _one_number(answer))
+            if finished is not None:
+                finished(len(answers) - 1, answers[-1:])
+    except KeyboardInterrupt:
+        return answers, True
+    return answers, False
+
+
+def _one_number(answer: Any) -> float | Failed:
+    """What a function has returned for one point, as a number."""
+    if isinstance(answer, float):  # includes numpy.float64
+        return _plain(answer)
+    if isinstance(answer, Failed):
+        return answer
+    number = as_numbers(answer)
+    if number.size == 1 and number.dtype.kind in "fiub":
+        return float(number.reshape(())[()])
+    return one_number_expected(answer)
+
+
+def one_number_expected(answer: Any) -> Failed:
+    """The failure of a point whose answer is not one real number."""
+    reason = f"fun must return one real number for a point, but returned {describe_answer(answer)}{advice_on(answer)}"
+    return Failed(reason, wrong_form=True)
+
+
+def advice_on(answer: Any) -> str:
+    """What to do about an answer of the wrong form; usually empty."""
+    if answer is None:
+        return "; perhaps a return statement is missing"
+    if isinstance(answer, tuple) and len(answer) == 2:
+        return (
+            "; if the second part holds numbers that must stay within limits, give constraints=ps.Returned(n), else "
+            "return the first part alone"
+        )
+    if isinstance(answer, np.ndarray) and answer.ndim == 1 and answer.size > 1 and answer.dtype.kind in "fiu":
+        return "; of residuals, return the sum of squares"
+    return ""
+
+
+def as_numbers(answer: Any) -> NDArray[Any]:
+    """Return the answer as an array; one of objects if it holds anything but real numbers."""
+    try:
+        return rounded(np.asarray(unmasked(answer)))
+    except Exception:
+        return np.asarray(None)
+
+
+def call_vectorized(
+    fun: Objective, x: Floats, finished: Callable[[int, Answers], None] | None = None
+) -> Floats | list[float | Failed]:
+    """Evaluate all points in one call. If that raises, evaluate them one at a time."""
+    together = _call_together(fun, x)
+    if together is not None:
+        if finished is not None:
+            finished(0, together)
+        return together
+    answers: list[float | Failed] = []
+    for row in x:  # one bad point must not cost the others
+        answers.extend(call_vectorized(fun, row[None]))
+        if finished is not None:
+            finished(len(answers) - 1, answers[-1:])
+    return answers
+
+
+def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] | None:
+    """The answers for all points in one call; None if it raises for more than one."""
+    try:
+        answer = fun(x.copy())
+    except Exception as error:
+        return [_raised(error)] if len(x) == 1 else None
+    if isinstance(answer, list) and len(answer) == len(x) and isinstance(answer[0], Detailed | Failed):
+        return answer
+    values = as_numbers(answer)
+    if values.ndim == 0 and len(x) == 1:  # SciPy's multivariate densities return a scalar for a single row
+        values = values.reshape(1)
+    if values.shape == (len(x),) and values.dtype.kind in "fiub":
+        return values.astype(float)  # a copy: the function may reuse its buffer
+    m, d = x.shape
+    is_named = isinstance(fun, FunctionOfValues)
+    points = f"a dict of arrays of shape ({m},)" if is_named else f"points of shape ({m}, {d})"
+    reason = f"with vectorized=True fun takes {points} and must return real numbers of shape ({m},), "
+    reason += f"but returned {describe_answer(answer)}"
+    if not is_named and values.shape[:1] == (d,):
+        reason += f"; is it written for shape ({d}, {m}), one point per column? Rows are points here: use x.T inside"
+    elif values.ndim == 0 and values.dtype.kind in "fiub":
+        reason += "; is it written for a single point? Then leave out vectorized=True"
+    else:
+        reason += advice_on(answer)
+    return [Failed(reason, wrong_form=True)] * len(x)
+
+
+def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | Failed]:
+    """Evaluate points and return answers that can be sent to another process.
+
+    The exceptions themselves are dropped, because not all of them can be pickled. Their text is kept.
+    """
+
+    def without_exit(points: Floats) -> Any:
+        try:
+            return fun(points)
+        except SystemExit as request:  # must not end the worker
+            raise RuntimeError(f"fun called sys.exit({request.code!r})") from request
+
+    answers: Answers
+    if vectorized:
+        answers, interrupted = call_vectorized(without_exit, x), False
+    else:
+        answers, interrupted = call_rows(without_exit, x, None)
+    if interrupted:
+        raise KeyboardInterrupt
+    return [a._replace(error=None) if isinstance(a, Failed) else _plain(a) for a in answers]
+
+
+def _plain(number: float) -> float:
+    return number if isinstance(number, Detailed) else float(number)
+
+
+class Row(NamedTuple):
+    """Evaluates one row; passed to a map-like ``workers``."""
+
+    fun: Objective
+    vectorized: bool
+
+    def evaluate(self, row: Floats) -> float | Failed:
+        """Return the value at a row."""
+        return call_portably(self.fun, row[None], self.vectorized)[0]
+
+
+def _raised(error: BaseException) -> Failed:
+    if isinstance(error, CommandFailed):  # its class says nothing to a user
+        return Failed(f"{PROGRAM_FAILED}{text_of(error)}", error=error)
+    return Failed(f"{RAISED} {describe_error(error)}", error=error)
+
+
+def describe_answer(answer: Any) -> str:
+    """What a function returned, for messages."""
+    if isinstance(answer, np.ndarray):
+        return shortened(f"an array of shape {answer.shape} and type {answer.dtype}", 300)
+    return f"{repr_of(answer, 80)} ({type(answer).__name__})"

@@ -1,0 +1,336 @@
+"""Steps and derivatives: the quadratic model around a point, in coordinates in which all directions are alike.
+
+With ``x + B z`` and the rise ``u`` of the function one standard error away from the minimum, the model is
+``f = f0 + u (z' M z + 2 g' z)``. The basis ``B`` is chosen so that ``M`` is nearly the unit matrix: then a step of one
+half is half a standard error in every direction, the narrow and the wide ones, and nothing is lost to rounding however
+much the unknowns are correlated. The covariance is ``B inv(M) B'``.
+
+The first basis comes from steps along the axes. A step that is short or long compared with the bounds says nothing.
+What matters is how far the function rises: by too little, and rounding and noise are all that is seen; by too much, and
+the function is no parabola any more. Or it comes from points that a run has evaluated anyway: a parabola through those
+near the minimum is not good enough for the errors, because points lie where the search went, but it saves the
+evaluations that look for step lengths, and changes no digit of what is reported.
+
+All differences are central, so their errors are even powers of the step, and two steps give Richardson's
+extrapolation. How far two steps disagree shows kinks and noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core.arrays import Floats
+from paoswarm.core.blas import on_one_thread
+from paoswarm.fitting.read_fit import FitFunction, FittedVariables, Meaning, Measured
+from paoswarm.run.read_input import Box
+
+STEP = 0.5  # standard errors
+
+_FIRST = 1e-3  # widths of the bounds
+_CLOSE = 4.0  # a rise within this factor of the wanted one will do
+_MOST_TRIES = 20
+_NOTHING = 1e-9  # of the wanted rise: the unknown has no effect
+_PROBE = 1e-10  # widths of the bounds: over this distance a smooth function does not change
+_QUIET = 1e-3  # of the rise: less noise does no harm
+_ABOVE_NOISE = 100.0  # how many times the noise the function must rise
+_EXACT = 1e-10  # of the rise at the first steps: the least rise to look for, if all residuals are zero
+_NO_ROOM = "the function failed at points next to the minimum, however near (if there is a limit, give bounds)"
+_ENOUGH = 2.0  # how many times as many points as a parabola has coefficients
+_LEAST = 1e-4  # ratio of curvatures, for points of unit spread: less may be rounding
+_SAME = 1e-9  # relative difference of values that makes the function of the fit another one than that of the run
+_MOST_FAILURES = 5  # how often the step is halved because points fail
+_MOST_HALVINGS = 6
+_AGREE = 0.03  # in units of M, which is about one
+ROUGH = 0.1  # the same: more than this is no smooth function
+_LONGER, _SHORTER = 100.0, 1e-3  # most that a step changes at once
+
+
+class AxisScales(NamedTuple):
+    """Along each axis, how far away the function has risen by its unit; infinite where the unknown has no effect."""
+
+    scales: Floats
+    least: float  # least unit: much more than the noise; if the residuals are all zero, there is no other
+    noise: float  # standard deviation of the values, if it matters, else zero
+    at: Measured  # what was measured at the point, averaged if there is noise
+
+
+def axis_scales(
+    fun: FitFunction, x: Floats, at: Measured, rise: float, room: Floats, widths: Floats, free: NDArray[np.bool_]
+) -> AxisScales:
+    """Find the steps ``h`` at which ``(f(x + h) + f(x - h)) / 2 - f(x)`` is about ``STEP**2`` times ``rise``.
+
+    The mean of both sides does not depend on the slope. ``room`` (d,) is how far an unknown may be moved to both sides.
+    All free axes are probed together, so that workers share the points.
+    """
+    axes = np.flatnonzero(free)
+    h = np.minimum(_FIRST * widths, room)[axes]
+    noise, repeated = _noise(fun, x, at, room, widths)
+    bend = _bend(fun, x, at, axes, h)
+    least = _EXACT * float(np.nanmedian(np.abs(bend))) if np.isfinite(bend).any() else 0.0
+    if noise > _QUIET * max(rise, least):
+        at, least = repeated, max(least, _ABOVE_NOISE * noise)
+        bend = _bend(fun, x, at, axes, h)
+    else:
+        noise = 0.0
+    scales = np.full(len(x), np.inf)
+    wanted = STEP**2 * max(rise, least, np.finfo(float).tiny)
+    scales[axes] = _scales(fun, x, at, axes, h, bend, room[axes], wanted)
+    return AxisScales(scales, least, noise, at)
+
+
+def _scales(
+    fun: FitFunction,
+    x: Floats,
+    at: Measured,
+    axes: NDArray[np.intp],
+    h: Floats,
+    bend: Floats,
+    room: Floats,
+    wanted: float,
+) -> Floats:
+    """Change the steps ``h``, where the function bends by ``bend``, until it bends by what is wanted."""
+    found, longest = np.full(len(axes), np.nan), room.copy()  # `longest` shrinks where points fail
+    for attempt in range(_MOST_TRIES):
+        open_ = np.flatnonzero(np.isnan(found))
+        if not len(open_):
+            break
+        bend = bend if attempt == 0 else _bend(fun, x, at, axes[open_], h[open_])
+        for k, b in zip(open_.tolist(), bend.tolist(), strict=True):
+            if np.isnan(b):  # a point failed: stay nearer
+                longest[k] = h[k] / 2
+                h[k] /= 10
+                continue
+            ratio = abs(b) / wanted
+            is_last = attempt == _MOST_TRIES - 1 or (ratio < 1 and h[k] >= longest[k])
+            if is_last and ratio <= _NOTHING and longest[k] < room[k]:
+                raise fun.explain_failure(_NO_ROOM)
+            if 1 / _CLOSE <= ratio <= _CLOSE or is_last:
+                found[k] = h[k] / STEP * ratio**-0.5 if ratio > _NOTHING else np.inf
+            else:
+                h[k] = min(h[k] * float(np.clip(max(ratio, 1e-300) ** -0.5, _SHORTER, _LONGER)), longest[k])
+    if np.isnan(found).any():
+        raise fun.explain_failure(_NO_ROOM)
+    return found
+
+
+def is_noisy(fun: FitFunction, x: Floats, at: Measured, rise: float, room: Floats, widths: Floats) -> bool:
+    """Whether the values are so noisy that it matters."""
+    return _noise(fun, x, at, room, widths)[0] > _QUIET * rise
+
+
+def _noise(fun: FitFunction, x: Floats, at: Measured, room: Floats, widths: Floats) -> tuple[float, Measured]:
+    """Standard deviation of values at points that are hardly different, and the mean of what was measured there.
+
+    Slopes do not matter, because the points are pairs with ``x`` in the middle. That one is not part of the mean: it
+    was chosen for its low value.
+    """
+    hardly = np.where(room > _PROBE * widths, _PROBE * widths, 0.0)
+    signs = np.array([np.ones(len(x)), np.where(np.arange(len(x)) % 2, 1, -1)])
+    probes = fun(np.concatenate([x + hardly * signs, x - hardly * signs]))
+    if np.isnan(probes.values).any():
+        return 0.0, at
+    second = probes.values.reshape(2, -1).sum(axis=0) - 2 * at.values[0]
+    residuals = None if probes.residuals is None else probes.residuals.mean(axis=0, keepdims=True)
+    return float(np.sqrt((second**2).mean() / 6)), Measured(probes.values.mean(keepdims=True), residuals)
+
+
+def _bend(fun: FitFunction, x: Floats, at: Measured, axes: NDArray[np.int64], h: Floats) -> Floats:
+    """The mean rise of both sides along each axis; NaN if one of them failed."""
+    steps = np.zeros((len(axes), len(x)))
+    steps[np.arange(len(axes)), axes] = h
+    values = fun(np.concatenate([x + steps, x - steps])).values.reshape(2, -1)
+    bend: Floats = values.mean(axis=0) - at.values[0]
+    return bend
+
+
+_NEAREST, _FARTHEST = 1e-4, 0.25  # rises of the points that are used, in units of that at one standard error
+
+
+def points_of_run(result: Any, value: float, variables: FittedVariables | None) -> tuple[Floats, Floats] | None:
+    """Coordinates ``(m, d)`` and values ``(m,)`` that a run has evaluated; None if they are not those of the fit.
+
+    ``value`` is that of the fitted function at the result: the run may have minimised something else.
+    """
+    kept = getattr(result, "evaluations", None)
+    if kept is None or not kept.is_complete:
+        return None
+    rows, values = kept.points
+    is_same = np.isclose(value, float(result.fun), rtol=_SAME, atol=0.0)
+    if not is_same or values.ndim != 1 or len(values) == 0:  # with constraints they are rows
+        return None
+    if variables is None:
+        return rows, values
+    is_fitted = variables.is_fitted
+    has_held = (rows[:, ~is_fitted] == variables.row[~is_fitted]).all(axis=1)
+    return variables.coordinates(rows[has_held][:, is_fitted]), values[has_held]
+
+
+@on_one_thread
+def known_directions(points: Floats, values: Floats, x: Floats, value: float, unit: float) -> Floats | None:
+    """A basis ``(d, d)`` of directions of about one standard error at ``x``; None if the points do not show it."""
+    d = len(x)
+    if not unit > 0:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        rises = (values - value) / unit
+    is_near = (rises > _NEAREST) & (rises < _FARTHEST)
+    if is_near.sum() < _ENOUGH * (d + 1) * (d + 2) / 2:
+        return None
+    apart, rises = points[is_near] - x, rises[is_near]
+    sizes = np.abs(apart).max(axis=0)
+    if not (sizes > 0).all():
+        return None
+    spread, axes = np.linalg.eigh((apart / sizes).T @ (apart / sizes) / len(apart))
+    if spread[0] <= np.finfo(float).eps * spread[-1]:
+        return None
+    root = sizes[:, None] * axes * np.sqrt(spread)  # the points have unit spread along its columns
+    z = np.linalg.solve(root, apart.T).T
+    first, second = np.triu_indices(d)
+    columns = np.concatenate([np.ones((len(z), 1)), z, z[:, first] * z[:, second]], axis=1)
+    found = np.linalg.lstsq(columns, rises)[0][1 + d :]
+    m = np.zeros((d, d))
+    m[first, second] = found / 2
+    curvatures, turn = np.linalg.eigh(m + m.T)
+    if curvatures[0] <= _LEAST * curvatures[-1]:
+        return None
+    basis: Floats = root @ turn / np.sqrt(curvatures)
+    return basis
+
+
+class LocalFit(NamedTuple):
+    """What stays the same while a point settles."""
+
+    fun: FitFunction
+    how: Differences
+    meaning: Meaning
+    box: Box
+    farthest: Floats  # (d,): how far the directions may reach where there are no bounds
+    least: float  # least unit of the rise
+
+    def rise(self, at: Measured) -> float:
+        """How far the function rises one standard error away, if this is its minimum."""
+        return max(self.meaning.rise(float(at.values[0])), self.least)
+
+    def room(self, x: Floats) -> Floats:
+        """How far each unknown may be moved, to both sides."""
+        room: Floats = np.minimum(np.minimum(x - self.box[0], self.box[1] - x), self.farthest)
+        return room
+
+
+class Place(NamedTuple):
+    """A point, what was measured there, and a basis of directions of about one standard error."""
+
+    x: Floats
+    at: Measured
+    basis: Floats
+    rise: float
+
+
+class Model(NamedTuple):
+    """Second and first derivatives in the coordinates ``z``."""
+
+    m: Floats
+    g: Floats
+
+
+class Differences(Protocol):
+    """A way to measure a model; both below are linear in what is measured, so levels can be combined."""
+
+    def points(self, x: Floats, steps: Floats) -> Floats:
+        """Points around ``x``; the rows of ``steps`` are vectors along the basis."""
+
+    def derivatives(self, at: Measured, found: Measured, rise: float, h: float) -> Floats:
+        """Derivatives from what was found at these points and at ``x`` itself."""
+
+    def model(self, derivatives: Floats, at: Measured, rise: float) -> Model:
+        """The model that these derivatives give."""
+
+
+class SecondDifferences:
+    """Second differences of the value: ``k (k + 1)`` points for ``k`` directions."""
+
+    def points(self, x: Floats, steps: Floats) -> Floats:
+        """Steps to both sides along each direction, and along the sum of each pair."""
+        first, second = np.triu_indices(len(steps), 1)
+        moves = np.concatenate([steps, steps[first] + steps[second]])
+        return np.concatenate([x + moves, x - moves])
+
+    def derivatives(self, at: Measured, found: Measured, rise: float, h: float) -> Floats:
+        """``M`` and, as a last row, ``g``."""
+        rises = (found.values.reshape(2, -1) - at.values[0]) / rise
+        k = int((np.sqrt(8 * rises.shape[1] + 1) - 1) / 2)
+        both, difference = rises.sum(axis=0), rises[0] - rises[1]
+        first, second = np.triu_indices(k, 1)
+        m = np.diag(both[:k] / (2 * h * h))
+        m[first, second] = m[second, first] = (both[k:] - both[first] - both[second]) / (4 * h * h)
+        return np.concatenate([m, difference[None, :k] / (4 * h)])
+
+    def model(self, derivatives: Floats, at: Measured, rise: float) -> Model:
+        """Split the rows."""
+        return Model(derivatives[:-1], derivatives[-1])
+
+
+class ResidualDifferences:
+    """First differences of the residuals: ``2 k`` points. The model is that of Gauss and Newton."""
+
+    def points(self, x: Floats, steps: Floats) -> Floats:
+        """Steps to both sides along each direction."""
+        return np.concatenate([x + steps, x - steps])
+
+    def derivatives(self, at: Measured, found: Measured, rise: float, h: float) -> Floats:
+        """The Jacobian ``A`` (m, k) of the residuals, divided by the square root of the rise."""
+        assert found.residuals is not None
+        forward, backward = np.split(found.residuals, 2)
+        jacobian: Floats = (forward - backward).T / (2 * h * np.sqrt(rise))
+        return jacobian
+
+    def model(self, derivatives: Floats, at: Measured, rise: float) -> Model:
+        """``M = A' A``, and ``g = A' r``."""
+        assert at.residuals is not None
+        return Model(derivatives.T @ derivatives, derivatives.T @ at.residuals[0] / np.sqrt(rise))
+
+
+class Extrapolated(NamedTuple):
+    """A model from several steps, and how well they agree."""
+
+    model: Model
+    disagreement: Floats  # of M, by element, between the two steps that agree best
+    halvings: int  # of the first step, until two agreed
+    growth: float  # of the disagreement when the step is halved: 1/4 if smooth, 2 with a kink, 4 with noise
+
+
+def measured(fit: LocalFit, place: Place, h: float) -> tuple[Floats, float]:
+    """Derivatives with one step, and the step, which is halved as long as points fail."""
+    for _ in range(_MOST_FAILURES):
+        found = fit.fun(fit.how.points(place.x, h * place.basis.T))
+        if np.isfinite(found.values).all():
+            return fit.how.derivatives(place.at, found, place.rise, h), h
+        h /= 2
+    raise fit.fun.explain_failure(
+        "the function failed within 0.02 standard errors of the minimum (if there is a limit, give bounds)"
+    )
+
+
+def extrapolated(fit: LocalFit, place: Place, first: tuple[Floats, float]) -> Extrapolated:
+    """Go on from derivatives with one step: halve it until two agree, or until they agree less and less."""
+    levels, h = [first[0]], first[1]
+    models = [fit.how.model(first[0], place.at, place.rise)]
+    apart: list[Floats] = []
+    sizes: list[float] = []
+    for _ in range(_MOST_HALVINGS):
+        more, h = measured(fit, place, h / 2)
+        levels.append(more)
+        models.append(fit.how.model(more, place.at, place.rise))
+        apart.append(np.abs(models[-1].m - models[-2].m))
+        sizes.append(float(apart[-1].max()))
+        if sizes[-1] <= _AGREE or (len(sizes) > 2 and sizes[-1] > sizes[-2] > sizes[-3]):
+            break
+    best = int(np.argmin(sizes))
+    growth = sizes[-1] / sizes[-2] if len(sizes) > 1 and sizes[-2] > 0 else 0.0
+    better = (4 * levels[best + 1] - levels[best]) / 3
+    if best == 0 and growth > 1:  # a kink or noise, which the extrapolation would amplify
+        better = levels[0]
+    return Extrapolated(fit.how.model(better, place.at, place.rise), apart[best], best, growth)

@@ -1,0 +1,258 @@
+"""The minimum next to a point: which unknowns are free there, the quadratic model of these, and the covariance."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core.arrays import Floats
+from paoswarm.fitting.derivatives import (
+    STEP,
+    Differences,
+    Extrapolated,
+    LocalFit,
+    Model,
+    Place,
+    ResidualDifferences,
+    SecondDifferences,
+    axis_scales,
+    extrapolated,
+    is_noisy,
+    measured,
+)
+from paoswarm.fitting.read_fit import FitFunction, Meaning, Measured
+from paoswarm.run.read_input import Box
+
+_MOST_PASSES = 6
+_NARROWEST = 1e-3  # a direction is lengthened by at most its inverse square root at once
+_ALIKE = 1.5  # directions whose lengths are right within this factor need no new basis
+_STILL = 0.02  # steps: a shorter Newton step is not taken
+_LONGEST = 2.0  # standard errors: a longer Newton step is shortened
+_SHARES = np.array([1.0, 0.5, 0.2, 0.05, 0.01])  # of a Newton step, all of them tried
+_ON = 1e-9  # widths of the bounds: an unknown this close to a bound lies on it
+_CLOSE = 1e-3  # widths: an unknown closer than this lies on its bound, if that is also
+_SHORT = 0.02  # standard errors
+_LONGER = 1e7  # how much longer than along an axis a direction may be
+_AROUND = 1e6  # widths: how far away to look for an effect, if there are no bounds
+_AFFECTED = 0.1  # standard errors
+_MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
+
+
+class Settled(NamedTuple):
+    """A point, what was measured there, and the quadratic model around it."""
+
+    x: Floats
+    at: Measured
+    basis: Floats  # (d, k): directions of about one standard error, inside the bounds
+    rise: float
+    found: Extrapolated
+    newton: float  # length of the Newton step that remains, in standard errors
+    step: float  # length within which the model holds, in standard errors
+
+
+def settle(fit: LocalFit, x: Floats, at: Measured, basis: Floats, *, moves: bool) -> Settled | tuple[Floats, Measured]:
+    """Alternate between a better basis and Newton steps, until neither changes anything; then extrapolate.
+
+    The columns of ``basis`` are the directions to begin with, of about one standard error each.
+    If a Newton step ends on a bound, return that point and what was measured there: the unknown is not free any more.
+    """
+    place, h = Place(x, at, basis, fit.rise(at)), STEP
+    for left in reversed(range(_MOST_PASSES)):
+        place, first = _even_out(fit, place, h, moves=moves)
+        if first is None:
+            return place.x, place.at
+        found = extrapolated(fit, place, first)
+        step, h = newton_step(found.model), first[1] / 2**found.halvings
+        moved = _move(fit, place, step, h) if moves and left else place
+        if not left or (moved is place and found.halvings == 0):
+            break
+        place = moved
+    return Settled(place.x, place.at, place.basis, place.rise, found, float(np.linalg.norm(step)), h)
+
+
+def _move(fit: LocalFit, place: Place, step: Floats, h: float) -> Place:
+    """The lowest point along a Newton step, or the same place if none is lower.
+
+    A step is not worth it if it is short compared with that of the differences, ``h``.
+    """
+    length = float(np.linalg.norm(step))
+    if length <= _STILL * h:
+        return place
+    shares = _SHARES[:, None] * min(1.0, _LONGEST / length)
+    points = np.clip(place.x + shares * (place.basis @ step), *fit.box)
+    tried = fit.fun(points)
+    values = np.where(np.isnan(tried.values), np.inf, tried.values)
+    best = int(values.argmin())
+    if not values[best] < place.at.values[0]:
+        return place
+    at = tried.rows(slice(best, best + 1))
+    rise = fit.rise(at)
+    return Place(points[best], at, place.basis * np.sqrt(rise / place.rise), rise)
+
+
+def _even_out(fit: LocalFit, place: Place, h: float, *, moves: bool) -> tuple[Place, tuple[Floats, float] | None]:
+    """Change the basis and take Newton steps until neither helps; return the last derivatives, and their step.
+
+    None if a step has ended on a bound. If it takes long, the function is far from a parabola: shorter steps follow.
+    """
+    for left in reversed(range(_MOST_ROUNDS)):
+        room = fit.room(place.x)
+        if (room <= 0)[np.abs(place.basis).max(axis=1) > 0].any():
+            return place, None
+        place = place._replace(basis=place.basis * np.minimum(1.0, _reach(place.basis, room)))
+        first = measured(fit, place, h)
+        model = fit.how.model(first[0], place.at, place.rise)
+        curvatures, turn = np.linalg.eigh(model.m)
+        turned = place.basis @ turn
+        factors = np.minimum(np.maximum(np.abs(curvatures), _NARROWEST) ** -0.5, _reach(turned, room))
+        is_even = bool((np.maximum(factors, 1 / factors) < _ALIKE).all())
+        moved = _move(fit, place, newton_step(model), first[1]) if moves and left else place
+        if not left or (is_even and moved is place):
+            break
+        if not is_even:
+            moved = moved._replace(basis=turned * factors * np.sqrt(moved.rise / place.rise))
+        place = moved
+        if left < _MOST_ROUNDS - _PATIENT_ROUNDS:
+            h /= 2
+    return place, first
+
+
+def newton_step(model: Model) -> Floats:
+    """The step to the model's minimum; along directions that curve downwards, downhill."""
+    curvatures, axes = np.linalg.eigh(model.m)
+    step: Floats = -axes @ ((axes.T @ model.g) / np.maximum(np.abs(curvatures), _NARROWEST))
+    return step
+
+
+def _reach(basis: Floats, room: Floats) -> Floats:
+    """How many times each direction can be followed until it leaves the room."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(basis == 0, np.inf, room[:, None] / np.abs(basis))
+    shortest: Floats = times.min(axis=0)
+    return shortest
+
+
+class Minimum(NamedTuple):
+    """A minimum; ``settled`` is None if no unknown is free."""
+
+    x: Floats
+    at: Measured
+    free: NDArray[np.bool_]
+    on_bound: NDArray[np.bool_]
+    settled: Settled | None
+    noise: float = 0.0  # standard deviation of the values, if that matters
+
+
+def widths_of(box: Box, x: Floats) -> Floats:
+    """The widths of the bounds; where there are none, the size of the unknown, or one if it is zero."""
+    size = np.where(x == 0, 1.0, np.abs(x))
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(box[0]) & np.isfinite(box[1]), box[1] - box[0], size)
+
+
+def find_minimum(
+    fun: FitFunction, meaning: Meaning, x: Floats, at: Measured, box: Box, *, moves: bool, known: Floats | None = None
+) -> Minimum:
+    """Settle, and start again without an unknown whenever it turns out to lie on its bound.
+
+    ``known`` are directions of about one standard error, if there are any.
+    """
+    widths = widths_of(box, x)
+    how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
+    fit = LocalFit(fun, how, meaning, box, _AROUND * widths, 0.0)
+    on_bound = fit.room(x) <= _ON * widths
+    noise = 0.0
+    if known is not None and not on_bound.any() and (found := _from_known(fit, x, at, widths, known, moves)):
+        return found
+    while not on_bound.all():
+        room = fit.room(x)
+        scales, least, noise, at = axis_scales(fun, x, at, meaning.rise(float(at.values[0])), room, widths, ~on_bound)
+        moves = moves and not noise  # with noise, a lower value may be luck
+        has_effect = np.isfinite(scales)
+        pressed = ~on_bound & (room < _SHORT * scales) & (room < _CLOSE * widths)
+        on_bound = on_bound | pressed
+        free = ~on_bound & has_effect
+        if not free.any():
+            return Minimum(x, at, free, on_bound, None, noise)
+        shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest), least=least)
+        settled = settle(shorter, x, at, np.diag(np.where(free, scales, 0.0))[:, free], moves=moves)
+        if not isinstance(settled, Settled):
+            x, at = settled
+            on_bound = on_bound | (fit.room(x) <= 0)
+            continue
+        x, at = settled.x, settled.at
+        pressed = _pressed(settled, fit.room(x), widths) & ~on_bound
+        if not pressed.any():
+            return Minimum(x, at, free, on_bound, settled, noise)
+        on_bound = on_bound | pressed
+    return Minimum(x, at, ~on_bound, on_bound, None, noise)
+
+
+def _from_known(fit: LocalFit, x: Floats, at: Measured, widths: Floats, basis: Floats, moves: bool) -> Minimum | None:
+    """Settle with directions that are known; None if there is noise, or an unknown comes near its bound."""
+    room, scales = fit.room(x), np.linalg.norm(basis, axis=1)
+    if (room < scales).any() or is_noisy(fit.fun, x, at, fit.rise(at), room, widths):
+        return None
+    shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest))
+    settled = settle(shorter, x, at, basis, moves=moves)
+    if not isinstance(settled, Settled) or _pressed(settled, fit.room(settled.x), widths).any():
+        return None
+    free = np.ones(len(x), dtype=bool)
+    return Minimum(settled.x, settled.at, free, ~free, settled)
+
+
+def _pressed(settled: Settled, room: Floats, widths: Floats) -> NDArray[np.bool_]:
+    """Unknowns whose bound is so near, compared with their standard errors, that no step could be taken."""
+    curvatures, axes = np.linalg.eigh(settled.found.model.m)
+    short = settled.basis @ axes[:, np.abs(curvatures) < _SHORT**2]  # one standard error is 50 times as long
+    is_limited = (np.abs(short) >= 0.5 * room[:, None]).any(axis=1)
+    pressed: NDArray[np.bool_] = is_limited & (room < _CLOSE * widths)
+    return pressed
+
+
+_WEAK, _FLAT = 4e-4, 1e-10  # curvatures: worth a doubt; cannot be told from zero
+
+
+class Covariance(NamedTuple):
+    """The covariance, and directions in which there is none."""
+
+    matrix: Floats  # (d, d)
+    root: Floats  # (d, k): the covariance is this times its transpose
+    standard_errors: Floats  # (d,)
+    hessian: Floats  # (d, d)
+    flat: Floats  # (d, j): directions in which the function does not change
+    downhill: Floats  # (d, j): directions in which it falls
+
+
+def covariance_of(settled: Settled, unit: float) -> Covariance:
+    """The covariance ``B inv(M) B'``, scaled to a function that rises by ``unit`` one standard error away.
+
+    Directions that are flat, or lead downhill, are left out. The unknowns that they move have infinite errors, or none.
+    """
+    basis, model, apart = settled.basis, settled.found.model, settled.found.disagreement
+    d = len(basis)
+    curvatures, axes = np.linalg.eigh(model.m)
+    doubt = np.einsum("ji,jk,ki->i", np.abs(axes), apart, np.abs(axes))
+    is_flat = (np.abs(curvatures) < _WEAK) & (np.abs(curvatures) <= 3 * doubt + _FLAT)
+    is_good = ~is_flat & (curvatures > 0)
+    unscaled = basis @ axes
+    directions = unscaled / np.sqrt(np.maximum(np.abs(curvatures), _FLAT))
+    root = directions[:, is_good] * np.sqrt(unit / settled.rise)
+    matrix = root @ root.T
+    errors = np.sqrt(np.diag(matrix))
+    free = np.abs(basis).max(axis=1) > 0
+    hessian = np.full((d, d), np.nan)
+    inverse = np.linalg.inv(basis[free])
+    hessian[np.ix_(free, free)] = 2 * settled.rise * inverse.T @ model.m @ inverse
+    is_downhill = ~is_flat & ~is_good
+    for is_left_out, instead in ((is_downhill, np.nan), (is_flat, np.inf)):
+        if is_left_out.any():
+            affected = (np.abs(directions[:, is_left_out]) > _AFFECTED * errors[:, None]).any(axis=1) & free
+            errors = np.where(affected, instead, errors)
+    errors = np.where(free, errors, np.nan)
+    known = np.isfinite(errors)
+    matrix = np.where(known[:, None] & known, matrix, np.nan)
+    np.fill_diagonal(matrix, errors**2)
+    return Covariance(matrix, root, errors, (hessian + hessian.T) / 2, unscaled[:, is_flat], unscaled[:, is_downhill])

@@ -1,0 +1,298 @@
+r"""The dense adaptive swarm: every particle is pulled by the best ones and shaken by noise that the swarm has learnt.
+
+One generation:
+
+1. The particles move: :math:`x_i \sim N(a, \sigma^2 C)`, a complete relaxation toward the mean :math:`a` of the best.
+2. If a quadratic model of the evaluated points has proved that it orders new points rightly, one particle is pulled to
+   the model's minimum instead (the *scout*), and only the most promising third is evaluated. The others get the
+   model's prediction. If the model fails this test, the others are evaluated after all.
+3. The ranks of the values teach the next :math:`a, \sigma, C` (`paoswarm.methods.dense_learning`).
+
+Particles may leave the bounds; the objective is evaluated at the nearest point inside, and the way outside counts
+against them. Everything is computed in widths of the bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from paoswarm._checks import flag
+from paoswarm.core import order, swarm
+from paoswarm.core.arrays import Array, Floats
+from paoswarm.core.attractors import RandomSource
+from paoswarm.core.laws import StepLaw
+from paoswarm.core.random import Seed
+from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.walls import WALLS
+from paoswarm.methods import quadratic_model
+from paoswarm.methods.dense_learning import DenseLaw, draws, first_law, longest, rates
+from paoswarm.methods.dense_progress import (
+    EVALUATED,
+    GOES_ON,
+    GREW,
+    DenseProgress,
+    after_generation,
+    asked_of,
+    completed,
+    end_of,
+    first_progress,
+)
+from paoswarm.methods.hyperparameters import check_hyperparameter
+from paoswarm.methods.method import Method, check_parallel, in_rounds
+from paoswarm.methods.quadratic_model import (
+    QuadraticModel,
+    Trust,
+    after_test,
+    generations_between_fits,
+    is_due,
+    is_trusted,
+    n_coefficients,
+    points_for,
+    untested,
+)
+
+
+class Generation(NamedTuple):
+    """A generation between the draw of its particles and the last of its values. Points are in widths of the bounds."""
+
+    x: Floats  # (n, d), may lie outside the bounds
+    predicted: Floats | None  # (n,) by the model
+    is_led: bool  # whether the last particle is the scout and only some are evaluated
+    values: Floats  # (n,) measured so far; NaN where not
+    asked: Any  # (m,) numbers of the particles whose values are asked for
+    model: QuadraticModel | None = None  # behind the predictions
+
+
+class DenseMemory(NamedTuple):
+    """What a dense swarm remembers."""
+
+    law: DenseLaw
+    x: Floats  # (m, d) recently evaluated points, in widths of the bounds
+    f: Floats  # (m,) their values
+    trust: Trust
+    model: QuadraticModel | None  # the latest
+    open: Generation | None  # a generation whose other particles have to be evaluated after all
+    progress: DenseProgress
+
+
+@dataclass(frozen=True)
+class DensePAO(Method):
+    r"""A swarm with dense noise that learns its shape, step by step, from the ranks of the values.
+
+    It does not depend on how the axes are turned, nor on increasing transformations of the objective (without the
+    model). Use it for narrow, bent or rotated valleys. It ends by itself when it has converged or makes no progress;
+    `Restarts` starts it again with more particles.
+
+    Parameters
+    ----------
+    spread : float
+        Standard deviation of the first cloud, in widths of the bounds. The cloud begins around the best point of the
+        first swarm.
+    model : bool
+        Whether to use a quadratic model of the points evaluated so far. On smooth functions it saves half of the
+        evaluations; on others it finds out that it is of no use.
+    parallel : int or None
+        How many points are evaluated at once. The size of the swarm is a multiple of it, unless you choose it, and so
+        is the number of particles that are evaluated if the model replaces the others. None: as many as `minimize`
+        has workers, else one.
+
+    Notes
+    -----
+    Every step is the limit of a long time step of the exact transition, with the best half of the swarm as attractors
+    and dense noise. In this limit sampling and learning are those of CMA-ES (Hansen 2016, with negative weights). The
+    model with its test is related to lq-CMA-ES (Hansen 2019).
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> def rosenbrock(x):
+    ...     return (100 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1 - x[:, :-1]) ** 2).sum(axis=1)
+    >>> result = ps.minimize(
+    ...     rosenbrock, [(-5, 10)] * 5, method=ps.DensePAO(), n_particles=8, maxiter=1000, vectorized=True, rng=1
+    ... )
+    >>> bool(result.fun < 1e-9 and result.nfev < 3000)
+    True
+    """
+
+    applies_walls: ClassVar[bool] = True
+    has_law: ClassVar[bool] = True
+    spread: float = 0.2
+    model: bool = True
+    parallel: int | None = None
+
+    def __post_init__(self) -> None:
+        check_hyperparameter("spread", self.spread, 0.0, 10.0)
+        flag("model", self.model)
+        check_parallel(self.parallel)
+
+    def for_workers(self, count: int) -> Method:
+        """The same swarm for so many workers, unless it says itself for how many it is."""
+        return replace(self, parallel=count) if self.parallel is None else self
+
+    def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
+        """Hansen's size, 4 + 3 ln d, or the next multiple of ``parallel``."""
+        return in_rounds(4 + int(3 * math.log(n_unknowns)), self.parallel)
+
+    def outlook(self, state: Swarm) -> tuple[float, float]:
+        """The best value of the last generation, and how far its values are apart."""
+        progress: DenseProgress = state.memory.progress
+        return (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
+
+    def whereabouts(self, state: Swarm) -> tuple[Floats, float]:
+        """The centre of the cloud, and its longest standard deviation."""
+        law: DenseLaw = state.memory.law
+        return law.centre, longest(law)
+
+    def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
+        """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
+        return None, 10_000 * n_unknowns
+
+    def tolerant_for(self, n_unknowns: int, n_particles: int) -> float:
+        """300 evaluations for each unknown."""
+        return 300.0 * n_unknowns
+
+    def begin(self, state: Swarm) -> Swarm:
+        """Return the swarm with a round cloud around its best point; unchanged if it has learnt already."""
+        if isinstance(state.memory, DenseMemory):
+            return state
+        x = _inside(state, state.best_position)
+        law = first_law(x[int(order.best(state.best_value))], self.spread)
+        memory = DenseMemory(law, x[:0], state.best_value[:0], Trust(), None, None, first_progress(state.best_value))
+        return state._replace(memory=_with_points(memory, x, state.best_value))
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """Propose the particles of a new generation, or those that were left out of the last one."""
+        memory: DenseMemory = state.memory
+        generation = memory.open
+        if generation is None:
+            generation = self._moved(state, draw.normal(*state.position.shape))
+        position = _outside(state, generation.x[generation.asked])
+        return Proposal(position, np.zeros_like(position), notes=generation)
+
+    def _moved(self, state: Swarm, normal: Floats) -> Generation:
+        """Draw the particles of a generation, and choose those to evaluate."""
+        memory: DenseMemory = state.memory
+        law, trust = memory.law, memory.trust
+        x = draws(law, normal)
+        n, d = x.shape
+        blank = Generation(x, None, False, np.full(n, np.nan), np.arange(n))
+        model = memory.model
+        is_new = model is None or law.generation - model.generation >= generations_between_fits(d)
+        if is_new and self.model and is_due(trust):
+            model = quadratic_model.fit(law, _seen(state, memory.x, law.centre), memory.f)
+        if not is_due(trust) or model is None or not len(model.coefficients):
+            return blank
+        is_led = is_trusted(trust)
+        if is_led and is_new:
+            x[-1] = quadratic_model.minimum(model, law)  # the scout
+        predicted = quadratic_model.predict(model, _within(state, x))
+        if is_led:
+            count = min(n, in_rounds(max(2, math.ceil(EVALUATED * n)), self.parallel))
+            blank = blank._replace(asked=asked_of(predicted, count, is_new))
+        return blank._replace(predicted=predicted, is_led=is_led, model=model)
+
+    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+        """Complete the generation, or open it again if the model was wrong; then learn."""
+        if evaluated is not None:  # the budget has ended inside this generation
+            return state
+        generation: Generation = proposal.notes
+        values = generation.values.copy()
+        values[generation.asked] = order.failed_last(value)
+        memory: DenseMemory = state.memory
+        after = _recorded(state, proposal.position, value, generation.asked)
+        memory = _with_points(memory, _within(state, generation.x[generation.asked]), value)
+        trust, is_measured = memory.trust, ~np.isnan(values)
+        if generation.predicted is None:
+            trust = untested(trust)
+        elif memory.open is None:
+            trust = after_test(trust, generation.predicted[generation.asked], values[generation.asked])
+            if not is_trusted(trust) and not is_measured.all():
+                again = generation._replace(values=values, asked=np.flatnonzero(~is_measured), model=None)
+                return after._replace(memory=memory._replace(trust=trust, open=again))
+        if generation.predicted is not None and not is_measured.all():
+            values = completed(values, generation.predicted, generation.asked)
+        x, law = generation.x, memory.law
+        outside = x - _within(state, x)
+        with np.errstate(invalid="ignore"):  # if whole generations have failed
+            law, progress = after_generation(law, rates(*x.shape), memory.progress, x, values, outside)
+        memory = memory._replace(law=law, trust=trust, open=None, model=generation.model, progress=progress)
+        return after._replace(memory=memory)
+
+    def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
+        """Whether the search is over; see `paoswarm.methods.dense_progress`."""
+        memory: DenseMemory = state.memory
+        return np.asarray(end_of(memory.law, memory.progress, state.n_particles, self.spread) != GOES_ON)
+
+    def has_given_up(self, state: Swarm) -> bool:
+        """Whether the cloud has grown too wide: a swarm that began elsewhere will do better."""
+        memory: DenseMemory = state.memory
+        return end_of(memory.law, memory.progress, state.n_particles, self.spread) == GREW
+
+    def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
+        """Closed-form law of the next positions, before they are brought inside the bounds; see `StepLaw`.
+
+        It is the law of all particles but the scout. The velocity is that of a spring with unit mass and stiffness.
+        """
+        width = state.upper[0] - state.lower[0]
+        memory: DenseMemory = state.memory
+        shape = state.position.shape
+        factor = width[:, None] * memory.law.factor
+        return StepLaw(
+            mean_position=np.broadcast_to(state.lower[0] + width * memory.law.centre, shape),
+            mean_velocity=np.zeros(shape),
+            scale=np.broadcast_to(np.sqrt(np.square(factor).sum(axis=-1)), shape),
+            cholesky=np.eye(2),
+            factor=factor[None],
+            wall=WALLS["none"],
+            lower=state.lower[0],
+            upper=state.upper[0],
+        )
+
+
+def _inside(state: Swarm, position: Floats) -> Floats:
+    """Positions in widths of the bounds."""
+    inside: Floats = (position - state.lower[0]) / (state.upper[0] - state.lower[0])
+    return inside
+
+
+def _outside(state: Swarm, x: Floats) -> Floats:
+    """The points of the box nearest to ``x``, which is in widths of the bounds."""
+    low, high = state.lower[0], state.upper[0]
+    x = low + x * (high - low)
+    nearest: Floats = np.clip(x, low, high)
+    return nearest if state.axes is None else state.axes.wrapped(x, nearest, low, high)
+
+
+def _within(state: Swarm, x: Floats) -> Floats:
+    """The nearest points inside the bounds, in widths of them; a round coordinate has none."""
+    nearest: Floats = np.clip(x, 0, 1)
+    return nearest if state.axes is None else np.where(state.axes.is_round, x, nearest)
+
+
+def _seen(state: Swarm, x: Floats, centre: Floats) -> Floats:
+    """Points in widths of the bounds as seen from the centre, the short way round."""
+    return x if state.axes is None else state.axes.unrolled(x, centre, 1.0)
+
+
+def _with_points(memory: DenseMemory, x: Floats, f: Floats) -> DenseMemory:
+    """The memory with feasible points for the model; as many as it needs are kept."""
+    known = order.is_feasible(f)
+    d = x.shape[-1]
+    kept = max(3 * points_for(n_coefficients(d)), 4 * len(x))
+    return memory._replace(
+        x=np.concatenate([memory.x, x[known]])[-kept:],
+        f=np.concatenate([memory.f, f[known]])[-kept:],
+    )
+
+
+def _recorded(state: Swarm, position: Floats, value: Floats, particles: Any) -> Swarm:
+    """The swarm after some of its particles were evaluated."""
+    everywhere, values = state.position.copy(), np.full(state.n_particles, np.nan)
+    everywhere[particles], values[particles] = position, value
+    evaluated = np.zeros(state.n_particles, dtype=bool)
+    evaluated[particles] = True
+    return swarm.record(state, Proposal(everywhere, np.zeros_like(everywhere)), values, evaluated)

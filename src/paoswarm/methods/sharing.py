@@ -1,0 +1,302 @@
+"""The state of a run of several searches: those that are under way, those that have ended, and whose turn it is.
+
+- A search ends when its method has converged, when it has used what its series allows, when it has contracted around
+  the end of a finished search, or when it is hopeless: it contracts around a value that is worse.
+- Until a search has ended, only the first series has searches. No search is interrupted while all that have ended are
+  at one place. After that, the series that has used least of its share moves next. Shares are halved from rank to rank.
+  Series rank by the value that their latest search has reached. One without a finished search ranks first; if all
+  finished searches have ended at one place, it waits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from paoswarm.core import order
+from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Proposal, Swarm, spread
+from paoswarm.methods import tolerance
+from paoswarm.methods.agreement import (
+    CONVERGED,
+    CUT_SHORT,
+    HOPELESS,
+    KNOWN,
+    Agreement,
+    Search,
+    agreement,
+    is_same_place,
+)
+from paoswarm.methods.method import Method
+
+HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
+HOPELESS_FOR = 10  # generations
+CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
+_TOL = 1e-12  # spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged
+NOBODY = -1
+
+
+class Start(NamedTuple):
+    """How a search begins."""
+
+    method: Method
+    n_particles: int
+    most: float = math.inf  # evaluations
+    kind: str = ""  # of search, for people; empty for the name of the method
+
+
+class Part(NamedTuple):
+    """One generation of one search."""
+
+    search: int  # its number, in the order in which searches begin
+    series: int
+    proposal: Proposal
+    start: Start | None = None  # of a search that begins with these points
+
+    def __len__(self) -> int:
+        return len(self.proposal.position)
+
+
+class Lane(NamedTuple):
+    """A search that is under way."""
+
+    search: int  # its number
+    series: int
+    start: Start
+    swarm: Swarm  # as its method knows it; while the run shows it, only its memory is up to date
+    began: int  # evaluations of the run before it
+    n_particles: int  # of its first swarm
+    used: int = 0  # evaluations
+    first_value: float = math.inf  # the best of its first swarm
+    value: float = math.inf  # the best that it has found
+    x: Floats | None = None  # and where
+    hopeless: int = 0  # generations for which it has been
+
+    def counting(self, x: Floats, value: Floats) -> Lane:
+        """The lane after points of its search were evaluated; of noisy values, the best mean counts."""
+        value = order.failed_last(value)
+        first = int(order.best(value))
+        used = self.used + len(value)
+        if self.swarm.repeats is not None:
+            return self._replace(used=used, value=float(self.swarm.global_value), x=self.swarm.global_best[0].copy())
+        if self.x is not None and not order.is_better(value[first], self.value):
+            return self._replace(used=used)
+        return self._replace(used=used, value=float(value[first]), x=x[first].copy())
+
+    @property
+    def kind(self) -> str:
+        """What sort of search it is, for people."""
+        return self.start.kind or type(self.start.method).__name__
+
+
+class Tally(NamedTuple):
+    """What the searches of one series have cost, and the value that the latest finished one has reached."""
+
+    spent: int = 0
+    reached: float | None = None
+
+
+class Leader(NamedTuple):
+    """The search that has found the best point so far, with its swarm."""
+
+    value: float
+    method: Method
+    swarm: Swarm
+
+
+class Sharing(NamedTuple):
+    """What a run of several searches remembers."""
+
+    tallies: tuple[Tally, ...]  # one for each series
+    lanes: tuple[Lane, ...] = ()  # searches that are under way, the oldest first
+    shown: int = NOBODY  # number of the search whose swarm is the run's
+    n_begun: int = 0
+    searches: tuple[Search, ...] = ()  # that have ended, in order
+    agreement: Agreement = Agreement()  # among them
+    ended_best: Leader | None = None  # of them
+
+    @property
+    def spent(self) -> int:
+        """Evaluations of all searches."""
+        return sum(tally.spent for tally in self.tallies)
+
+    def of_series(self, series: int) -> tuple[Search, ...]:
+        """The finished searches of one series."""
+        return tuple(one for one in self.searches if one.series == series)
+
+    def begun(self, part: Part, swarm: Swarm) -> tuple[Sharing, Swarm]:
+        """After the first swarm of a search was evaluated; and that swarm as its method knows it."""
+        assert part.start is not None
+        method = part.start.method
+        if swarm.tolerance is None:  # the driver has given the first one its own
+            length = method.tolerant_for(swarm.n_dimensions, swarm.n_particles)
+            swarm = tolerance.starting(swarm, length, part.proposal.objective)
+        inner = tolerance.begin(method.begin, swarm._replace(memory=None))
+        lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
+        lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
+        lane = lane._replace(first_value=lane.value)
+        sharing = self._charged(part.series, swarm.n_particles)
+        # Searches may be told in another order than they have begun.
+        lanes = tuple(sorted((*self.lanes, lane), key=lambda one: one.search))
+        return sharing._replace(lanes=lanes, n_begun=max(self.n_begun, part.search + 1)), inner
+
+    def moved(self, part: Part, value: Floats) -> tuple[Sharing, Swarm]:
+        """After a generation of a search, which may have ended it; and its swarm."""
+        place = 0
+        while self.lanes[place].search != part.search:
+            place += 1
+        lane = self.lanes[place]
+        method = lane.start.method
+        inner = tolerance.tell(method.tell, lane.swarm, part.proposal, value)
+        lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
+        sharing = self._charged(lane.series, len(value))
+        best_known = math.inf if self.ended_best is None else self.ended_best.value
+        seen, is_tolerant = tolerance.eased(inner), inner.tolerance is not None
+        lowest, apart = method.outlook(seen)
+        is_behind = not is_tolerant and lowest - HOPELESS_RATIO * apart > best_known  # (A9)
+        lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
+        has_converged = bool(method.has_converged(seen, spread(seen, method.wall.unroll), _TOL))
+        ending = _ending(lane, has_converged, self._is_known(lane))
+        if ending == CONVERGED and (is_tolerant or method.has_given_up(inner)):
+            ending = CUT_SHORT
+        if ending:
+            return sharing._ended(lane, ending), inner
+        return sharing._replace(lanes=(*self.lanes[:place], lane, *self.lanes[place + 1 :])), inner
+
+    def _is_known(self, lane: Lane) -> bool:
+        """Whether a search has contracted around the end of the best finished one, and found nothing better.
+
+        Only if all that have ended are at one place: elsewhere, there may be better minima close to known ones.
+        """
+        if not self.agreement.is_unanimous:
+            return False
+        best = min(self.searches, key=lambda one: one.value)
+        centre, reach = lane.start.method.whereabouts(lane.swarm)
+        if reach >= CONTRACTED or order.is_better(lane.value, best.value):
+            return False
+        lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
+        return is_same_place((best.x - lower) / (upper - lower) - centre, lane.swarm.axes)
+
+    def _charged(self, series: int, evaluations: int) -> Sharing:
+        tally = self.tallies[series]
+        tally = tally._replace(spent=tally.spent + evaluations)
+        return self._replace(tallies=(*self.tallies[:series], tally, *self.tallies[series + 1 :]))
+
+    def _ended(self, lane: Lane, ending: str) -> Sharing:
+        assert lane.x is not None
+        ended = Search(
+            lane.series,
+            lane.n_particles,
+            lane.used,
+            lane.x,
+            lane.value,
+            ending,
+            lane.first_value,
+            lane.kind,
+            lane.began,
+            self.spent,
+        )
+        # A search that was over at a known end would have reached its value.
+        reached = lane.value if ending != KNOWN else min(one.value for one in self.searches)
+        tally = self.tallies[lane.series]._replace(reached=reached)
+        searches = (*self.searches, ended)
+        best = self.ended_best
+        if best is None or order.is_better(lane.value, best.value):
+            best = Leader(lane.value, lane.start.method, lane.swarm)
+        return self._replace(
+            lanes=tuple(one for one in self.lanes if one.search != lane.search),
+            tallies=(*self.tallies[: lane.series], tally, *self.tallies[lane.series + 1 :]),
+            searches=searches,
+            agreement=agreement(searches, lane.swarm.lower[0], lane.swarm.upper[0], lane.swarm.axes),
+            ended_best=best,
+        )
+
+    @property
+    def shown_lane(self) -> tuple[int, Lane]:
+        """The search whose swarm is the run's, and its series: its turn is next."""
+        place = 0
+        while self.lanes[place].search != self.shown:
+            place += 1
+        return self.lanes[place].series, self.lanes[place]
+
+    def turn(self, out: tuple[Part, ...] = ()) -> tuple[int, Lane | None]:
+        """The series that moves next, and its oldest search that can; None if it begins another one.
+
+        ``out`` are parts that are being evaluated: they count as spent, and their searches cannot move.
+        """
+        free = self.lanes
+        if out:
+            busy = {part.search for part in out}
+            free = tuple(lane for lane in free if lane.search not in busy)
+        if free and self.agreement.is_unanimous:  # the next end may settle it
+            return free[0].series, free[0]
+        series = self._next_series(out) if self.searches else 0
+        for lane in free:
+            if lane.series == series:
+                return series, lane
+        return series, None
+
+    def _next_series(self, out: tuple[Part, ...]) -> int:
+        """The one that has used least of its share; shares are halved from rank to rank."""
+        spent = np.array([tally.spent for tally in self.tallies], dtype=float)
+        for part in out:
+            spent[part.series] += len(part)
+        # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
+        untried = -math.inf
+        if len(self.searches) > 1 and self.agreement.is_unanimous:
+            untried, spent = math.inf, np.where([tally.reached is None for tally in self.tallies], math.inf, spent)
+        reached = np.array([untried if tally.reached is None else tally.reached for tally in self.tallies])
+        shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
+        return int(np.argmin(spent / shares))  # (A10)
+
+    @property
+    def leader(self) -> Leader:
+        """The search with the best point, under way or ended; of equal ones, one that has ended."""
+        leaders = [Leader(lane.value, lane.start.method, lane.swarm) for lane in self.lanes]
+        if self.ended_best is not None:
+            leaders.insert(0, self.ended_best)
+        return leaders[int(order.best(np.array([leader.value for leader in leaders])))]
+
+
+def _ending(lane: Lane, has_converged: bool, is_known: bool) -> str:
+    """How a search ends; empty if it goes on."""
+    if has_converged:
+        return CONVERGED
+    if is_known:
+        return KNOWN
+    if lane.hopeless >= HOPELESS_FOR:
+        return HOPELESS
+    return CUT_SHORT if lane.used >= lane.start.most else ""
+
+
+def shown(state: Swarm, sharing: Sharing) -> Swarm:
+    """The run with the swarm of the search whose turn is next; with that of ``state`` if a search begins next."""
+    _, lane = sharing.turn()
+    if lane is None:
+        return state._replace(memory=sharing._replace(shown=NOBODY))
+    return lane.swarm._replace(memory=sharing._replace(shown=lane.search))
+
+
+def laid_open(state: Swarm) -> Sharing:
+    """What a run remembers, with every search up to date: drivers may have changed the swarm that is shown."""
+    sharing: Sharing = state.memory
+    if sharing.shown == NOBODY:
+        return sharing
+    _, lane = sharing.shown_lane
+    if _is_same(lane.swarm, state):
+        return sharing
+    now = lane._replace(swarm=state._replace(memory=lane.swarm.memory))
+    return sharing._replace(lanes=tuple(now if one is lane else one for one in sharing.lanes))
+
+
+def _is_same(swarm: Swarm, shown: Swarm) -> bool:
+    """Whether drivers have left the swarm that is shown as it is."""
+    return (
+        shown.best_value is swarm.best_value
+        and shown.value is swarm.value
+        and shown.repeats is swarm.repeats
+        and shown.lower is swarm.lower
+        and shown.tolerance is swarm.tolerance
+    )

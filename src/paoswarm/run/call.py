@@ -1,0 +1,286 @@
+"""A call of `minimize` or `minimize_many`, read once: every error about what a user gives is raised here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from paoswarm._checks import flag, whole_number
+from paoswarm._text import warn_user
+from paoswarm.core.random import Seed, check_seed, spawn
+from paoswarm.core.swarm import Swarm, map_runs
+from paoswarm.engines.engines import Compiled, read_engine
+from paoswarm.evaluate.call_options import CallOptions, Workers
+from paoswarm.evaluate.calls import Objective, with_arguments
+from paoswarm.evaluate.constrained_function import ConstrainedFunction
+from paoswarm.evaluate.constraints import ConstraintSet
+from paoswarm.evaluate.residuals import as_objective
+from paoswarm.methods.method import Method
+from paoswarm.run.callback import Notify, read_callback
+from paoswarm.run.many_result import ManyResult
+from paoswarm.run.read_input import read_method, read_start
+from paoswarm.run.read_problem import trial_constraints
+from paoswarm.run.read_space import read_space
+from paoswarm.run.result import Result
+from paoswarm.run.run_state import RunState, check_share, choose_size
+from paoswarm.run.stopping import Limits
+from paoswarm.space.space import Space
+from paoswarm.store.store import Store
+
+_ALONE = object()  # stands for the one run of `minimize`
+_MOST_RUNS = 1_000_000  # already so many seeds take seconds and hundreds of megabytes
+_ENOUGH = 100  # generations of a search: with 64 particles, Rosenbrock's function takes 70 (d = 5) to 190 (d = 10)
+_FEW = 5  # generations; with fewer the search is hardly better than its first swarm
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a user has asked for, checked; the fields are the arguments of `minimize` and `minimize_many`.
+
+    Attributes
+    ----------
+    fun, args
+        The function as it was given, and its other arguments.
+    objective : callable
+        The same with its arguments, residuals and constraints, as evaluators call it.
+    runs : int or None
+        None for `minimize`.
+    seeds : list
+        Of each run.
+    seed : object
+        That of the call for the description in its store.
+    chosen_size : bool
+        Whether the user has chosen the size of the first swarm.
+    engine : Compiled or None
+        None for NumPy.
+    may_fall_back : bool
+        Whether NumPy takes over if the engine does not have all that is asked for.
+    """
+
+    fun: Objective
+    args: tuple[Any, ...]
+    objective: Objective
+    space: Space
+    method: Method
+    n_particles: int
+    chosen_size: bool
+    limits: Limits
+    x0: Any
+    f0: Any
+    init: Any
+    reevaluate: float
+    constraints: ConstraintSet | None
+    options: CallOptions
+    notify: Notify | None
+    progress: bool
+    polish: bool
+    runs: int | None
+    seeds: list[Any]
+    rng: Any
+    seed: Any
+    store: Store | None
+    engine: Compiled | None
+    may_fall_back: bool
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs there are."""
+        return 1 if self.runs is None else self.runs
+
+    @property
+    def n_points(self) -> int | None:
+        """How many points the space has, if each run recalls those that it has evaluated; None if it does not."""
+        return None if self.reevaluate else self.space.size
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether several runs are moved in one array."""
+        is_uniform = not (isinstance(self.init, ManyResult) and type(self.init.swarm) is tuple)
+        is_plain = self.constraints is None and self.n_points is None
+        return self.runs is not None and bool(self.method.takes_batches) and is_uniform and is_plain
+
+    @property
+    def elements(self) -> int:
+        """Particles times unknowns of one run."""
+        init: Any = self.init.swarm if isinstance(self.init, OptimizeResult) and "swarm" in self.init else self.init
+        n = self.n_particles
+        if isinstance(init, Swarm):
+            n = init.n_particles
+        elif not isinstance(init, str):
+            n = max(1, np.atleast_2d(np.asarray(init, dtype=object)).shape[0])
+        return whole_number("n_particles", n, 2 if isinstance(init, str) else 1) * len(self.space.lower)
+
+    def states(self, numbers: range) -> list[RunState]:
+        """Where some of the runs start: one state for all of them, or one for each."""
+        start: dict[str, Any] = {"n_particles": self.n_particles, "x0": self.x0, "f0": self.f0}
+        start |= {"reevaluate": self.reevaluate, "constraints": self.constraints}
+        if self.takes_batches:
+            rng = [self.seeds[r] for r in numbers]
+            return [RunState(self.space, self.method, init=_part_of(self.init, self.n_runs, numbers), rng=rng, **start)]
+        inits = (self.init if self.runs is None else _one_of(self.init, r, self.runs) for r in numbers)
+        return [
+            RunState(self.space, self.method, init=init, rng=self.seeds[r], **start)
+            for r, init in zip(numbers, inits, strict=True)
+        ]
+
+    def on_numpy(self) -> Call:
+        """The same call without a compiled engine."""
+        seeds = [self.rng] if self.runs is None else spawn(self.rng, self.runs)
+        return replace(self, engine=None, seeds=seeds)
+
+    def warn_if_few_generations(self, n_to_start: int, n_each: int) -> None:
+        """Warn if the budget pays for a first swarm of the user's size and fewer than five generations."""
+        maxfev = self.limits.maxfev
+        if self.chosen_size and maxfev is not None and n_to_start and maxfev < n_to_start + _FEW * n_each:
+            generations = (maxfev - n_to_start) / n_each
+            warn_user(
+                f"maxfev={maxfev} leaves {generations:.2g} generations of {n_each} evaluations after the first swarm: "
+                "lower n_particles, or leave it out, then it is chosen from maxfev"
+            )
+
+
+def read_call(
+    *,
+    fun: Objective,
+    bounds: Any,
+    method: Any,
+    args: Any,
+    n_particles: Any,
+    x0: Any,
+    init: Any,
+    reevaluate: Any,
+    constraints: Any,
+    callback: Any,
+    progress: Any,
+    polish: Any,
+    rng: Seed,
+    store: Any,
+    engine: Any,
+    vectorized: Any,
+    workers: Any,
+    runs: Any = _ALONE,
+    **limits: Any,
+) -> Call:
+    """Read the arguments of a call; see `minimize` for what they are."""
+    if not callable(fun):
+        raise TypeError(f"fun must be callable, got {fun!r}")
+    runs = None if runs is _ALONE else whole_number("runs", runs, 1, _MOST_RUNS)
+    compiled = read_engine(engine, fun)
+    space = read_space(bounds)
+    objective = as_objective(with_arguments(fun, args), space, vectorized)
+    method = read_method(method, init, space)
+    d = len(space.lower)
+    read = Limits.read(**limits, default=method.default_limits(d))
+    workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
+    options = CallOptions(flag("vectorized", vectorized), workers)
+    flag("progress", progress)
+    _check_polish(polish, space, reevaluate)
+    limited = trial_constraints(constraints, space, bool(vectorized))
+    if limited is not None:
+        objective = ConstrainedFunction(objective, limited, bool(vectorized))
+    notify = read_callback(callback)
+    check_share(reevaluate)
+    check_seed(rng)  # a list would make a batch of a state
+    store = None if store is None else Store.of(store)
+    rng, seed = (rng, None) if store is None else store.seeded(rng)
+    x0, f0, init = _read_points(space, *read_start(x0), init)
+    method = _for_workers(method, workers, read.maxfev, store) if runs is None else method.for_workers(1)
+    return Call(
+        fun=fun,
+        args=args if isinstance(args, tuple) else (args,),
+        objective=objective,
+        space=space,
+        method=method,
+        n_particles=_read_size(n_particles, method, d, read, x0, f0, store),
+        chosen_size=n_particles is not None or not isinstance(init, str),
+        limits=read,
+        x0=x0,
+        f0=f0,
+        init=init,
+        reevaluate=reevaluate,
+        constraints=limited,
+        options=options,
+        notify=notify,
+        progress=progress,
+        polish=polish,
+        runs=runs,
+        seeds=[rng] if runs is None else spawn(rng, runs) if compiled is None else [],
+        rng=rng,
+        seed=seed,
+        store=store,
+        engine=compiled,
+        may_fall_back=isinstance(engine, str) and engine == "auto",
+    )
+
+
+def _check_polish(polish: Any, space: Space, reevaluate: Any) -> None:
+    """Raise if a local search is asked for where it cannot be made."""
+    if not flag("polish", polish):
+        return
+    if space.axes is not None and not space.axes.is_continuous.any():
+        raise ValueError("polish=True needs a continuous variable: a local search cannot move the others")
+    if reevaluate:
+        raise ValueError("polish=True cannot be used with reevaluate: the local search does not handle noise")
+
+
+def _read_points(space: Space, x0: Any, f0: Any, init: Any) -> tuple[Any, Any, Any]:
+    """The user's first points as rows of numbers, whatever form they have."""
+    if space.is_plain:
+        return x0, f0, init
+    x0 = space.guess if x0 is None and f0 is None and isinstance(init, str) else x0
+    x0 = None if x0 is None else space.read("x0", x0)
+    return x0, f0, init if isinstance(init, str | Swarm | OptimizeResult) else space.read("init", init)
+
+
+def _read_size(
+    n_particles: Any, method: Method, n_unknowns: int, limits: Limits, x0: Any, f0: Any, store: Store | None
+) -> Any:
+    """What the user gives; else what the store has recorded, since limits may change; else a choice."""
+    if n_particles is not None:
+        return n_particles
+    recorded = None if store is None else store.recorded("n_particles")
+    return recorded or choose_size(method, n_unknowns, limits.maxfev, limits.maxiter, x0, f0)
+
+
+def _for_workers(method: Method, workers: Workers, maxfev: int | None, store: Store | None) -> Method:
+    """The method for as many points at once as the store has recorded, or else as there are workers.
+
+    But a search needs generations: at least a hundred must fit into ``maxfev``.
+    """
+    recorded = None if store is None else store.recorded("method")
+    settings = recorded.get("with") if isinstance(recorded, dict) else None
+    count = settings.get("parallel") if isinstance(settings, dict) else None
+    if not isinstance(count, int):
+        count = workers.count
+        count = count if maxfev is None else min(count, max(1, maxfev // _ENOUGH))
+    return method.for_workers(count)
+
+
+def _part_of(init: Any, runs: int, numbers: range) -> Any:
+    """The start of some runs: their own, if there are results or swarms to continue."""
+    part = slice(numbers.start, numbers.stop)
+    if isinstance(init, OptimizeResult) and "swarm" in init:
+        error = init.get("fun_error")
+        swarm = _part_of(init.swarm, runs, numbers)
+        return Result(
+            swarm=swarm, x=init.x[part], fun=init.fun[part], fun_error=error if error is None else error[part]
+        )
+    if not isinstance(init, Swarm):
+        return init
+    if init.position.ndim != 3 or len(init.position) != runs:
+        raise ValueError(f"init holds swarms of shape {init.position.shape}; {runs} runs need ({runs}, n, d)")
+    return map_runs(lambda array: array[part], init)
+
+
+def _one_of(init: Any, r: int, runs: int) -> Any:
+    """The start of one run: its own, if there are results or swarms to continue."""
+    if isinstance(init, ManyResult):
+        if len(init.fun) != runs:
+            raise ValueError(f"init holds {len(init.fun)} runs; give runs={len(init.fun)} to continue them, got {runs}")
+        return init.run(r)
+    if isinstance(init, Swarm):
+        return map_runs(lambda array: array[0], _part_of(init, runs, range(r, r + 1)))
+    return init

@@ -1,0 +1,113 @@
+"""Hints: what a finished swarm shows about its problem, and what to try next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from paoswarm.core import noise, order
+from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Swarm
+from paoswarm.evaluate.calls import MINUS_INF
+from paoswarm.methods.pao import PAO
+from paoswarm.run.stopping import Status
+from paoswarm.run.valley import is_in_a_valley
+from paoswarm.space.names import numbered
+
+_ON, _NEAR = 1e-6, 0.01  # widths of the bounds: the best point is on a wall, the better half of the bests near it
+_CONTRACTED = 1e-9  # widths of the bounds
+_NAMED = 5  # most unknowns that a hint names
+_DENSE = "use method=ps.PAO(noise_scale=ps.noise.covariance); if fun is smooth, add polish=True"
+
+
+def advice(result: OptimizeResult) -> str:
+    """What to try next, in a sentence or two; usually empty."""
+    if np.ndim(result.fun):  # several runs
+        return ""
+    if result.get("failure_kinds", {}).get(MINUS_INF):
+        return "fun returned -inf, which counts as failed: if it is a log likelihood, minimise its negative"
+    on_the_bounds = _on_the_bounds(result)
+    if "feasible" in result:  # at the edge of what is allowed, a swarm looks as in a valley
+        return on_the_bounds
+    if _is_constant(result):
+        return f"all values are {result.fun:.6g}: check that fun uses the unknowns, and that it is the right number"
+    return "; ".join(filter(None, (on_the_bounds, _of_the_noise(result, is_free=not on_the_bounds))))
+
+
+def _is_constant(result: OptimizeResult) -> bool:
+    """Whether no value differs from the best, up to the rounding of a mean: a wrong number was read, or x is unused."""
+    if 2 * result.get("n_failed", 0) > result.get("nfev", 0):  # too few values to tell
+        return False
+    mean = result.history.mean
+    return len(mean) > 1 and bool(np.all(np.abs(mean - result.fun) <= 1e-12 * abs(result.fun)))
+
+
+def _on_the_bounds(result: OptimizeResult) -> str:
+    """Name the unknowns that ended on a bound: a wider range often has a better point."""
+    method, swarm = result.method.leading(result.swarm)
+    wall = method.wall
+    if wall.unroll is not None or not wall.is_bounded:  # nothing stops a particle there
+        return ""
+    space = result.get("space")
+    x = result.x if space is None else space.coordinates(result.x)
+    on = np.flatnonzero(_is_on_bound(x, swarm, wall.has_atoms)).tolist()
+    labels = numbered(len(x)) if space is None else space.coordinate_labels()
+    if not on:
+        return ""
+    names = ", ".join(labels[i] for i in on[:_NAMED]) + (f" and {len(on) - _NAMED} more" if len(on) > _NAMED else "")
+    lies = "lies on its bound" if len(on) == 1 else "lie on their bounds"
+    return f"{names} {lies}: wider bounds, if they make sense, may contain a better point"
+
+
+def _is_on_bound(x: Floats, swarm: Swarm, is_exact: bool) -> Any:
+    """Whether each unknown is on a bound and the swarm is near it: not one lucky point of a swarm on its way.
+
+    In a wide box an unknown of ordinary size is near a bound, too. So some of the better half must be on it to the last
+    bit. Where that cannot be, because the wall reflects, a swarm that has contracted must reach to it.
+    """
+    lower, upper = _reached_ends(swarm)
+    width, half = upper - lower, _better_half(swarm)
+    away, others = (np.minimum(points - lower, upper - points) for points in (x, half))
+    size = half.std(axis=0)
+    is_held = (others == 0).any(axis=0) if is_exact else (away <= size) & (size < _CONTRACTED * width)
+    return ((away == 0) | (is_held & (away < _ON * width))) & (np.median(others, axis=0) < _NEAR * width)
+
+
+def _reached_ends(swarm: Swarm) -> tuple[Floats, Floats]:
+    """The outermost points that bests can have; infinite where there is no end, or no order."""
+    lower, upper, axes = swarm.lower[0], swarm.upper[0], swarm.axes
+    if axes is None:
+        return lower, upper
+    inset = np.where(axes.is_whole & (upper - lower > 2), 0.5, 0.0)  # two values have no order
+    has_ends = (axes.is_continuous & ~axes.is_round) | (inset > 0)
+    return np.where(has_ends, lower + inset, -np.inf), np.where(has_ends, upper - inset, np.inf)
+
+
+def _of_the_noise(result: OptimizeResult, is_free: bool) -> str:
+    """Advise dense noise in a narrow valley, and enough particles for dense noise; a polished run needs none."""
+    method, swarm = result.method, result.swarm
+    if not isinstance(method, PAO):
+        return ""
+    n, d = swarm.n_particles, swarm.n_dimensions
+    if method.noise_scale is noise.covariance:
+        few = f"noise.covariance needs more than six particles per unknown, for example n_particles={6 * d + 6}"
+        return few if n < 6 * d else ""
+    if result.get("status") is Status.STALLED:
+        return f"the swarm contracted too early: {_DENSE}"
+    best = result.history.best
+    if (
+        is_free
+        and swarm.axes is None
+        and len(best) > 0
+        and result.fun >= best[-1]
+        and is_in_a_valley(swarm, float(best[0] - best[-1]))
+    ):
+        return f"the swarm lies in a narrow valley: {_DENSE}"
+    return ""
+
+
+def _better_half(swarm: Swarm) -> Floats:
+    bests: Floats = swarm.best_position[order.ranked(swarm.best_value)[: max(1, swarm.n_particles // 2)]]
+    return bests

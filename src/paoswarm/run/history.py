@@ -1,0 +1,98 @@
+"""What a run looked like, generation by generation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core import order
+from paoswarm.core.arrays import Floats
+
+if TYPE_CHECKING:
+    from paoswarm.run.run_state import RunState
+
+
+@dataclass
+class History:
+    """One entry per generation, the first swarm included.
+
+    Attributes
+    ----------
+    best : array
+        Best value so far; with ``reevaluate`` a mean, which may rise.
+    mean : array
+        Mean of the finite values of the present swarm.
+    spread : array
+        Root mean square distance of the particles from the best, in widths of the bounds.
+    nfev : array
+        Evaluations so far.
+    violation : array
+        With constraints: the total violation of the best point, zero once one is feasible. Until then ``best`` is +inf.
+    """
+
+    best: Floats = field(default_factory=lambda: np.empty(0))
+    mean: Floats = field(default_factory=lambda: np.empty(0))
+    spread: Floats = field(default_factory=lambda: np.empty(0))
+    nfev: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    violation: Floats = field(default_factory=lambda: np.empty(0))
+
+    def __len__(self) -> int:
+        return len(self.best)
+
+
+class Recorder:
+    """Collects what a run looks like after every generation.
+
+    Parameters
+    ----------
+    only_best : bool
+        Whether to keep nothing but best values; a batch of runs has no more.
+
+    Attributes
+    ----------
+    nit, nfev : array (*batch,)
+        Generations and evaluations of each run so far.
+    """
+
+    def __init__(self, *, only_best: bool = False) -> None:
+        self._only_best = only_best
+        self._best: list[Floats] = []
+        self._violations: list[float] = []
+        self._rows: list[tuple[float, float, int]] = []
+        self.nit: Any = 0
+        self.nfev: Any = 0
+
+    def record(self, state: RunState) -> None:
+        """Add a generation."""
+        self._best.append(state.shown_value)
+        if state.moved is None:
+            self.nit, self.nfev = state.nit, state.nfev
+        else:
+            self.nit = np.where(state.moved, state.nit, self.nit)
+            self.nfev = np.where(state.moved, state.nfev, self.nfev)
+        if self._only_best:
+            return
+        assert state.swarm is not None
+        values = state.swarm.value.tolist()  # plain numbers: infinite sums raise no warnings
+        if state.judge.n_constraints:
+            values = [value if order.is_feasible(value) else math.inf for value in values]
+            self._violations.append(float(order.violation(np.float64(state.incumbent.value))))
+        mean = sum(values) / len(values)
+        if not math.isfinite(mean):
+            finite = [value for value in values if math.isfinite(value)]
+            mean = sum(finite) / len(finite) if finite else math.inf
+        self._rows.append((mean, float(state.spread), state.nfev))
+
+    def best(self, state: RunState) -> Floats:
+        """The best values ``(runs, generations)`` of each run."""
+        return np.stack([np.atleast_1d(value) for value in self._best or [state.shown_value]], axis=-1)
+
+    def history(self) -> History:
+        """Everything so far, as arrays."""
+        mean, spread, nfev = (np.asarray(column) for column in list(zip(*self._rows, strict=True)) or [(), (), ()])
+        best, violation = np.array(self._best, dtype=float), np.array(self._violations, dtype=float)
+        return History(best, mean, spread, nfev.astype(np.int64), violation)

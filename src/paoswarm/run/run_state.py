@@ -1,0 +1,453 @@
+"""Where a run stands: its swarm, its best point and its counts, and how values move it on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
+
+from paoswarm._checks import has_nan, real_number
+from paoswarm.core import order
+from paoswarm.core import swarm as swarms
+from paoswarm.core.arrays import Floats
+from paoswarm.core.random import Draw, Seed, generator
+from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.evaluate.constraints import ConstraintSet
+from paoswarm.methods.agreement import Agreement
+from paoswarm.methods.method import Method
+from paoswarm.methods.mover import mover_of
+from paoswarm.run import read_input
+from paoswarm.run.first_swarm import FirstSwarm
+from paoswarm.run.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
+from paoswarm.run.judge import FeasibleFirst, Judge
+from paoswarm.run.local_searches import LocalSearches
+from paoswarm.run.result import combined_agreement
+from paoswarm.run.stopping import Limits, Rule, judge_convergence
+from paoswarm.space.space import Space
+
+
+class RunState:
+    """One run, or a batch of runs, from the first swarm on.
+
+    Parameters
+    ----------
+    space, method
+    n_particles, x0, f0, init, reevaluate, rng
+        As in `Optimizer`; a list of seeds makes a batch.
+    constraints : ConstraintSet or None
+
+    Attributes
+    ----------
+    swarm : Swarm or None
+        None before the first values.
+    nit, nfev, n_recalled, n_failed : int or array
+        Generations; evaluations of every run that is still going; points that were not evaluated, because their values
+        were known; failed evaluations.
+    failure_kinds : list of Counter
+        How many points of each run have failed in which way.
+    stale : int or array
+        Generations since the best point last improved.
+    moved : array of bool or None
+        The runs of a batch that moved last; None for all.
+    judge : Judge
+        What points are compared by.
+    local : LocalSearches or None
+        The local searches beside the swarm, if there are constraints.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        method: Method,
+        *,
+        n_particles: int | None = None,
+        x0: Any = None,
+        f0: Any = None,
+        init: Any = "latinhypercube",
+        reevaluate: float = 0.0,
+        constraints: ConstraintSet | None = None,
+        rng: Seed | Sequence[Seed] = None,
+    ) -> None:
+        self.space, self.method = space, method
+        self.lower, self.upper = space.lower, space.upper
+        is_batch = isinstance(rng, Sequence) and not isinstance(rng, str | bytes)
+        seeds: list[Any] = list(cast(Sequence[Seed], rng)) if is_batch else [rng]
+        if not seeds:
+            raise ValueError("rng is an empty list: give one seed, or one for each run of a batch")
+        self.batch: tuple[int, ...] = (len(seeds),) if is_batch else ()
+        self.draw = Draw([generator(seed) for seed in seeds], self.batch)
+        self._share = check_share(reevaluate)
+        if not space.is_identity and not method.wall.is_bounded:
+            raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")
+        self.swarm: Swarm | None = None
+        self.nit = self.nfev = self.n_recalled = 0
+        self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
+        self.failure_kinds: list[Counter[str]] = [Counter() for _ in seeds]
+        self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
+        self.moved: NDArray[np.bool_] | None = None
+        self._best: Incumbent | None = None
+        self._pending: Floats | None = None  # what was asked for and is not told yet
+        self._proposal: Proposal | None = None
+        self._again: Any = None  # numbers of the bests that are measured again
+        self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
+        self._first: FirstSwarm | None = None
+        self.judge = self._judge_by(constraints, f0, init)
+        self.local: LocalSearches | None = None
+        if isinstance(self.judge, FeasibleFirst) and method.searches_locally and not self._is_noisy:
+            self.local = LocalSearches(self.judge, self.lower, self.upper, space.axes)
+        self._start(n_particles, self._located("x0", x0), f0, self._located("init", init))
+
+    def _start(self, n_particles: int | None, x0: Any, f0: Any, init: Any) -> None:
+        """The first swarm, or an earlier one to go on with."""
+        earlier: Any = None
+        if isinstance(init, OptimizeResult) and "swarm" in init:
+            earlier, init = init, init.swarm
+            if not self.batch and np.ndim(earlier.get("fun", 0.0)):
+                raise ValueError("init holds several runs; to continue one of them, give init=many.run(r)")
+        if isinstance(init, Swarm):
+            if x0 is not None or f0 is not None:
+                raise ValueError("x0 does not go with init=swarm; use Optimizer.inject to add points to a swarm")
+            self._mover = mover_of(self.method, (*self.batch, init.n_particles))
+            self._leads = self._mover.keeps_bests  # with repeats: whether the swarm's leader is always the best point
+            self._continue(init, earlier)
+            return
+        if n_particles is None:
+            n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
+        self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
+        self._mover = mover_of(self.method, (*self.batch, self._first.n_particles))
+        self._leads = self._mover.keeps_bests
+        if self._first.n_unknown == 0:  # every value is known already
+            self._first.points(self.draw.generators, self.batch)
+            self.begin(np.empty((*self.batch, 0)))
+
+    def _judge_by(self, constraints: ConstraintSet | None, f0: Any, init: Any) -> Judge:
+        if constraints is None:
+            return Judge()
+        if self.batch:
+            raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
+        if f0 is not None:
+            raise ValueError(
+                "values of x0 do not go with constraints, because their numbers at these points are not known"
+            )
+        scales = None
+        if isinstance(init, Swarm | OptimizeResult):
+            scales = init.get("constraint_scales") if isinstance(init, OptimizeResult) else None
+            if scales is None or len(scales) != constraints.count:
+                raise ValueError("init must be the result of a run with the same constraints, not a swarm alone")
+        return FeasibleFirst(constraints, scales, remembers=self._is_noisy)
+
+    def _located(self, what: str, points: Any) -> Any:
+        """Points of the user in the swarm's coordinates; anything else unchanged."""
+        is_other = points is None or isinstance(points, str | Swarm | OptimizeResult)
+        if self.space.is_plain or is_other:
+            return points
+        return self.space.coordinates(self.space.read(what, points))
+
+    def _continue(self, swarm: Swarm, earlier: Any) -> None:
+        """Go on with a swarm, and with the best point of the result that it comes from."""
+        is_bounded = self.method.wall.is_bounded
+        if earlier is not None and earlier.get("space", self.space) != self.space:
+            raise ValueError(f"init is a result of another space: {earlier.space!r}, not {self.space!r}")
+        swarm = read_input.read_swarm(swarm, self.batch, (self.lower, self.upper), is_bounded=is_bounded)
+        swarm = swarm._replace(axes=self.space.axes)
+        if self._is_noisy and swarm.repeats is None:
+            swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
+        swarm = self._mover.begin(swarms.with_leader(swarm))
+        self.swarm, self._best = swarm, leader_of(swarm)
+        if earlier is None or "fun" not in earlier:
+            return
+        found = reported(earlier)
+        if not self.judge.resumes(earlier, self.space, float(self._best.score) if not self.batch else 0.0):
+            return
+        if not self.space.is_identity:
+            found = found._replace(x=self.space.keep(found.x))
+        low, high = self.allowed
+        is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
+        found = found._replace(score=np.where(is_inside, found.score, np.inf))
+        best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
+        if self._mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
+            swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
+        self._leads = self._leads and best is self._best
+        self.swarm, self._best = swarm, best
+
+    def points(self, progress: float = 0.0) -> Floats:
+        """The points to evaluate next ``(*batch, m, d)``, in the swarm's coordinates; the same until they are told."""
+        if self._pending is not None:
+            return self._pending
+        if self.swarm is None:
+            points = self.first_points()
+            if points.shape[-2] > 0:
+                self._pending = points
+                return points
+            self.begin(np.empty((*self.batch, 0)))  # known values have filled it
+        assert self.swarm is not None
+        self._proposal = self._mover.ask(self.swarm, self.draw, progress)
+        self._pending = self._proposal.position
+        if self._share:  # by their means, not their scores: a low mean of few measurements is the one to check
+            self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
+            again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
+            self._pending = np.concatenate([self._pending, again], axis=-2)
+        return self._pending
+
+    def first_points(self) -> Floats:
+        """The points of the first swarm that are not known yet."""
+        assert self._first is not None
+        return self._first.points(self.draw.generators, self.batch)
+
+    def propose(self, progress: float) -> Proposal:
+        """The next move of the swarm."""
+        assert self.swarm is not None
+        return self._mover.ask(self.swarm, self.draw, progress)
+
+    def told(self, swarm: Swarm, proposal: Proposal, values: Floats, evaluated: Any) -> Swarm:
+        """A swarm after a move was evaluated, if it was."""
+        return self._mover.tell(swarm, proposal, values, evaluated)
+
+    def begin(self, f: Floats, may_fail: bool = False) -> None:
+        """Make the first swarm from its values ``(*batch, m)``."""
+        assert self._first is not None
+        first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
+        self.swarm = self._mover.begin(self.judge.tolerant(first, self.method))
+        self._best = leader_of(first)
+
+    def take(
+        self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None, may_fail: bool = False
+    ) -> None:
+        """The values of the points that were asked for.
+
+        Only the first ``measured`` values are real if the budget ended inside a generation; the others are NaN. Only
+        ``active`` runs of a batch move on. With ``may_fail`` a first swarm without a finite value is not an error.
+        """
+        assert self._pending is not None
+        x, before = self._pending, self.swarm
+        m = f.shape[-1] if measured is None else measured
+        if before is None:  # may raise; then nothing has changed
+            self.begin(f, may_fail)
+        self._pending = None
+        self.moved = active
+        self.nfev += m
+        if has_nan(f):
+            failed = np.isnan(f[..., :m])
+            self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
+        if before is not None:
+            self._move_on(before, x, f, None if m == f.shape[-1] else np.arange(f.shape[-1]) < m, active)
+
+    def _move_on(
+        self,
+        before: Swarm,
+        x: Floats,
+        f: Floats,
+        evaluated: NDArray[np.bool_] | None,
+        active: NDArray[np.bool_] | None,
+    ) -> None:
+        """The next swarm and the best point, from the values of a proposal and of the bests measured again.
+
+        ``evaluated`` (m,) tells which points were evaluated; None if all were. The values of the others are NaN.
+        """
+        assert self._proposal is not None
+        assert self._best is not None
+        new = self._proposal.position.shape[-2]
+        swarm, old = before, self._best
+        if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
+            swarm = self._remeasured(before, x[..., new:, :], f[..., new:])
+            if not self._leads:  # the next swarm may have forgotten it
+                self._best = with_measurements(old, swarm)
+            x, f = x[..., :new, :], f[..., :new]
+        if evaluated is not None:
+            evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
+        if before.repeats is None and not self._mover.keeps_bests:  # before a user's code sees the values
+            self.improve(x, f)
+        proposal = self._proposal
+        if self.judge.is_tolerant:
+            proposal = proposal._replace(objective=self.judge.objective(self.snapped(x)))
+        after = self.told(swarm, proposal, f, evaluated)
+        if self.batch and after.n_particles != before.n_particles:
+            name = type(self.method).__name__
+            raise ValueError(
+                f"{name} changes the size of its swarm, so it cannot take batches: set takes_batches = False"
+            )
+        self.swarm = after if active is None else swarms.select(active, after, before)
+        if before.repeats is not None or self._mover.keeps_bests:
+            self.improve(x, f)
+        self.count_stale(old)
+        self.nit += 1
+
+    def _remeasured(self, swarm: Swarm, asked: Floats, f: Floats) -> Swarm:
+        """The swarm after bests were measured again; one that was replaced meanwhile (`inject`) was not."""
+        now = np.take_along_axis(swarm.best_position, self._again[..., None], axis=-2)
+        same = (now == asked).all(axis=-1)
+        return self.judge.remeasured(swarm, self._again, np.where(same, f, np.nan))
+
+    def improve(self, x: Floats, f: Floats) -> None:
+        """The best point after these were evaluated."""
+        assert self.swarm is not None
+        assert self._best is not None
+        if self.swarm.repeats is not None:
+            self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
+        elif not self._mover.keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
+            self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
+        else:  # the swarm's leader is the best of all
+            is_better = order.is_better(self.swarm.global_value, self._best.value)
+            if self.batch:
+                self._best = better_of(self._best, leader_of(self.swarm)) if is_better.any() else self._best
+            elif is_better:
+                self._best = leader_of(self.swarm)
+
+    def count_stale(self, old: Incumbent, generations: int = 1) -> None:
+        """Count the generations without improvement: with noise, without another best point."""
+        new = self._best
+        assert new is not None
+        if new is old:
+            self.stale = self.stale + generations
+            return
+        improved = order.is_better(new.value, old.value) if new.error is None else (new.x != old.x).any(axis=-1)
+        stale = self.stale + generations
+        self.stale = np.where(improved, 0, stale) if self.batch else 0 if improved else stale
+
+    def take_extra(self, x: Floats, f: Floats, runs: NDArray[np.bool_], measured: int, recalled: int = 0) -> None:
+        """The best points after others were evaluated beside the swarms of some runs: ``x`` (k, m, d), ``f`` (k, m)."""
+        points = np.zeros((*self.batch, *x.shape[1:]))
+        values = np.full(points.shape[:-1], np.inf)
+        points[runs], values[runs] = x, f
+        assert self.swarm is not None
+        self._best = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
+        self.n_failed = self.n_failed + np.isnan(values).sum(axis=-1)
+        self.n_recalled += recalled
+        if not self.batch:  # otherwise the other runs go on
+            self.nfev += measured - recalled
+
+    def note_failures(self, failed: Mapping[int, str], runs: Any) -> None:
+        """Count failed points: their kinds by row, and the run of each row."""
+        for row, kind in failed.items():
+            self.failure_kinds[runs[row]][kind] += 1
+
+    def scored(self, x: Floats, answers: Any) -> Any:
+        """What points ``(m, d)`` are compared by: their values, or with constraints the score of each row."""
+        return self.judge.scores(self.snapped(x), answers)
+
+    def snapped(self, x: Floats) -> Floats:
+        """Points with whole numbers and choices as the function sees them."""
+        axes = self.space.axes
+        return x if axes is None else axes.snapped(x, self.lower, self.upper)
+
+    @property
+    def best(self) -> Incumbent:
+        """The best point so far, of each run; of a choice the index of the entry."""
+        best = self.incumbent
+        return best if self.space.is_identity else best._replace(x=self.space.rows(best.x))
+
+    @property
+    def incumbent(self) -> Incumbent:
+        """The same in the swarm's coordinates."""
+        if self._best is None:
+            raise RuntimeError("no best point yet: call ask, evaluate the points, then call tell")
+        return self._best
+
+    @property
+    def shown_value(self) -> Any:
+        """The value of the best point of each run; +inf while no point is feasible."""
+        return self.judge.shown(self.incumbent.value)
+
+    @property
+    def n_particles(self) -> int:
+        """How many particles there are now."""
+        if self.swarm is not None:
+            return self.swarm.n_particles
+        assert self._first is not None
+        return self._first.n_particles
+
+    @property
+    def n_again(self) -> int:
+        """How many bests are measured again in a generation."""
+        return max(1, round(self._share * self.n_particles)) if self._share else 0
+
+    @property
+    def n_each(self) -> int:
+        """How many points a generation takes, if the method asks for one for each particle."""
+        return self.n_particles + self.n_again
+
+    @property
+    def n_to_start(self) -> int:
+        """How many points the first swarm still needs evaluated."""
+        return 0 if self.swarm is not None or self._first is None else self._first.n_unknown
+
+    @property
+    def knows_a_value(self) -> bool:
+        """Whether a finite value was brought along."""
+        return self.swarm is not None or (self._first is not None and self._first.has_value)
+
+    @property
+    def spread(self) -> Floats:
+        """Root mean square distance of the particles from the swarm's best, in widths of the bounds; of each run."""
+        assert self.swarm is not None
+        if self._spread is None or self._spread[0] is not self.swarm:
+            with np.errstate(under="ignore"):
+                self._spread = self.swarm, swarms.spread(self.swarm, self.method.wall.unroll)
+        return self._spread[1]
+
+    @property
+    def _is_noisy(self) -> bool:
+        return self._share > 0
+
+    @property
+    def allowed(self) -> read_input.Box:
+        """Where points may lie: without walls the bounds are only where the search begins."""
+        if self.method.wall.is_bounded:
+            return self.lower, self.upper
+        anywhere = np.full(len(self.lower), np.finfo(float).max)
+        return -anywhere, anywhere
+
+    def expected_evaluations(self, limits: Limits) -> int | None:
+        """The most evaluations of a run; None if unknown, because the method may ask for any number of points."""
+        if not (self._mover.keeps_bests or self.method.takes_batches):
+            return limits.maxfev
+        return limits.evaluations(self.n_to_start, self.n_each)
+
+    def has_converged(self, tol: float) -> NDArray[np.int64] | None:
+        """The `Rule` by which each run has converged; None if none has, or if nothing would end them."""
+        assert self.swarm is not None
+        if self.local is not None and self.local.found and tol > 0:
+            agreed = self.agreement
+            return np.asarray(Rule.OWN if agreed is not None and agreed.is_settled else Rule.NONE)
+        if self._mover.decides_its_end:
+            is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+            return np.where(is_done, Rule.OWN, Rule.NONE)
+        return judge_convergence(self.swarm, self.spread, self.stale, tol) if tol > 0 else None
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How the independent searches of a run agree; None if its method does not start again."""
+        if self.swarm is None:
+            return None
+        return combined_agreement(self.method, self.swarm, () if self.local is None else self.local.found)
+
+    @property
+    def constrained_fields(self) -> dict[str, Any]:
+        """What a result says about constraints; empty without them."""
+        fields = self.judge.fields(self.incumbent.x, self.incumbent.value)
+        if fields:
+            fields["local_searches"] = () if self.local is None else self.local.found
+        return fields
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The space as a field of results; nothing for plain bounds."""
+        return {} if self.space.is_plain else {"space": self.space}
+
+
+def check_share(reevaluate: Any) -> float:
+    """The share of bests that is measured again, if it is one."""
+    share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
+    if share > 1:
+        raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
+    return share
+
+
+def choose_size(method: Method, n_unknowns: int, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
+    """The number of particles if the user gives none: what the method says, and room for all of ``x0``."""
+    n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
+    return max(n_given, method.default_particles(n_unknowns, maxfev, maxiter))

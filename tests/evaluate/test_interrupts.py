@@ -1,0 +1,127 @@
+"""Ctrl-C may come at any moment, and twice."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from fault_functions import note, notes_in, run, value
+from survival import needs_fork, slow
+from waiting import Clock
+
+import paoswarm as ps
+from paoswarm.evaluate.interrupts import interrupted_once, uninterrupted
+
+
+def interrupt_this_process():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def handler_is_restored():
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_is_delayed_until_the_block_is_done_even_if_another_thread_receives_it():
+    """NumPy's threads do not block the signal, so the system gives it to one of them."""
+    ends = threading.Event()
+    other = threading.Thread(target=ends.wait)
+    other.start()
+    steps = []
+
+    def work():
+        with uninterrupted():
+            interrupt_this_process()
+            time.sleep(0.02)
+            steps.append("done")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    finally:
+        ends.set()
+        other.join()
+    assert steps == ["done"]
+
+
+def test_delays_can_be_nested_and_do_not_hide_errors():
+    def work():
+        with uninterrupted():
+            with uninterrupted():
+                interrupt_this_process()
+            raise ValueError("of the block")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        work()
+    assert isinstance(caught.value.__context__, ValueError)
+
+
+def test_a_handler_of_the_user_is_called_when_the_block_is_done(monkeypatch):
+    called = []
+    before = signal.signal(signal.SIGINT, lambda *arguments: called.append(arguments))
+    try:
+        with uninterrupted():
+            interrupt_this_process()
+            assert called == []
+        assert called == [(signal.SIGINT, None)]
+        with interrupted_once():
+            interrupt_this_process()
+            interrupt_this_process()
+        assert len(called) == 3  # it has not raised, so nothing was interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_second_interrupt_right_after_the_first_is_ignored_and_a_later_one_is_not(monkeypatch):
+    clock = Clock(monkeypatch)
+    with interrupted_once():
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_this_process()
+        interrupt_this_process()
+        clock.wait(1.1)
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_this_process()
+        monkeypatch.setattr(time, "sleep", lambda seconds: interrupt_this_process())  # when the block is done
+
+
+def test_in_other_threads_nothing_is_changed():
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def look():
+        with interrupted_once(), uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    ("gap", "asynchronous"),
+    [(0.0003, False), (0.003, True), *(slow(gap, kind) for gap in (0.0, 0.001, 0.01) for kind in (False, True))],
+)
+def test_two_interrupts_within_milliseconds_return_the_best_so_far(tmp_path, gap, asynchronous):
+    def slow_value(x):
+        note(tmp_path / "notes", "1")
+        time.sleep(0.002)
+        return float(value(x))
+
+    def interrupt_twice():
+        while len(notes_in(tmp_path / "notes")) < 40:
+            time.sleep(0.001)
+        interrupt_this_process()
+        time.sleep(gap)
+        interrupt_this_process()
+
+    thread = threading.Thread(target=interrupt_twice)
+    thread.start()
+    result = run(slow_value, workers=ps.Workers(2, asynchronous=asynchronous), maxiter=1000)
+    thread.join()
+    assert result.status is ps.results.Status.INTERRUPTED
+    assert result.nfev >= 16
+    assert result.fun == float(value(result.x))
