@@ -227,16 +227,13 @@ class Result(OptimizeResult):
         for name in (*shown, "nit", "nfev", "n_recalled", "n_failed"):
             if name == "x" and "space" in self:
                 point = self.best if np.ndim(self.fun) else self.space.plain(self.x)
-                lines.append(f"{'best':>9}: {point}")
+                lines.append(f"{'best':>9}: {_rounded(point)}")
             elif self.get(name) is not None and (name != "n_recalled" or np.any(self[name])):
-                text = str(int(self[name])) if name == "status" and np.ndim(self[name]) == 0 else str(self[name])
+                is_one = name == "status" and np.ndim(self[name]) == 0
+                text = str(int(self[name])) if is_one else _text(_rounded(self[name]))
                 lines.append(f"{name:>9}: " + text.replace("\n", "\n" + " " * 11))
         if said := self._said_of_searches():
             lines.append(f"{'searches':>9}: " + said.replace("\n", "\n" + " " * 11))
-        if self.next_step is not None and "space" not in self:
-            apart = np.array2string(self.next_step.std, precision=2)
-            text = f"the particles spread by +- {apart}\naround {self.next_step.mean} (not the error of x)"
-            lines.append("next_step: " + text.replace("\n", "\n" + " " * 11))
         if self.hint:
             lines.append(_paragraph("hint", self.hint))
         return "\n".join(lines)
@@ -279,6 +276,15 @@ def _paragraph(name: str, text: str) -> str:
     return textwrap.fill(
         text, 88, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
+
+
+def _rounded(value: Any) -> Any:
+    """A value, or the values of a point, with as many digits as people read."""
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def _text(value: Any) -> str:
