@@ -1,0 +1,262 @@
+r"""One Gauss-Newton search without derivatives, in the unit cube.
+
+It knows a slope :math:`J` of the outputs at its centre, and :math:`K`, the squared error of that slope in units of the
+curvature :math:`\kappa`: along a unit vector :math:`v` the slope is wrong by :math:`\kappa \sqrt{v' K v}`. A point at
+an offset :math:`s` is predicted with an error of :math:`\kappa |s|^2 / 2`; noise is like curvature over a length
+:math:`e`. So every evaluated point, whoever has asked for it, is a measurement of the slope (Kalman's update; with
+:math:`K = I` and no errors it is Broyden's):
+
+.. math::
+
+    v = s' K s + |s|^4 / 4 + e^4, \quad J \leftarrow J + (y_s - y - J s) (K s)' / v, \quad
+    K \leftarrow K - K s (K s)' / v                                                                     \tag{F4}
+
+:math:`\kappa` cancels. A move of the centre by :math:`s` changes the slope by about :math:`\kappa |s|`, so
+:math:`K \leftarrow K + |s|^2 I`. Square roots of eigenvalues of :math:`K` are lengths: a step of that length finds out
+as much about the curvature as is known about the slope. Where a step fails and such a length is longer than the step,
+the slope is to blame, and one short difference along that direction mends it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+from paoswarm.fitting.loss import Loss, PartialLoss
+from paoswarm.fitting.pool import Pool
+from paoswarm.fitting.trust_region import Linear, bounded_step
+
+# Lengths are in widths of the box. The radius, the shares of a good and a poor step and the threshold of what is known
+# are not delicate: from half to twice these values, nothing changed beyond chance on the development problems.
+_FIRST_RADIUS, _LARGEST_RADIUS, _SMALLEST_RADIUS = 0.5, 1.0, 1e-6
+_GOOD, _POOR, _BAD = 0.7, 0.3, 0.1  # shares of the predicted gain
+_DIFFERENCE = 0.03  # length of a difference, as a share of the step that is planned
+_RESTARTED = 0.1  # the radius with which a search goes on after its loss has changed
+_SHORTEST = 1e-5  # the shortest difference
+_SHORTEST_SPAN = 2e-4  # over a shorter step than this the slope need not be known better
+_UNKNOWN = 1e4  # K of a direction along which nothing was measured
+_FAR = 10.0  # an error of the slope over more than this says that it was never measured
+_TRIES = (0.25, 4.0)  # other radii to try at the same time, where there are workers
+_OTHER_STEP = 0.3  # of its length, by which a step must differ to be worth a worker
+LONGEST = 40  # times n + 1 evaluations; the longest search that found something on the development problems took 33
+ACTIVE, CONVERGED, KNOWN, HOPELESS, CUT_SHORT = "active", "converged", "known", "hopeless", "cut short"
+
+
+class Precision(NamedTuple):
+    """What the simulator's noise leaves to be found."""
+
+    relative: float = 0.0  # standard deviation of the outputs' noise, relative to the residuals
+    floor: float = 0.0  # e: differences over shorter lengths are noise
+    tol: float = 1e-8  # a relative gain that is none
+
+
+class Trial(NamedTuple):
+    """A point that a search wants evaluated."""
+
+    point: Floats  # (n,)
+    gain: float = math.nan  # that is predicted; NaN for a difference, which is there for the slope
+
+
+class Descent:
+    """A search from one point of the pool.
+
+    Attributes
+    ----------
+    number : int
+        In the order in which searches begin.
+    centre : int
+        Number of its best point in the pool.
+    value : float
+        Of the loss there.
+    state : str
+        Active, or how it has ended.
+    spent : int
+        Evaluations.
+    gain : float
+        What its last step promised.
+    """
+
+    def __init__(self, number: int, pool: Pool, centre: int, loss: Loss | PartialLoss, precision: Precision) -> None:
+        self.number, self.pool, self.loss, self.precision = number, pool, loss, precision
+        self.radius, self.spent, self.state, self.gain = _FIRST_RADIUS, 0, ACTIVE, math.inf
+        self._needs_slope, self._failed_in_a_row = True, 0
+        self._lengths = np.full(len(pool.is_round), math.inf)
+        self._span = _FIRST_RADIUS
+        self._settle_at(centre)
+        self.first_value = self.value
+        self.trace = [(0, self.value)]
+        self._learn_from_pool()
+
+    @property
+    def x(self) -> Floats:
+        """The best point."""
+        point: Floats = self.pool.points[self.centre]
+        return point
+
+    @property
+    def outputs(self) -> Floats:
+        """The outputs there."""
+        return self.pool.outputs[self.centre]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the slope is known along all directions, as far as steps go."""
+        return bool((self._lengths <= max(self._span, 2 * self.precision.floor)).all())
+
+    def turn_to(self, loss: Loss | PartialLoss) -> None:
+        """Go on with another loss; the slope of the outputs is the same."""
+        self.loss, self.state, self.gain = loss, ACTIVE, math.inf
+        self._settle_at(self.centre)
+        self.trace = [(self.spent, self.value)]
+        self._needs_slope = False
+        self.radius = max(self.radius, _RESTARTED)
+
+    def fall(self, window: int) -> float | None:
+        """How far the logarithm of the value has fallen over so many evaluations; None if it is not that old."""
+        then = [value for spent, value in self.trace if spent <= self.spent - window]
+        return math.log(max(then[-1], 1e-300) / max(self.value, 1e-300)) if then else None
+
+    def ask(self, room: int) -> list[Trial]:
+        """The next points, at most so many; none if the search has ended."""
+        sizes, axes = np.linalg.eigh(self._doubt)
+        self._lengths = np.sqrt(np.maximum(sizes, 0.0))
+        linear = Linear.of(self._around.residuals, self.loss.slope(self._around, self.jacobian))
+        step = self._step(linear, self.radius)
+        length = float(np.linalg.norm(step))
+        is_new = self.spent == 0 or self._lengths[-1] > _FAR
+        self._span = self.radius if is_new else min(self.radius, max(2 * length, _SHORTEST_SPAN))
+        unknown = axes[:, self._lengths > max(self._span, 2 * self.precision.floor)].T[::-1]
+        h = max(_DIFFERENCE * self._span, _SHORTEST, self.precision.floor)
+        if self._needs_slope and len(unknown):
+            return self._differences(self.x, h, unknown, linear, room)
+        self._needs_slope = False
+        self.gain = linear.gain(step)
+        if self.gain <= self.precision.tol * self.value + 1e-30 or length < 1e-10:
+            if len(unknown):
+                self._needs_slope = True
+                return self._differences(self.x, h, unknown, linear, room)
+            self.state = CONVERGED
+            return []
+        trials = [Trial(self.x + step, self.gain)]
+        if room > 1:
+            trials += self._ahead(linear, step, h, room - 1)
+        return trials
+
+    def tell(self, numbers: list[int], trials: list[Trial]) -> None:
+        """Take the points of the pool that were asked for."""
+        self.spent += len(numbers)
+        values = np.array([self._value(i) for i in numbers])
+        before, old = self.value, self.centre
+        steps = [k for k, trial in enumerate(trials) if not math.isnan(trial.gain)]
+        has_settled = False
+        if steps:
+            first = min(steps, key=lambda k: values[k])
+            length = float(np.linalg.norm(self.pool.apart(self.pool.points[numbers[first]], self.x)))
+            has_settled = self._judge(float(values[first]), trials[first].gain, length)
+        elif not np.isfinite(values).any():
+            self.radius *= 0.5
+        self._failed_in_a_row = 0 if np.isfinite(values).any() else self._failed_in_a_row + 1
+        best = int(np.argmin(values))
+        if values[best] < before:
+            moved = self.pool.apart(self.pool.points[numbers[best]], self.x)
+            self._settle_at(numbers[best])
+            self._doubt = self._doubt + float(moved @ moved) * np.eye(len(moved))
+        far = np.linalg.norm(self.pool.apart(self.pool.points[numbers], self.x), axis=1)
+        for k in np.argsort(-far, kind="stable").tolist():  # the nearest last: its word counts most
+            self._learn(numbers[k])
+        if self.centre != old:
+            self._learn(old)
+        self.trace.append((self.spent, self.value))
+        if has_settled or self.radius < max(_SMALLEST_RADIUS, self.precision.floor):
+            self.state = CONVERGED
+        n = len(self.x)
+        if self._failed_in_a_row > 3 * n or self.spent > LONGEST * (n + 1):
+            self.state = CUT_SHORT
+
+    def _judge(self, value: float, gain: float, length: float) -> bool:
+        """Change the radius after a step; whether the search has converged with it."""
+        tol = self.precision.tol
+        share = (self.value - value) / max(gain, 1e-300) if math.isfinite(value) else -1.0
+        is_known = self.is_known
+        if share >= _GOOD:
+            self.radius = min(max(self.radius, 2 * length), _LARGEST_RADIUS)
+        elif share >= _BAD:
+            self.radius = max(0.5 * self.radius, length)
+            self._needs_slope |= share < _POOR and not is_known
+        else:
+            if is_known or share < -1 or not math.isfinite(value):
+                self.radius = max(0.25 * self.radius, min(0.5 * self.radius, 0.5 * length))
+            self._needs_slope |= not is_known
+        is_little = gain <= 10 * tol * self.value and self.value - value <= 10 * tol * self.value
+        return share >= 0 and is_known and is_little
+
+    def _step(self, linear: Linear, radius: float) -> Floats:
+        low, high = -self.x, 1 - self.x
+        low, high = np.where(self.pool.is_round, -0.5, low), np.where(self.pool.is_round, 0.5, high)
+        return bounded_step(linear, low, high, radius)
+
+    def _ahead(self, linear: Linear, step: Floats, h: float, room: int) -> list[Trial]:
+        """Other radii, and differences around the point where the step leads: then its slope is known on arrival."""
+        n, length = len(step), float(np.linalg.norm(step))
+        trials: list[Trial] = []
+        for factor in _TRIES:
+            if room - len(trials) <= 0 or (len(trials) and room - len(trials) <= n):
+                break
+            other = self._step(linear, self.radius * factor)
+            if np.linalg.norm(other - step) >= _OTHER_STEP * min(float(np.linalg.norm(other)), length):
+                trials.append(Trial(self.x + other, linear.gain(other)))
+        there = self.x + step
+        return trials + self._differences(there, h, np.eye(n), linear, room - len(trials))
+
+    def _differences(self, centre: Floats, h: float, directions: Floats, linear: Linear, room: int) -> list[Trial]:
+        """Points beside a centre, on the side on which the value falls; on the other one if a wall is near."""
+        trials = []
+        for v in directions[:room]:
+            sign = -1.0 if float(linear.gradient @ v) > 0 else 1.0
+            ahead, behind = (self._inside(centre + side * h * v) for side in (sign, -sign))
+            is_walled = np.linalg.norm(behind - centre) > 1.5 * np.linalg.norm(ahead - centre)
+            trials.append(Trial(behind if is_walled else ahead))
+        return trials
+
+    def _inside(self, point: Floats) -> Floats:
+        return np.where(self.pool.is_round, point, np.clip(point, 0.0, 1.0))
+
+    def _value(self, number: int) -> float:
+        """The value of a point of the pool."""
+        outputs = self.pool.outputs[number]
+        return self.loss.value(outputs) if len(outputs) else math.inf
+
+    def _settle_at(self, centre: int) -> None:
+        self.centre = centre
+        self._around = self.loss.around(self.outputs)
+        self.value = self._around.value
+
+    def _learn_from_pool(self) -> None:
+        """The slope by weighted regression on the nearest points of all searches, with the weights of (F4)."""
+        n = len(self.x)
+        found, apart = self.pool.near(self.centre, 4 * n + 5)
+        self.jacobian, self._doubt = np.zeros((len(self.outputs), n)), _UNKNOWN * np.eye(n)
+        if len(found) == 0:
+            return
+        far = np.einsum("ij,ij->i", apart, apart)
+        weights = 1 / np.sqrt(far * far / 4 + self.precision.floor**4)
+        design = apart * weights[:, None]
+        self._doubt = np.linalg.inv(design.T @ design + np.eye(n) / _UNKNOWN)
+        design *= weights[:, None]
+        for row, i in zip(design, found.tolist(), strict=True):  # one at a time: there may be many data
+            self.jacobian += np.outer(self.pool.outputs[i] - self.outputs, self._doubt @ row)
+
+    def _learn(self, number: int) -> None:
+        """Update the slope by one point (F4)."""
+        outputs = self.pool.outputs[number]
+        step = self.pool.apart(self.pool.points[number], self.x)
+        far = float(step @ step)
+        if far < 1e-26 or len(outputs) == 0:
+            return
+        along = self._doubt @ step
+        v = float(step @ along) + far * far / 4 + self.precision.floor**4
+        self.jacobian = self.jacobian + np.outer(outputs - self.outputs - self.jacobian @ step, along / v)
+        self._doubt = self._doubt - np.outer(along, along / v)

@@ -1,0 +1,317 @@
+r"""Laws of the noise: how far a prediction may be from a datum.
+
+Each law has a *deviance* :math:`\rho(\mu)`, minus twice the log likelihood of a datum but for a constant, that is zero
+where prediction and datum agree. Its signed root :math:`r` is a residual, so every law is a least-squares problem:
+
+.. math:: -2 \ln L = \sum_i \rho_i + c, \qquad r_i = \operatorname{sign}(\mu_i - y_i) \sqrt{\rho_i}      \tag{F1}
+
+============  =====================================================
+`Normal`      :math:`\rho = (\mu - y)^2 / \sigma^2`
+`LogNormal`   :math:`\rho = (\ln \mu - \ln y)^2 / \sigma^2`
+`Poisson`     :math:`\rho = 2 (\mu - y + y \ln (y / \mu))`
+`StudentT`    :math:`\rho = (\nu + 1) \ln (1 + z^2 / \nu)`, :math:`z = (\mu - y) / \sigma`
+`Huber`       :math:`\rho = z^2`, from :math:`|z| = k` on :math:`2 k |z| - k^2`
+============  =====================================================
+
+An unknown :math:`\sigma` is estimated at every point: it is where :math:`n \ln \sigma^2 + \sum_i \rho_i` is smallest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, ndtr, xlogy
+
+from paoswarm._checks import choices, real_number
+from paoswarm.core.arrays import Floats
+
+_MOST_ROUNDS = 50  # of the estimate of an unknown sigma
+_STILL = 1e-10  # relative change that ends it
+_SMALLEST = 1e-150  # of sigma: its square must not underflow
+
+
+class Scored(NamedTuple):
+    """Residuals of some data, and what goes with them."""
+
+    residuals: Floats  # (j, n): most laws have one for each datum
+    slopes: Floats  # (j, n), with respect to the prediction
+    sigma: Floats | None = None  # standard deviation of each datum, if the law has one
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """A law of the noise.
+
+    Attributes
+    ----------
+    estimates_sigma : bool
+        Whether the size of the noise is unknown.
+    """
+
+    estimates_sigma: ClassVar[Any] = False
+
+    def check(self, data: Floats) -> None:
+        """Raise if the law cannot have produced these data."""
+
+    def scored(self, mu: Floats, data: Floats) -> Scored:
+        """Residuals of predictions ``mu`` (n,); NaN where the law does not allow a prediction."""
+        raise NotImplementedError
+
+    def constant(self, data: Floats) -> float:
+        """What is added to the deviance to make minus twice the log likelihood; without the part of sigma."""
+        return 0.0
+
+    def part(self, rows: NDArray[np.intp]) -> Likelihood:
+        """The law of some of the data."""
+        return self
+
+    def with_sigma(self, sigma: Any) -> Likelihood:
+        """The same law with a known size of the noise."""
+        raise ValueError(f"{type(self).__name__} has no sigma: leave out sigma=")
+
+
+@dataclass(frozen=True)
+class _LocationScale(Likelihood):
+    """Laws of ``z = (mu - y) / sigma``."""
+
+    sigma: Any = None
+
+    def __post_init__(self) -> None:
+        if self.sigma is not None:
+            sigma = np.asarray(self.sigma)
+            if sigma.dtype.kind not in "fiu" or not (np.isfinite(sigma) & (sigma > 0)).all():
+                raise ValueError(f"sigma must be above zero, a number or one for each datum, got {self.sigma!r}")
+
+    @property
+    def estimates_sigma(self) -> bool:  # type: ignore[override]
+        """Whether sigma was not given."""
+        return self.sigma is None
+
+    def part(self, rows: NDArray[np.intp]) -> Likelihood:
+        """The law of some of the data."""
+        return self if np.ndim(self.sigma) == 0 else replace(self, sigma=self.sigma[rows])
+
+    def with_sigma(self, sigma: Any) -> Likelihood:
+        """The same law with a known standard deviation."""
+        if self.sigma is not None:
+            raise ValueError(f"{self!r} has a sigma already: leave out sigma=")
+        return replace(self, sigma=sigma)
+
+    def rho(self, z: Floats) -> tuple[Floats, Floats]:
+        """The deviance and half of its derivative."""
+        return z * z, z
+
+    def apart(self, mu: Floats, data: Floats) -> tuple[Floats, Floats | float]:
+        """How far predictions are from the data, and the slope of that."""
+        return mu - data, 1.0
+
+    def scored(self, mu: Floats, data: Floats) -> Scored:
+        """Residuals, with the estimated or the given sigma."""
+        apart, slope = self.apart(mu, data)
+        sigma = np.broadcast_to(self._estimated(apart) if self.sigma is None else self.sigma, apart.shape)
+        z = apart / sigma
+        rho, half = self.rho(z)
+        root = np.sqrt(rho)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steep = np.where(root > 1e-9, half * np.sign(z) / root, math.sqrt(self._at_zero))
+        return Scored((np.sign(z) * root)[None], (steep / sigma * slope)[None], sigma)
+
+    @property
+    def _at_zero(self) -> float:
+        """The slope of ``half`` at zero."""
+        return float(self.rho(np.array([1e-6]))[1][0] / 1e-6)
+
+    def _estimated(self, apart: Floats) -> float:
+        """The sigma at which the likelihood of deviations is largest: there the mean of ``z rho'(z) / 2`` is one."""
+        if not np.isfinite(apart).all():
+            return math.nan
+        sigma = math.sqrt(float(np.mean(apart * apart)))
+        for _ in range(_MOST_ROUNDS):
+            sigma = max(sigma, _SMALLEST)
+            z = apart / sigma
+            factor = math.sqrt(float(np.mean(z * self.rho(z)[1])))
+            sigma *= factor
+            if abs(factor - 1) < _STILL or factor == 0:
+                break
+        return max(sigma, _SMALLEST)
+
+    @property
+    def _area(self) -> float:
+        """The integral of ``exp(-rho / 2)`` over z."""
+        return math.sqrt(2 * math.pi)
+
+    def constant(self, data: Floats) -> float:
+        """Twice the log of the area below the density, for each datum."""
+        return 2 * len(data) * math.log(self._area)
+
+
+@dataclass(frozen=True)
+class Normal(_LocationScale):
+    """Normal noise.
+
+    Parameters
+    ----------
+    sigma : float or array, optional
+        Standard deviation of each datum. None: one unknown number for the output, which is estimated.
+    relative : float
+        A part of the noise that is proportional to the prediction: ``sqrt(sigma**2 + (relative * prediction)**2)``.
+    """
+
+    relative: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real_number("relative", self.relative, 0.0, may_equal=True)
+        if self.relative and self.sigma is None:
+            raise ValueError("Normal(relative=...) needs sigma, the part of the noise that does not depend on the size")
+
+    def scored(self, mu: Floats, data: Floats) -> Scored:
+        """Residuals; with a relative part, the logarithm of its growth is a second residual."""
+        if not self.relative:
+            return super().scored(mu, data)
+        share = self.relative / np.broadcast_to(self.sigma, mu.shape)
+        growth = 1 + (share * mu) ** 2  # of the variance
+        sigma = self.sigma * np.sqrt(growth)
+        z = (mu - data) / sigma
+        log = np.log(growth)
+        root = np.sqrt(log)
+        inner = share**2 * mu / growth  # half the slope of the logarithm
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steep = np.where(root > 1e-9, inner / root, share)
+        return Scored(np.array([z, root]), np.array([1 / sigma - z * inner, steep]), sigma)
+
+
+@dataclass(frozen=True)
+class LogNormal(_LocationScale):
+    """Normal noise of the logarithm: errors are factors. Data and predictions are above zero.
+
+    Parameters
+    ----------
+    sigma : float or array, optional
+        Standard deviation of the natural logarithm of each datum. None: one unknown number, which is estimated.
+    """
+
+    def check(self, data: Floats) -> None:
+        """Raise unless the data are above zero."""
+        if not (data > 0).all():
+            raise ValueError(f"log-normal data must be above zero, got {data[~(data > 0)][0]}")
+
+    def apart(self, mu: Floats, data: Floats) -> tuple[Floats, Floats | float]:
+        """Logarithms of the ratio."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(mu > 0, np.log(mu / data), np.nan), 1 / mu
+
+    def constant(self, data: Floats) -> float:
+        """That of the normal law, and the logarithms of the data."""
+        return super().constant(data) + 2 * float(np.log(data).sum())
+
+
+@dataclass(frozen=True)
+class Poisson(Likelihood):
+    """Counts; predictions are their expectations and above zero."""
+
+    def check(self, data: Floats) -> None:
+        """Raise unless the data are counts."""
+        wrong = ~((data >= 0) & (data == np.rint(data)))
+        if wrong.any():
+            raise ValueError(f"Poisson data must be whole numbers from zero on, got {data[wrong][0]}")
+
+    def scored(self, mu: Floats, data: Floats) -> Scored:
+        """Roots of the deviance."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mu = np.where(mu > 0, mu, np.nan)
+            share = (mu - data) / np.maximum(data, 1e-300)
+            # Near the datum the formula cancels; this is the start of its series.
+            near = (mu - data) ** 2 / np.maximum(data, 1e-300) * (1 - 2 * share / 3 + share**2 / 2)
+            rho = np.where(np.abs(share) < 1e-4, near, 2 * (mu - data + xlogy(data, data / mu)))
+            root = np.sqrt(np.maximum(rho, 0.0))
+            steep = np.where(np.abs(share) < 1e-4, 1 / np.sqrt(mu), np.abs(1 - data / mu) / root)
+        return Scored((np.sign(mu - data) * root)[None], steep[None], np.sqrt(mu))
+
+    def constant(self, data: Floats) -> float:
+        """What the deviance leaves out."""
+        return 2 * float((gammaln(data + 1) + data - xlogy(data, data)).sum())
+
+
+@dataclass(frozen=True)
+class StudentT(_LocationScale):
+    """Student's t: noise with outliers.
+
+    Parameters
+    ----------
+    sigma : float or array, optional
+        Scale of each datum. None: one unknown number, which is estimated.
+    df : float
+        Degrees of freedom. With fewer, outliers matter less.
+    """
+
+    df: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real_number("df", self.df, 0.0, may_equal=False)
+
+    def rho(self, z: Floats) -> tuple[Floats, Floats]:
+        """The deviance and half of its derivative."""
+        return (self.df + 1) * np.log1p(z * z / self.df), (self.df + 1) * z / (self.df + z * z)
+
+    @property
+    def _area(self) -> float:
+        v = self.df
+        return math.sqrt(v * math.pi) * math.exp(math.lgamma(v / 2) - math.lgamma((v + 1) / 2))
+
+
+@dataclass(frozen=True)
+class Huber(_LocationScale):
+    """Normal noise in the middle, exponential tails: outliers pull with a limited force.
+
+    Parameters
+    ----------
+    sigma : float or array, optional
+        Scale of each datum. None: one unknown number, which is estimated.
+    k : float
+        From how many sigma on a datum is an outlier. With 1.345, normal data lose 5 % of their information.
+    """
+
+    k: float = 1.345
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real_number("k", self.k, 0.0, may_equal=False)
+
+    def rho(self, z: Floats) -> tuple[Floats, Floats]:
+        """The deviance and half of its derivative."""
+        size = np.abs(z)
+        inside = size <= self.k
+        return np.where(inside, z * z, 2 * self.k * size - self.k**2), np.where(inside, z, self.k * np.sign(z))
+
+    @property
+    def _area(self) -> float:
+        inner = math.sqrt(2 * math.pi) * float(ndtr(self.k) - ndtr(-self.k))
+        return inner + 2 / self.k * math.exp(-(self.k**2) / 2)
+
+
+BY_NAME: dict[str, type[Likelihood]] = {
+    "normal": Normal,
+    "lognormal": LogNormal,
+    "poisson": Poisson,
+    "student-t": StudentT,
+    "huber": Huber,
+}
+
+
+def read_likelihood(given: Any) -> Likelihood:
+    """A law, by itself or by its name."""
+    if isinstance(given, Likelihood):
+        return given
+    if isinstance(given, str):
+        if given not in BY_NAME:
+            raise ValueError(f"there is no likelihood {given!r}; {choices(given, tuple(BY_NAME))}")
+        return BY_NAME[given]()
+    raise TypeError(
+        f"likelihood must be one of paoswarm.likelihoods, such as Poisson(), or its name, got {given!r}"
+    )

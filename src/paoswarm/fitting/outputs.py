@@ -1,0 +1,174 @@
+"""What a model returns, as one vector with a number for each datum; and data of the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm._checks import unmasked
+from paoswarm.core.arrays import Floats
+
+_ONE = "the model"
+
+
+class Output(NamedTuple):
+    """One array of the model: where its numbers are in the vector.
+
+    Attributes
+    ----------
+    name : str
+        Its key; empty for a model that returns one array.
+    shape : tuple of int
+        Of the array.
+    kept : array of int
+        Which of its numbers have a datum.
+    rows : slice
+        Where these are in the vector.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    kept: NDArray[np.intp]
+    rows: slice
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        return f"output {self.name!r}" if self.name else _ONE
+
+    @property
+    def columns(self) -> list[NDArray[np.intp]]:
+        """Rows of the vector, column by column, in the order of the first axis: each is a series in time, say."""
+        n_columns = int(np.prod(self.shape[1:], dtype=int))
+        of = self.kept % n_columns
+        first = self.rows.start
+        return [first + np.flatnonzero(of == c) for c in range(n_columns) if (of == c).any()]
+
+    def spread(self, vector: Floats) -> Floats:
+        """The array again, NaN where there is no datum; leading axes of ``vector`` stay."""
+        found = np.full((*vector.shape[:-1], int(np.prod(self.shape, dtype=int))), np.nan)
+        found[..., self.kept] = vector[..., self.rows]
+        return found.reshape(*vector.shape[:-1], *self.shape)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """All arrays of a model, and their data as one vector.
+
+    Attributes
+    ----------
+    parts : tuple of Output
+    data : array (m,)
+    is_dict : bool
+        Whether the model returns a dict.
+    """
+
+    parts: tuple[Output, ...]
+    data: Floats
+    is_dict: bool
+
+    @classmethod
+    def of(cls, data: Any) -> Outputs:
+        """Read data: an array, or a dict of arrays. NaN is a missing datum."""
+        given = data if isinstance(data, Mapping) else {"": data}
+        if not given:
+            raise ValueError("data is an empty dict: give an array for each output of the model")
+        parts: list[Output] = []
+        vectors: list[Floats] = []
+        first = 0
+        for name, values in given.items():
+            label = "data" if name == "" and not isinstance(data, Mapping) else f"data[{name!r}]"
+            array = _numbers(label, values)
+            kept = np.flatnonzero(~np.isnan(array.ravel()))
+            if np.isinf(array).any():
+                raise ValueError(f"{label} holds an infinite number; write NaN for a missing datum")
+            if len(kept) == 0:
+                raise ValueError(f"{label} holds no datum that is not NaN")
+            parts.append(Output(str(name), array.shape, kept, slice(first, first + len(kept))))
+            vectors.append(array.ravel()[kept])
+            first += len(kept)
+        return cls(tuple(parts), np.concatenate(vectors), isinstance(data, Mapping))
+
+    def vector(self, answer: Any) -> Floats:
+        """What the model has returned as a vector ``(m,)``; a TypeError says what is wrong with it."""
+        if self.is_dict:
+            if not isinstance(answer, Mapping):
+                names = ", ".join(part.name for part in self.parts)
+                raise TypeError(f"the model must return a dict with {names}, as data is one, but returned {_form(answer)}")
+            missing = [part.name for part in self.parts if part.name not in answer]
+            if missing:
+                raise TypeError(f"the model returned no {missing[0]!r}, for which there are data; it returned {list(answer)}")
+        elif isinstance(answer, Mapping):
+            raise TypeError(f"the model returned a dict with {list(answer)}; give data as a dict with these keys")
+        return np.concatenate([self._part(part, answer[part.name] if self.is_dict else answer) for part in self.parts])
+
+    def split(self, vector: Floats) -> Any:
+        """A vector ``(..., m)`` in the form of the data: an array, or a dict of arrays."""
+        if not self.is_dict:
+            return self.parts[0].spread(vector)
+        return {part.name: part.spread(vector) for part in self.parts}
+
+    def gathered(self, name: str, given: Any) -> Floats:
+        """A number, an array like the data, or a dict of these by output, as a vector ``(m,)``."""
+        if isinstance(given, Mapping) != self.is_dict and isinstance(given, Mapping):
+            raise TypeError(f"{name} is a dict, but data is one array")
+        found = np.empty(len(self.data))
+        for part in self.parts:
+            one = given.get(part.name) if isinstance(given, Mapping) else given
+            array = _numbers(f"{name} of {part.label}", one)
+            if array.shape not in ((), (1,), part.shape):
+                raise ValueError(
+                    f"{name} of {part.label} has shape {array.shape}; give one number, or as many as the data, "
+                    f"{part.shape}"
+                )
+            found[part.rows] = np.broadcast_to(array, part.shape).ravel()[part.kept]
+        return found
+
+    @staticmethod
+    def _part(part: Output, answer: Any) -> Floats:
+        try:
+            array = np.asarray(unmasked(answer), dtype=float)
+        except (TypeError, ValueError):
+            raise TypeError(f"{part.label} must be an array of real numbers, but is {_form(answer)}") from None
+        if array.shape != part.shape:
+            if array.size == np.prod(part.shape) and array.squeeze().shape == tuple(n for n in part.shape if n != 1):
+                array = array.reshape(part.shape)  # axes of length one
+            else:
+                raise TypeError(f"{part.label} has shape {array.shape}, but its data have shape {part.shape}")
+        return array.ravel()[part.kept]
+
+
+def as_residuals(answer: Any) -> Floats:
+    """What a function of residuals has returned, as a vector; of complex numbers both parts."""
+    if isinstance(answer, Mapping):
+        return np.concatenate([as_residuals(one) for one in answer.values()])
+    array = np.asarray(unmasked(answer))
+    if array.dtype.kind not in "fiuc" or array.size == 0:
+        raise TypeError(f"residuals must be real numbers, an array (m,) for one point, but are {_form(answer)}")
+    if array.dtype.kind == "c":
+        array = np.stack([array.real, array.imag])
+    return array.ravel().astype(float)
+
+
+def _numbers(label: str, values: Any) -> Floats:
+    try:
+        array = np.asarray(unmasked(values))
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+        return array.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{label} must be real numbers, got {_form(values)}") from None
+
+
+def _form(answer: Any) -> str:
+    if isinstance(answer, Mapping):
+        return f"a dict with {list(answer)}"
+    if isinstance(answer, np.ndarray):
+        return f"an array of shape {answer.shape} and type {answer.dtype}"
+    if isinstance(answer, Sequence) and not isinstance(answer, str):
+        return f"a {type(answer).__name__} of {len(answer)} entries"
+    return repr(answer)

@@ -1,0 +1,74 @@
+"""All points that a fit has evaluated, with the outputs of the model there, whoever has asked for them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.core.arrays import Floats
+
+
+_SAME = 1e-6  # widths: nearer points say nothing about slopes, only about noise
+
+
+class Pool:
+    """Points of the unit cube with vectors of outputs and values.
+
+    Parameters
+    ----------
+    is_round : array of bool (n,)
+        Which axes are circles: 0 and 1 are the same there.
+    """
+
+    def __init__(self, is_round: NDArray[np.bool_]) -> None:
+        self.is_round = is_round
+        self._has_round = bool(is_round.any())
+        self._points = np.empty((64, len(is_round)))
+        self._values = np.empty(64)
+        self.outputs: list[Floats] = []  # a vector for each point, empty where it failed
+        self.cells: list[int] = []  # the combination of discrete unknowns that each belongs to
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    @property
+    def points(self) -> Floats:
+        """All points ``(k, n)``."""
+        return self._points[: len(self)]
+
+    @property
+    def values(self) -> Floats:
+        """Their values ``(k,)``; infinite where they failed."""
+        return self._values[: len(self)]
+
+    def add(self, point: Floats, outputs: Floats, value: float, cell: int = 0) -> int:
+        """Keep a point; its number."""
+        number = len(self)
+        if number == len(self._values):
+            self._points = np.concatenate([self._points, np.empty_like(self._points)])
+            self._values = np.concatenate([self._values, np.empty_like(self._values)])
+        self._points[number], self._values[number] = point, value
+        self.outputs.append(outputs)
+        self.cells.append(cell)
+        return number
+
+    def revalue(self, values: Floats) -> None:
+        """Change the values of all points, after the loss has changed."""
+        self._values[: len(self)] = values
+
+    def apart(self, points: Floats, centre: Floats) -> Floats:
+        """Differences of points from a centre; the short way round on circles."""
+        apart: Floats = points - centre
+        if self._has_round:
+            apart = np.where(self.is_round, apart - np.rint(apart), apart)
+        return apart
+
+    def near(self, centre: int, most: int) -> tuple[NDArray[np.intp], Floats]:
+        """The points next to one, at most so many, without it and those that failed: numbers, and differences."""
+        apart = self.apart(self.points, self.points[centre])
+        far = np.einsum("ij,ij->i", apart, apart)
+        usable = np.isfinite(self.values) & (far > _SAME**2) & (np.array(self.cells) == self.cells[centre])
+        found = np.flatnonzero(usable)
+        if len(found) > most:
+            found = found[np.argsort(far[found], kind="stable")[:most]]
+        return found, apart[found]
