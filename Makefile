@@ -76,6 +76,7 @@ PEERS_OF_search := searchers
 PEERS_OF_mixed_constrained := mixed
 PEERS_OF_optuna_samplers := mixed
 PEERS_OF_samplers := samplers
+PEERS_OF_fit := fitters
 PEERS := $(PEERS_OF_$(NAME))
 BENCH := $(VENV)$(PEERS:%=-%)
 bench: $(if $(PEERS),$(BENCH)/.bench,$(VENV)/.dev)
@@ -107,4 +108,4 @@ $(VENV)-%/.bench: $(BUILT_FROM)
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers $(VENV)-mixed $(VENV)-dist dist docs/_build docs/gallery docs/api/generated demo study study-* build
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-samplers $(VENV)-searchers $(VENV)-mixed $(VENV)-fitters $(VENV)-dist dist docs/_build docs/gallery docs/api/generated demo study study-* build

@@ -21,6 +21,7 @@ LAYERS = [
     "laws",
     "space",
     "methods",
+    "least_squares",
     "classic",
     "engines",
     "store",

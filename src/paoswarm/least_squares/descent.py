@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fitting.loss import Loss, PartialLoss
-from paoswarm.fitting.pool import Pool
-from paoswarm.fitting.trust_region import Linear, bounded_step
+from paoswarm.least_squares.loss import Loss, PartialLoss
+from paoswarm.least_squares.pool import Pool
+from paoswarm.least_squares.trust_region import Linear, bounded_step
 
 # Lengths are in widths of the box. The radius, the shares of a good and a poor step and the threshold of what is known
 # are not delicate: from half to twice these values, nothing changed beyond chance on the development problems.

@@ -20,10 +20,10 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import latin_hypercube
-from paoswarm.fitting.descent import ACTIVE, CONVERGED, CUT_SHORT, HOPELESS, KNOWN, Descent, Precision, Trial
-from paoswarm.fitting.loss import Loss
-from paoswarm.fitting.pool import Pool
-from paoswarm.fitting.trust_region import Linear, bounded_step
+from paoswarm.least_squares.descent import ACTIVE, CONVERGED, CUT_SHORT, HOPELESS, KNOWN, Descent, Precision, Trial
+from paoswarm.least_squares.loss import Loss
+from paoswarm.least_squares.pool import Pool
+from paoswarm.least_squares.trust_region import Linear, bounded_step
 from paoswarm.methods.agreement import Agreement, Search, agreement
 
 _BEST_OF = 2  # points at the start of a search: with eight, more searches begin on plateaus and in wrong basins

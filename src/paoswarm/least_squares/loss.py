@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fitting.likelihoods import Likelihood, Scored
+from paoswarm.least_squares.likelihoods import Likelihood, Scored
 
 _MOST_ROUNDS = 30  # of Gauss-Newton steps for scale and offset; one is enough for normal noise
 _STILL = 1e-12  # relative fall of the deviance that ends them

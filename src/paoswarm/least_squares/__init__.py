@@ -1,0 +1,1 @@
+"""Nonlinear least squares without derivatives: laws of the noise, and Gauss-Newton searches that share their points."""
