@@ -85,6 +85,8 @@ class Descent:
         self._needs_slope, self._failed_in_a_row = True, 0
         self._lengths = np.full(len(pool.is_round), math.inf)
         self._span = _FIRST_RADIUS
+        self.jacobian: Floats
+        self._doubt: Floats  # K
         self._settle_at(centre)
         self.first_value = self.value
         self.trace = [(0, self.value)]
@@ -100,6 +102,11 @@ class Descent:
     def outputs(self) -> Floats:
         """The outputs there."""
         return self.pool.outputs[self.centre]
+
+    @property
+    def residuals(self) -> Floats:
+        """The residuals there, as the loss weighs them."""
+        return self._around.residuals
 
     @property
     def is_known(self) -> bool:
@@ -194,9 +201,7 @@ class Descent:
         return share >= 0 and is_known and is_little
 
     def _step(self, linear: Linear, radius: float) -> Floats:
-        low, high = -self.x, 1 - self.x
-        low, high = np.where(self.pool.is_round, -0.5, low), np.where(self.pool.is_round, 0.5, high)
-        return bounded_step(linear, low, high, radius)
+        return bounded_step(linear, *self.pool.room(self.x), radius)
 
     def _ahead(self, linear: Linear, step: Floats, h: float, room: int) -> list[Trial]:
         """Other radii, and differences around the point where the step leads: then its slope is known on arrival."""
@@ -216,13 +221,11 @@ class Descent:
         trials = []
         for v in directions[:room]:
             sign = -1.0 if float(linear.gradient @ v) > 0 else 1.0
-            ahead, behind = (self._inside(centre + side * h * v) for side in (sign, -sign))
-            is_walled = np.linalg.norm(behind - centre) > 1.5 * np.linalg.norm(ahead - centre)
-            trials.append(Trial(behind if is_walled else ahead))
+            low, high = self.pool.room(centre)
+            ahead, behind = (np.clip(side * h * v, low, high) for side in (sign, -sign))
+            is_walled = np.linalg.norm(behind) > 1.5 * np.linalg.norm(ahead)
+            trials.append(Trial(centre + (behind if is_walled else ahead)))
         return trials
-
-    def _inside(self, point: Floats) -> Floats:
-        return np.where(self.pool.is_round, point, np.clip(point, 0.0, 1.0))
 
     def _value(self, number: int) -> float:
         """The value of a point of the pool."""

@@ -312,6 +312,4 @@ def read_likelihood(given: Any) -> Likelihood:
         if given not in BY_NAME:
             raise ValueError(f"there is no likelihood {given!r}; {choices(given, tuple(BY_NAME))}")
         return BY_NAME[given]()
-    raise TypeError(
-        f"likelihood must be one of paoswarm.likelihoods, such as Poisson(), or its name, got {given!r}"
-    )
+    raise TypeError(f"likelihood must be one of paoswarm.likelihoods, such as Poisson(), or its name, got {given!r}")

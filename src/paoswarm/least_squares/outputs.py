@@ -98,10 +98,14 @@ class Outputs:
         if self.is_dict:
             if not isinstance(answer, Mapping):
                 names = ", ".join(part.name for part in self.parts)
-                raise TypeError(f"the model must return a dict with {names}, as data is one, but returned {_form(answer)}")
+                raise TypeError(
+                    f"the model must return a dict with {names}, as data is one, but returned {_form(answer)}"
+                )
             missing = [part.name for part in self.parts if part.name not in answer]
             if missing:
-                raise TypeError(f"the model returned no {missing[0]!r}, for which there are data; it returned {list(answer)}")
+                raise TypeError(
+                    f"the model returned no {missing[0]!r}, for which there are data; it returned {list(answer)}"
+                )
         elif isinstance(answer, Mapping):
             raise TypeError(f"the model returned a dict with {list(answer)}; give data as a dict with these keys")
         return np.concatenate([self._part(part, answer[part.name] if self.is_dict else answer) for part in self.parts])

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 
-
 _SAME = 1e-6  # widths: nearer points say nothing about slopes, only about noise
 
 
@@ -62,6 +61,14 @@ class Pool:
         if self._has_round:
             apart = np.where(self.is_round, apart - np.rint(apart), apart)
         return apart
+
+    def room(self, point: Floats) -> tuple[Floats, Floats]:
+        """How far one may go from a point along each axis, down and up: to the wall, or half way round."""
+        return np.where(self.is_round, -0.5, -point), np.where(self.is_round, 0.5, 1 - point)
+
+    def inside(self, point: Floats) -> Floats:
+        """The point, on the wall if it is beyond one; on circles between 0 and 1."""
+        return np.where(self.is_round, point % 1.0, np.clip(point, 0.0, 1.0))
 
     def near(self, centre: int, most: int) -> tuple[NDArray[np.intp], Floats]:
         """The points next to one, at most so many, without it and those that failed: numbers, and differences."""

@@ -29,7 +29,7 @@ class Linear(NamedTuple):
     @classmethod
     def of(cls, residuals: Floats, slope: Floats) -> Linear:
         """Reduce residuals ``(m,)`` and their slope ``(m, n)``."""
-        joined = np.linalg.qr(np.column_stack([slope, residuals]), mode="r")
+        joined = np.asarray(np.linalg.qr(np.column_stack([slope, residuals]), mode="r"))
         return cls(joined[:, :-1], joined[:, -1])
 
     def gain(self, step: Floats) -> float:

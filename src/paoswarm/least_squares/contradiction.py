@@ -1,0 +1,66 @@
+r"""Whether the residuals of a fit look like noise.
+
+Neighbours in a series of noise are independent, so with ``m`` residuals in series
+
+.. math:: z = \sqrt{m} \; \frac{\sum_i r_i r_{i+1}}{\sum_i r_i^2}                                        \tag{F7}
+
+is about standard normal. Where the noise is known, the sum of squares has a distribution of chi-square. Ends at wrong
+minima mostly show in one of the two; so do models that do not describe the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from paoswarm.core.arrays import Floats
+from paoswarm.least_squares.loss import Around
+
+CORRELATED = 3.0  # |z| from which residuals are no noise
+IMPROBABLE = 1e-3  # probability of a chi-square from which on it is too large
+_SHORTEST = 8  # residuals in series: with fewer, z says nothing
+
+
+class Contradiction(NamedTuple):
+    """What residuals say about a fit.
+
+    Attributes
+    ----------
+    correlation : float
+        z of (F7).
+    probability : float
+        Of a chi-square that is as large; one if the size of the noise is unknown.
+    """
+
+    correlation: float = 0.0
+    probability: float = 1.0
+
+    def __bool__(self) -> bool:
+        return bool(abs(self.correlation) > CORRELATED or self.probability < IMPROBABLE)
+
+
+def contradiction(around: Around, series: Sequence[NDArray[np.intp]], n_unknowns: int, is_known: bool) -> Contradiction:
+    """What the residuals around a point say.
+
+    ``series`` are rows of the data whose order means something; ``is_known`` whether the size of all noise is known.
+    """
+    residuals = np.concatenate([score.scored.residuals[0] for score in around.groups])
+    freedom = len(residuals) - n_unknowns
+    probability = float(chdtrc(freedom, around.value)) if is_known and freedom > 0 else 1.0
+    return Contradiction(correlation(residuals, series), probability)
+
+
+def correlation(residuals: Floats, series: Sequence[NDArray[np.intp]]) -> float:
+    """The z of (F7), over all series."""
+    products = squares = 0.0
+    m = 0
+    for rows in series:
+        own = residuals[rows]
+        products += float(own[1:] @ own[:-1])
+        squares += float(own @ own)
+        m += len(own)
+    return float(np.sqrt(m)) * products / squares if m >= _SHORTEST and squares > 0 else 0.0

@@ -1,0 +1,135 @@
+r"""How searches of a fit have ended, which of them are at one place, and whether they agree.
+
+Two ends are one *place* if they are next to each other, or if they are the same fit: residuals :math:`r, r'` with
+
+.. math:: |r - r'|^2 \le 10^{-4} \min(|r|^2, |r'|^2)                                                     \tag{F5}
+
+Data that do not determine the unknowns give many ends with the same residuals; these are one place.
+
+The ends agree by (A11) and (A12) of `paoswarm.methods.agreement`. They are counted in the order of starts: quick
+searches end first, so with workers wrong minima would agree first. An end that is hardly better than where its search
+began may be on a plateau and does not count.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+from paoswarm.least_squares.descent import CONVERGED, CUT_SHORT, HOPELESS, KNOWN, Descent
+from paoswarm.least_squares.pool import Pool
+from paoswarm.methods.agreement import Agreement, Search, agreement
+
+_SAME_FIT = 1e-4  # of (F5)
+_SAME_VALUE, _SAME_END = 1e-3, 1e-5  # relative; on the way, and at the end
+_SAME_PLACE, _VERY_NEAR = 1e-3, 1e-4  # root mean square distance in widths
+_WINDOW, _PATIENCE = 3, 8  # times n + 1 evaluations; how many such windows a search may need to catch up
+_STALLED = 0.05  # fall of the logarithm over a window
+_PROMISING = 1e-2  # relative gain that the next step promises
+_NOT_WORSE = 1e-6  # relative
+_PLATEAU = 1.5  # an end that is not better than its start by this factor may be on a plateau
+
+
+class End(NamedTuple):
+    """How a search has ended.
+
+    Attributes
+    ----------
+    number : int
+        Of the search.
+    x, value : array (n,), float
+        Its best point. If it came to the end of an earlier search, that end.
+    state : str
+        Converged, known, hopeless or cut short, as in `paoswarm.methods.agreement`.
+    first_value : float
+        Where it began.
+    spent : int
+        Evaluations.
+    residuals : array (k,)
+    """
+
+    number: int
+    x: Floats
+    value: float
+    state: str
+    first_value: float
+    spent: int
+    residuals: Floats
+
+
+class Ends:
+    """The ends of searches, in the order in which they came.
+
+    Parameters
+    ----------
+    pool : Pool
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.noise = 0.0  # relative standard deviation of residuals that only noise makes
+        self.all: list[End] = []
+        self.arrived: list[End] = []  # those that have not been given up
+
+    @property
+    def best(self) -> float:
+        """The least value at which a search has arrived."""
+        return min((end.value for end in self.arrived), default=math.inf)
+
+    def note(self, one: Descent) -> None:
+        """Note the end of a search."""
+        x, value, state, residuals = one.x.copy(), one.value, one.state, one.residuals
+        if state in (CONVERGED, KNOWN):
+            if one.first_value < _PLATEAU * value and self.all:
+                state = CUT_SHORT
+            elif (known := self._place_of(one, _SAME_END if state == CONVERGED else _SAME_VALUE)) is not None:
+                x, value, state, residuals = known.x, min(known.value, value), KNOWN, known.residuals
+        end = End(one.number, x, value, state, one.first_value, one.spent, residuals)
+        self.all.append(end)
+        if state in (CONVERGED, KNOWN):
+            self.arrived.append(end)
+
+    def judge(self, one: Descent) -> None:
+        """Recognise that an active search is at a known place, or that it will not win."""
+        if not self.arrived:
+            return
+        if self.is_worse(one):
+            fall = one.fall(_WINDOW * (len(one.x) + 1))
+            need = math.log(one.value / self.best) if self.best > 0 else math.inf
+            if fall is not None and need > fall * _PATIENCE:
+                one.state = HOPELESS
+        if self._place_of(one, _SAME_VALUE) is not None:
+            one.state = KNOWN
+
+    def is_worse(self, one: Descent) -> bool:
+        """Whether a search is worse than the best end."""
+        return one.value > self.best * (1 + _NOT_WORSE)
+
+    def is_stalled(self, one: Descent) -> bool:
+        """Whether a search hardly falls, although its steps promise that it does."""
+        fall = one.fall(_WINDOW * (len(one.x) + 1))
+        return fall is not None and fall < _STALLED and one.gain > _PROMISING * one.value
+
+    def agreement(self, oldest: int) -> Agreement:
+        """How the ends of the searches agree that began before number ``oldest``."""
+        n = len(self._pool.is_round)
+        counted = [end for end in self.all if end.number < oldest]
+        searches = [Search(0, 1, end.spent, end.x, end.value, end.state, end.first_value) for end in counted]
+        return agreement(searches, np.zeros(n), np.ones(n))
+
+    def _place_of(self, one: Descent, same: float) -> End | None:
+        """The end at which a search is, or the same fit; None if it is at a new place."""
+        residuals, same = one.residuals, max(same, 4 * self.noise)
+        size = float(residuals @ residuals)
+        for end in self.arrived:
+            apart = math.sqrt(float(np.mean(self._pool.apart(one.x, end.x) ** 2)))
+            if apart < _VERY_NEAR or (apart < _SAME_PLACE and one.value <= end.value * (1 + _SAME_VALUE) + 1e-30):
+                return end
+            change = residuals - end.residuals
+            least = min(size, float(end.residuals @ end.residuals))
+            if float(change @ change) <= _SAME_FIT * least and one.value <= end.value * (1 + same):
+                return end
+        return None
