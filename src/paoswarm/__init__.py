@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from paoswarm.evaluate.constraints import Constraint, Returned
     from paoswarm.evaluate.ray import RayExecutor
     from paoswarm.explorer.server import explore
+    from paoswarm.fitting.fit import fit
+    from paoswarm.fitting.fit_result import Fit
     from paoswarm.fitting.uncertainty import uncertainty
+    from paoswarm.least_squares import likelihoods
+    from paoswarm.least_squares.loss import Scaled
     from paoswarm.methods import schedules
     from paoswarm.methods.adaptive_pao import AdaptivePAO
     from paoswarm.methods.dense_pao import DensePAO
@@ -49,6 +53,7 @@ __all__ = [
     "Constraint",
     "DensePAO",
     "ElementPAO",
+    "Fit",
     "Integer",
     "Method",
     "MixedPAO",
@@ -62,6 +67,7 @@ __all__ = [
     "Restarts",
     "Result",
     "Returned",
+    "Scaled",
     "Store",
     "Swarm",
     "Workers",
@@ -70,7 +76,9 @@ __all__ = [
     "engines",
     "errors",
     "explore",
+    "fit",
     "laws",
+    "likelihoods",
     "minimize",
     "minimize_many",
     "noise",
@@ -97,6 +105,7 @@ _ON_FIRST_USE = {
     "Constraint": "paoswarm.evaluate.constraints:Constraint",
     "DensePAO": "paoswarm.methods.dense_pao:DensePAO",
     "ElementPAO": "paoswarm.methods.element_pao:ElementPAO",
+    "Fit": "paoswarm.fitting.fit_result:Fit",
     "Integer": "paoswarm.space.variables:Integer",
     "Method": "paoswarm.methods.method:Method",
     "MixedPAO": "paoswarm.methods.mixed_pao:MixedPAO",
@@ -110,6 +119,7 @@ _ON_FIRST_USE = {
     "Restarts": "paoswarm.methods.restarts:Restarts",
     "Result": "paoswarm.run.result:Result",
     "Returned": "paoswarm.evaluate.constraints:Returned",
+    "Scaled": "paoswarm.least_squares.loss:Scaled",
     "Store": "paoswarm.store.store:Store",
     "Swarm": "paoswarm.core.swarm:Swarm",
     "Workers": "paoswarm.evaluate.call_options:Workers",
@@ -118,7 +128,9 @@ _ON_FIRST_USE = {
     "engines": "paoswarm.engines",
     "errors": "paoswarm.errors",
     "explore": "paoswarm.explorer.server:explore",
+    "fit": "paoswarm.fitting.fit:fit",
     "laws": "paoswarm.laws",
+    "likelihoods": "paoswarm.least_squares.likelihoods",
     "minimize": "paoswarm.run.minimize:minimize",
     "minimize_many": "paoswarm.run.minimize:minimize_many",
     "noise": "paoswarm.core.noise",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
@@ -53,6 +54,13 @@ def describe_error(error: BaseException) -> str:
 def repr_of(thing: Any, most: int) -> str:
     """Return the ``repr`` of an object, with at most this many characters."""
     return _shown(repr, thing, "it cannot be shown", most)
+
+
+def paragraph(text: str, first: str = "", rest: str = "") -> list[str]:
+    """A sentence or several in lines that fit a terminal and a page; with what lines begin with."""
+    return textwrap.wrap(
+        text, 88, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def shortened(text: str, most: int) -> str:

@@ -1,6 +1,7 @@
 """The answer of a function that computes more than its value: a number that carries what else is known of its point.
 
-With constraints these are their numbers. The value is then +inf if the objective was not called there.
+With constraints these are their numbers. The value is then +inf if the objective was not called there. Of a fit they
+are the outputs of the model.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from paoswarm.core.arrays import Floats
 
 
 class Detailed(float):
-    """A value that carries more numbers of its point: constraints, or residuals.
+    """A value that carries more numbers of its point: constraints, outputs or residuals.
 
     It is a float, so that whatever handles values can handle it. It can be sent between processes.
     """
@@ -32,10 +33,17 @@ class Detailed(float):
         return float(self), self.details
 
 
-def constraints_of(answers: Iterable[Any], count: int) -> Floats:
-    """The constraints ``(m, count)`` of answers; NaN where an evaluation failed."""
+def size_of_details(answers: Iterable[Any]) -> int:
+    """How many numbers answers carry besides their value; zero if none of them says."""
+    return next((len(answer.details) for answer in answers if isinstance(answer, Detailed)), 0)
+
+
+def details_of(answers: Iterable[Any], count: int) -> Floats:
+    """The details ``(m, count)`` of answers; NaN where an evaluation failed."""
     nothing = (math.nan,) * count
     rows = [answer.details if isinstance(answer, Detailed) else nothing for answer in answers]
+    if (other := next((len(row) for row in rows if len(row) != count), None)) is not None:
+        raise ValueError(f"the function returned {count} numbers at one point and {other} at another")
     return np.array(rows, dtype=float).reshape(len(rows), count)
 
 
@@ -44,6 +52,6 @@ def was_called(answer: Any) -> bool:
     return not (isinstance(answer, Detailed) and answer == math.inf)
 
 
-def with_constraints(values: Floats, constr: Floats | None) -> Floats:
-    """Values ``(m,)``, or rows ``(m, 1 + k)`` of values and constraints if there are any."""
-    return values if constr is None else np.concatenate([values[:, None], constr], axis=1)
+def with_details(values: Floats, details: Floats | None) -> Floats:
+    """Values ``(m,)``, or rows ``(m, 1 + k)`` of values and details if there are any."""
+    return values if details is None else np.concatenate([values[:, None], details], axis=1)

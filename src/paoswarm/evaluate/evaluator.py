@@ -35,7 +35,7 @@ from paoswarm.evaluate.calls import (
     Objective,
     sort_out,
 )
-from paoswarm.evaluate.detailed import constraints_of, was_called, with_constraints
+from paoswarm.evaluate.detailed import details_of, size_of_details, was_called, with_details
 from paoswarm.evaluate.dispatch import Dispatcher
 from paoswarm.evaluate.failures import Failure, FailureLog
 from paoswarm.evaluate.first_answers import FirstAnswers
@@ -58,8 +58,9 @@ class Evaluator:
         Called with the number of evaluations that were finished since the last call.
     replayed : bool
         Whether the latest values were all known from an earlier run, with a store.
-    n_constraints : int
-        How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``.
+    n_details : int or None
+        How many numbers the answers carry besides their value. If there are any, values are rows ``(m, 1 + k)``. None
+        until an answer says.
     failed : dict
         In which way points of the latest call have failed, by row.
     answers : list or array
@@ -75,7 +76,7 @@ class Evaluator:
         *,
         minus_inf_fails: bool = True,
         space: Space | None = None,
-        n_constraints: int = 0,
+        n_details: int | None = 0,
     ) -> None:
         if not callable(fun):
             raise TypeError(f"fun must be callable, got {fun!r}")
@@ -93,7 +94,7 @@ class Evaluator:
         self._checked = False  # whether the form of the answers is known to be right
         self._first_answers = FirstAnswers()
         self._minus_inf_fails = minus_inf_fails
-        self.n_constraints = n_constraints
+        self.n_details = n_details
         self._caller = Caller(fun, options)
 
     @property
@@ -122,7 +123,7 @@ class Evaluator:
             self._caller.close()
 
     def __call__(self, x: Floats, numbers: Numbers = None) -> Floats:
-        """Values at the rows of ``x``, or rows of values and constraints; NaN where a point failed."""
+        """Values at the rows of ``x``, or rows of values and details; NaN where a point failed."""
         values, end = self.until(None, x, numbers)
         if end is not None:
             raise end
@@ -147,8 +148,7 @@ class Evaluator:
             self.answers = answers
             if failed:
                 self._count(rows, failed)
-            if self.n_constraints:
-                values = with_constraints(values, constraints_of(answers, self.n_constraints))
+            values = with_details(values, self._details_of(answers))
         if self.kept is not None:
             self.kept.add(rows, values)
         return values, end
@@ -169,7 +169,7 @@ class Evaluator:
         """Record the answer at a point that was sent alone; nothing to do without a store."""
 
     def note(self, x: Floats, answer: float | Failed) -> Any:
-        """The value of one answer, or its row of value and constraints; failures are counted."""
+        """The value of one answer, or its row of value and details; failures are counted."""
         if self.count is not None:
             self.count(1)
         value = math.nan if isinstance(answer, Failed) else float(answer)
@@ -178,10 +178,10 @@ class Evaluator:
             why = answer if isinstance(answer, Failed) else Failed(NAN)
             self.log.add(x, why)
             self.failed = {0: why.kind}
-        row = with_constraints(np.array([value]), self.constraints_of_one(answer))
+        row = with_details(np.array([value]), self._details_of([answer]))
         if self.kept is not None:
             self.kept.add(x[None], row)
-        return row[0] if self.n_constraints else value
+        return row[0] if self.n_details else value
 
     def judge(self, x: Floats, answer: float | Failed) -> float | Failed:
         """An answer of a stream; raise if the first ones show that the function is wrong."""
@@ -231,12 +231,11 @@ class Evaluator:
         """`until` with a store."""
         raise RuntimeError("there is no store")
 
-    def constraints_of_one(self, answer: float | Failed) -> Floats | None:
-        """The constraints ``(1, k)`` of one answer; None if there are none."""
-        return self._constraints_of([answer])
-
-    def _constraints_of(self, answers: Answers) -> Floats | None:
-        return constraints_of(answers, self.n_constraints) if self.n_constraints else None
+    def _details_of(self, answers: Answers) -> Floats | None:
+        """What answers carry besides their values, ``(m, k)``; None if nothing, or if nothing is known yet."""
+        if self.n_details is None:
+            self.n_details = size_of_details(answers) or None
+        return details_of(answers, self.n_details) if self.n_details else None
 
     def _sort_out(self, answers: Answers) -> tuple[Floats, dict[int, Failed]]:
         return sort_out(answers, minus_inf_fails=self._minus_inf_fails)

@@ -265,7 +265,7 @@ class PointQueue(Queue):
             )
         self._held.remove(recorded.number)
         self._journal.count_recalled()
-        value = recorded.value if recorded.constr is None else Detailed(recorded.value, recorded.constr)
+        value = recorded.value if recorded.details is None else Detailed(recorded.value, recorded.details)
         return recorded.number, value if recorded.why is None else Failed(recorded.why)
 
     def _look(self) -> None:

@@ -11,7 +11,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions
 from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.calls import DIED, NAN, TIMED_OUT, Answers, Failed, Objective
-from paoswarm.evaluate.detailed import with_constraints
+from paoswarm.evaluate.detailed import with_details
 from paoswarm.evaluate.evaluator import Evaluator, Numbers
 from paoswarm.space.space import Space
 from paoswarm.store.journal import Journal
@@ -24,10 +24,10 @@ def open_evaluator(
     *,
     minus_inf_fails: bool = True,
     space: Space | None = None,
-    n_constraints: int = 0,
+    n_details: int | None = 0,
 ) -> Evaluator:
     """An evaluator, with a journal if there is one."""
-    how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_constraints": n_constraints}
+    how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_details": n_details}
     return Evaluator(fun, options, **how) if journal is None else RecordingEvaluator(fun, journal, options, **how)
 
 
@@ -46,9 +46,9 @@ class RecordingEvaluator(Evaluator):
         *,
         minus_inf_fails: bool = True,
         space: Space | None = None,
-        n_constraints: int = 0,
+        n_details: int | None = 0,
     ) -> None:
-        how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_constraints": n_constraints}
+        how: dict[str, Any] = {"minus_inf_fails": minus_inf_fails, "space": space, "n_details": n_details}
         super().__init__(fun, options, **how)
         self.journal: Journal = journal
 
@@ -112,7 +112,7 @@ class RecordingEvaluator(Evaluator):
         """Record the answer at a point that was sent alone, and how many points had been asked for by then."""
         why = answer.reason if isinstance(answer, Failed) else NAN if math.isnan(answer) else None
         value = math.nan if isinstance(answer, Failed) else float(answer)
-        self.journal.complete(number, asked, x, value, why, self.constraints_of_one(answer), recalled)
+        self.journal.complete(number, asked, x, value, why, self._details_of([answer]), recalled)
 
     def _may_differ(self, count: int) -> bool:
         """Whether ``count`` answers of the wrong form say that the function is wrong, and not one point."""
@@ -120,9 +120,11 @@ class RecordingEvaluator(Evaluator):
 
     def _recorded(self, x: Floats, deadline: float | None, numbers: Numbers) -> tuple[Floats, End]:
         values, known, reasons, recorded = self.journal.recall(x, numbers)
-        constr = recorded
-        if recorded is None and self.n_constraints:
-            constr = np.full((len(x), self.n_constraints), np.nan)
+        details = recorded
+        if recorded is not None:
+            self.n_details = recorded.shape[1]
+        elif self.n_details:
+            details = np.full((len(x), self.n_details), np.nan)
         failed = {row: Failed(why) for row, why in reasons.items()}
         missing = np.flatnonzero(~known)
         if self.count is not None:
@@ -149,12 +151,14 @@ class RecordingEvaluator(Evaluator):
                 record(first, *self._sort_out(answers), answers)
 
         def record(first: int, some: Floats, wrong: dict[int, Failed], answers: Answers) -> None:
+            nonlocal details
             rows = missing[first : first + len(some)]
-            more = self._constraints_of(answers)
+            more = self._details_of(answers)
             self.journal.append(rows, x[rows], some, {row: why.reason for row, why in wrong.items()}, more)
             values[rows], known[rows] = some, True
-            if constr is not None and more is not None:
-                constr[rows] = more
+            if more is not None:
+                details = np.full((len(x), more.shape[1]), np.nan) if details is None else details
+                details[rows] = more
             failed.update({int(rows[row]): why for row, why in wrong.items()})
 
         if len(missing):
@@ -167,4 +171,4 @@ class RecordingEvaluator(Evaluator):
                 record(first, *self._sort_out(answers), answers)
         done = len(x) if known.all() else int(np.argmin(known))  # what comes after a gap is recorded, but not used yet
         self._count(x, {row: why for row, why in failed.items() if row < done})
-        return with_constraints(values[:done], None if constr is None else constr[:done]), end
+        return with_details(values[:done], None if details is None else details[:done]), end

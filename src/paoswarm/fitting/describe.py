@@ -48,7 +48,7 @@ def describe(
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where(x == start.x, 0.0, (x - start.x) / errors)
     rises = _rises(fun, x, value, unit, found.matrix, errors, box)
-    condition, weakest = _condition(found.matrix, errors)
+    condition, weakest = condition_of(found.matrix, errors)
     warnings += of_directions(found.flat, found.downhill, coordinates, widths)
     warnings += [f"{names[i]} has no effect on the function." for i in np.flatnonzero(np.isinf(errors) & ~minimum.free)]
     more, others = of_the_point(newton, step, shift, names, may_move=refine)
@@ -113,7 +113,7 @@ def _rises(
     return rises
 
 
-def _condition(covariance: Floats, errors: Floats) -> tuple[float, Floats]:
+def condition_of(covariance: Floats, errors: Floats) -> tuple[float, Floats]:
     """Condition number of the correlations, and the least certain direction of about one standard error."""
     sure = np.isfinite(errors) & (errors > 0)
     weakest = np.zeros(len(errors))

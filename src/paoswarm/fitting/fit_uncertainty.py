@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,15 +194,14 @@ class FitUncertainty:
         return centre, np.sqrt(square)
 
     def __str__(self) -> str:
-        rows = [self._header(), *self._rows()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  " + "  ".join(f"{cell:<{w}}" if k in (0, len(row) - 1) else f"{cell:>{w}}" for k, (cell, w) in cells)
-            for row in rows
-            for cells in [list(enumerate(zip(row, widths, strict=True)))]
-        ]
         said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
-        return "\n".join(line.rstrip() for line in [*self._headlines(), *lines, *self._below(), *said])
+        failed = f", {self.n_failed} of them failed" if self.n_failed else ""
+        cost = f"It took {self.n_evaluations} evaluations{failed}."
+        return "\n".join([*self._headlines(), *self.table(), *self.below(), cost, *said])
+
+    def table(self) -> list[str]:
+        """Estimates, errors and intervals, in lines."""
+        return aligned([self._header(), *self._rows()])
 
     __repr__ = __str__
 
@@ -214,7 +213,7 @@ class FitUncertainty:
             " ".join(f"{line}." for line in self._headlines()),
             table(rows, self._header()),
             more,
-            *map(remark, [*self._below(), *said]),
+            *map(remark, [*self.below(), *said]),
         )
 
     def _headlines(self) -> list[str]:
@@ -249,8 +248,8 @@ class FitUncertainty:
         blank = ("",) * (len(self._header()) - 3)
         return rows + [(name, _shown(value), "held", *blank) for name, value in self.held.items()]
 
-    def _below(self) -> list[str]:
-        """Strong correlations, and what it has cost."""
+    def below(self) -> list[str]:
+        """Strong correlations, and the condition number, in lines."""
         c = np.triu(np.nan_to_num(self.correlations), 1)
         pairs = np.argwhere(np.abs(c) >= _STRONG)
         pairs = pairs[np.argsort(-np.abs(c[tuple(pairs.T)]), kind="stable")]
@@ -259,8 +258,18 @@ class FitUncertainty:
         lines = [f"Strong correlations: {', '.join(shown)}."] if shown else []
         if math.isfinite(self.condition_number):
             lines.append(f"Condition number {self.condition_number:.2g}.")
-        failed = f", {self.n_failed} of them failed" if self.n_failed else ""
-        return [*lines, f"It took {self.n_evaluations} evaluations{failed}."]
+        return lines
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows of cells in lines; the first and the last column are words."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  " + "  ".join(f"{cell:<{w}}" if k in (0, len(row) - 1) else f"{cell:>{w}}" for k, (cell, w) in cells)
+        for row in rows
+        for cells in [list(enumerate(zip(row, widths, strict=True)))]
+    ]
+    return [line.rstrip() for line in lines]
 
 
 def reach_of(level: float, degrees_of_freedom: int | None) -> float:

@@ -90,13 +90,13 @@ class Descents:
         self.loss, self.pool = loss, Pool(is_round)
         self.n, self.at_once = len(is_round), at_once
         self.precision: Precision | None = None  # until it is measured
-        self._series = [np.arange(loss.n_data)] if series is None else series
+        self._series = series
         self._rng = rng
         self._ends = Ends(self.pool)
         self._active: list[Descent] = []
         self._parked: list[Descent] = []
         self._n_begun = 0
-        self._slope: tuple[float, Floats] = math.inf, np.zeros((loss.n_data + loss.n_beliefs, self.n))
+        self._slope: tuple[float, Floats | None] = math.inf, None  # at the best end of a search
         self._is_starting = False
         self._busy: set[int] = set()  # searches whose points are under way
         self._queue: list[_Batch] = []  # not sent yet
@@ -135,7 +135,8 @@ class Descents:
         if not math.isfinite(self.pool.values[self.best]):
             return Contradiction()
         around = self.loss.around(self.pool.outputs[self.best])
-        return contradiction(around, self._series, self.n, self.loss.n_estimated == 0)
+        series = [np.arange(self.loss.n_data)] if self._series is None else self._series
+        return contradiction(around, series, self.n, self.loss.n_estimated == 0)
 
     @property
     def is_settled(self) -> bool:
@@ -150,6 +151,12 @@ class Descents:
     def jacobian(self) -> Floats | None:
         """The slope ``(m, n)`` of the outputs at the best point, in widths; None until `is_done`."""
         return self._finish.jacobian if self._finish is not None and self._is_done else None
+
+    @property
+    def rough_jacobian(self) -> Floats | None:
+        """What searches know of that slope before; None if none has one."""
+        searches = [one for one in [*self._active, *self._parked] if one.centre == self.best]
+        return searches[0].jacobian if searches else self._slope[1]
 
     @property
     def is_done(self) -> bool:
@@ -192,7 +199,10 @@ class Descents:
         if not math.isfinite(self.pool.values[self.best]):
             self._is_done = True
             return
-        self._finish = Finish(self.pool, self.loss, self.best, self._slope[1], self.precision or Precision())
+        known = self.rough_jacobian
+        if known is None:
+            known = np.zeros((len(self.pool.outputs[self.best]), self.n))
+        self._finish = Finish(self.pool, self.loss, self.best, known, self.precision or Precision())
         self._measure()
 
     def _add(self, point: Floats, outputs: Floats) -> int:

@@ -48,6 +48,15 @@ class Output(NamedTuple):
         first = self.rows.start
         return [first + np.flatnonzero(of == c) for c in range(n_columns) if (of == c).any()]
 
+    def gathered(self, name: str, given: Any) -> Floats:
+        """A number, or an array like the data, as a vector with a number for each datum."""
+        array = _numbers(f"{name} of {self.label}", given)
+        if array.shape not in ((), (1,), self.shape):
+            raise ValueError(
+                f"{name} of {self.label} has shape {array.shape}; give one number, or as many as the data, {self.shape}"
+            )
+        return np.broadcast_to(array, self.shape).ravel()[self.kept]
+
     def spread(self, vector: Floats) -> Floats:
         """The array again, NaN where there is no datum; leading axes of ``vector`` stay."""
         found = np.full((*vector.shape[:-1], int(np.prod(self.shape, dtype=int))), np.nan)
@@ -115,22 +124,6 @@ class Outputs:
         if not self.is_dict:
             return self.parts[0].spread(vector)
         return {part.name: part.spread(vector) for part in self.parts}
-
-    def gathered(self, name: str, given: Any) -> Floats:
-        """A number, an array like the data, or a dict of these by output, as a vector ``(m,)``."""
-        if isinstance(given, Mapping) != self.is_dict and isinstance(given, Mapping):
-            raise TypeError(f"{name} is a dict, but data is one array")
-        found = np.empty(len(self.data))
-        for part in self.parts:
-            one = given.get(part.name) if isinstance(given, Mapping) else given
-            array = _numbers(f"{name} of {part.label}", one)
-            if array.shape not in ((), (1,), part.shape):
-                raise ValueError(
-                    f"{name} of {part.label} has shape {array.shape}; give one number, or as many as the data, "
-                    f"{part.shape}"
-                )
-            found[part.rows] = np.broadcast_to(array, part.shape).ravel()[part.kept]
-        return found
 
     @staticmethod
     def _part(part: Output, answer: Any) -> Floats:

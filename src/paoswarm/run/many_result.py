@@ -252,7 +252,7 @@ def make_result(
     found: Sequence[Found],
     *,
     space: Space,
-    method: Method,
+    method: Method | None,
     limits: Limits,
     engine: str,
     seeds: Sequence[np.random.SeedSequence],
@@ -279,7 +279,7 @@ def make_result(
         success=np.isin(status, SUCCESSES),
         message=[_joined(message_of(*one), words) for one, words in zip(counts, last_words, strict=True)],
         history=history,
-        swarm=together([one.swarm for one in found]),
+        **({} if found[0].swarm is None else {"swarm": together([one.swarm for one in found])}),
         method=method,
         engine=engine,
         progress=np.array([limits.progress(i, e) for i, e in zip(nit.tolist(), nfev.tolist(), strict=True)]),
@@ -308,7 +308,7 @@ def _joined_arrays(arrays: list[Any]) -> Any:
 
 
 def _reason(
-    limits: Limits, d: int, method: Method, status: Any, rule: Any, best: Floats, fun: Any, agreed: Agreement | None
+    limits: Limits, d: int, method: Method | None, status: Any, rule: Any, best: Floats, fun: Any, agreed: Agreement | None
 ) -> str:
     """Why a run has ended."""
     return explain(Status(int(status)), Rule(int(rule)), limits, best, float(fun), d, method, agreed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from paoswarm._text import block, first_rows, remark, table
+from paoswarm._text import block, first_rows, paragraph, remark, table
 from paoswarm.core.arrays import Floats
 from paoswarm.core.laws import NextStep, StepLaw
 from paoswarm.core.swarm import Swarm
@@ -272,10 +271,7 @@ class Result(OptimizeResult):
 def _paragraph(name: str, text: str) -> str:
     """A sentence or several under a name, in lines that fit a terminal and a page."""
     first = f"{name:>9}: "
-    rest = " " * len(first)
-    return textwrap.fill(
-        text, 88, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )
+    return "\n".join(paragraph(text, first, " " * len(first)))
 
 
 def _rounded(value: Any) -> Any:

@@ -76,6 +76,45 @@ class Numbering(NamedTuple):
         return ((first + np.arange(count)) * self.runs + own[..., None]).reshape(-1)
 
 
+class Steered:
+    """What can be driven: a coroutine that yields the batches it wants and is sent their values.
+
+    Attributes
+    ----------
+    limits : Limits
+    ends : Ends or None
+        How it has ended.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.ends: Ends | None = None
+        self._steps = self._course()
+
+    def _course(self) -> Steps:
+        """Yield batches, take their answers, and return how it has ended."""
+        raise NotImplementedError
+
+    def send(self, answer: Answer | None) -> list[Batch]:
+        """Take values, and return the next batches; none if it waits for others, or if it has ended (``ends``)."""
+        ONE_THREAD.enter()  # while we compute; functions of the user are called elsewhere
+        try:
+            return self._steps.send(answer)
+        except StopIteration as finished:
+            self.ends = finished.value
+            return []
+        finally:
+            ONE_THREAD.leave()
+
+    def throw(self, error: BaseException) -> list[Batch]:
+        """End the run from outside."""
+        try:
+            return self._steps.throw(error)
+        except StopIteration as finished:
+            self.ends = finished.value
+            return []
+
+
 class _Outcome(NamedTuple):
     """What came of a generation."""
 
@@ -86,7 +125,7 @@ class _Outcome(NamedTuple):
     rule: Rule = Rule.NONE
 
 
-class Run:
+class Run(Steered):
     """Take a run, or a batch of runs, generation by generation to its end.
 
     A finished run of a batch is frozen and costs no more evaluations. An interrupt ends the runs that are still going;
@@ -113,31 +152,11 @@ class Run:
         may_fail: bool = False,
         numbering: Numbering | None = None,
     ) -> None:
-        self.state, self.limits = state, limits
-        self.ends: Ends | None = None
+        self.state = state
         self._observe, self._may_fail, self._numbering = observe, may_fail, numbering
         self._status, self._nit, self._nfev, self._rule = (np.zeros(state.batch, dtype=np.int64) for _ in range(4))
         self._why = ""
-        self._steps = self._course()
-
-    def send(self, answer: Answer | None) -> list[Batch]:
-        """Take values, and return the next batches; none if it waits for others, or if it has ended (``ends``)."""
-        ONE_THREAD.enter()  # while we compute; functions of the user are called elsewhere
-        try:
-            return self._steps.send(answer)
-        except StopIteration as finished:
-            self.ends = finished.value
-            return []
-        finally:
-            ONE_THREAD.leave()
-
-    def throw(self, error: BaseException) -> list[Batch]:
-        """End the run from outside."""
-        try:
-            return self._steps.throw(error)
-        except StopIteration as finished:
-            self.ends = finished.value
-            return []
+        super().__init__(limits)
 
     def _course(self) -> Steps:
         state = self.state

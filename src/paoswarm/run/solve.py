@@ -51,11 +51,11 @@ def solve(call: Call) -> ManyResult:
     if call.store is not None:
         described = describe_run(call, template.n_particles, limits, template.expected_evaluations(limits))
         journal = Journal(call.store, described, to_fingerprint(call.objective))
-    n_constraints = template.judge.n_constraints
+    n_details = template.judge.n_constraints
     with (
         journal or nullcontext(),
         open_evaluator(
-            call.objective, journal, call.options, space=call.space, n_constraints=n_constraints
+            call.objective, journal, call.options, space=call.space, n_details=n_details
         ) as evaluate,
         ProgressBar(call.progress) as bar,
     ):

@@ -11,7 +11,7 @@ Records after the header (see `paoswarm.store.log`):
   number of points it had asked for by then, because its course depends on the order in which values arrive. If some of
   these were known and not evaluated, ``recalled`` says how many.
   With constraints there is also ``c``, their numbers for each point; a value is infinite where a constraint failed
-  before the objective was called.
+  before the objective was called. Of a fit there is ``y``, the outputs of the model; not where all points failed.
 - ``open`` when a process starts to write, ``limits`` when they have changed, ``end`` when a call has ended. The first
   holds the fingerprint of the function, and the last one too if the function has changed what it uses.
 - ``polish`` when polishing starts, and ``aside`` when it is set aside because the run continues. Both hold the number
@@ -62,7 +62,7 @@ class RecordedValues(NamedTuple):
     values: Floats
     known: NDArray[np.bool_]
     why: dict[int, str]  # reasons of failures, by row
-    constr: Floats | None  # (m, k) numbers of constraints, if there are any
+    details: Floats | None  # (m, k) numbers of constraints, or outputs, if there are any
 
 
 class Completion(NamedTuple):
@@ -72,7 +72,7 @@ class Completion(NamedTuple):
     asked: int  # how many points had been asked for when the value arrived
     value: float
     why: str | None  # reason of the failure, if it failed
-    constr: tuple[float, ...] | None = None  # numbers of the constraints, if there are any
+    details: tuple[float, ...] | None = None  # numbers of the constraints, or outputs, if there are any
 
 
 class Journal:
@@ -212,14 +212,14 @@ class Journal:
         contents, rows = self._contents, np.flatnonzero(self._is_recorded(numbers))
         known, values = np.zeros(len(x), dtype=bool), np.full(len(x), np.nan)
         known[rows], values[rows] = True, contents.f[numbers[rows]]
-        constr = None
-        if contents.c is not None:
-            constr = np.full((len(x), contents.c.shape[1]), np.nan)
-            constr[rows] = contents.c[numbers[rows]]
+        details = None
+        if contents.details is not None:
+            details = np.full((len(x), contents.details.shape[1]), np.nan)
+            details[rows] = contents.details[numbers[rows]]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
         self._missing = len(x) - len(rows)
         self._n_recalled += len(rows)
-        return RecordedValues(values, known, {row: contents.reason(int(numbers[row])) for row in failed}, constr)
+        return RecordedValues(values, known, {row: contents.reason(int(numbers[row])) for row in failed}, details)
 
     def _is_recorded(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         known = self._contents.known
@@ -264,19 +264,25 @@ class Journal:
         return True
 
     def append(
-        self, rows: NDArray[np.int64], x: Floats, values: Floats, why: dict[int, str], constr: Floats | None = None
+        self, rows: NDArray[np.int64], x: Floats, values: Floats, why: dict[int, str], details: Floats | None = None
     ) -> None:
         """Record some rows of the last recalled batch; they are safe once this returns.
 
         ``rows`` are row numbers in that batch. ``why`` holds the reasons of failures, by position in ``rows``, and
-        ``constr`` (m, k) the numbers of constraints, if there are any.
+        ``details`` (m, k) the numbers of constraints or the outputs, if there are any.
         """
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)
             reasons = {row - first: reason for row, reason in why.items() if first <= row < first + _ROWS}
-            more: Record = {} if constr is None else {"c": encode_numbers(constr[part])}
+            more = self._detailed(None if details is None else details[part])
             self._record(self._numbers[rows[part]].tolist(), x[part], values[part], reasons, more)
         self._missing -= len(rows)
+
+    def _detailed(self, details: Floats | None) -> Record:
+        """What a record says about points besides their values; nothing of a fit where all points failed."""
+        if details is None or (self._run.function == "fit" and np.isnan(details).all()):
+            return {}
+        return {"y" if self._run.function == "fit" else "c": encode_numbers(details)}
 
     def _announce(self) -> None:
         """Record who writes, and new limits, before anything else."""
@@ -312,7 +318,7 @@ class Journal:
                 asked,
                 float(contents.f[i]),
                 contents.reason(i) if np.isnan(contents.f[i]) else None,
-                None if contents.c is None else tuple(contents.c[i].tolist()),
+                None if contents.details is None else tuple(contents.details[i].tolist()),
             )
             for i in contents.order.tolist()
             if (asked := contents.asked.get(i)) is not None
@@ -338,11 +344,11 @@ class Journal:
         x: Floats,
         value: float,
         why: str | None,
-        constr: Floats | None = None,
+        details: Floats | None = None,
         recalled: int = 0,
     ) -> None:
         """Record an evaluation of an asynchronous run; it is safe once this returns."""
-        more: Record = {"asked": asked} if constr is None else {"asked": asked, "c": encode_numbers(constr)}
+        more: Record = {"asked": asked, **self._detailed(details)}
         more |= {"recalled": recalled} if recalled else {}
         self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, more)
 

@@ -100,8 +100,9 @@ def check_evaluations(record: dict[str, Any]) -> None:
     if len(x) != len(f) or not f:
         raise ValueError("the numbers of points and values differ")
     _check_rows(x, len(f), "points")
-    if "c" in record:
-        _check_rows(record["c"], len(f), "the numbers of constraints")
+    for name in ("c", "y"):
+        if name in record:
+            _check_rows(record[name], len(f), "the numbers of constraints or outputs")
     _check_asked(record, last)
     why = record.get("why", {})
     if not isinstance(why, dict) or not all(row.isdecimal() and len(row) < 10 and int(row) < len(f) for row in why):

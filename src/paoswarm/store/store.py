@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from array import array
 from collections.abc import Mapping
@@ -58,7 +59,7 @@ class Contents(NamedTuple):
     asked: dict[int, int]  # by number, how many points had been asked for by then; asynchronous runs only
     events: list[Record]  # all other records
     times: Floats  # seconds since 1970, by number
-    c: Floats | None = None  # numbers of the constraints, by number; None if there are none
+    details: Floats | None = None  # by number, those of constraints, or the outputs of a fit; None if there are none
 
     @classmethod
     def empty(cls) -> Contents:
@@ -98,7 +99,7 @@ class Contents(NamedTuple):
             why={i: reason for i, reason in self.why.items() if i < number},
             order=self.order[self.order < number],
             times=self.times[:number],
-            c=None if self.c is None else self.c[:number],
+            details=None if self.details is None else self.details[:number],
         )
 
 
@@ -107,8 +108,8 @@ class _Evaluations:
 
     def __init__(self) -> None:
         self._index, self._f, self._t = array("q"), array("d"), array("d")
-        self._x, self._c = array("d"), array("d")
-        self._d = self._k = 0  # coordinates of a point; numbers of its constraints
+        self._x, self._details = array("d"), array("d")
+        self._d = self._k = 0  # coordinates of a point; numbers of its constraints, or outputs
         self._why: dict[int, str] = {}
         self._asked: dict[int, int] = {}
 
@@ -123,14 +124,23 @@ class _Evaluations:
         if len(record["x"][0]) != self._d:
             raise ValueError("a point has another number of coordinates")
         self._x += decode_numbers(list(chain.from_iterable(record["x"])))
-        if "c" in record:
-            self._k = self._k or len(record["c"][0])
-            self._c += decode_numbers(list(chain.from_iterable(record["c"])))
-        if len(self._c) != self._k * len(self._f):
-            raise ValueError("the numbers of constraints differ")
+        self._add_details(record.get("c", record.get("y")), len(values), may_lack="c" not in record)
         if "asked" in record:
             self._asked |= dict.fromkeys(numbers, int(record["asked"]))
         self._why |= {numbers[int(row)]: str(reason) for row, reason in record.get("why", {}).items()}
+
+    def _add_details(self, rows: Any, count: int, *, may_lack: bool) -> None:
+        """Add the numbers of constraints, or the outputs of a fit, which lack where all points failed."""
+        earlier = len(self._f) - count
+        if rows is None:
+            rows = [[None] * self._k] * count if may_lack else []
+        elif not self._k:
+            self._k = len(rows[0])
+            if may_lack:
+                self._details = array("d", [math.nan]) * (self._k * earlier)
+        self._details += decode_numbers(list(chain.from_iterable(rows)))
+        if len(self._details) != self._k * len(self._f):
+            raise ValueError("the numbers of constraints or outputs differ")
 
     def forget(self, first: int) -> None:
         """Leave out the evaluations from a number on."""
@@ -140,7 +150,7 @@ class _Evaluations:
             rest = np.reshape(numbers, (-1, max(1, width)))[rows] if numbers else np.empty(0)
             return array(numbers.typecode, rest.tobytes())
 
-        self._x, self._c = kept(self._x, self._d), kept(self._c, self._k)
+        self._x, self._details = kept(self._x, self._d), kept(self._details, self._k)
         self._f, self._t, self._index = kept(self._f), kept(self._t), kept(self._index)
         self._why = {i: reason for i, reason in self._why.items() if i < first}
 
@@ -158,9 +168,9 @@ class _Evaluations:
         known[order] = True
         if known.sum() != m:
             raise ValueError("an evaluation is recorded twice")
-        c = by_number(self._c, self._k) if self._k else None
+        details = by_number(self._details, self._k) if self._k else None
         points, values, times = by_number(self._x, self._d), by_number(self._f), by_number(self._t)
-        return Contents(points, values, known, self._why, order, self._asked, events, times, c)
+        return Contents(points, values, known, self._why, order, self._asked, events, times, details)
 
 
 @dataclass(frozen=True)
@@ -223,7 +233,11 @@ class Store:
     def constraints(self) -> Floats:
         """Return the numbers of the constraints at the points of `read`, ``(m, k)``; NaN where they are unknown."""
         contents = Contents.read(self._opened()[0])
-        return np.empty((int(contents.known.sum()), 0)) if contents.c is None else contents.c[contents.known]
+        return _rows(contents)
+
+    def outputs(self) -> Floats:
+        """Return the outputs of a fit at the points of `read`, ``(m, k)``; NaN where a point failed."""
+        return _rows(Contents.read(self._opened()[0]))
 
     def to_dataframe(self) -> Any:
         """Convert the evaluations so far to a ``pandas.DataFrame``. Needs pandas.
@@ -237,8 +251,8 @@ class Store:
         numbers = np.flatnonzero(contents.known)
         reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
         excess = None
-        if contents.c is not None:
-            excess = largest_excess(contents.c[numbers], recorded_limits(recorded.problem["constraints"]))
+        if contents.details is not None and recorded.function != "fit":
+            excess = largest_excess(contents.details[numbers], recorded_limits(recorded.problem["constraints"]))
         times = contents.times[numbers].tolist()
         space = recorded_space(recorded.problem.get("bounds"))
         return table(space, contents.x[numbers], contents.f[numbers], reasons, times, excess)
@@ -286,6 +300,12 @@ class Store:
             except ValueError as error:
                 raise Reader(self.path).damaged(str(error), 1) from error
         return rng, encoding.encode_seed(rng)
+
+
+def _rows(contents: Contents) -> Floats:
+    """What is recorded besides the values, for each evaluation."""
+    count = int(contents.known.sum())
+    return np.empty((count, 0)) if contents.details is None else contents.details[contents.known]
 
 
 def recorded_space(bounds: Any) -> Space | None:

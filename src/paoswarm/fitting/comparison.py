@@ -1,0 +1,175 @@
+"""How what a simulator returns is compared with data: which numbers, with which law of the noise, and what else counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm._checks import choices
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluate.calls import NAN, Failed, Objective, to_fingerprint
+from paoswarm.evaluate.detailed import Detailed
+from paoswarm.fitting.beliefs import Beliefs
+from paoswarm.least_squares.likelihoods import Huber, Likelihood, Normal, StudentT, read_likelihood
+from paoswarm.least_squares.loss import Group, Loss, Scaled
+from paoswarm.least_squares.outputs import Outputs, as_residuals
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Data with their laws; or the law of residuals, if the simulator compares by itself. It can be pickled.
+
+    Attributes
+    ----------
+    outputs : Outputs or None
+        None for residuals.
+    groups : tuple of Group
+        Of the data; of residuals one whose rows are not known yet.
+    beliefs : Beliefs
+    """
+
+    outputs: Outputs | None
+    groups: tuple[Group, ...]
+    beliefs: Beliefs = Beliefs()
+
+    @classmethod
+    def read(cls, data: Any, sigma: Any, likelihood: Any, beliefs: Beliefs) -> Comparison:
+        """Read what a user gives; see `fit`."""
+        if data is None:
+            law = _law(likelihood, sigma, "residuals")
+            if not isinstance(law, Normal | StudentT | Huber) or getattr(law, "relative", 0):
+                raise ValueError(f"{law!r} needs data: without data= the simulator returns residuals")
+            return cls(None, (Group("", slice(0, 0), law),), beliefs)
+        given = data if isinstance(data, Mapping) else {"": data}
+        plain = {name: one.data if isinstance(one, Scaled) else one for name, one in given.items()}
+        outputs = Outputs.of(plain if isinstance(data, Mapping) else plain[""])
+        for name, what in (("sigma", sigma), ("likelihood", likelihood)):
+            _check_names(name, what, outputs)
+        groups = []
+        for part, one in zip(outputs.parts, given.values(), strict=True):
+            law = _law(_of(likelihood, part.name, "normal"), None, part.label)
+            own = _of(sigma, part.name, None)
+            if own is not None:
+                law = law.with_sigma(_compact(part.gathered("sigma", own)))
+            law.check(outputs.data[part.rows])
+            scale, offset = (one.scale, one.offset) if isinstance(one, Scaled) else (False, False)
+            groups.append(Group(part.name, part.rows, law, scale, offset))
+        return cls(outputs, tuple(groups), beliefs)
+
+    @property
+    def n_numbers(self) -> int | None:
+        """How many numbers a simulation gives; None for residuals, until there are some."""
+        return None if self.outputs is None else len(self.outputs.data) + self.beliefs.count
+
+    @cached_property
+    def _losses(self) -> dict[int, Loss]:
+        return {}
+
+    def loss(self, n_numbers: int) -> Loss:
+        """What is minimised, for vectors of so many numbers."""
+        if n_numbers not in self._losses:
+            m = max(0, n_numbers - self.beliefs.count)
+            data = np.zeros(m) if self.outputs is None else self.outputs.data
+            groups = self.groups if self.outputs is not None else (self.groups[0]._replace(rows=slice(0, m)),)
+            self._losses[n_numbers] = Loss(data, groups, self.beliefs.count)
+        return self._losses[n_numbers]
+
+    def series(self, n_numbers: int) -> Sequence[NDArray[np.intp]]:
+        """Rows of the data whose order may mean something."""
+        if self.outputs is None:
+            return [np.arange(n_numbers - self.beliefs.count)]
+        return [column for part in self.outputs.parts for column in part.columns]
+
+    def vector(self, answer: Any) -> Floats:
+        """What a simulator has returned, as a vector."""
+        return as_residuals(answer) if self.outputs is None else self.outputs.vector(answer)
+
+    def split(self, vector: Floats) -> Any:
+        """A vector ``(..., m)`` in the form of the data."""
+        return vector if self.outputs is None else self.outputs.split(vector)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A simulator as an objective: the value of the fit, which carries the outputs. It can be sent to processes."""
+
+    simulate: Objective
+    comparison: Comparison
+
+    def __call__(self, point: Any) -> Detailed | Failed:
+        """Simulate at a point as the user's function gets it."""
+        answer = self.simulate(point)
+        if isinstance(answer, Failed):
+            return answer
+        try:
+            vector = self.comparison.vector(answer)
+        except TypeError as error:
+            return Failed(str(error), wrong_form=True)
+        if self.comparison.beliefs.count:
+            vector = np.concatenate([vector, self.comparison.beliefs.residuals(point)])
+        value = self.comparison.loss(len(vector)).value(vector)
+        if np.isfinite(value):
+            return Detailed(value, vector)
+        bad = int(np.sum(~np.isfinite(vector)))
+        return Failed(f"{NAN}: {bad} of {len(vector)} outputs are not finite" if bad else f"{NAN}: outputs that their law does not allow")
+
+    def to_fingerprint(self) -> Any:
+        """What decides the values besides the description of the run: the user's functions."""
+        penalty = self.comparison.beliefs.penalty
+        own = to_fingerprint(self.simulate)
+        return own if penalty is None else partial(own, penalty)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A model ``model(x, a, b, ...)`` as `scipy.optimize.curve_fit` wants it, as a function of the unknowns."""
+
+    model: Callable[..., Any]
+    x: Any
+
+    def __call__(self, point: Any, *args: Any) -> Any:
+        """Predictions at the places ``x``."""
+        values = point.values() if isinstance(point, Mapping) else point
+        return self.model(self.x, *(getattr(one, "value", one) for one in values), *args)
+
+    def to_fingerprint(self) -> Any:
+        """The user's function and the places."""
+        return partial(to_fingerprint(self.model), self.x)
+
+
+def _of(given: Any, name: str, otherwise: Any) -> Any:
+    """What a user gives for an output: the same for all, or its own."""
+    return given.get(name, otherwise) if isinstance(given, Mapping) else given
+
+
+def _law(likelihood: Any, sigma: Any, what: str) -> Likelihood:
+    if isinstance(likelihood, Mapping):
+        raise TypeError(f"likelihood is a dict, but there are no outputs with names: give one law for {what}")
+    law = read_likelihood(likelihood)
+    if sigma is None:
+        return law
+    if np.ndim(sigma):
+        raise ValueError("sigma of residuals must be one number: divide them by their own standard deviations")
+    return law.with_sigma(float(sigma))
+
+
+def _check_names(name: str, given: Any, outputs: Outputs) -> None:
+    """Raise if a dict names outputs that have no data."""
+    if not isinstance(given, Mapping):
+        return
+    if not outputs.is_dict:
+        raise TypeError(f"{name} is a dict, but data is one array")
+    known = [part.name for part in outputs.parts]
+    for one in given:
+        if one not in known:
+            raise ValueError(f"{name}: there are no data of an output {one!r}; {choices(str(one), known)}")
+
+
+def _compact(sigma: Floats) -> Any:
+    """One number if all are the same."""
+    return float(sigma[0]) if (sigma == sigma[0]).all() else sigma

@@ -1,0 +1,147 @@
+"""A call of `fit`, read once: every error about what a user gives is raised here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paoswarm._checks import flag
+from paoswarm.core.arrays import Floats
+from paoswarm.core.random import Seed, check_seed
+from paoswarm.evaluate.call_options import CallOptions, Workers
+from paoswarm.evaluate.calls import Objective, with_arguments
+from paoswarm.fitting.beliefs import Beliefs
+from paoswarm.fitting.comparison import Comparison, Curve, Simulation
+from paoswarm.fitting.cube import Cube
+from paoswarm.run.callback import Notify, read_callback
+from paoswarm.run.read_space import read_space
+from paoswarm.run.stopping import Limits
+from paoswarm.space.space import Space
+from paoswarm.store.encoding import encode
+from paoswarm.store.fingerprint import checksum
+from paoswarm.store.store import RecordedRun, Store
+
+_BUDGET = 1000  # simulations for each unknown; the hardest of the benchmark's fits that are solved take 500
+_MOST_SHOWN = 10_000  # data that a store keeps for people who look at it; of more only a checksum
+
+
+@dataclass(frozen=True)
+class FitCall:
+    """What a user has asked for, checked.
+
+    Attributes
+    ----------
+    objective : Simulation
+        As evaluators call it.
+    starts : list of (array (n,), int)
+        Points of the cube, and their cells, where searches start first.
+    at_once : int
+        How many points are simulated side by side.
+    seed : object
+        That of the call for the description in its store.
+    """
+
+    objective: Simulation
+    space: Space
+    cube: Cube
+    comparison: Comparison
+    limits: Limits
+    starts: list[tuple[Floats, int]]
+    options: CallOptions
+    notify: Notify | None
+    progress: bool
+    rng: Any
+    seed: Any
+    at_once: int
+    store: Store | None
+    given: dict[str, Any]
+
+    def describe(self) -> RecordedRun:
+        """The call as JSON, for its store."""
+        names = ("data", "sigma", "likelihood", "priors", "x0")
+        problem = {"bounds": encode(self.space.description), "at_once": self.at_once, "rng": self.seed}
+        problem |= {name: _encoded(self.given[name]) for name in names}
+        problem["asynchronous"] = bool(self.options.workers.asynchronous)
+        kept = {name: encode(getattr(self.limits, name)) for name in ("maxfev", "target", "time_limit")}
+        return RecordedRun("fit", problem, kept | {"expected": self.limits.maxfev}, self.options.described)
+
+
+def read_fit(
+    *,
+    simulate: Objective,
+    space: Any,
+    data: Any,
+    sigma: Any,
+    likelihood: Any,
+    xdata: Any,
+    args: Any,
+    priors: Any,
+    penalty: Any,
+    x0: Any,
+    maxfev: Any,
+    target: Any,
+    time_limit: Any,
+    workers: Any,
+    callback: Any,
+    progress: Any,
+    rng: Seed,
+    store: Any,
+) -> FitCall:
+    """Read the arguments of a call; see `fit` for what they are."""
+    if not callable(simulate):
+        raise TypeError(f"simulate must be callable, got {simulate!r}")
+    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "priors": priors, "x0": x0}
+    read = read_space(space)
+    cube = Cube(read)
+    comparison = Comparison.read(data, sigma, likelihood, Beliefs.read(priors, penalty, read))
+    function = with_arguments(simulate if xdata is None else Curve(simulate, xdata), args)
+    limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, _BUDGET * cube.n))
+    options = CallOptions(False, Workers.of(workers))
+    check_seed(rng)
+    kept = None if store is None else Store.of(store)
+    rng, seed = (rng, None) if kept is None else kept.seeded(rng)
+    recorded = None if kept is None else kept.recorded("at_once")
+    return FitCall(
+        objective=Simulation(function, comparison),
+        space=read,
+        cube=cube,
+        comparison=comparison,
+        limits=limits,
+        starts=_read_starts(x0, read, cube),
+        options=options,
+        notify=read_callback(callback),
+        progress=flag("progress", progress),
+        rng=rng,
+        seed=seed,
+        at_once=recorded if isinstance(recorded, int) else options.workers.count,
+        store=kept,
+        given=given,
+    )
+
+
+def _read_starts(x0: Any, space: Space, cube: Cube) -> list[tuple[Floats, int]]:
+    """Where searches start first: what the user says, or what the variables bring with them."""
+    rows = space.guess if x0 is None else space.read("x0", x0)
+    if rows is None:
+        return []
+    outside = ((space.coordinates(rows) < space.lower) | (space.coordinates(rows) > space.upper)).any(axis=1)
+    if outside.any():
+        raise ValueError(f"x0 is outside the bounds: {space.text(rows[int(np.argmax(outside))])}")
+    points, cells = cube.place(rows)
+    return list(zip(points, cells.tolist(), strict=True))
+
+
+def _encoded(given: Any) -> Any:
+    """An argument as JSON; of many data a checksum."""
+    if isinstance(given, dict):
+        return {"items": [[name, _encoded(one)] for name, one in given.items()]}
+    if hasattr(given, "data") and hasattr(given, "offset"):  # Scaled
+        return {"scaled": _encoded(given.data), "offset": given.offset, "scale": given.scale}
+    if isinstance(given, str | None) or hasattr(given, "dist") or not hasattr(given, "__len__"):
+        return encode(given)
+    array = np.asarray(given)
+    if array.dtype.kind not in "fiub":
+        return encode(given)
+    return encode(array) if array.size <= _MOST_SHOWN else {"checksum": checksum(array), "shape": list(array.shape)}

@@ -1,0 +1,337 @@
+"""What `fit` returns."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import chdtrc
+
+from paoswarm._checks import choices, probability
+from paoswarm._text import block, paragraph, remark, table
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.fitting.fit_run import FitRun
+from paoswarm.fitting.fit_uncertainty import FitUncertainty, aligned
+from paoswarm.fitting.solution import Solution
+from paoswarm.methods.agreement import Agreement, Search
+from paoswarm.run.history import History
+from paoswarm.run.many_result import Found, make_result
+from paoswarm.run.result import Result
+from paoswarm.run.run import Ends
+from paoswarm.run.search_table import SearchTable
+from paoswarm.space.evaluations import Evaluations
+
+if TYPE_CHECKING:
+    from paoswarm.fitting.fit_call import FitCall
+
+_KIND = "Gauss-Newton"
+
+
+class Fit(Result):
+    """A fit: the best point, how sure it is, and what to doubt. Print it for a table.
+
+    It has the fields of `Result`, and besides:
+
+    Attributes
+    ----------
+    standard_errors : array (k,)
+        Of the continuous unknowns, in the user's numbers. NaN on a bound, infinite if the data do not determine it.
+    covariance, correlations : array (k, k)
+    uncertainty : FitUncertainty
+        All of this, with tables.
+    predictions, residuals : array, or dict of arrays
+        What the simulator returns at the best point, with scale and offset; and that less the data. NaN where there is
+        no datum.
+    jacobian : array (m, k)
+        Slopes of the outputs with respect to the continuous unknowns, in the user's numbers.
+    sigma : dict
+        Standard deviation of the noise by output, where it was estimated.
+    factors : dict
+        Scale and offset of outputs that are `Scaled`.
+    chi_square : float
+        Sum of the deviances of all data; for normal noise of the squared residuals over their variances.
+    degrees_of_freedom : int
+    log_likelihood, aic, bic : float
+        With estimated standard deviations and factors among the unknowns.
+    agreement : Agreement
+        How the searches agree.
+    searches : SearchTable
+        How each of them ended.
+    remarks : tuple of str
+        What to doubt: residuals that are no noise, unknowns that are not determined or lie on bounds, and so on.
+    """
+
+    _call: FitCall
+
+    # How it was found
+
+    @property
+    def searches(self) -> SearchTable:
+        """How each search ended."""
+        return SearchTable(*self["_searches"], self._call.space.axes, self._call.space)
+
+    @property
+    def agreement(self) -> Agreement:
+        """How the searches agree."""
+        found: Agreement = self["_agreement"]
+        return found
+
+    @property
+    def hint(self) -> str:
+        """Nothing: `remarks` say what to do."""
+        return ""
+
+    # How sure it is
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The best point with its outputs and slopes, for computations."""
+        found: Solution = self["_solution"]
+        return found
+
+    @property
+    def uncertainty(self) -> FitUncertainty:
+        """Standard errors, with tables."""
+        return self.solution.uncertainty
+
+    @property
+    def standard_errors(self) -> Floats:
+        """Standard errors of the continuous unknowns."""
+        return self.uncertainty.standard_errors
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of the continuous unknowns."""
+        return self.uncertainty.covariance
+
+    @property
+    def correlations(self) -> Floats:
+        """Correlations of the continuous unknowns."""
+        return self.uncertainty.correlations
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Ends of intervals from standard errors; `profile` has better ones where the fit is far from linear."""
+        return self.uncertainty.interval(level)
+
+    # What it says about the data
+
+    @property
+    def predictions(self) -> Any:
+        """What the simulator returns at the best point, in the form of the data, with scale and offset."""
+        return self._in_form(self.solution.loss.predicted(self.solution.outputs))
+
+    @property
+    def residuals(self) -> Any:
+        """Predictions less data, in the form of the data."""
+        loss = self.solution.loss
+        return self._in_form(loss.predicted(self.solution.outputs) - loss.data)
+
+    def band(self, level: float = 0.95, *, noise: bool = False) -> tuple[Any, Any]:
+        """Ends of the band around the predictions, in the form of the data.
+
+        Parameters
+        ----------
+        level : float
+        noise : bool
+            Whether the band is for a new measurement, with its noise, and not for its expectation.
+        """
+        solution = self.solution
+        errors = solution.prediction_errors()
+        if noise:
+            errors = np.hypot(errors, np.nan_to_num(solution.deviations()))
+        reach = solution.reach(probability("level", level)) * errors
+        centre = solution.loss.predicted(solution.outputs)
+        return self._in_form(centre - reach), self._in_form(centre + reach)
+
+    def _in_form(self, vector: Floats) -> Any:
+        return self._call.comparison.split(vector)
+
+    @property
+    def jacobian(self) -> Floats:
+        """Slopes of the outputs with respect to the continuous unknowns, in the user's numbers."""
+        solution, one = self.solution, self.uncertainty
+        slope = solution.jacobian[: solution.loss.n_data] / solution.cube.width
+        return slope / np.where(one.is_log, one.x, 1.0)
+
+    @property
+    def sigma(self) -> dict[str, float]:
+        """Standard deviation of the noise by output, where it was estimated."""
+        solution = self.solution
+        return {
+            group.name: float(score.scored.sigma[0]) * solution.inflation
+            for group, score in zip(solution.loss.groups, solution.around.groups, strict=True)
+            if group.law.estimates_sigma and score.scored.sigma is not None
+        }
+
+    @property
+    def factors(self) -> dict[str, tuple[float, float]]:
+        """Scale and offset of outputs that are `Scaled`."""
+        pairs = zip(self.solution.loss.groups, self.solution.around.groups, strict=True)
+        return {
+            group.name: (score.factor.a, score.factor.b) for group, score in pairs if group.has_scale or group.has_offset
+        }
+
+    @property
+    def chi_square(self) -> float:
+        """Sum of the deviances of all data."""
+        return float(sum((score.scored.residuals**2).sum() for score in self.solution.around.groups))
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Data less free unknowns, factors and offsets."""
+        return self.solution.degrees_of_freedom
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log likelihood of the data at the best point."""
+        return -0.5 * self.solution.loss.minus_two_log_likelihood(self.solution.outputs)
+
+    @property
+    def _n_estimated(self) -> int:
+        loss = self.solution.loss
+        return int(self.solution.free.sum()) + loss.n_factors + loss.n_sigmas
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion: smaller is better among models of the same data."""
+        return 2 * self._n_estimated - 2 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion of Schwarz."""
+        return self._n_estimated * math.log(self.solution.loss.n_data) - 2 * self.log_likelihood
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """What to doubt; empty if nothing is."""
+        one = self.uncertainty
+        own = [text[0].upper() + text[1:] for text in (*one.warnings, *one.notes)]
+        return (*self.solution.remarks(self["_contradiction"]), *own)
+
+    # How it is shown
+
+    def _headlines(self) -> list[str]:
+        solution = self.solution
+        value, left, m = f"{self.fun:.6g}", solution.degrees_of_freedom, solution.loss.n_data
+        name = solution.kind[0].upper() + solution.kind[1:]
+        line = f"{name} {value} of {m} data with {left} degrees of freedom"
+        if solution.kind == "chi-square" and left > 0:
+            line += f", probability {chdtrc(left, self.fun):.2g}"
+        lines = [line]
+        names = {"": "a datum"}
+        for output, sigma in self.sigma.items():
+            if math.isfinite(sigma):
+                lines.append(f"Standard deviation of {names.get(output, output)} {sigma:.4g}, estimated")
+        for output, (a, b) in self.factors.items():
+            lines.append(f"Scale{f' of {output}' if output else ''} {a:.6g}, offset {b:.6g}")
+        return lines
+
+    def __repr__(self) -> str:
+        lines = [*paragraph(self.message), *self._headlines(), *self.uncertainty.table()]
+        lines += [line for line in self.uncertainty.below() if not line.startswith("Condition")]
+        lines.append(f"AIC {self.aic:.6g}, BIC {self.bic:.6g}")
+        failed = f", {self.n_failed} of them failed" if self.n_failed else ""
+        lines.append(f"It took {self.nfev} simulations{failed}; {len(self.searches)} searches have ended.")
+        return "\n".join([*lines, *(line for text in self.remarks for line in paragraph(f"Remark: {text}"))])
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return block(
+            self.message,
+            *map(remark, self._headlines()),
+            self.uncertainty._repr_html_(),
+            table([("AIC", f"{self.aic:.6g}"), ("BIC", f"{self.bic:.6g}"), ("simulations", self.nfev)]),
+            *(remark(f"Remark: {text}") for text in self.remarks),
+        )
+
+
+def fit_so_far(call: FitCall, run: FitRun) -> Result:
+    """What a callback sees."""
+    best = run.searches.best
+    x = call.cube.row(best.pool.points[best.best], run.searches.best_cell)
+    fields = {"x": x, "fun": run.value, "nit": run.nit, "nfev": run.nfev, "n_failed": run.n_failed}
+    return Result(**fields, **({} if call.space.is_plain else {"space": call.space}))
+
+
+def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
+    """The result of a fit that has ended."""
+    ends: Ends | None = run.ends
+    assert ends is not None
+    cells, cell = run.searches, run.searches.best_cell
+    best = cells.best
+    point, outputs = best.pool.points[best.best], best.pool.outputs[best.best]
+    found = Found(
+        x=call.cube.row(point, cell)[None],
+        fun=np.array([run.value]),
+        nit=ends.nit,
+        nfev=ends.nfev,
+        n_failed=np.array([run.n_failed]),
+        swarm=None,
+        status=ends.status,
+        rule=ends.rule,
+        best=np.array([run.best]),
+        agreements=[cells.agreement],
+        last_words=[ends.why],
+        failure_kinds=[run.failure_kinds],
+    )
+    many, _ = make_result(
+        [found],
+        space=call.space,
+        method=None,
+        limits=run.limits,
+        engine="numpy",
+        seeds=[],
+        failures=evaluate.failures,
+        evaluations=_evaluations(call, run),
+    )
+    measured, rough = best.jacobian, best.rough_jacobian
+    slope = measured if measured is not None else rough
+    solution = Solution(
+        cube=call.cube,
+        comparison=call.comparison,
+        point=point.copy(),
+        cell=cell,
+        outputs=outputs,
+        jacobian=np.zeros((len(outputs), cells.cube.n)) if slope is None else slope,
+        is_measured=measured is not None,
+        noise=0.0 if best.precision is None else best.precision.relative,
+        counts=(run.nfev, run.n_failed),
+    )
+    fit = Fit(**many.run(0))
+    fit.history = History(best=np.array(run.best), nfev=np.array(run.counts, dtype=np.int64))
+    fit["_solution"], fit["_agreement"], fit["_contradiction"] = solution, cells.agreement, best.contradiction
+    fit["_searches"] = _searches(call, run)
+    fit["_call"], fit["_known"] = call, _known(run)
+    return fit
+
+
+def _known(run: FitRun) -> list[tuple[Floats, int, Floats]]:
+    """All points that were simulated, with their cells and outputs."""
+    pools = enumerate(one.pool for one in run.searches.all)
+    return [(*pair, outputs) for cell, pool in pools for *pair, outputs in zip(
+        pool.points, [cell] * len(pool), pool.outputs, strict=True)]  # fmt: skip
+
+
+def _searches(call: FitCall, run: FitRun) -> tuple[tuple[Search, ...], Floats, Floats]:
+    """How all searches have ended, in the coordinates of the space."""
+    ends = [(cell, end) for cell, one in enumerate(run.searches.all) for end in one.ends]
+    found = tuple(
+        Search(0, 1, end.spent, call.cube.coordinates(end.x, cell), end.value, end.state, end.first_value, _KIND)
+        for cell, end in ends
+    )
+    return found, call.space.lower, call.space.upper
+
+
+def _evaluations(call: FitCall, run: FitRun) -> Evaluations:
+    """All simulated points and values, cell by cell."""
+    kept = Evaluations()
+    for cell, one in enumerate(run.searches.all):
+        if len(one.pool):
+            values = np.where(np.isfinite(one.pool.values), one.pool.values, np.nan)
+            kept.add(call.space.rows(call.cube.coordinates(one.pool.points, cell)), values)
+    return kept

@@ -1,0 +1,281 @@
+r"""What the slopes at the best point of a fit say: covariance of the unknowns, and bands around predictions.
+
+With the slope :math:`J` of the weighted residuals (F2), the covariance of the unknowns is
+
+.. math:: C = u \, (J' J)^{-1}, \qquad u = 1 \text{ for known noise, else } \frac{f}{N} \, \frac{m}{m - n}      \tag{F9}
+
+with :math:`m` data (and beliefs) and :math:`n` unknowns, scale factors and offsets among them. For one output with
+normal noise of unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks. Predictions :math:`y` with slopes
+:math:`G` have the variance :math:`\operatorname{diag}(G C G')`; those of scaled outputs also vary with their factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtr, chdtrc
+
+from paoswarm.core.arrays import Floats
+from paoswarm.fitting.comparison import Comparison
+from paoswarm.fitting.cube import Cube
+from paoswarm.fitting.describe import condition_of, of_bounds, of_condition, of_directions
+from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
+from paoswarm.fitting.read_fit import FittedVariables
+from paoswarm.least_squares.contradiction import CORRELATED, IMPROBABLE, Contradiction
+from paoswarm.least_squares.likelihoods import LogNormal
+from paoswarm.least_squares.loss import Around, Loss
+
+_ON = 1e-9  # widths: an unknown that is so near its bound lies on it
+_FLAT = 1e-9  # of the largest singular value, for columns of unit length: less is rounding
+_NO_EFFECT = 1e-12  # relative to the outputs: a slope over the whole width that is rounding
+
+
+class Root(NamedTuple):
+    """A covariance as ``root @ root.T``, and the directions that are not determined."""
+
+    root: Floats  # (n, k)
+    flat: Floats  # (n, j)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best point of a fit, the outputs there, and their slope.
+
+    Attributes
+    ----------
+    cube : Cube
+    comparison : Comparison
+    point : array (n,)
+        In the unit cube.
+    cell : int
+    outputs : array (m,)
+    jacobian : array (m, n)
+        Slope of the outputs, in widths.
+    is_measured : bool
+        Whether the slope was measured at the point itself.
+    noise : float
+        Standard deviation of the simulator's own noise, relative to the residuals; zero if it does no harm.
+    counts : tuple of int
+        Simulations, and those of them that have failed.
+    """
+
+    cube: Cube
+    comparison: Comparison
+    point: Floats
+    cell: int
+    outputs: Floats
+    jacobian: Floats
+    is_measured: bool
+    noise: float
+    counts: tuple[int, int]
+
+    @cached_property
+    def loss(self) -> Loss:
+        """What was minimised."""
+        return self.comparison.loss(len(self.outputs))
+
+    @cached_property
+    def around(self) -> Around:
+        """The value and the residuals."""
+        return self.loss.around(self.outputs)
+
+    @cached_property
+    def on_bound(self) -> NDArray[np.bool_]:
+        """Which unknowns lie on a bound."""
+        is_at_end = (self.point <= _ON) | (self.point >= 1 - _ON)
+        return is_at_end & ~self.cube.is_round
+
+    @cached_property
+    def slope(self) -> Floats:
+        """The slope of the weighted residuals, in widths."""
+        return self.loss.slope(self.around, self.jacobian)
+
+    @cached_property
+    def has_effect(self) -> NDArray[np.bool_]:
+        """Which unknowns change the residuals."""
+        sizes = np.linalg.norm(self.slope, axis=0)
+        return sizes > _NO_EFFECT * max(float(np.linalg.norm(self.around.residuals)), float(sizes.max()))
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Which unknowns were varied and have an effect."""
+        return ~self.on_bound & self.has_effect
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Data and beliefs less free unknowns, factors and offsets."""
+        loss = self.loss
+        return loss.n_data + loss.n_beliefs - int(self.free.sum()) - loss.n_factors
+
+    @property
+    def is_noise_known(self) -> bool:
+        """Whether the size of all noise was given."""
+        return self.loss.n_estimated == 0
+
+    @property
+    def unit(self) -> float:
+        """The u of (F9); NaN if there are too few data to estimate it."""
+        if self.is_noise_known:
+            return 1.0
+        m, left = self.loss.n_data + self.loss.n_beliefs, self.degrees_of_freedom
+        return self.around.value / self.loss.n_estimated * m / left if left > 0 else np.nan
+
+    @property
+    def inflation(self) -> float:
+        """By how much an estimated standard deviation is too small because unknowns were fitted to the data."""
+        return float(np.sqrt(self.unit * self.loss.n_estimated / self.around.value)) if self.around.value > 0 else 1.0
+
+    def _root(self, slope: Floats) -> Root:
+        """The covariance of what has these slopes; columns that are zero are left out."""
+        sizes = np.linalg.norm(slope, axis=0)
+        used = np.flatnonzero(sizes > 0)
+        _, values, axes = np.linalg.svd(slope[:, used] / sizes[used], full_matrices=False)
+        directions = np.zeros((slope.shape[1], len(values)))
+        directions[used] = axes.T / sizes[used, None]
+        is_flat = values <= _FLAT * values[0]
+        root = directions[:, ~is_flat] * (np.sqrt(self.unit) / values[~is_flat])
+        return Root(root, directions[:, is_flat])
+
+    @cached_property
+    def uncertainty(self) -> FitUncertainty:
+        """Standard errors of the unknowns, in the user's numbers."""
+        cube, n = self.cube, self.cube.n
+        variables = FittedVariables(cube.space, cube.row(self.point, self.cell))
+        free = self.free
+        found = self._root(np.where(free, self.slope, 0.0)) if free.any() else Root(np.zeros((n, 0)), np.zeros((n, 0)))
+        root, flat = cube.width[:, None] * found.root, cube.width[:, None] * found.flat
+        covariance = root @ root.T
+        errors = np.sqrt(np.diag(covariance))
+        if flat.shape[1]:
+            errors = np.where((np.abs(found.flat) > 0.1 * np.abs(found.flat).max(axis=0)).any(axis=1), np.inf, errors)
+        errors = np.where(self.on_bound, np.nan, np.where(self.has_effect, errors, np.inf))
+        is_sure = np.isfinite(errors)
+        covariance = np.where(is_sure[:, None] & is_sure, covariance, np.nan)
+        np.fill_diagonal(covariance, errors**2)
+        x = cube.low + self.point * cube.width
+        box, names = (cube.low, cube.low + cube.width), variables.names
+        labels = [f"ln {name}" if log else name for name, log in zip(names, variables.is_log, strict=True)]
+        condition, weakest = condition_of(covariance, errors)
+        warnings = of_directions(flat, np.zeros((n, 0)), labels, cube.width)
+        warnings += [f"{names[i]} has no effect on the outputs." for i in np.flatnonzero(~self.has_effect)]
+        notes = [
+            f"{names[i]} lies on its {'lower' if self.point[i] < 0.5 else 'upper'} bound. It is taken as fixed: the "
+            "errors of the others hold if its value is right."
+            for i in np.flatnonzero(self.on_bound)
+        ]
+        notes += of_bounds(x, errors, (np.where(cube.is_round, -np.inf, box[0]), np.where(cube.is_round, np.inf, box[1])),
+                           names)  # fmt: skip
+        notes += of_condition(condition, weakest, labels, cube.width)
+        hessian = 2 * self.slope.T @ self.slope / cube.width / cube.width[:, None]
+        is_one_variance = len(self.loss.groups) == 1 and not self.is_noise_known
+        left = self.degrees_of_freedom
+        return variables.translated(
+            FitUncertainty(
+                x=x,
+                fun=self.around.value,
+                names=names,
+                standard_errors=errors,
+                covariance=covariance,
+                hessian=hessian,
+                free=free,
+                variance=self.unit if is_one_variance else None,
+                n_data=self.loss.n_data,
+                degrees_of_freedom=left if not self.is_noise_known and left > 0 else None,
+                condition_number=condition,
+                shift=np.zeros(n),
+                rises=np.full((n, 2), np.nan),
+                warnings=tuple(warnings),
+                notes=tuple(notes),
+                n_evaluations=self.counts[0],
+                n_failed=self.counts[1],
+                kind=self.kind,
+                _root=root,
+                _room=np.where(cube.is_round, np.inf, np.minimum(self.point, 1 - self.point) * cube.width),
+            )
+        )
+
+    @property
+    def kind(self) -> str:
+        """What the value is."""
+        groups = self.loss.groups
+        if self.is_noise_known:
+            is_square = all(type(group.law).__name__ in ("Normal", "LogNormal") for group in groups)
+            return "chi-square" if is_square and not any(getattr(g.law, "relative", 0) for g in groups) else "deviance"
+        is_plain = len(groups) == 1 and type(groups[0].law).__name__ == "Normal" and not self.loss.n_beliefs
+        return "sum of squares" if is_plain else "value"
+
+    def deviations(self) -> Floats:
+        """The standard deviation of each datum around its expectation."""
+        sigma = self.loss.sigma(self.outputs)
+        mu = self.loss.predicted(self.outputs)
+        for group in self.loss.groups:
+            if group.law.estimates_sigma:
+                sigma[group.rows] *= self.inflation
+            if isinstance(group.law, LogNormal):
+                sigma[group.rows] *= mu[group.rows]
+        return sigma
+
+    def prediction_errors(self) -> Floats:
+        """Standard errors of the predictions, as far as they come from the unknowns, factors and offsets."""
+        loss = self.loss
+        weighted, plain = [], []
+        n_more = loss.n_factors
+        place = self.cube.n
+        base = np.where(self.free, self.jacobian, 0.0)
+        for group, score in zip(loss.groups, self.around.groups, strict=True):
+            mu, slopes = self.outputs[group.rows], score.scored.slopes
+            rows = np.concatenate([score.factor.a * base[group.rows], np.zeros((len(mu), n_more))], axis=1)
+            for column in [mu] * group.has_scale + [np.ones_like(mu)] * group.has_offset:
+                rows[:, place] = column
+                place += 1
+            plain.append(rows)
+            weighted.append((slopes[:, :, None] * rows).reshape(-1, rows.shape[1]))
+        more = base[loss.n_data :]
+        weighted.append(np.concatenate([more, np.zeros((len(more), n_more))], axis=1))
+        slope = self.around.root * np.concatenate(weighted)
+        if not slope.any():
+            return np.zeros(loss.n_data)
+        root = self._root(slope).root
+        return np.sqrt(((np.concatenate(plain) @ root) ** 2).sum(axis=1))
+
+    def reach(self, level: float) -> float:
+        """How many standard errors an interval reaches to each side."""
+        left = self.degrees_of_freedom
+        return reach_of(level, None if self.is_noise_known or left <= 0 else left)
+
+    def remarks(self, contradiction: Contradiction) -> list[str]:
+        """What to doubt."""
+        said = []
+        left, value = self.degrees_of_freedom, self.around.value
+        if self.is_noise_known and left > 0 and self.kind == "chi-square":
+            larger, smaller = float(chdtrc(left, value)), float(chdtr(left, value))
+            if larger < IMPROBABLE:
+                said.append(
+                    f"Chi-square is {value:.4g} with {left} degrees of freedom; noise alone makes it so large with a "
+                    f"probability of {larger:.1g}. The model does not describe the data, a better fit exists, or sigma is "
+                    "too small."
+                )
+            elif smaller < IMPROBABLE:
+                said.append(
+                    f"Chi-square is {value:.4g} with {left} degrees of freedom, less than noise makes it (probability "
+                    f"{smaller:.1g}): sigma may be too large."
+                )
+        if abs(contradiction.correlation) > CORRELATED:
+            said.append(
+                f"The residuals are correlated ({contradiction.correlation:+.1f} standard deviations from what noise does): "
+                "a better fit or a better model may exist, and standard errors may be too small."
+            )
+        if not self.is_measured:
+            said.append("The slopes at the best point are those that the search has learnt: standard errors are rough.")
+        if self.noise:
+            said.append(
+                f"The simulator is noisy: its own noise is {100 * self.noise:.2g} % of the residuals. Slopes were taken "
+                "over longer steps."
+            )
+        if not self.is_noise_known and left <= 0:
+            said.append(f"{self.loss.n_data} data are too few for the unknowns and the size of the noise: give sigma.")
+        return said

@@ -1,0 +1,83 @@
+"""A fit from its call to its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from paoswarm._extras import ProgressBar
+from paoswarm.core.arrays import Floats
+from paoswarm.core.random import generator
+from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.queue import PointQueue, Queue
+from paoswarm.evaluate.recording import open_evaluator
+from paoswarm.fitting.cells import Cells
+from paoswarm.fitting.fit_call import FitCall
+from paoswarm.fitting.fit_result import Fit, fit_so_far, make_fit
+from paoswarm.fitting.fit_run import FitRun
+from paoswarm.run.drive import drive
+from paoswarm.run.stopping import Status
+from paoswarm.store.journal import Journal
+
+
+def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = ()) -> Fit:
+    """Take a fit to its end; ``known`` are points that were simulated before, with their cells and outputs."""
+    comparison = call.comparison
+    limits = call.limits.restarted()
+    journal = None if call.store is None else Journal(call.store, call.describe(), _fingerprint(call))
+    searches = Cells(
+        call.cube,
+        comparison.loss,
+        comparison.n_numbers,
+        comparison.series,
+        generator(call.rng),
+        call.at_once,
+        starts=call.starts,
+        known=known,
+    )
+    with (
+        journal or nullcontext(),
+        open_evaluator(
+            call.objective, journal, call.options, space=call.space, n_details=comparison.n_numbers
+        ) as evaluate,
+        ProgressBar(call.progress, call.limits.maxfev) as bar,
+    ):
+        evaluate.count = bar.count if call.progress else None
+        has_moved = False
+
+        def observe(run: FitRun) -> None:
+            nonlocal has_moved
+            has_moved = True
+            bar.show(best=run.value, failed=run.n_failed or None)
+
+        def after_round() -> bool:
+            nonlocal has_moved
+            is_new, has_moved = has_moved, False
+            notify = call.notify
+            return notify is not None and is_new and not evaluate.replayed and notify(lambda: fit_so_far(call, run))
+
+        is_asynchronous = bool(call.options.workers.asynchronous)
+        queue: Queue = PointQueue(evaluate) if is_asynchronous else Queue(evaluate)
+        run = FitRun(searches, limits, observe, is_asynchronous=is_asynchronous)
+        try:
+            drive([run], queue, after_round)
+        finally:
+            queue.close()
+        fit = make_fit(call, run, evaluate)
+        if journal is not None:
+            _end(journal, fit)
+    evaluate.warn("a failure")
+    return fit
+
+
+def _fingerprint(call: FitCall) -> Any:
+    return call.objective.to_fingerprint()
+
+
+def _end(journal: Journal, fit: Fit) -> None:
+    is_final = fit.status > 0 and fit.status != Status.TIME
+    journal.end(Status(fit.status).name, fit.message, final=bool(is_final))
+    fit.message += journal.origin(int(fit.nfev))
