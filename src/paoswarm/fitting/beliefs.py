@@ -39,7 +39,7 @@ class Prior:
         if not (hasattr(law, "logpdf") and hasattr(law, "ppf")):
             raise TypeError(f"the prior of {key!r} must be a frozen distribution of scipy.stats, got {law!r}")
         ends = np.clip(law.ppf([1e-9, 1 - 1e-9]), low, high)
-        grid = np.linspace(*ends, _GRID)
+        grid = np.linspace(float(ends[0]), float(ends[1]), _GRID)
         with np.errstate(divide="ignore", invalid="ignore"):
             densities = np.nan_to_num(law.logpdf(grid), nan=-np.inf)
         best = int(np.argmax(densities))

@@ -1,9 +1,9 @@
-"""How what a simulator returns is compared with data: which numbers, with which law of the noise, and what else counts."""
+"""How what a simulator returns is compared with data: which numbers, with which law of the noise, what else counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -35,14 +35,14 @@ class Comparison:
 
     outputs: Outputs | None
     groups: tuple[Group, ...]
-    beliefs: Beliefs = Beliefs()
+    beliefs: Beliefs = field(default_factory=Beliefs)
 
     @classmethod
     def read(cls, data: Any, sigma: Any, likelihood: Any, beliefs: Beliefs) -> Comparison:
         """Read what a user gives; see `fit`."""
         if data is None:
             law = _law(likelihood, sigma, "residuals")
-            if not isinstance(law, Normal | StudentT | Huber) or getattr(law, "relative", 0):
+            if not isinstance(law, Normal | StudentT | Huber) or getattr(law, "relative", False):
                 raise ValueError(f"{law!r} needs data: without data= the simulator returns residuals")
             return cls(None, (Group("", slice(0, 0), law),), beliefs)
         given = data if isinstance(data, Mapping) else {"": data}
@@ -116,7 +116,11 @@ class Simulation:
         if np.isfinite(value):
             return Detailed(value, vector)
         bad = int(np.sum(~np.isfinite(vector)))
-        return Failed(f"{NAN}: {bad} of {len(vector)} outputs are not finite" if bad else f"{NAN}: outputs that their law does not allow")
+        return Failed(
+            f"{NAN}: {bad} of {len(vector)} outputs are not finite"
+            if bad
+            else f"{NAN}: outputs that their law does not allow"
+        )
 
     def to_fingerprint(self) -> Any:
         """What decides the values besides the description of the run: the user's functions."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import chdtrc
 
-from paoswarm._checks import choices, probability
+from paoswarm._checks import probability
 from paoswarm._text import block, paragraph, remark, table
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.fitting.fit_run import FitRun
-from paoswarm.fitting.fit_uncertainty import FitUncertainty, aligned
+from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.solution import Solution
 from paoswarm.methods.agreement import Agreement, Search
 from paoswarm.run.history import History
@@ -71,7 +71,8 @@ class Fit(Result):
     @property
     def searches(self) -> SearchTable:
         """How each search ended."""
-        return SearchTable(*self["_searches"], self._call.space.axes, self._call.space)
+        found, space = self["_searches"], self._call.space
+        return SearchTable(found, space.lower, space.upper, space.axes, space)
 
     @property
     def agreement(self) -> Agreement:
@@ -171,7 +172,9 @@ class Fit(Result):
         """Scale and offset of outputs that are `Scaled`."""
         pairs = zip(self.solution.loss.groups, self.solution.around.groups, strict=True)
         return {
-            group.name: (score.factor.a, score.factor.b) for group, score in pairs if group.has_scale or group.has_offset
+            group.name: (score.factor.a, score.factor.b)
+            for group, score in pairs
+            if group.has_scale or group.has_offset
         }
 
     @property
@@ -317,14 +320,13 @@ def _known(run: FitRun) -> list[tuple[Floats, int, Floats]]:
         pool.points, [cell] * len(pool), pool.outputs, strict=True)]  # fmt: skip
 
 
-def _searches(call: FitCall, run: FitRun) -> tuple[tuple[Search, ...], Floats, Floats]:
+def _searches(call: FitCall, run: FitRun) -> tuple[Search, ...]:
     """How all searches have ended, in the coordinates of the space."""
     ends = [(cell, end) for cell, one in enumerate(run.searches.all) for end in one.ends]
-    found = tuple(
+    return tuple(
         Search(0, 1, end.spent, call.cube.coordinates(end.x, cell), end.value, end.state, end.first_value, _KIND)
         for cell, end in ends
     )
-    return found, call.space.lower, call.space.upper
 
 
 def _evaluations(call: FitCall, run: FitRun) -> Evaluations:

@@ -76,8 +76,8 @@ class FitRun(Steered):
         if self._status is Status.RUNNING:
             self._status = Status.CONVERGED if self.searches.is_settled else Status.MAXFEV
         rule = Rule.OWN if self._status is Status.CONVERGED else Rule.NONE
-        numbers = (np.array([number]) for number in (self._status, self.nit, self.nfev, rule))
-        return Ends(*numbers, self.limits.deadline, self._why)
+        status, nit, nfev, own = (np.array([number]) for number in (self._status, self.nit, self.nfev, rule))
+        return Ends(status, nit, nfev, own, self.limits.deadline, self._why)
 
     def _next(self) -> Batch | None:
         """The next points; None if others must be known first, or if nothing is left to ask."""

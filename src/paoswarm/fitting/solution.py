@@ -167,8 +167,8 @@ class Solution:
             "errors of the others hold if its value is right."
             for i in np.flatnonzero(self.on_bound)
         ]
-        notes += of_bounds(x, errors, (np.where(cube.is_round, -np.inf, box[0]), np.where(cube.is_round, np.inf, box[1])),
-                           names)  # fmt: skip
+        walls = np.where(cube.is_round, -np.inf, box[0]), np.where(cube.is_round, np.inf, box[1])
+        notes += of_bounds(x, errors, walls, names)
         notes += of_condition(condition, weakest, labels, cube.width)
         hessian = 2 * self.slope.T @ self.slope / cube.width / cube.width[:, None]
         is_one_variance = len(self.loss.groups) == 1 and not self.is_noise_known
@@ -256,8 +256,8 @@ class Solution:
             if larger < IMPROBABLE:
                 said.append(
                     f"Chi-square is {value:.4g} with {left} degrees of freedom; noise alone makes it so large with a "
-                    f"probability of {larger:.1g}. The model does not describe the data, a better fit exists, or sigma is "
-                    "too small."
+                    f"probability of {larger:.1g}. The model does not describe the data, a better fit exists, or sigma "
+                    "is too small."
                 )
             elif smaller < IMPROBABLE:
                 said.append(
@@ -266,15 +266,15 @@ class Solution:
                 )
         if abs(contradiction.correlation) > CORRELATED:
             said.append(
-                f"The residuals are correlated ({contradiction.correlation:+.1f} standard deviations from what noise does): "
-                "a better fit or a better model may exist, and standard errors may be too small."
+                f"The residuals are correlated ({contradiction.correlation:+.1f} standard deviations from what noise "
+                "does): a better fit or a better model may exist, and standard errors may be too small."
             )
         if not self.is_measured:
             said.append("The slopes at the best point are those that the search has learnt: standard errors are rough.")
         if self.noise:
             said.append(
-                f"The simulator is noisy: its own noise is {100 * self.noise:.2g} % of the residuals. Slopes were taken "
-                "over longer steps."
+                f"The simulator is noisy: its own noise is {100 * self.noise:.2g} % of the residuals. Slopes were "
+                "taken over longer steps."
             )
         if not self.is_noise_known and left <= 0:
             said.append(f"{self.loss.n_data} data are too few for the unknowns and the size of the noise: give sigma.")

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
-
 from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
-from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import PointQueue, Queue
 from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.fitting.cells import Cells

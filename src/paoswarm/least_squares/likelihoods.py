@@ -87,7 +87,7 @@ class _LocationScale(Likelihood):
                 raise ValueError(f"sigma must be above zero, a number or one for each datum, got {self.sigma!r}")
 
     @property
-    def estimates_sigma(self) -> bool:  # type: ignore[override]
+    def estimates_sigma(self) -> bool:
         """Whether sigma was not given."""
         return self.sigma is None
 

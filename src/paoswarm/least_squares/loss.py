@@ -243,7 +243,9 @@ def _solved(group: Group, mu: Floats, data: Floats) -> tuple[Factor, Floats]:
             deviance += 2 * len(data) * math.log(found.sigma[0]) if found.sigma[0] > 0 else math.nan
         return found, deviance
 
-    theta = np.linalg.lstsq(design, data - base)[0] if np.isfinite(design).all() else np.full(design.shape[1], np.nan)
+    theta: Floats = np.full(design.shape[1], np.nan)
+    if np.isfinite(design).all():
+        theta = np.asarray(np.linalg.lstsq(design, data - base)[0])
     found, deviance = scored(theta)
     if not math.isfinite(deviance) and group.has_scale:  # where predictions must be above zero
         theta = np.zeros(design.shape[1])

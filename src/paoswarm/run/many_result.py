@@ -308,7 +308,14 @@ def _joined_arrays(arrays: list[Any]) -> Any:
 
 
 def _reason(
-    limits: Limits, d: int, method: Method | None, status: Any, rule: Any, best: Floats, fun: Any, agreed: Agreement | None
+    limits: Limits,
+    d: int,
+    method: Method | None,
+    status: Any,
+    rule: Any,
+    best: Floats,
+    fun: Any,
+    agreed: Agreement | None,
 ) -> str:
     """Why a run has ended."""
     return explain(Status(int(status)), Rule(int(rule)), limits, best, float(fun), d, method, agreed)

@@ -54,9 +54,7 @@ def solve(call: Call) -> ManyResult:
     n_details = template.judge.n_constraints
     with (
         journal or nullcontext(),
-        open_evaluator(
-            call.objective, journal, call.options, space=call.space, n_details=n_details
-        ) as evaluate,
+        open_evaluator(call.objective, journal, call.options, space=call.space, n_details=n_details) as evaluate,
         ProgressBar(call.progress) as bar,
     ):
         evaluate.count = bar.count if call.progress else None
