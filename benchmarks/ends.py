@@ -153,7 +153,7 @@ def stops(case: Case, seed: int, generations: int) -> tuple[float, ...]:
     return tuple(row)
 
 
-def is_minimum(case: Case, result: ps.Result) -> bool:
+def is_minimum(case: Case, result: ps.results.Result) -> bool:
     """Whether a thorough local search around the end of a run gains nothing."""
     x, value, d = result.x, result.fun, len(result.x)
     for reach in (0.05, 0.005):

@@ -46,7 +46,7 @@ class Problem(NamedTuple):
         """The function with its number of unknowns."""
         return f"{self.fun.__name__}-{self.d}"
 
-    def solve(self, **more: Any) -> ps.Result:
+    def solve(self, **more: Any) -> ps.results.Result:
         """One run."""
         return ps.minimize(self.fun, [(-4.0, 5.0)] * self.d, target=self.target, maxfev=40_000 * self.d, **more)
 

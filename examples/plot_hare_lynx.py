@@ -75,7 +75,7 @@ run = Path(tempfile.mkdtemp()) / "hares.paoswarm"
 options = {"method": ps.AdaptivePAO(parallel=1), "maxfev": 2400, "workers": 2, "rng": 1}
 
 
-def ctrl_c(intermediate_result: ps.Result) -> None:
+def ctrl_c(intermediate_result: ps.results.Result) -> None:
     """Interrupt this process."""
     if intermediate_result.nfev >= 400:
         signal.raise_signal(signal.SIGINT)

@@ -71,7 +71,7 @@ def digits(found: np.ndarray, certified: np.ndarray) -> float:
     return float(-np.log10(np.max(np.abs(found - certified) / np.abs(certified))))
 
 
-def fitted(name: str, seed: int = 1) -> tuple[ps.Result, ps.results.FitUncertainty]:
+def fitted(name: str, seed: int = 1) -> tuple[ps.results.Result, ps.results.FitUncertainty]:
     """The best fit in a wide box, and its uncertainty."""
     given, model = sets[name], models[name]
 

@@ -22,7 +22,7 @@ def ackley(x: np.ndarray) -> np.ndarray:
 seen = []
 
 
-def look(intermediate_result: ps.Result) -> None:
+def look(intermediate_result: ps.results.Result) -> None:
     """Keep the swarm of every generation (its arrays are read-only)."""
     seen.append(intermediate_result.swarm)
 

@@ -42,7 +42,7 @@ def bowl(x):
 
 def posterior(d, name="parameter", message=""):
     rng = np.random.default_rng(1)
-    return ps.Posterior(
+    return ps.results.Posterior(
         names=[f"{name}{i}" for i in range(d)],
         weighted=ps.results.WeightedDraws(rng.standard_normal((200, d)), np.zeros(200)),
         log_evidence=-1.0,
@@ -61,7 +61,7 @@ def result():
 
 
 def test_everything_is_escaped(result):
-    hostile = ps.Result(**dict(result) | {"message": HOSTILE})
+    hostile = ps.results.Result(**dict(result) | {"message": HOSTILE})
     pages = [
         block(HOSTILE, table([(HOSTILE, HOSTILE)], (HOSTILE, HOSTILE)), remark(HOSTILE)),
         hostile._repr_html_(),

@@ -179,7 +179,7 @@ def posterior(d, n=1500):
     """Weighted draws from N(k, 1) in coordinate k, each with a correlation of 1/2 to the first; weights are known."""
     rng = np.random.default_rng(3)
     x = rng.standard_normal((n, d)) + rng.standard_normal((n, 1))
-    return ps.Posterior(
+    return ps.results.Posterior(
         names=[f"parameter_{k}" for k in range(d)],
         weighted=ps.results.WeightedDraws(x / np.sqrt(2) + np.arange(d), np.log(rng.uniform(0.5, 1.5, n))),
         log_evidence=0.0,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from paoswarm.evaluate.ray import RayExecutor
     from paoswarm.explorer.server import explore
     from paoswarm.fitting.fit import fit
-    from paoswarm.fitting.fit_result import Fit
     from paoswarm.fitting.uncertainty import uncertainty
     from paoswarm.least_squares import likelihoods
     from paoswarm.least_squares.loss import Scaled
@@ -35,9 +34,7 @@ if TYPE_CHECKING:
     from paoswarm.resume_run import resume
     from paoswarm.run.minimize import minimize, minimize_many
     from paoswarm.run.optimizer import Optimizer
-    from paoswarm.run.result import Result
     from paoswarm.run.scipy_method import scipy_method
-    from paoswarm.sampling.posterior import Posterior
     from paoswarm.sampling.sample import sample
     from paoswarm.space.space_file import read_space
     from paoswarm.space.variables import Choice, Integer, Periodic, Real
@@ -53,19 +50,16 @@ __all__ = [
     "Constraint",
     "DensePAO",
     "ElementPAO",
-    "Fit",
     "Integer",
     "Method",
     "MixedPAO",
     "Optimizer",
     "Periodic",
     "Portfolio",
-    "Posterior",
     "Proposal",
     "RayExecutor",
     "Real",
     "Restarts",
-    "Result",
     "Returned",
     "Scaled",
     "Store",
@@ -105,19 +99,16 @@ _ON_FIRST_USE = {
     "Constraint": "paoswarm.evaluate.constraints:Constraint",
     "DensePAO": "paoswarm.methods.dense_pao:DensePAO",
     "ElementPAO": "paoswarm.methods.element_pao:ElementPAO",
-    "Fit": "paoswarm.fitting.fit_result:Fit",
     "Integer": "paoswarm.space.variables:Integer",
     "Method": "paoswarm.methods.method:Method",
     "MixedPAO": "paoswarm.methods.mixed_pao:MixedPAO",
     "Optimizer": "paoswarm.run.optimizer:Optimizer",
     "Periodic": "paoswarm.space.variables:Periodic",
     "Portfolio": "paoswarm.methods.restarts:Portfolio",
-    "Posterior": "paoswarm.sampling.posterior:Posterior",
     "Proposal": "paoswarm.core.swarm:Proposal",
     "RayExecutor": "paoswarm.evaluate.ray:RayExecutor",
     "Real": "paoswarm.space.variables:Real",
     "Restarts": "paoswarm.methods.restarts:Restarts",
-    "Result": "paoswarm.run.result:Result",
     "Returned": "paoswarm.evaluate.constraints:Returned",
     "Scaled": "paoswarm.least_squares.loss:Scaled",
     "Store": "paoswarm.store.store:Store",

@@ -1,25 +1,30 @@
-"""What runs return and what results hold; `Result` and `Posterior` are in `paoswarm` itself."""
+"""What runs return, and what results hold."""
 
 from paoswarm.core.order import Repeats
 from paoswarm.evaluate.failures import Failure
+from paoswarm.fitting.fit_result import Fit
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.methods.agreement import Agreement, Search
 from paoswarm.run.history import History
 from paoswarm.run.many_result import ManyResult
+from paoswarm.run.result import Result
 from paoswarm.run.search_table import SearchTable
 from paoswarm.run.stopping import Status
-from paoswarm.sampling.posterior import Remark, WeightedDraws
+from paoswarm.sampling.posterior import Posterior, Remark, WeightedDraws
 from paoswarm.store.watch import Progress
 
 __all__ = [
     "Agreement",
     "Failure",
+    "Fit",
     "FitUncertainty",
     "History",
     "ManyResult",
+    "Posterior",
     "Progress",
     "Remark",
     "Repeats",
+    "Result",
     "Search",
     "SearchTable",
     "Status",

@@ -40,7 +40,7 @@ class Halfway(ps.Method):
 def main() -> None:
     """Use each part of the package once."""
     result = ps.minimize(bowl, [(-1, 1)] * 2, maxfev=600, rng=1)
-    assert_type(result, ps.Result)
+    assert_type(result, ps.results.Result)
     assert_type(result.x, Floats)
     assert_type(result.hint, str)
     assert result.fun < 1e-6, result
@@ -64,7 +64,7 @@ def main() -> None:
     assert_type(fit, ps.results.FitUncertainty)
 
     posterior = ps.sample(log_likelihood, {"a": (0, 1), "b": (0, 1)}, n_effective=200, rng=1)
-    assert_type(posterior, ps.Posterior)
+    assert_type(posterior, ps.results.Posterior)
     assert_type(posterior.mean(), Floats)
     assert_type(posterior.log_evidence, float)
     assert abs(posterior.log_evidence - np.log(2 * np.pi * 0.01)) < 0.5, posterior

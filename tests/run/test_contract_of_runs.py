@@ -360,7 +360,7 @@ class TestResult:
     @every_door
     def test_the_fields_are_the_same(self, door):
         for one in door.results(run(door, maxiter=4, tol=0)):
-            assert isinstance(one, ps.Result)
+            assert isinstance(one, ps.results.Result)
             assert set(one) == set(run(DOORS[0], maxiter=4, tol=0))
             assert [name for name in FIELDS if not hasattr(one, name)] == []
 

@@ -82,7 +82,7 @@ def test_a_best_point_outside_narrower_bounds_is_not_kept():
     tight = np.stack([first.swarm.position.min(axis=0), first.swarm.position.max(axis=0)], axis=1)
     away = first.x.copy()
     away[0] = tight[0, 1] + 1.0
-    moved = ps.Result(**{**first, "x": away, "fun": -1.0})
+    moved = ps.results.Result(**{**first, "x": away, "fun": -1.0})
     later = ps.minimize(bowl, tight, init=moved, maxiter=0)
     assert later.fun == first.swarm.global_value
     assert ((later.x >= tight[:, 0]) & (later.x <= tight[:, 1])).all()

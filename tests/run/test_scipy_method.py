@@ -28,7 +28,7 @@ def through_scipy(fun=bowl, x0=START, bounds=BOX, settings=None, **more):
 
 
 def assert_same_run(one, other):
-    assert type(one) is ps.Result
+    assert type(one) is ps.results.Result
     np.testing.assert_array_equal(one.x, other.x)
     assert (one.fun, one.nfev, one.nit, one.message) == (other.fun, other.nfev, other.nit, other.message)
     for mine, theirs in zip(one.evaluations.points, other.evaluations.points, strict=True):

@@ -84,7 +84,7 @@ def call(mode, seed, notes, store=None):
 
 def digest(result):
     """A checksum of everything in a result."""
-    if isinstance(result, ps.Posterior):
+    if isinstance(result, ps.results.Posterior):
         parts = [result.draws, result.weighted.draws, result.weighted.log_weights]
         parts += [result.log_evidence, result.n_evaluations]
     else:

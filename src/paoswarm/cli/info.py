@@ -13,7 +13,7 @@ from typing import Any
 
 from paoswarm.helpers import cores
 
-_FOR_DEVELOPERS = {"bench", "searchers", "mixed", "samplers", "docs", "dev"}
+_FOR_DEVELOPERS = {"bench", "searchers", "mixed", "samplers", "fitters", "docs", "dev"}
 _EXECUTORS = {"dask": "distributed", "ray": "ray", "loky": "loky", "mpi4py": "mpi4py"}  # the package of each
 
 

@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm import Posterior, Result
 from paoswarm.cli.commands import INTERRUPTED, WITHOUT_SUCCESS
 from paoswarm.helpers import describe, plain
-from paoswarm.results import ManyResult, Status
+from paoswarm.results import ManyResult, Posterior, Result, Status
 
 _CAN_GO_ON = (Status.INTERRUPTED, Status.CRASHED, Status.TIME)
 _WIDTH = 80  # characters of a line

@@ -141,8 +141,9 @@ def fill_resume(parser: argparse.ArgumentParser) -> None:
 
 def run_resume(options: argparse.Namespace) -> int:
     """Continue the run and report its result."""
-    from paoswarm import Posterior, Store, Workers, resume
+    from paoswarm import Store, Workers, resume
     from paoswarm.cli.report import carry_out, check_draws, progress_wanted, write_draws
+    from paoswarm.results import Posterior
 
     check_draws(options.draws)
     source = _source(options)

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm import Posterior, Store, Workers, resume
+from paoswarm import Store, Workers, resume
 from paoswarm.helpers import text_of
+from paoswarm.results import Posterior
 
 _BINS = 40
 _CELLS = 28

@@ -40,6 +40,7 @@ _EXACT = 1e-10  # of the rise at the first steps: the least rise to look for, if
 _NO_ROOM = "the function failed at points next to the minimum, however near (if there is a limit, give bounds)"
 _ENOUGH = 2.0  # how many times as many points as a parabola has coefficients
 _LEAST = 1e-4  # ratio of curvatures, for points of unit spread: less may be rounding
+_ROUNDING = 1e-9  # of the rises: a smaller curvature is that of a plane
 _SAME = 1e-9  # relative difference of values that makes the function of the fit another one than that of the run
 _MOST_FAILURES = 5  # how often the step is halved because points fail
 _MOST_HALVINGS = 6
@@ -194,7 +195,7 @@ def known_directions(points: Floats, values: Floats, x: Floats, value: float, un
     m = np.zeros((d, d))
     m[first, second] = found / 2
     curvatures, turn = np.linalg.eigh(m + m.T)
-    if curvatures[0] <= _LEAST * curvatures[-1]:
+    if curvatures[0] <= max(_LEAST * curvatures[-1], _ROUNDING * rises.max()):
         return None
     basis: Floats = root @ turn / np.sqrt(curvatures)
     return basis

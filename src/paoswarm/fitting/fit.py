@@ -102,6 +102,15 @@ def fit(
     >>> def simulate(p):
     ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
     >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
-    >>> print(fit)
+    >>> print(fit)  # doctest: +ELLIPSIS
+    Converged: 3 of 3 independent searches ended at this point. A better minimum that is as
+    easy to find was missed with a probability below 3 %.
+    Sum of squares 1.26018 of 6 data with 4 degrees of freedom
+    Standard deviation of a datum 0.5613, estimated
+             estimate  std. error  95 % interval
+      limit     15.46        0.48  14.12 to 16.80
+      rate      0.640       0.066  0.480 to 0.853
+    AIC 13.6643, BIC 13.0395
+    It took ... simulations; 3 searches have ended.
     """
     return solve_fit(read_fit(**locals()))

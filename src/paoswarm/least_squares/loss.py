@@ -52,8 +52,8 @@ class Scaled:
     >>> t = np.arange(6.0)
     >>> fluorescence = ps.Scaled(250 * np.exp(-0.7 * t) + 40, offset=True)
     >>> fit = ps.fit(lambda p: np.exp(-p["rate"] * t), {"rate": (0.1, 5)}, fluorescence, rng=1)
-    >>> fit.best
-    {'rate': 0.7}
+    >>> fit.best  # doctest: +NUMBER
+    {'rate': 0.7000}
     """
 
     data: Any
