@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.loss import Loss, PartialLoss
+from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
 from paoswarm.least_squares.trust_region import Linear, bounded_step
 
@@ -34,7 +34,6 @@ from paoswarm.least_squares.trust_region import Linear, bounded_step
 _FIRST_RADIUS, _LARGEST_RADIUS, _SMALLEST_RADIUS = 0.5, 1.0, 1e-6
 _GOOD, _POOR, _BAD = 0.7, 0.3, 0.1  # shares of the predicted gain
 _DIFFERENCE = 0.03  # length of a difference, as a share of the step that is planned
-_RESTARTED = 0.1  # the radius with which a search goes on after its loss has changed
 _SHORTEST = 1e-5  # the shortest difference
 _SHORTEST_SPAN = 2e-4  # over a shorter step than this the slope need not be known better
 _UNKNOWN = 1e4  # K of a direction along which nothing was measured
@@ -79,7 +78,7 @@ class Descent:
         What its last step promised.
     """
 
-    def __init__(self, number: int, pool: Pool, centre: int, loss: Loss | PartialLoss, precision: Precision) -> None:
+    def __init__(self, number: int, pool: Pool, centre: int, loss: Loss, precision: Precision) -> None:
         self.number, self.pool, self.loss, self.precision = number, pool, loss, precision
         self.radius, self.spent, self.state, self.gain = _FIRST_RADIUS, 0, ACTIVE, math.inf
         self._needs_slope, self._failed_in_a_row = True, 0
@@ -113,18 +112,10 @@ class Descent:
         """Whether the slope is known along all directions, as far as steps go."""
         return bool((self._lengths <= max(self._span, 2 * self.precision.floor)).all())
 
-    def turn_to(self, loss: Loss | PartialLoss) -> None:
-        """Go on with another loss; the slope of the outputs is the same."""
-        self.loss, self.state, self.gain = loss, ACTIVE, math.inf
-        self._settle_at(self.centre)
-        self.trace = [(self.spent, self.value)]
-        self._needs_slope = False
-        self.radius = max(self.radius, _RESTARTED)
-
     def fall(self, window: int) -> float | None:
         """How far the logarithm of the value has fallen over so many evaluations; None if it is not that old."""
-        then = [value for spent, value in self.trace if spent <= self.spent - window]
-        return math.log(max(then[-1], 1e-300) / max(self.value, 1e-300)) if then else None
+        then = next((value for spent, value in reversed(self.trace) if spent <= self.spent - window), None)
+        return None if then is None else math.log(max(then, 1e-300) / max(self.value, 1e-300))
 
     def ask(self, room: int) -> list[Trial]:
         """The next points, at most so many; none if the search has ended."""

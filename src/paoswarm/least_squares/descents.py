@@ -308,7 +308,7 @@ class Descents:
 
     def _park(self) -> None:
         """Set searches aside that hardly fall: the worse ones for good, the others until there is room."""
-        has_end = bool(self._ends.arrived)
+        has_end = bool(self._ends.places)
         for one in [one for one in self._active if one.number not in self._busy and self._ends.is_stalled(one)]:
             if has_end and self._ends.is_worse(one):
                 one.state = HOPELESS

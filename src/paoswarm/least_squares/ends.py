@@ -72,12 +72,9 @@ class Ends:
         self._pool = pool
         self.noise = 0.0  # relative standard deviation of residuals that only noise makes
         self.all: list[End] = []
-        self.arrived: list[End] = []  # those that have not been given up
-
-    @property
-    def best(self) -> float:
-        """The least value at which a search has arrived."""
-        return min((end.value for end in self.arrived), default=math.inf)
+        self.places: list[End] = []  # the first end at each place
+        self.best = math.inf  # the least value at which a search has arrived
+        self._agreement = 0, Agreement()  # the latest, and how many ends were counted
 
     def note(self, one: Descent) -> None:
         """Note the end of a search."""
@@ -90,11 +87,13 @@ class Ends:
         end = End(one.number, x, value, state, one.first_value, one.spent, residuals)
         self.all.append(end)
         if state in (CONVERGED, KNOWN):
-            self.arrived.append(end)
+            self.best = min(self.best, value)
+        if state == CONVERGED:
+            self.places.append(end)
 
     def judge(self, one: Descent) -> None:
         """Recognise that an active search is at a known place, or that it will not win."""
-        if not self.arrived:
+        if not self.places:
             return
         if self.is_worse(one):
             fall = one.fall(_WINDOW * (len(one.x) + 1))
@@ -117,14 +116,16 @@ class Ends:
         """How the ends of the searches agree that began before number ``oldest``."""
         n = len(self._pool.is_round)
         counted = [end for end in self.all if end.number < oldest]
-        searches = [Search(0, 1, end.spent, end.x, end.value, end.state, end.first_value) for end in counted]
-        return agreement(searches, np.zeros(n), np.ones(n))
+        if len(counted) != self._agreement[0]:
+            searches = [Search(0, 1, end.spent, end.x, end.value, end.state, end.first_value) for end in counted]
+            self._agreement = len(counted), agreement(searches, np.zeros(n), np.ones(n))
+        return self._agreement[1]
 
     def _place_of(self, one: Descent, same: float) -> End | None:
         """The end at which a search is, or the same fit; None if it is at a new place."""
         residuals, same = one.residuals, max(same, 4 * self.noise)
         size = float(residuals @ residuals)
-        for end in self.arrived:
+        for end in self.places:
             apart = math.sqrt(float(np.mean(self._pool.apart(one.x, end.x) ** 2)))
             if apart < _VERY_NEAR or (apart < _SAME_PLACE and one.value <= end.value * (1 + _SAME_VALUE) + 1e-30):
                 return end

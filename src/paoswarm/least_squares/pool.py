@@ -25,7 +25,6 @@ class Pool:
         self._points = np.empty((64, len(is_round)))
         self._values = np.empty(64)
         self.outputs: list[Floats] = []  # a vector for each point, empty where it failed
-        self.cells: list[int] = []  # the combination of discrete unknowns that each belongs to
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -40,7 +39,7 @@ class Pool:
         """Their values ``(k,)``; infinite where they failed."""
         return self._values[: len(self)]
 
-    def add(self, point: Floats, outputs: Floats, value: float, cell: int = 0) -> int:
+    def add(self, point: Floats, outputs: Floats, value: float) -> int:
         """Keep a point; its number."""
         number = len(self)
         if number == len(self._values):
@@ -48,12 +47,7 @@ class Pool:
             self._values = np.concatenate([self._values, np.empty_like(self._values)])
         self._points[number], self._values[number] = point, value
         self.outputs.append(outputs)
-        self.cells.append(cell)
         return number
-
-    def revalue(self, values: Floats) -> None:
-        """Change the values of all points, after the loss has changed."""
-        self._values[: len(self)] = values
 
     def apart(self, points: Floats, centre: Floats) -> Floats:
         """Differences of points from a centre; the short way round on circles."""
@@ -74,8 +68,7 @@ class Pool:
         """The points next to one, at most so many, without it and those that failed: numbers, and differences."""
         apart = self.apart(self.points, self.points[centre])
         far = np.einsum("ij,ij->i", apart, apart)
-        usable = np.isfinite(self.values) & (far > _SAME**2) & (np.array(self.cells) == self.cells[centre])
-        found = np.flatnonzero(usable)
+        found = np.flatnonzero(np.isfinite(self.values) & (far > _SAME**2))
         if len(found) > most:
             found = found[np.argsort(far[found], kind="stable")[:most]]
         return found, apart[found]
