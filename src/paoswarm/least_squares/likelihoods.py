@@ -24,13 +24,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr, xlogy
+from scipy.optimize import brentq
+from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from paoswarm._checks import choices, real_number
 from paoswarm.core.arrays import Floats
 
-_MOST_ROUNDS = 50  # of the estimate of an unknown sigma
-_STILL = 1e-10  # relative change that ends it
+_STILL = 1e-12  # relative error of the estimate of an unknown sigma
+_LONGEST = 200.0  # how far its logarithm may fall; beyond, squares would overflow
 _SMALLEST = 1e-150  # of sigma: its square must not underflow
 
 
@@ -129,15 +130,23 @@ class _LocationScale(Likelihood):
         """The sigma at which the likelihood of deviations is largest: there the mean of ``z rho'(z) / 2`` is one."""
         if not np.isfinite(apart).all():
             return math.nan
-        sigma = math.sqrt(float(np.mean(apart * apart)))
-        for _ in range(_MOST_ROUNDS):
-            sigma = max(sigma, _SMALLEST)
-            z = apart / sigma
-            factor = math.sqrt(float(np.mean(z * self.rho(z)[1])))
-            sigma *= factor
-            if abs(factor - 1) < _STILL or factor == 0:
-                break
-        return max(sigma, _SMALLEST)
+        largest = math.sqrt(float(np.mean(apart * apart)))  # rho grows at most like z**2
+        if largest <= _SMALLEST:
+            return _SMALLEST
+
+        def excess(log_sigma: float) -> float:
+            z = apart / math.exp(log_sigma)
+            return float(np.mean(z * self.rho(z)[1])) - 1
+
+        high = math.log(largest)
+        if excess(high) > -_STILL:
+            return largest
+        low = high - 1
+        while excess(low) < 0:
+            high, low = low, 3 * low - 2 * high
+            if low < math.log(largest) - _LONGEST:  # most data are hit, and the likelihood has no maximum
+                return max(math.exp(low), _SMALLEST)
+        return max(math.exp(brentq(excess, low, high, xtol=_STILL)), _SMALLEST)
 
     @property
     def _area(self) -> float:
@@ -177,11 +186,10 @@ class Normal(_LocationScale):
         growth = 1 + (share * mu) ** 2  # of the variance
         sigma = self.sigma * np.sqrt(growth)
         z = (mu - data) / sigma
-        log = np.log(growth)
-        root = np.sqrt(log)
+        root = np.sqrt(np.log1p((share * mu) ** 2)) * np.sign(mu)  # odd, and smooth at zero
         inner = share**2 * mu / growth  # half the slope of the logarithm
         with np.errstate(divide="ignore", invalid="ignore"):
-            steep = np.where(root > 1e-9, inner / root, share)
+            steep = np.where(np.abs(root) > 1e-9, inner / root, share)
         return Scored(np.array([z, root]), np.array([1 / sigma - z * inner, steep]), sigma)
 
 
@@ -222,15 +230,16 @@ class Poisson(Likelihood):
 
     def scored(self, mu: Floats, data: Floats) -> Scored:
         """Roots of the deviance."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             mu = np.where(mu > 0, mu, np.nan)
-            share = (mu - data) / np.maximum(data, 1e-300)
+            apart = mu - data
+            share = apart / data
             # Near the datum the formula cancels; this is the start of its series.
-            near = (mu - data) ** 2 / np.maximum(data, 1e-300) * (1 - 2 * share / 3 + share**2 / 2)
-            rho = np.where(np.abs(share) < 1e-4, near, 2 * (mu - data + xlogy(data, data / mu)))
+            near = apart * share * (1 - 2 * share / 3 + share**2 / 2)
+            rho = np.where(np.abs(share) < 1e-4, near, 2 * (apart - xlog1py(data, share)))
             root = np.sqrt(np.maximum(rho, 0.0))
-            steep = np.where(np.abs(share) < 1e-4, 1 / np.sqrt(mu), np.abs(1 - data / mu) / root)
-        return Scored((np.sign(mu - data) * root)[None], steep[None], np.sqrt(mu))
+            steep = np.where(apart == 0, 1 / np.sqrt(mu), np.abs(apart) / mu / root)
+        return Scored((np.sign(apart) * root)[None], steep[None], np.sqrt(mu))
 
     def constant(self, data: Floats) -> float:
         """What the deviance leaves out."""
