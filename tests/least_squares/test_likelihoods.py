@@ -67,9 +67,7 @@ def test_squares_and_constants_are_minus_twice_the_log_likelihood(law, data, log
     residuals = loss.around(MU).residuals
     assert_allclose(loss.value(MU), residuals @ residuals, rtol=1e-14)
     other = 1.2 * MU  # what the value leaves out does not depend on the prediction
-    assert_allclose(
-        loss.value(other) - loss.value(MU), -2 * (log_density(other) - log_density(MU)).sum(), rtol=1e-11
-    )
+    assert_allclose(loss.value(other) - loss.value(MU), -2 * (log_density(other) - log_density(MU)).sum(), rtol=1e-11)
 
 
 @pytest.mark.parametrize("k", [0.1, 1.345, 4.0])
@@ -156,7 +154,9 @@ def test_the_residual_of_growing_noise_is_smooth_where_the_prediction_is_zero():
     exact = [float(mpmath.sign(m) * mpmath.sqrt(mpmath.log1p((mpmath.mpf(0.15) * m) ** 2))) for m in mu.tolist()]
     assert_allclose(scored.residuals[1], exact, rtol=1e-12)
     h = 1e-6
-    differences = [(b - a) / (2 * h) for a, b in (law.scored(np.array([m - h, m + h]), np.zeros(2)).residuals[1] for m in mu)]
+    differences = [
+        (b - a) / (2 * h) for a, b in (law.scored(np.array([m - h, m + h]), np.zeros(2)).residuals[1] for m in mu)
+    ]
     assert_allclose(scored.slopes[1], differences, rtol=1e-6)
 
 

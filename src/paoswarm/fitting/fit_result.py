@@ -164,7 +164,7 @@ class Fit(Result):
         return {
             group.name: float(score.scored.sigma[0]) * solution.inflation
             for group, score in zip(solution.loss.groups, solution.around.groups, strict=True)
-            if group.law.estimates_sigma and score.scored.sigma is not None
+            if group.law.estimates_sigma
         }
 
     @property

@@ -40,7 +40,7 @@ class Scored(NamedTuple):
 
     residuals: Floats  # (j, n): most laws have one for each datum
     slopes: Floats  # (j, n), with respect to the prediction
-    sigma: Floats | None = None  # standard deviation of each datum, if the law has one
+    sigma: Floats  # (n,), standard deviation or scale of each datum
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ class _LocationScale(Likelihood):
 
     def _estimated(self, apart: Floats) -> float:
         """The sigma at which the likelihood of deviations is largest: there the mean of ``z rho'(z) / 2`` is one."""
-        if not np.isfinite(apart).all():
-            return math.nan
         largest = math.sqrt(float(np.mean(apart * apart)))  # rho grows at most like z**2
+        if not math.isfinite(largest):
+            return math.nan
         if largest <= _SMALLEST:
             return _SMALLEST
 

@@ -182,8 +182,7 @@ class Loss:
         flat = scored.residuals.ravel()
         deviance = float(flat @ flat)
         if group.law.estimates_sigma:  # G_k
-            sigma = float(scored.sigma[0]) if scored.sigma is not None else math.nan
-            deviance += 2 * len(data) * math.log(sigma) - len(data) if sigma > 0 else math.nan
+            deviance += len(data) * (2 * math.log(scored.sigma[0]) - 1)
         return GroupScore(scored, deviance, factor, columns)
 
     def minus_two_log_likelihood(self, y: Floats) -> float:
@@ -193,7 +192,7 @@ class Loss:
             data, score = self.data[group.rows], self._score(group, y[group.rows])
             flat, sigma = score.scored.residuals.ravel(), score.scored.sigma
             total += float(flat @ flat) + group.law.constant(data)
-            if sigma is not None and hasattr(group.law, "sigma"):
+            if hasattr(group.law, "sigma"):
                 base = sigma if group.law.estimates_sigma else np.broadcast_to(group.law.sigma, data.shape)
                 total += 2 * float(np.log(base).sum())
         return total
@@ -208,8 +207,7 @@ class Loss:
 
     def sigma(self, y: Floats) -> Floats:
         """The standard deviation of each datum."""
-        parts = [self._score(group, y[group.rows]).scored.sigma for group in self.groups]
-        return np.concatenate([np.broadcast_to(np.nan if s is None else s, 1) if s is None else s for s in parts])
+        return np.concatenate([self._score(group, y[group.rows]).scored.sigma for group in self.groups])
 
 
 class PartialLoss(NamedTuple):
@@ -239,17 +237,17 @@ def _solved(group: Group, mu: Floats, data: Floats) -> tuple[Factor, Floats]:
     def scored(theta: Floats) -> tuple[Scored, float]:
         found = group.law.scored(base + design @ theta, data)
         deviance = float((found.residuals**2).sum())
-        if group.law.estimates_sigma and found.sigma is not None:
-            deviance += 2 * len(data) * math.log(found.sigma[0]) if found.sigma[0] > 0 else math.nan
+        if group.law.estimates_sigma:
+            deviance += 2 * len(data) * math.log(found.sigma[0])
         return found, deviance
 
     theta: Floats = np.full(design.shape[1], np.nan)
     if np.isfinite(design).all():
         theta = np.asarray(np.linalg.lstsq(design, data - base)[0])
     found, deviance = scored(theta)
-    if not math.isfinite(deviance) and group.has_scale:  # where predictions must be above zero
+    if not math.isfinite(deviance):  # where predictions must be above zero
         theta = np.zeros(design.shape[1])
-        theta[0] = data.mean() / mu.mean()
+        theta[0] = data.mean() / mu.mean() if group.has_scale else 0.0
         found, deviance = scored(theta)
     for _ in range(_MOST_ROUNDS):
         columns = (found.slopes[:, :, None] * design).reshape(-1, design.shape[1])
