@@ -53,10 +53,13 @@ class Comparison:
         groups = []
         for part, one in zip(outputs.parts, given.values(), strict=True):
             law = _law(_of(likelihood, part.name, "normal"), None, part.label)
-            own = _of(sigma, part.name, None)
+            own, has_datum = _of(sigma, part.name, None), ~np.isnan(outputs.data[part.rows])
             if own is not None:
-                law = law.with_sigma(_compact(part.gathered("sigma", own)))
-            law.check(outputs.data[part.rows])
+                law = law.with_sigma(_compact(part.spread("sigma", own)[has_datum]))
+            elif np.ndim(each := getattr(law, "sigma", 0.0)):
+                part.spread("sigma", each)
+                law = law.part(has_datum)
+            law.check(outputs.data[part.rows][has_datum])
             scale, offset = (one.scale, one.offset) if isinstance(one, Scaled) else (False, False)
             groups.append(Group(part.name, part.rows, law, scale, offset))
         return cls(outputs, tuple(groups), beliefs)
@@ -80,7 +83,7 @@ class Comparison:
         return self._losses[n_numbers]
 
     def series(self, n_numbers: int) -> Sequence[NDArray[np.intp]]:
-        """Rows of the data whose order may mean something."""
+        """Rows of the outputs whose order may mean something."""
         if self.outputs is None:
             return [np.arange(n_numbers - self.beliefs.count)]
         return [column for part in self.outputs.parts for column in part.columns]
@@ -113,9 +116,11 @@ class Simulation:
         if self.comparison.beliefs.count:
             vector = np.concatenate([vector, self.comparison.beliefs.residuals(point)])
         value = self.comparison.loss(len(vector)).value(vector)
+        is_bad = ~np.isfinite(vector)
         if np.isfinite(value):
+            vector[is_bad] = np.nan  # where there are no data
             return Detailed(value, vector)
-        bad = int(np.sum(~np.isfinite(vector)))
+        bad = int(is_bad.sum())
         return Failed(
             f"{NAN}: {bad} of {len(vector)} outputs are not finite"
             if bad

@@ -60,7 +60,8 @@ def fit(
         The unknowns and their bounds, as in `minimize`: pairs ``(low, high)``, ``Real(low, high, log=True)``,
         `Periodic`, numbers that are fixed. Of `Integer` and `Choice` each of up to 64 combinations is searched.
     data : array, dict of arrays, or Scaled, optional
-        What the simulator should return. NaN is a missing datum. `Scaled` data have an unknown factor or offset.
+        What the simulator should return. NaN is a missing datum: there the result has predictions, with bands.
+        `Scaled` data have an unknown factor or offset.
     sigma : number, array or dict, optional
         Standard deviation of the data. None: one unknown number for each output, which is estimated.
     likelihood : str, Likelihood or dict

@@ -43,8 +43,8 @@ class Fit(Result):
     uncertainty : FitUncertainty
         All of this, with tables.
     predictions, residuals : array, or dict of arrays
-        What the simulator returns at the best point, with scale and offset; and that less the data. NaN where there is
-        no datum.
+        What the simulator returns at the best point, with scale and offset, also where there is no datum; and that less
+        the data.
     jacobian : array (m, k)
         Slopes of the outputs with respect to the continuous unknowns, in the user's numbers.
     sigma : dict
@@ -154,7 +154,7 @@ class Fit(Result):
     def jacobian(self) -> Floats:
         """Slopes of the outputs with respect to the continuous unknowns, in the user's numbers."""
         solution, one = self.solution, self.uncertainty
-        slope = solution.jacobian[: solution.loss.n_data] / solution.cube.width
+        slope = solution.jacobian[: len(solution.loss.data)] / solution.cube.width
         return slope / np.where(one.is_log, one.x, 1.0)
 
     @property

@@ -209,7 +209,7 @@ class Solution:
         return "sum of squares" if is_plain else "value"
 
     def deviations(self) -> Floats:
-        """The standard deviation of each datum around its expectation."""
+        """The standard deviation ``(m,)`` of a datum around each prediction; NaN where it is not known."""
         sigma = self.loss.sigma(self.outputs)
         mu = self.loss.predicted(self.outputs)
         for group in self.loss.groups:
@@ -220,27 +220,25 @@ class Solution:
         return sigma
 
     def prediction_errors(self) -> Floats:
-        """Standard errors of the predictions, as far as they come from the unknowns, factors and offsets."""
+        """Standard errors ``(m,)`` of all predictions, as far as they come from the unknowns, factors and offsets."""
         loss = self.loss
-        weighted, plain = [], []
-        n_more = loss.n_factors
+        weighted = []
         place = self.cube.n
         base = np.where(self.free, self.jacobian, 0.0)
+        plain = np.concatenate([base, np.zeros((len(base), loss.n_factors))], axis=1)
         for group, score in zip(loss.groups, self.around.groups, strict=True):
-            mu, slopes = self.outputs[group.rows], score.scored.slopes
-            rows = np.concatenate([score.factor.a * base[group.rows], np.zeros((len(mu), n_more))], axis=1)
+            mu = self.outputs[group.rows]
+            plain[group.rows] *= score.factor.a
             for column in [mu] * group.has_scale + [np.ones_like(mu)] * group.has_offset:
-                rows[:, place] = column
+                plain[group.rows, place] = column
                 place += 1
-            plain.append(rows)
-            weighted.append((slopes[:, :, None] * rows).reshape(-1, rows.shape[1]))
-        more = base[loss.n_data :]
-        weighted.append(np.concatenate([more, np.zeros((len(more), n_more))], axis=1))
-        slope = self.around.root * np.concatenate(weighted)
+            rows = loss.own(group, plain)
+            weighted.append((score.scored.slopes[:, :, None] * rows).reshape(-1, rows.shape[1]))
+        m = len(loss.data)
+        slope = self.around.root * np.concatenate([*weighted, plain[m:]])
         if not slope.any():
-            return np.zeros(loss.n_data)
-        root = self._root(slope).root
-        return np.sqrt(((np.concatenate(plain) @ root) ** 2).sum(axis=1))
+            return np.zeros(m)
+        return np.sqrt(((plain[:m] @ self._root(slope).root) ** 2).sum(axis=1))
 
     def reach(self, level: float) -> float:
         """How many standard errors an interval reaches to each side."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.loss import Around
+from paoswarm.least_squares.loss import Around, Loss
 
 CORRELATED = 3.0  # |z| from which residuals are no noise
 IMPROBABLE = 1e-3  # probability of a chi-square from which on it is too large
@@ -43,14 +43,12 @@ class Contradiction(NamedTuple):
         return bool(abs(self.correlation) > CORRELATED or self.probability < IMPROBABLE)
 
 
-def contradiction(around: Around, series: Sequence[NDArray[np.intp]], n_unknowns: int, is_known: bool) -> Contradiction:
-    """What the residuals around a point say.
-
-    ``series`` are rows of the data whose order means something; ``is_known`` whether the size of all noise is known.
-    """
-    residuals = np.concatenate([score.scored.residuals[0] for score in around.groups])
-    freedom = len(residuals) - n_unknowns
-    probability = float(chdtrc(freedom, around.value)) if is_known and freedom > 0 else 1.0
+def contradiction(around: Around, loss: Loss, series: Sequence[NDArray[np.intp]], n_unknowns: int) -> Contradiction:
+    """What the residuals around a point say; ``series`` are rows of the outputs whose order means something."""
+    residuals = np.full(len(loss.data), np.nan)
+    residuals[loss.has_datum] = np.concatenate([score.scored.residuals[0] for score in around.groups])
+    freedom = loss.n_data - n_unknowns
+    probability = float(chdtrc(freedom, around.value)) if loss.n_estimated == 0 and freedom > 0 else 1.0
     return Contradiction(correlation(residuals, series), probability)
 
 
@@ -60,6 +58,7 @@ def correlation(residuals: Floats, series: Sequence[NDArray[np.intp]]) -> float:
     m = 0
     for rows in series:
         own = residuals[rows]
+        own = own[~np.isnan(own)]
         products += float(own[1:] @ own[:-1])
         squares += float(own @ own)
         m += len(own)

@@ -135,8 +135,8 @@ class Descents:
         if not math.isfinite(self.pool.values[self.best]):
             return Contradiction()
         around = self.loss.around(self.pool.outputs[self.best])
-        series = [np.arange(self.loss.n_data)] if self._series is None else self._series
-        return contradiction(around, series, self.n, self.loss.n_estimated == 0)
+        series = [np.arange(len(self.loss.data))] if self._series is None else self._series
+        return contradiction(around, self.loss, series, self.n)
 
     @property
     def is_settled(self) -> bool:

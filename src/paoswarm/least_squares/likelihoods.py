@@ -66,7 +66,7 @@ class Likelihood:
         """What is added to the deviance to make minus twice the log likelihood; without the part of sigma."""
         return 0.0
 
-    def part(self, rows: NDArray[np.intp]) -> Likelihood:
+    def part(self, rows: NDArray[Any]) -> Likelihood:
         """The law of some of the data."""
         return self
 
@@ -92,9 +92,9 @@ class _LocationScale(Likelihood):
         """Whether sigma was not given."""
         return self.sigma is None
 
-    def part(self, rows: NDArray[np.intp]) -> Likelihood:
+    def part(self, rows: NDArray[Any]) -> Likelihood:
         """The law of some of the data."""
-        return self if np.ndim(self.sigma) == 0 else replace(self, sigma=self.sigma[rows])
+        return self if np.ndim(self.sigma) == 0 else replace(self, sigma=np.ravel(self.sigma)[rows])
 
     def with_sigma(self, sigma: Any) -> Likelihood:
         """The same law with a known standard deviation."""

@@ -106,34 +106,35 @@ class Loss:
     Parameters
     ----------
     data : array (m,)
+        NaN where there is no datum: outputs there do not count.
     groups : sequence of Group
-        They cover all data.
+        They cover all data. A law with a sigma for each datum has none where there is no datum.
     n_beliefs : int
-        How many numbers follow the data in a vector: residuals of priors and penalties, with unit variance.
+        How many numbers follow the outputs in a vector: residuals of priors and penalties, with unit variance.
+
+    Attributes
+    ----------
+    groups : tuple of Group
+        Those that have data.
     """
 
     def __init__(self, data: Floats, groups: tuple[Group, ...], n_beliefs: int = 0) -> None:
-        self.data, self.groups, self.n_beliefs = data, groups, n_beliefs
-        sizes = [group.rows.stop - group.rows.start for group in groups if group.law.estimates_sigma]
+        self.data, self.n_beliefs = data, n_beliefs
+        self.has_datum = ~np.isnan(data)
+        self.groups = tuple(group for group in groups if self.has_datum[group.rows].any())
+        self._without = tuple(group for group in groups if not self.has_datum[group.rows].any())
+        sizes = [int(self.has_datum[group.rows].sum()) for group in self.groups if group.law.estimates_sigma]
+        self.n_data = int(self.has_datum.sum())
         self.n_estimated = sum(sizes)  # data whose sigma is unknown
         self.n_sigmas = len(sizes)
-        self.n_factors = sum(group.has_scale + group.has_offset for group in groups)
+        self.n_factors = sum(group.has_scale + group.has_offset for group in self.groups)
 
-    @property
-    def n_data(self) -> int:
-        """How many data there are."""
-        return len(self.data)
-
-    def part(self, rows: NDArray[np.intp]) -> PartialLoss:
-        """The loss of some of the data, in ascending order."""
-        groups, first = [], 0
-        for group in self.groups:
-            own = rows[(rows >= group.rows.start) & (rows < group.rows.stop)] - group.rows.start
-            if len(own):
-                groups.append(group._replace(rows=slice(first, first + len(own)), law=group.law.part(own)))
-                first += len(own)
-        kept = np.concatenate([rows, np.arange(self.n_data, self.n_data + self.n_beliefs)])
-        return PartialLoss(Loss(self.data[rows], tuple(groups), self.n_beliefs), kept)
+    def part(self, rows: NDArray[np.intp]) -> Loss:
+        """The loss of some of the data, for the same vectors."""
+        data = np.full(len(self.data), np.nan)
+        data[rows] = self.data[rows]
+        groups = [group._replace(law=group.law.part(~np.isnan(self.own(group, data)))) for group in self.groups]
+        return Loss(data, (*groups, *self._without), self.n_beliefs)
 
     def value(self, y: Floats) -> float:
         """The value of a vector ``(m,)``; infinite where it makes no sense."""
@@ -146,8 +147,8 @@ class Loss:
     def around(self, y: Floats) -> Around:
         """The value, and the residuals around a vector."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            scores = tuple(self._score(group, y[group.rows]) for group in self.groups)
-            beliefs = y[self.n_data :]
+            scores = self._scores(y)
+            beliefs = y[len(self.data) :]
             total = sum(score.deviance for score in scores) + float(beliefs @ beliefs)
         if not math.isfinite(total):
             return Around(math.inf, np.full(0, np.nan), scores, 1.0)
@@ -167,15 +168,23 @@ class Loss:
         """The slope ``(k, n)`` of the residuals, from that of the vector ``(m, n)``."""
         parts = []
         for group, score in zip(self.groups, around.groups, strict=True):
-            rows = score.factor.a * jacobian[group.rows]
+            rows = score.factor.a * self.own(group, jacobian)
             part = (score.scored.slopes[:, :, None] * rows).reshape(-1, jacobian.shape[1])
             if score.columns is not None:  # what scale and offset take up
                 part = part - score.columns @ np.linalg.lstsq(score.columns, part)[0]
             parts.append(part)
-        return around.root * np.concatenate([*parts, jacobian[self.n_data :]])
+        return around.root * np.concatenate([*parts, jacobian[len(self.data) :]])
+
+    def own(self, group: Group, y: Floats) -> Floats:
+        """The part of a vector, or of rows, for which a group has data."""
+        kept = self.has_datum[group.rows]
+        return y[group.rows] if kept.all() else y[group.rows][kept]
+
+    def _scores(self, y: Floats) -> tuple[GroupScore, ...]:
+        return tuple(self._score(group, self.own(group, y)) for group in self.groups)
 
     def _score(self, group: Group, mu: Floats) -> GroupScore:
-        data, factor, columns = self.data[group.rows], Factor(), None
+        data, factor, columns = self.own(group, self.data), Factor(), None
         if group.has_scale or group.has_offset:
             factor, columns = _solved(group, mu, data)
         scored = group.law.scored(factor.a * mu + factor.b, data)
@@ -188,8 +197,8 @@ class Loss:
     def minus_two_log_likelihood(self, y: Floats) -> float:
         """Minus twice the log likelihood of the data, with the estimated sigma where that is unknown."""
         total = 0.0
-        for group in self.groups:
-            data, score = self.data[group.rows], self._score(group, y[group.rows])
+        for group, score in zip(self.groups, self._scores(y), strict=True):
+            data = self.own(group, self.data)
             flat, sigma = score.scored.residuals.ravel(), score.scored.sigma
             total += float(flat @ flat) + group.law.constant(data)
             if hasattr(group.law, "sigma"):
@@ -198,35 +207,27 @@ class Loss:
         return total
 
     def predicted(self, y: Floats) -> Floats:
-        """Predictions of the data: with scale and offset."""
-        found = y[: self.n_data].copy()
-        for group in self.groups:
-            factor = self._score(group, y[group.rows]).factor
-            found[group.rows] = factor.a * y[group.rows] + factor.b
+        """Predictions ``(m,)`` with scale and offset, also where there is no datum; NaN if these are not known."""
+        found = y[: len(self.data)].copy()
+        for group, score in zip(self.groups, self._scores(y), strict=True):
+            found[group.rows] = score.factor.a * y[group.rows] + score.factor.b
+        for group in self._without:
+            if group.has_scale or group.has_offset:
+                found[group.rows] = np.nan
         return found
 
     def sigma(self, y: Floats) -> Floats:
-        """The standard deviation of each datum."""
-        return np.concatenate([self._score(group, y[group.rows]).scored.sigma for group in self.groups])
-
-
-class PartialLoss(NamedTuple):
-    """The loss of some of the data, for vectors of all."""
-
-    loss: Loss
-    rows: NDArray[np.intp]
-
-    def value(self, y: Floats) -> float:
-        """The value of a vector ``(m,)``."""
-        return self.loss.value(y[self.rows])
-
-    def around(self, y: Floats) -> Around:
-        """The value, and the residuals around a vector."""
-        return self.loss.around(y[self.rows])
-
-    def slope(self, around: Around, jacobian: Floats) -> Floats:
-        """The slope of the residuals, from that of the vector."""
-        return self.loss.slope(around, jacobian[self.rows])
+        """The standard deviation ``(m,)`` of a datum, also where there is none; NaN where it is not known."""
+        found, predicted = np.full(len(self.data), np.nan), self.predicted(y)
+        for group, score in zip(self.groups, self._scores(y), strict=True):
+            law, own = group.law, score.scored.sigma
+            if law.estimates_sigma:
+                law = law.with_sigma(float(own[0]))
+            if np.ndim(getattr(law, "sigma", 0.0)) == 0:
+                found[group.rows] = law.scored(predicted[group.rows], predicted[group.rows]).sigma
+            else:
+                found[group.rows][self.has_datum[group.rows]] = own
+        return found
 
 
 def _solved(group: Group, mu: Floats, data: Floats) -> tuple[Factor, Floats]:

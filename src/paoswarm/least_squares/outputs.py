@@ -1,4 +1,8 @@
-"""What a model returns, as one vector with a number for each datum; and data of the same form."""
+"""What a model returns, as one vector; and data of the same form.
+
+The vector also holds what the model returns where there is no datum: predictions there cost nothing, and data that were
+left out can come back.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +28,12 @@ class Output(NamedTuple):
         Its key; empty for a model that returns one array.
     shape : tuple of int
         Of the array.
-    kept : array of int
-        Which of its numbers have a datum.
     rows : slice
-        Where these are in the vector.
+        Where it is in the vector.
     """
 
     name: str
     shape: tuple[int, ...]
-    kept: NDArray[np.intp]
     rows: slice
 
     @property
@@ -44,24 +45,16 @@ class Output(NamedTuple):
     def columns(self) -> list[NDArray[np.intp]]:
         """Rows of the vector, column by column, in the order of the first axis: each is a series in time, say."""
         n_columns = int(np.prod(self.shape[1:], dtype=int))
-        of = self.kept % n_columns
-        first = self.rows.start
-        return [first + np.flatnonzero(of == c) for c in range(n_columns) if (of == c).any()]
+        return list(np.arange(self.rows.start, self.rows.stop).reshape(-1, n_columns).T)
 
-    def gathered(self, name: str, given: Any) -> Floats:
-        """A number, or an array like the data, as a vector with a number for each datum."""
+    def spread(self, name: str, given: Any) -> Floats:
+        """A number, or an array like the data, as a vector with a number for each of the output's."""
         array = _numbers(f"{name} of {self.label}", given)
         if array.shape not in ((), (1,), self.shape):
             raise ValueError(
                 f"{name} of {self.label} has shape {array.shape}; give one number, or as many as the data, {self.shape}"
             )
-        return np.broadcast_to(array, self.shape).ravel()[self.kept]
-
-    def spread(self, vector: Floats) -> Floats:
-        """The array again, NaN where there is no datum; leading axes of ``vector`` stay."""
-        found = np.full((*vector.shape[:-1], int(np.prod(self.shape, dtype=int))), np.nan)
-        found[..., self.kept] = vector[..., self.rows]
-        return found.reshape(*vector.shape[:-1], *self.shape)
+        return np.broadcast_to(array, self.shape).ravel()
 
 
 @dataclass(frozen=True)
@@ -72,6 +65,7 @@ class Outputs:
     ----------
     parts : tuple of Output
     data : array (m,)
+        NaN where there is no datum.
     is_dict : bool
         Whether the model returns a dict.
     """
@@ -92,14 +86,13 @@ class Outputs:
         for name, values in given.items():
             label = "data" if name == "" and not isinstance(data, Mapping) else f"data[{name!r}]"
             array = _numbers(label, values)
-            kept = np.flatnonzero(~np.isnan(array.ravel()))
             if np.isinf(array).any():
                 raise ValueError(f"{label} holds an infinite number; write NaN for a missing datum")
-            if len(kept) == 0:
+            if np.isnan(array).all():
                 raise ValueError(f"{label} holds no datum that is not NaN")
-            parts.append(Output(str(name), array.shape, kept, slice(first, first + len(kept))))
-            vectors.append(array.ravel()[kept])
-            first += len(kept)
+            parts.append(Output(str(name), array.shape, slice(first, first + array.size)))
+            vectors.append(array.ravel())
+            first += array.size
         return cls(tuple(parts), np.concatenate(vectors), isinstance(data, Mapping))
 
     def vector(self, answer: Any) -> Floats:
@@ -121,9 +114,8 @@ class Outputs:
 
     def split(self, vector: Floats) -> Any:
         """A vector ``(..., m)`` in the form of the data: an array, or a dict of arrays."""
-        if not self.is_dict:
-            return self.parts[0].spread(vector)
-        return {part.name: part.spread(vector) for part in self.parts}
+        arrays = {part.name: vector[..., part.rows].reshape(*vector.shape[:-1], *part.shape) for part in self.parts}
+        return arrays if self.is_dict else arrays[""]
 
     @staticmethod
     def _part(part: Output, answer: Any) -> Floats:
@@ -136,7 +128,7 @@ class Outputs:
                 array = array.reshape(part.shape)  # axes of length one
             else:
                 raise TypeError(f"{part.label} has shape {array.shape}, but its data have shape {part.shape}")
-        return array.ravel()[part.kept]
+        return array.ravel()
 
 
 def as_residuals(answer: Any) -> Floats:
