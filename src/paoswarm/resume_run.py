@@ -9,6 +9,7 @@ from typing import Any
 
 from paoswarm.evaluate.call_options import Workers
 from paoswarm.evaluate.calls import Objective
+from paoswarm.fitting.fit import fit
 from paoswarm.run.minimize import minimize, minimize_many
 from paoswarm.run.result import Result
 from paoswarm.sampling.posterior import Posterior
@@ -17,21 +18,21 @@ from paoswarm.store.encoding import Unknown, decode, decode_seed
 from paoswarm.store.log import DamagedStore, StoreError
 from paoswarm.store.store import Store
 
-_FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample}
+_FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample, "fit": fit}
 _LARGEST = {"n_particles": 10**7, "workers": 1024}  # what a file alone can ask for
 _OF_WORKERS = {"workers", "timeout", "retries", "asynchronous"}
-_NOT_ARGUMENTS = {"expected"} | _OF_WORKERS  # entries of the description that are not arguments
+_NOT_ARGUMENTS = {"expected", "at_once"} | _OF_WORKERS  # entries of the description that are not arguments
 
 
 def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
-    """Continue a run of `minimize`, `minimize_many` or `sample` from the file that was its ``store``.
+    """Continue a run of `minimize`, `minimize_many`, `sample` or `fit` from the file that was its ``store``.
 
-    The file holds bounds or prior, method, limits, seed, ``vectorized`` and the number of ``workers``. Pass again what
-    cannot be stored:
+    The file holds bounds or prior, data, method, limits, seed, ``vectorized`` and the number of ``workers``. Pass again
+    what cannot be stored:
 
     - a method, schedule, attractor or prior that is a function or class of your own;
     - a swarm as ``init``;
-    - ``constraints``;
+    - ``constraints``; the ``penalty`` of a fit; ``lmfit.Parameters`` as its ``space``;
     - ``args``, the other arguments of the objective;
     - ``workers``, if they were an executor or a map-like; time limit and retries come from the file, unless it is
       `Workers`;
@@ -42,14 +43,14 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     store : path or Store
         The file.
     fun : callable
-        The objective, or the log likelihood.
+        The objective, the log likelihood, or the simulator of a fit.
     **changes
         Arguments of that function to pass again or to change, for example ``maxiter=1000``. Limits can change
         unless the method has schedules that depend on them. Stored evaluations count.
 
     Returns
     -------
-    Result, ManyResult or Posterior
+    Result, ManyResult, Posterior or Fit
 
     Examples
     --------
@@ -67,7 +68,7 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     """
     store = Store.of(store)
     if not Path(store.path).exists():
-        raise FileNotFoundError(f"there is no store at {store.path}: start the run with minimize(..., store=...)")
+        raise FileNotFoundError(f"there is no store at {store.path}: start the run with store=...")
     run = store.run()
     if run.function not in _FUNCTIONS:
         raise StoreError(f"{store.path} holds a run of {run.function}, which cannot be resumed")
@@ -84,6 +85,10 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
         arguments["x0"] = arguments["x0"], values
     arguments.pop("f0", None)
     arguments |= changes
+    if "space" in changes:
+        arguments["bounds"] = arguments.pop("space")
+    if run.function == "fit":
+        arguments.pop("vectorized", None)
     arguments["workers"] = _workers(store, changes.get("workers"))
     place = "prior" if run.function == "sample" else "bounds"
     if place not in arguments:

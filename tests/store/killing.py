@@ -31,7 +31,12 @@ from paoswarm.store.log import Reader
 
 PARTICLES = 12
 BOUNDS = [(-5.0, 5.0)] * 3
-TRUSTING = ("rows", "workers", "asynchronous")  # the others evaluate one or two recorded points again at each start
+TRUSTING = (
+    "rows",
+    "workers",
+    "asynchronous",
+    "fit-asynchronous",
+)  # the others evaluate one or two recorded points again at each start
 
 
 def value(x):
@@ -42,6 +47,16 @@ def value(x):
 
 def many(x):
     return ((x - 1) ** 2).sum(axis=1) - 3 * np.cos(4 * x).sum(axis=1)
+
+
+TIMES = np.arange(1.0, 9.0)
+DATA = {"fast": 3 * np.exp(-0.5 * TIMES) + 0.1 * np.sin(9 * TIMES), "slow": ps.Scaled(np.exp(-0.1 * TIMES))}
+
+
+def curves(x):
+    if x[0] > 4:
+        raise ValueError("too far")
+    return {"fast": x[0] * np.exp(-x[1] * TIMES), "slow": np.exp(-(x[2] ** 2) * TIMES)}
 
 
 def log_likelihood(x):
@@ -69,6 +84,10 @@ def call(mode, seed, notes, store=None):
     if mode == "sample":
         noted = Noted(log_likelihood, notes, pause)
         return ps.sample(noted, [(-1, 1)] * 2, n_effective=200, n_particles=400, vectorized=True, rng=seed, store=store)
+    if mode.startswith("fit"):
+        bounds = [(0.1, 5.0)] * 3
+        workers = ps.Workers(1 if mode == "fit" else 2, asynchronous=mode == "fit-asynchronous")
+        return ps.fit(Noted(curves, notes, pause), bounds, DATA, workers=workers, maxfev=150, rng=seed, store=store)
     noted = Noted(many if mode == "vectorized" else value, notes, pause)
     count = 2 if mode in ("workers", "asynchronous") else 1
     how = {
@@ -87,6 +106,9 @@ def digest(result):
     if isinstance(result, ps.results.Posterior):
         parts = [result.draws, result.weighted.draws, result.weighted.log_weights]
         parts += [result.log_evidence, result.n_evaluations]
+    elif isinstance(result, ps.results.Fit):
+        parts = [result.x, result.fun, result.nfev, result.n_failed, result.history.best, result.covariance]
+        parts += [result.jacobian, result.predictions["slow"], [one.value for one in result.searches]]
     else:
         history = result.history
         parts = [result.x, result.fun, history.best, history.mean, history.spread, history.nfev, result.n_failed]
@@ -164,16 +186,16 @@ def main(mode, kills, folder):
             dead += 1
             deaths_here += 1
         finished += 1
-        if mode == "asynchronous":
+        if mode.endswith("asynchronous"):
             truth = digest(call(mode, seed, notes + ".repeated", store))
             assert started_in(notes + ".repeated") == [], "an evaluation was repeated"
             undisturbed = len(ps.Store(store).read()[1])
         assert Path(store + ".digest").read_text() == truth, "the result differs from that of an undisturbed run"
         again = len(started_in(notes)) - undisturbed
         # Polishing asks for a point and its neighbours at once, and cheap points travel together.
-        in_flight = {"workers": PARTICLES, "asynchronous": len(BOUNDS) + 1}.get(mode, 1)
+        in_flight = {"workers": PARTICLES, "asynchronous": len(BOUNDS) + 1, "fit-workers": 2, "fit-asynchronous": 2}
         checks = 0 if mode in TRUSTING else 2 * (deaths_here + 1)  # the first point of a start is called by itself
-        assert 0 <= again <= in_flight * deaths_here + checks, (again, deaths_here)
+        assert 0 <= again <= in_flight.get(mode, 1) * deaths_here + checks, (again, deaths_here)
         repeated += again
     print(json.dumps({"kills": dead, "runs": finished, "repeated": repeated}))
 

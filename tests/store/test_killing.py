@@ -22,15 +22,18 @@ def kill(folder, *modes):
 
 
 def test_a_killed_run_loses_nothing_and_ends_with_the_same_bits(tmp_path):
-    counted = kill(tmp_path, "rows", 6, "workers", 3)
-    assert [one["kills"] for one in counted] == [6, 3]
+    counted = kill(tmp_path, "rows", 6, "workers", 3, "fit", 3)
+    assert [one["kills"] for one in counted] == [6, 3, 3]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1600)
 @pytest.mark.parametrize(
     ("mode", "kills"),
-    [("rows", 300), ("workers", 100), ("asynchronous", 100), ("vectorized", 100), ("sample", 100)],
+    [
+        *[("rows", 300), ("workers", 100), ("asynchronous", 100), ("vectorized", 100), ("sample", 100)],
+        *[("fit", 200), ("fit-workers", 100), ("fit-asynchronous", 100)],
+    ],
 )
 def test_a_run_that_is_killed_hundreds_of_times(tmp_path, mode, kills):
     (counted,) = kill(tmp_path, mode, kills)

@@ -196,6 +196,8 @@ class PointQueue(Queue):
         if not self._is_open:
             super().send(run, batch)
             return
+        if batch.is_beyond and self._journal is not None:
+            self._journal.polish(self._n_sent)
         for row in self._evaluate.rows(batch.x):
             number, self._n_asked = self._n_asked, self._n_asked + 1
             recalled = None if self._known is None else self._known[0].recall(row[None])
@@ -212,8 +214,8 @@ class PointQueue(Queue):
     def _send_one(self, number: int, row: Floats, recalled: Recalled | None) -> None:
         sent, self._n_sent = self._n_sent, self._n_sent + 1
         self._x[sent], self._waiters[sent] = row, (recalled, [number])
-        if self._journal is not None:
-            self._journal.check(sent, row)
+        if self._journal is not None and self._journal.check(sent, row):
+            self._recorded = [one for one in self._recorded if one.number < sent]
         if self._recorded:
             self._held.append(sent)
         else:

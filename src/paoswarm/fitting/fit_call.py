@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from paoswarm._checks import flag
+from paoswarm._checks import flag, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
@@ -15,16 +16,15 @@ from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.fitting.beliefs import Beliefs
 from paoswarm.fitting.comparison import Comparison, Curve, Simulation
 from paoswarm.fitting.cube import Cube
+from paoswarm.least_squares.loss import Scaled
 from paoswarm.run.callback import Notify, read_callback
 from paoswarm.run.read_space import read_space
 from paoswarm.run.stopping import Limits
 from paoswarm.space.space import Space
 from paoswarm.store.encoding import encode
-from paoswarm.store.fingerprint import checksum
 from paoswarm.store.store import RecordedRun, Store
 
 _BUDGET = 1000  # simulations for each unknown; the hardest of the benchmark's fits that are solved take 500
-_MOST_SHOWN = 10_000  # data that a store keeps for people who look at it; of more only a checksum
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,10 @@ class FitCall:
 
     def describe(self) -> RecordedRun:
         """The call as JSON, for its store."""
-        names = ("data", "sigma", "likelihood", "priors", "x0")
         problem = {"bounds": encode(self.space.description), "at_once": self.at_once, "rng": self.seed}
-        problem |= {name: _encoded(self.given[name]) for name in names}
+        problem |= {name: encode(_plain(value)) for name, value in self.given.items() if name != "penalty"}
+        if "penalty" in self.given:  # by its name alone: that of its module depends on how the user's file is run
+            problem["penalty"] = {"own": getattr(self.given["penalty"], "__name__", "penalty")}
         problem["asynchronous"] = bool(self.options.workers.asynchronous)
         kept = {name: encode(getattr(self.limits, name)) for name in ("maxfev", "target", "time_limit")}
         return RecordedRun("fit", problem, kept | {"expected": self.limits.maxfev}, self.options.described)
@@ -92,7 +93,6 @@ def read_fit(
     """Read the arguments of a call; see `fit` for what they are."""
     if not callable(simulate):
         raise TypeError(f"simulate must be callable, got {simulate!r}")
-    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "priors": priors, "x0": x0}
     read = read_space(space)
     cube = Cube(read)
     comparison = Comparison.read(data, sigma, likelihood, Beliefs.read(priors, penalty, read))
@@ -100,6 +100,10 @@ def read_fit(
     limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, _BUDGET * cube.n))
     options = CallOptions(False, Workers.of(workers))
     check_seed(rng)
+    rows = None if x0 is None else read.read("x0", x0)
+    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata, "priors": priors, "x0": rows}
+    if penalty is not None:
+        given["penalty"] = penalty
     kept = None if store is None else Store.of(store)
     rng, seed = (rng, None) if kept is None else kept.seeded(rng)
     recorded = None if kept is None else kept.recorded("at_once")
@@ -109,7 +113,7 @@ def read_fit(
         cube=cube,
         comparison=comparison,
         limits=limits,
-        starts=_read_starts(x0, read, cube),
+        starts=_read_starts(rows, read, cube),
         options=options,
         notify=read_callback(callback),
         progress=flag("progress", progress),
@@ -121,9 +125,9 @@ def read_fit(
     )
 
 
-def _read_starts(x0: Any, space: Space, cube: Cube) -> list[tuple[Floats, int]]:
+def _read_starts(x0: Floats | None, space: Space, cube: Cube) -> list[tuple[Floats, int]]:
     """Where searches start first: what the user says, or what the variables bring with them."""
-    rows = space.guess if x0 is None else space.read("x0", x0)
+    rows = space.guess if x0 is None else x0
     if rows is None:
         return []
     outside = ((space.coordinates(rows) < space.lower) | (space.coordinates(rows) > space.upper)).any(axis=1)
@@ -133,15 +137,13 @@ def _read_starts(x0: Any, space: Space, cube: Cube) -> list[tuple[Floats, int]]:
     return list(zip(points, cells.tolist(), strict=True))
 
 
-def _encoded(given: Any) -> Any:
-    """An argument as JSON; of many data a checksum."""
-    if isinstance(given, dict):
-        return {"items": [[name, _encoded(one)] for name, one in given.items()]}
-    if hasattr(given, "data") and hasattr(given, "offset"):  # Scaled
-        return {"scaled": _encoded(given.data), "offset": given.offset, "scale": given.scale}
-    if isinstance(given, str | None) or hasattr(given, "dist") or not hasattr(given, "__len__"):
-        return encode(given)
-    array = np.asarray(given)
-    if array.dtype.kind not in "fiub":
-        return encode(given)
-    return encode(array) if array.size <= _MOST_SHOWN else {"checksum": checksum(array), "shape": list(array.shape)}
+def _plain(given: Any) -> Any:
+    """An argument without the user's own containers, so that what is equal has the same description."""
+    if isinstance(given, Mapping):
+        return {name: _plain(one) for name, one in given.items()}
+    if isinstance(given, Scaled):
+        return replace(given, data=_plain(given.data))
+    if hasattr(given, "dist") or not hasattr(given, "__len__"):  # a distribution; a number, a law
+        return given
+    array = np.asarray(unmasked(given))
+    return given if array.ndim == 0 or array.dtype.kind not in "fiub" else array

@@ -65,8 +65,11 @@ class FitRun(Steered):
                 if batch is None and not self._out:
                     break
                 answer: Answer | None = yield [] if batch is None else [batch]
-                if answer is not None:
-                    self._take(answer)
+                if answer is None:
+                    continue
+                if not len(answer.values) and answer.end is None:  # a store has other points here: it had other limits
+                    break
+                self._take(answer)
         except (KeyboardInterrupt, EngineDown, StopAll) as error:
             if not math.isfinite(self.value):
                 raise
@@ -95,7 +98,8 @@ class FitRun(Steered):
             self._out[self._n_sent] = request
             self._n_sent += 1
         points = np.array([self.searches.coordinates(request) for request in requests])
-        return Batch(points, True, self.limits.deadline)
+        # With other limits the searches would go on from here: then the slope is measured again later.
+        return Batch(points, True, self.limits.deadline, is_beyond=self.searches.is_finishing)
 
     def _finish(self, why: Status) -> None:
         """Begin no more searches; only the slope at the best point is left to measure."""

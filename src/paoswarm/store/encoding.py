@@ -22,6 +22,8 @@ from paoswarm.core import attractors, noise
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Swarm
 from paoswarm.engines.engines import Cuda, Jax, Numba
+from paoswarm.least_squares import likelihoods
+from paoswarm.least_squares.loss import Scaled
 from paoswarm.methods import schedules
 from paoswarm.methods.registry import METHODS
 from paoswarm.space import variables
@@ -30,10 +32,10 @@ from paoswarm.store.fingerprint import checksum
 OURS: dict[str, Any] = (
     METHODS
     | {one.__name__: one for one in (variables.Real, variables.Integer, variables.Choice, variables.Periodic)}
-    | {one.__name__: one for one in (Numba, Jax, Cuda)}
+    | {one.__name__: one for one in (Numba, Jax, Cuda, Scaled)}
     | {
         name: thing
-        for module in (schedules, attractors, noise)
+        for module in (schedules, attractors, noise, likelihoods)
         for name, thing in vars(module).items()
         if getattr(thing, "__module__", None) == module.__name__ and callable(thing)
     }
@@ -68,13 +70,18 @@ def encode(thing: Any, *, with_code: bool = False) -> Any:
 # What values become; the first type that fits counts: a swarm is a tuple as well.
 _BY_TYPE: tuple[tuple[Any, Callable[[Any, Callable[[Any], Any]], Any]], ...] = (
     (type(None) | bool | str, lambda thing, _: thing),
-    (np.ndarray, lambda thing, inner: {"array": inner(thing.tolist())}),
+    (np.ndarray, lambda thing, inner: {"array": inner(thing.tolist()), **_dtype(thing)}),
     (int | np.integer, lambda thing, _: int(thing)),
     (float | np.floating, lambda thing, _: float(thing) if math.isfinite(thing) else {"float": str(float(thing))}),
     (Mapping, lambda thing, inner: {"items": [[inner(key), inner(value)] for key, value in thing.items()]}),
     (Swarm, lambda thing, _: {"swarm": checksum(thing)}),
     (tuple | list, lambda thing, inner: [inner(part) for part in thing]),
 )
+
+
+def _dtype(array: np.ndarray[Any, Any]) -> dict[str, str]:
+    """The type of the elements, unless they are doubles."""
+    return {} if array.dtype == np.float64 else {"dtype": array.dtype.str}
 
 
 def _encode_ours(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any] | None:
@@ -137,7 +144,10 @@ def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
     if not isinstance(kept, dict):
         return kept
     if "array" in kept:
-        return np.array(decode(kept["array"], ours), dtype=float)
+        kind = np.dtype(kept.get("dtype", float))
+        if kind.kind not in "fiubU":
+            raise Unknown(f"an array of {kind}")
+        return np.array(decode(kept["array"], ours), dtype=kind)
     if "float" in kept:
         return float(kept["float"])
     if "items" in kept:

@@ -241,10 +241,13 @@ class Journal:
         row = int(rows[np.argmin(same)])
         return row, int(numbers[row]), f"was at x = {contents.x[numbers[row]]}"
 
-    def polish(self) -> None:
-        """Mark the evaluations from here on as polishing; they are set aside if the run continues later."""
+    def polish(self, number: int | None = None) -> None:
+        """Mark the evaluations from here on as polishing; they are set aside if the run continues later.
+
+        ``number`` is that of the next point, if points do not come in the order of their numbers.
+        """
         if self._polish_start is None:  # else it has begun, with a look around the end of the swarm
-            self._polish_start = self._next
+            self._polish_start = self._next if number is None else number
 
     @property
     def goes_on(self) -> bool:
@@ -328,14 +331,16 @@ class Journal:
         """Recall points in order again, after an asynchronous run or many runs, whose numbers are below ``asked``."""
         self._next = asked
 
-    def check(self, number: int, x: Floats) -> None:
-        """Raise `OtherRun` if another point is recorded under this number."""
+    def check(self, number: int, x: Floats) -> bool:
+        """Raise `OtherRun` if another point is recorded under this number; return whether polishing was set aside."""
         contents = self._contents
         if number >= len(contents.known) or not contents.known[number]:
-            return
-        is_same = same_bits(contents.x[number : number + 1], x[None])[0]
-        if not is_same and not self._set_polishing_aside(number):
+            return False
+        if same_bits(contents.x[number : number + 1], x[None])[0]:
+            return False
+        if not self._set_polishing_aside(number):
             self._raise_other_run(number, x, f"was at x = {contents.x[number]}")
+        return True
 
     def complete(
         self,
