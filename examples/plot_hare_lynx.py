@@ -70,7 +70,9 @@ space = {
 # The run is interrupted after 400 evaluations. The callback stands for your Ctrl-C; a power cut would do no more harm.
 # The result is the best point so far. With ``parallel=1`` the run does not depend on the number of workers, so that it
 # can be continued on a larger machine.
-warnings.filterwarnings("ignore", message="fun was busy")  # these equations are too fast for two processes to gain much
+warnings.filterwarnings(
+    "ignore", message="the function was busy"
+)  # these equations are too fast for two processes to gain much
 run = Path(tempfile.mkdtemp()) / "hares.paoswarm"
 options = {"method": ps.AdaptivePAO(parallel=1), "maxfev": 2400, "workers": 2, "rng": 1}
 

@@ -337,7 +337,7 @@ class MethodContract:
             counted.append(x.copy())
             return full_of_holes(x)
 
-        with pytest.warns(RuntimeWarning, match="fun raised an exception at"):
+        with pytest.warns(RuntimeWarning, match="the function raised an exception at"):
             result = run(method, fun, vectorized=False, maxiter=15)
         assert_inside(counted)
         worked = [int(1e6 * abs(x[0])) % 3 == 2 for x in counted]

@@ -153,7 +153,7 @@ def _contours(
     with Evaluator(fun, how, minus_inf_fails=False, space=space) as evaluate:
         values = evaluate(grid).reshape(points, points)
         if not np.isfinite(values).any():
-            raise ValueError(f"fun gave no finite value at any point of the plot; {evaluate.first_failure()}")
+            raise ValueError(f"the function gave no finite value at any point of the plot; {evaluate.first_failure()}")
     finite = np.isfinite(values)
     # Levels at equal shares of the area show deep and flat landscapes alike; darker is worse.
     levels = np.unique(np.quantile(values[finite], np.linspace(0, 1, 25)))

@@ -198,7 +198,7 @@ def test_failed_points_count_and_a_run_that_fails_everywhere_is_an_error():
     result = many(broken)
     assert (result.n_failed > 0).all()
     np.testing.assert_allclose(result.x, [[-2, -0.6]] * 6, atol=1e-5)
-    assert "evaluations failed and count as +inf" in result.message[0]
+    assert "evaluations failed" in result.message[0]
     with pytest.raises(ValueError, match="every point of the first swarm"):
         many(lambda x: 0 * x[0] + math.nan)
 

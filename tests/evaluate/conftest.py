@@ -11,7 +11,7 @@ def pytest_collection_modifyitems(items):
     """Starting processes takes seconds on a busy machine, and a few quick points never make up for it."""
     for item in items:
         if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.filterwarnings("ignore:fun was busy for"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:the function was busy for"))
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def warm():
 @needs_fork
 def test_what_cannot_be_pickled_is_named(warm):
     lock = threading.Lock()
-    with pytest.raises(TypeError, match=r"fun cannot be sent .*'lock'"):
+    with pytest.raises(TypeError, match=r"the function cannot be sent .*'lock'"):
         run(lambda x: lock.locked() + value(x), workers=warm)
     assert_same(run(workers=warm), serial())  # the pool still works
 

@@ -23,7 +23,7 @@ from paoswarm.store.fingerprint import fingerprint
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="programs here are shell scripts"),
-    pytest.mark.filterwarnings("ignore:fun raised an exception at"),
+    pytest.mark.filterwarnings("ignore:the function raised an exception at"),
 ]
 
 

@@ -118,7 +118,7 @@ def test_a_simulator_that_fails_at_its_first_points_is_not_hurt(how):
         result = ps.minimize(Counted(diverged, 50), BOX, method=ps.PAO(), rng=1, n_particles=60, maxiter=3, **how)
     assert np.isfinite(result.fun)
     counted = Counted(diverged)
-    with pytest.raises(ValueError, match="no finite value at any point of the first swarm"):
+    with pytest.raises(ValueError, match="no finite value at any of the first points"):
         ps.minimize(counted, BOX, method=ps.PAO(), rng=1, n_particles=20, **how)
     assert counted.calls >= 20
 

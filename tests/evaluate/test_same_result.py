@@ -148,8 +148,8 @@ def test_loky_gives_the_same_result(vectorized, timeout):
         return value(x) + shift
 
     reusable = executor_factory("loky")
-    for pool in (reusable, reusable()):
-        assert_same(run(fun, workers=ps.Workers(pool, timeout=timeout), vectorized=vectorized), serial())
+    assert_same(run(fun, workers=ps.Workers(reusable, timeout=timeout), vectorized=vectorized), serial())
+    assert_same(run(fun, workers=ps.Workers(reusable(), timeout=timeout), vectorized=vectorized), serial())
     loky.get_reusable_executor(2).shutdown(kill_workers=True)
 
 
@@ -172,7 +172,7 @@ def test_processes_that_are_spawned_give_the_same_result(tmp_path):
         assert_same(run(workers=2), serial())
         assert_same(run(workers=ps.Workers(2, timeout=60)), serial())
         lock = threading.Lock()
-        with pytest.raises(TypeError, match=r"fun cannot be sent .*'lock'"):
+        with pytest.raises(TypeError, match=r"the function cannot be sent .*'lock'"):
             run(lambda x: lock.locked() + value(x), workers=2)
     finally:
         multiprocessing.set_start_method(before, force=True)

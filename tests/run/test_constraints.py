@@ -123,7 +123,7 @@ def test_without_constraints_nothing_changes():
     assert_array_equal(always.history.best, plain.history.best)
 
 
-@pytest.mark.filterwarnings("ignore:fun was busy")  # on a machine with other work, sending takes long
+@pytest.mark.filterwarnings("ignore:the function was busy")  # on a machine with other work, sending takes long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_smooth_problems_are_solved_to_many_digits_by_local_searches(workers):
     result = ps.minimize(both, BOX, constraints=ps.Returned(1, ub=1.0), method=ps.AdaptivePAO(), workers=workers, rng=1)

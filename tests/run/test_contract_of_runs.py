@@ -343,12 +343,12 @@ class TestFailures:
     @every_loop
     def test_the_message_says_how_many(self, door):
         for one in door.results(run(door, cracked, maxiter=8, tol=0)):
-            assert f"{one.n_failed} of {one.nfev} evaluations failed and count as +inf" in one.message
+            assert f"{one.n_failed} of {one.nfev} evaluations failed" in one.message
             assert door.runs or all(f"{count} {kind}" in one.message for kind, count in one.failure_kinds.items())
 
     @every_loop
     def test_a_function_that_always_fails_is_an_error(self, door):
-        with pytest.raises(ValueError, match="of the first swarm"):
+        with pytest.raises(ValueError, match=r"of the first (swarm|points)"):
             run(door, hopeless, maxiter=8)
 
 

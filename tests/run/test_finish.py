@@ -274,7 +274,7 @@ def test_polishing_lets_the_function_raise_as_before():
     def sensitive(x):
         return float(np.nansum(np.sqrt(x - 0.5)))
 
-    with np.errstate(invalid="raise"), pytest.warns(RuntimeWarning, match="fun raised"):
+    with np.errstate(invalid="raise"), pytest.warns(RuntimeWarning, match="the function raised"):
         result = ps.minimize(sensitive, [(0, 4)] * 2, method=ps.PAO(), rng=1, maxiter=10, polish=True)
     assert (result.x >= 0.5).all()
     assert result.fun == sensitive(result.x)

@@ -76,7 +76,7 @@ def assert_same(one, other):
 @pytest.fixture(autouse=True)
 def _expected_warnings():
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="fun raised an exception")
+        warnings.filterwarnings("ignore", message="the function raised an exception")
         yield
 
 

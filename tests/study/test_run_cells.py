@@ -428,7 +428,7 @@ def raising_on_the_right(x):
 
 def test_an_objective_may_fail_at_some_points(tmp_path):
     study = small(problems=[own_problem(raising_on_the_right, name="left")], methods={"PAO": ps.PAO()}, dims=[2])
-    with pytest.warns(RuntimeWarning, match="fun raised an exception at .* points"):
+    with pytest.warns(RuntimeWarning, match="the function raised an exception at .* points"):
         results = study.run(tmp_path)
     assert np.isfinite(results.final("left", 2, "PAO")).all()
 

@@ -36,7 +36,9 @@ def carry_out(options: argparse.Namespace, call: Callable[[], Any], write: Calla
     options.kept = _advice(options.store)
     began = time.monotonic()
     with _terminated_like_interrupted():
-        warnings.filterwarnings("ignore", "fun raised an exception at .* points, which count as .inf")  # it is below
+        warnings.filterwarnings(
+            "ignore", "the function raised an exception at .* points, which count as .inf"
+        )  # it is below
         result = call()
     seconds = time.monotonic() - began
     if write is not None:

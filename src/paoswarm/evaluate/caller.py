@@ -76,8 +76,8 @@ class Caller:
         """Warn about time that was wasted by sending cheap points."""
         if self._waited - self._worked > _WASTED:
             warn_user(
-                f"fun was busy for {self._worked:.2g} s at {self._n_sent} points, but sending and waiting took "
-                f"{self._waited:.2g} s: workers=1 would be faster, or vectorized=True"
+                f"the function was busy for {self._worked:.2g} s at {self._n_sent} points, but sending and waiting "
+                f"took {self._waited:.2g} s: workers=1 would be faster, or vectorized=True"
             )
 
     def __call__(self, x: Floats, deadline: float | None, finished: Finished | None) -> tuple[Answers, End]:

@@ -211,7 +211,7 @@ def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | F
         try:
             return fun(points)
         except SystemExit as request:  # must not end the worker
-            raise RuntimeError(f"fun called sys.exit({request.code!r})") from request
+            raise RuntimeError(f"the function called sys.exit({request.code!r})") from request
 
     answers: Answers
     if vectorized:

@@ -196,8 +196,8 @@ class Dispatcher:
             return []
         if isinstance(answer, Unloadable):
             self._down = EngineDown(
-                f"fun cannot be loaded on the workers ({answer.reason}). Install there what it imports, or define it "
-                "in your script and install cloudpickle, which sends its code as well"
+                f"the function cannot be loaded on the workers ({answer.reason}). Install there what it imports, or "
+                "define it in your script and install cloudpickle, which sends its code as well"
             )
             return []
         assert isinstance(answer, Answered)

@@ -198,8 +198,12 @@ class Evaluator:
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
-        what = "the constraints could not be evaluated" if self.log.is_of_constraints else "fun gave no finite value"
-        error = ValueError(f"{what} at any point of the first swarm; {self.first_failure()}")
+        what = (
+            "the constraints could not be evaluated"
+            if self.log.is_of_constraints
+            else "the function gave no finite value"
+        )
+        error = ValueError(f"{what} at any of the first points; {self.first_failure()}")
         error.__cause__ = self.log.cause
         return error
 
@@ -208,8 +212,8 @@ class Evaluator:
         assert self._first_answers.first is not None
         self.log.add(*self._first_answers.first)
         error = ValueError(
-            f"fun raised the same exception at its first {self._first_answers.n_same} calls, so no more were made; "
-            f"{self.first_failure()}; if such points should count as failed, let fun return NaN there"
+            f"the function raised the same exception at its first {self._first_answers.n_same} calls, so no more were "
+            f"made; {self.first_failure()}; if such points should count as failed, let it return NaN there"
         )
         error.__cause__ = self.log.cause
         return error

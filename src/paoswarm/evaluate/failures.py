@@ -82,7 +82,7 @@ class FailureLog:
     def warn(self, worth: str) -> None:
         """Warn about exceptions that were survived, so that a bug in ``fun`` cannot hide."""
         for who, count, first in (
-            ("fun", self.kinds[RAISED], self._first_raised),
+            ("the function", self.kinds[RAISED], self._first_raised),
             ("a constraint", self._n_constraints_raised, self._first_constraint),
         ):
             if first is not None:

@@ -22,7 +22,7 @@ def dump(fun: Any) -> bytes:
         if not has_cloudpickle:
             advice = "install cloudpickle (pip install 'paoswarm[parallel]') or define fun at the top level of a module"
         raise TypeError(
-            f"fun cannot be sent to worker processes: {because}{describe_error(error)}; {advice}"
+            f"the function cannot be sent to worker processes: {because}{describe_error(error)}; {advice}"
         ) from error
 
 

@@ -82,7 +82,7 @@ class RecordingEvaluator(Evaluator):
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value; a recorded run would end in it again."""
         error = super().explain_total_failure()
-        whose = "the constraints" if self.log.is_of_constraints else "fun"
+        whose = "the constraints" if self.log.is_of_constraints else "the function"
         advice = f"has recorded these failures: delete it after you have fixed {whose}"
         again = ValueError(f"{error}; {self.journal.path} {advice}")
         again.__cause__ = error.__cause__

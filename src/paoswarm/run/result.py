@@ -299,7 +299,7 @@ def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = 
     if not n_failed:
         return why
     how = f" ({', '.join(f'{count} {kind}' for kind, count in kinds.most_common())})" if kinds else ""
-    return f"{why} {n_failed} of {nfev} evaluations failed and count as +inf{how}."
+    return f"{why} {n_failed} of {nfev} evaluations failed{how}."
 
 
 def standard_error(error: Any) -> float | None:

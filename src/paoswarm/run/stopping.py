@@ -260,7 +260,7 @@ def explain(
         return _reason(status, rule, limits, best, value, n_unknowns, method)
     if status is Status.CONVERGED:
         return f"{'Converged' if agreement.is_feasible else 'Stopped'}: {agreement}"
-    if status in _OUT_OF_BUDGET and agreement.n_searches:  # the last generations are those of one search among many
+    if status in _OUT_OF_BUDGET and (agreement.n_searches or method is None):  # else the last generations tell more
         return f"{limits.message(status)} {agreement}"
     return f"{_reason(status, rule, limits, best, value, n_unknowns, method)} {agreement}"
 
