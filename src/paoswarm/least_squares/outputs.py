@@ -84,13 +84,15 @@ class Outputs:
         vectors: list[Floats] = []
         first = 0
         for name, values in given.items():
+            if not isinstance(name, str):
+                raise TypeError(f"names of outputs must be text, got {name!r}")
             label = "data" if name == "" and not isinstance(data, Mapping) else f"data[{name!r}]"
             array = _numbers(label, values)
             if np.isinf(array).any():
                 raise ValueError(f"{label} holds an infinite number; write NaN for a missing datum")
             if np.isnan(array).all():
                 raise ValueError(f"{label} holds no datum that is not NaN")
-            parts.append(Output(str(name), array.shape, slice(first, first + array.size)))
+            parts.append(Output(name, array.shape, slice(first, first + array.size)))
             vectors.append(array.ravel())
             first += array.size
         return cls(tuple(parts), np.concatenate(vectors), isinstance(data, Mapping))
@@ -114,15 +116,12 @@ class Outputs:
 
     def split(self, vector: Floats) -> Any:
         """A vector ``(..., m)`` in the form of the data: an array, or a dict of arrays."""
-        arrays = {part.name: vector[..., part.rows].reshape(*vector.shape[:-1], *part.shape) for part in self.parts}
+        arrays = {part.name: vector[..., part.rows].reshape((*vector.shape[:-1], *part.shape)) for part in self.parts}
         return arrays if self.is_dict else arrays[""]
 
     @staticmethod
     def _part(part: Output, answer: Any) -> Floats:
-        try:
-            array = np.asarray(unmasked(answer), dtype=float)
-        except (TypeError, ValueError):
-            raise TypeError(f"{part.label} must be an array of real numbers, but is {_form(answer)}") from None
+        array = _numbers(part.label, answer)
         if array.shape != part.shape:
             if array.size == np.prod(part.shape) and array.squeeze().shape == tuple(n for n in part.shape if n != 1):
                 array = array.reshape(part.shape)  # axes of length one
@@ -146,7 +145,7 @@ def as_residuals(answer: Any) -> Floats:
 def _numbers(label: str, values: Any) -> Floats:
     try:
         array = np.asarray(unmasked(values))
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in "fiubO" or values is None:
             raise TypeError
         return array.astype(float)
     except (TypeError, ValueError, OverflowError):
