@@ -10,41 +10,42 @@ NAN = np.nan
 MATRIX = np.array([[1.0, 2.0], [NAN, 4.0], [5.0, 6.0]])
 
 
-def test_an_array_with_missing_data():
+def test_an_array_keeps_what_the_model_returns_where_there_is_no_datum():
     outputs = Outputs.of(MATRIX)
-    assert_array_equal(outputs.data, [1, 2, 4, 5, 6])
+    assert_array_equal(outputs.data, [1, 2, NAN, 4, 5, 6])
     answer = np.arange(6.0).reshape(3, 2)
     vector = outputs.vector(answer)
-    assert_array_equal(vector, [0, 1, 3, 4, 5])
-    there = outputs.split(vector)
-    assert_array_equal(there, np.where(np.isnan(MATRIX), NAN, answer))
-    assert_array_equal(outputs.split(np.stack([vector, -vector]))[1], -there)
+    assert_array_equal(vector, np.arange(6.0))
+    assert_array_equal(outputs.split(vector), answer)
+    assert_array_equal(outputs.split(np.stack([vector, -vector]))[1], -answer)
     assert not outputs.is_dict
 
 
 def test_a_dict_of_arrays():
     outputs = Outputs.of({"a": MATRIX, "b": 7, "c": [[1, NAN, 3]]})
-    assert_array_equal(outputs.data, [1, 2, 4, 5, 6, 7, 1, 3])
+    assert_array_equal(outputs.data, [1, 2, NAN, 4, 5, 6, 7, 1, NAN, 3])
     answer = {"more": "ignored", "c": np.array([[1, 2, 3]]), "b": 8.0, "a": np.ones((3, 2))}
     vector = outputs.vector(answer)
-    assert_array_equal(vector, [1, 1, 1, 1, 1, 8, 1, 3])
+    assert_array_equal(vector, [1, 1, 1, 1, 1, 1, 8, 1, 2, 3])
     there = outputs.split(vector)
     assert list(there) == ["a", "b", "c"]
     assert there["b"].shape == ()
-    assert_array_equal(there["c"], [[1, NAN, 3]])
+    assert_array_equal(there["c"], [[1, 2, 3]])
     assert [part.label for part in outputs.parts] == ["output 'a'", "output 'b'", "output 'c'"]
 
 
+def test_one_number():
+    outputs = Outputs.of(3.0)
+    assert_array_equal(outputs.vector(4), [4])
+    assert outputs.split(np.array([4.0])) == 4
+    assert_array_equal(outputs.split(np.array([[4.0], [5.0]])), [4, 5])
+
+
 def test_columns_are_series_along_the_first_axis():
-    outputs = Outputs.of({"a": MATRIX, "b": [1.0, NAN, 3.0]})
+    outputs = Outputs.of({"a": MATRIX, "b": [1.0, NAN, 3.0], "c": 4.0})
     numbers = [column.tolist() for part in outputs.parts for column in part.columns]
-    assert numbers == [[0, 3], [1, 2, 4], [5, 6]]
+    assert numbers == [[0, 2, 4], [1, 3, 5], [6, 7, 8], [9]]
     assert_array_equal(outputs.data[outputs.parts[0].columns[1]], MATRIX[:, 1])
-
-
-def test_missing_data_may_be_anything_in_the_model():
-    outputs = Outputs.of(np.array([1.0, NAN]))
-    assert_array_equal(outputs.vector([2.0, np.inf]), [2])
 
 
 @pytest.mark.parametrize(
@@ -65,14 +66,14 @@ def test_forms_of_one_curve(form):
 
 def test_masked_data_are_missing():
     outputs = Outputs.of(np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]))
-    assert_array_equal(outputs.data, [1, 3])
+    assert_array_equal(outputs.data, [1, NAN, 3])
 
 
 def test_series_of_pandas_and_arrays_of_xarray():
     pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
     series = pandas.Series([1.0, NAN, 3.0], index=[10, 20, 30])
-    assert_array_equal(Outputs.of(series).data, [1, 3])
-    assert_array_equal(Outputs.of(series).vector(pandas.Series([4, 5, 6])), [4, 6])
+    assert_array_equal(Outputs.of(series).data, [1, NAN, 3])
+    assert_array_equal(Outputs.of(series).vector(pandas.Series([4, 5, 6])), [4, 5, 6])
     frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
     assert_array_equal(Outputs.of(frame).vector(xarray.DataArray([[1, 2], [3, 4]])), [1, 2, 3, 4])
     both = Outputs.of({"a": frame["a"], "b": xarray.DataArray([5.0])})
@@ -90,6 +91,7 @@ def test_series_of_pandas_and_arrays_of_xarray():
         (["a"], TypeError, "data must be real numbers"),
         ([1j], TypeError, "data must be real numbers"),
         ({"a": None}, TypeError, r"data\['a'\] must be real numbers, got None"),
+        ({1: [1.0]}, TypeError, "names of outputs must be text, got 1"),
         ([[1.0], [1.0, 2.0]], TypeError, "data must be real numbers"),
         (lambda x: x, TypeError, "data must be real numbers"),
     ],
@@ -122,12 +124,12 @@ def test_wrong_answers(data, answer, said):
 
 def test_numbers_for_each_datum():
     part = Outputs.of({"a": MATRIX}).parts[0]
-    assert_array_equal(part.gathered("sigma", 2), np.full(5, 2.0))
-    assert_array_equal(part.gathered("sigma", MATRIX), [1, 2, 4, 5, 6])
+    assert_array_equal(part.spread("sigma", 2), np.full(6, 2.0))
+    assert_array_equal(part.spread("sigma", MATRIX), MATRIX.ravel())
     with pytest.raises(
         ValueError, match=r"sigma of output 'a' has shape \(3,\); give one number, or as many as the data"
     ):
-        part.gathered("sigma", [1, 2, 3])
+        part.spread("sigma", [1, 2, 3])
 
 
 def test_residuals():
