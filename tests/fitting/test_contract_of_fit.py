@@ -243,7 +243,7 @@ class TestResult:
         assert set(other) - set(found) == {"swarm"}
         assert isinstance(found, ps.results.Result)
         assert found.method is None
-        values = found.evaluations.points()[1]
+        values = found.evaluations.points[1]
         assert len(values) == found.nfev
         assert found.history.best[-1] == found.fun == np.nanmin(values)
 
