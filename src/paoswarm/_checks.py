@@ -17,6 +17,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 
+FOR_RESIDUALS = "functions that return residuals are for ps.fit: write ps.fit(fun, bounds)"
+
 # What other libraries call our arguments: SciPy, Optuna, pymoo, pyswarms, pycma, nevergrad, dynesty, emcee. An argument
 # that the function at hand does not have is passed over, so one list serves all functions.
 _THEIR_NAMES = {

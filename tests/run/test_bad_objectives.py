@@ -1,5 +1,6 @@
 import os
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -586,3 +587,16 @@ def test_injected_failures_do_not_lock_an_optimiser():
     optimizer.inject([[3, 3]], [7.0])
     assert optimizer.ask().shape == (3, 2)
     assert optimizer.result.fun == 7.0
+
+
+@pytest.mark.parametrize("how", [{}, {"workers": 2}, {"vectorized": True}])
+def test_residuals_are_refused_by_every_door_with_the_line_to_write(how):
+    def residuals(x):
+        return np.stack([x, x, x], axis=-1)
+
+    for run in (ps.minimize, partial(ps.minimize_many, runs=2)):
+        with pytest.raises(TypeError, match=r"write ps\.fit\(fun, bounds\)"):
+            run(residuals, [(-1, 2)], rng=1, **how)
+    optimizer = ps.Optimizer([(-1, 2)], rng=1)
+    with pytest.raises(ValueError, match=r"write ps\.fit\(fun, bounds\)"):
+        optimizer.tell(np.squeeze(residuals(optimizer.ask())))

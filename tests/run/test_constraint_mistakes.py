@@ -103,7 +103,7 @@ def test_functions_of_names_that_are_not_there_are_told_the_names():
     [
         ((1.0, [2.0]), "constraints=ps.Returned"),
         (None, "perhaps a return statement is missing"),
-        (np.ones(3), "of residuals, return the sum of squares"),
+        (np.ones(3), r"write ps\.fit\(fun, bounds\)"),
     ],
 )
 @pytest.mark.parametrize("constraints", [(), lambda x: -1.0])

@@ -32,6 +32,10 @@ def squares(p):
     return float(((model(p["amplitude"], p["decay"], p["omega"], p["offset"]) - DATA) ** 2).sum())
 
 
+def chi_square(params, data=DATA):
+    return float((residual(params, data) ** 2).sum())
+
+
 def parameters(**more):
     params = lmfit.Parameters()
     params.add("amplitude", 2.0, min=0.1, max=10)
@@ -51,7 +55,7 @@ GUESS = {"amplitude": 2.0, "decay": 6.0, "omega": 2.0}
 
 @pytest.fixture(scope="module")
 def result():
-    return ps.minimize(residual, parameters(), maxfev=1200, polish=True, rng=1)
+    return ps.minimize(chi_square, parameters(), maxfev=1200, polish=True, rng=1)
 
 
 def test_the_run_is_that_of_the_same_space_by_name_from_the_parameters_values(result):
@@ -81,7 +85,7 @@ def test_expressions_follow_in_every_call_and_in_the_result():
     def fun(params):
         assert isinstance(params, lmfit.Parameters)
         seen.append((params["twice"].value, 2 * params["amplitude"].value / params["decay"].value))
-        return residual(params)
+        return chi_square(params)
 
     found = ps.minimize(fun, parameters(), maxfev=60, rng=1)
     mine, exact = np.array(seen).T
@@ -94,7 +98,7 @@ def test_expressions_follow_in_every_call_and_in_the_result():
 def test_what_was_given_does_not_change_and_results_do_not_share(result):
     given = parameters()
     before = given.dumps()
-    one, other = (ps.minimize(residual, given, maxfev=40, rng=seed) for seed in (1, 2))
+    one, other = (ps.minimize(chi_square, given, maxfev=40, rng=seed) for seed in (1, 2))
     assert given.dumps() == before
     kept = one.best.dumps()
     other.best["omega"].value = 1.0
@@ -107,29 +111,67 @@ def test_a_function_that_returns_one_number_is_minimised_as_it_is(answer):
     def fun(params):
         return answer(params.valuesdict())
 
-    with_residuals = ps.minimize(residual, parameters(), maxfev=60, rng=1)
-    assert ps.minimize(fun, parameters(), maxfev=60, rng=1).fun == pytest.approx(with_residuals.fun, rel=1e-12)
+    plain = ps.minimize(chi_square, parameters(), maxfev=60, rng=1)
+    assert ps.minimize(fun, parameters(), maxfev=60, rng=1).fun == pytest.approx(plain.fun, rel=1e-12)
 
 
-def test_complex_residuals_and_lists_count_as_in_lmfit():
+@pytest.mark.parametrize("shape", [np.asarray, np.ndarray.tolist, lambda r: r * 1j, lambda r: r[:, None]])
+def test_a_residual_function_is_refused_and_told_what_to_write(shape):
+    with pytest.raises(TypeError, match=r"write ps\.fit\(fun, bounds\)"):
+        ps.minimize(lambda params: shape(residual(params)), parameters(), maxfev=40, rng=1)
+    with pytest.raises(TypeError, match=r"write ps\.fit\(fun, bounds\)"):
+        ps.minimize_many(lambda params: shape(residual(params)), parameters(), runs=2, maxfev=40, rng=1)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return ps.fit(residual, parameters(), args=(DATA,), rng=1)
+
+
+def test_a_fit_takes_the_function_as_it_is_and_agrees_with_lmfit(fit):
+    theirs = lmfit.minimize(residual, fit.best, args=(DATA,))
+    assert fit.fun == pytest.approx(theirs.chisqr, rel=1e-6)
+    assert fit.degrees_of_freedom == theirs.nfree
+    for name, one in fit.parameters.items():
+        assert one.value == pytest.approx(theirs.params[name].value, rel=1e-4)
+        if one.expr or one.vary:
+            assert one.stderr == pytest.approx(theirs.params[name].stderr, rel=1e-3)
+    assert fit.parameters["omega"].correl["decay"] == pytest.approx(theirs.params["omega"].correl["decay"], abs=2e-3)
+    assert "ratio" in lmfit.fit_report(fit.parameters)
+
+
+def test_complex_residuals_and_lists_count_as_in_lmfit(fit):
     def turned(params):
         return residual(params) * (0.6 + 0.8j)
 
-    expected = ps.minimize(residual, parameters(), maxfev=40, rng=1).fun
-    assert ps.minimize(turned, parameters(), maxfev=40, rng=1).fun == pytest.approx(expected, rel=1e-12)
-    listed = ps.minimize(lambda params: residual(params).tolist(), parameters(), maxfev=40, rng=1)
-    assert listed.fun == pytest.approx(expected, rel=1e-12)
+    found = ps.fit(turned, parameters(), rng=1)
+    assert found.fun == pytest.approx(fit.fun, rel=1e-9)
+    theirs = lmfit.minimize(turned, found.best)
+    assert (theirs.ndata, theirs.chisqr) == (found.uncertainty.n_data, pytest.approx(found.fun, rel=1e-6))
+    assert found.parameters["omega"].stderr == pytest.approx(theirs.params["omega"].stderr, rel=1e-3)
+    listed = ps.fit(lambda params: residual(params).tolist(), parameters(), rng=1)
+    assert_array_equal(listed.x, fit.x)
+
+
+def test_a_fit_of_predictions_has_parameters_too(fit):
+    def predictions(params):
+        return residual(params, 0.0)
+
+    found = ps.fit(predictions, parameters(), DATA, rng=1)
+    assert_allclose(found.x, fit.x, rtol=1e-6)
+    assert found.parameters["twice"].stderr == pytest.approx(fit.parameters["twice"].stderr, rel=1e-4)
+    assert ps.fit(lambda p: p["a"] * TIME, {"a": (0, 2)}, TIME + 0.1 * DATA, rng=1).parameters is None
 
 
 def test_threads_do_not_see_each_others_values():
     def fun(params, data):
         values = [params[name].value for name in TRUTH]
         for _ in range(20):
-            residual(params, data)
+            chi_square(params, data)
         assert values == [params[name].value for name in TRUTH]
-        return residual(params, data)
+        return chi_square(params, data)
 
-    alone = ps.minimize(residual, parameters(), args=(DATA,), method=ps.AdaptivePAO(parallel=4), maxfev=80, rng=1)
+    alone = ps.minimize(chi_square, parameters(), args=(DATA,), method=ps.AdaptivePAO(parallel=4), maxfev=80, rng=1)
     with ThreadPoolExecutor(4) as pool:
         threaded = ps.minimize(
             fun, parameters(), args=(DATA,), method=ps.AdaptivePAO(parallel=4), maxfev=80, rng=1, workers=pool
@@ -139,7 +181,7 @@ def test_threads_do_not_see_each_others_values():
 
 
 def test_spaces_travel_between_processes():
-    space = ps.minimize(residual, parameters(), maxfev=20, rng=1).space
+    space = ps.minimize(chi_square, parameters(), maxfev=20, rng=1).space
     again = pickle.loads(pickle.dumps(space))
     row = np.array([3.0, 2.0, 1.0, 1.0])
     assert again == space
@@ -152,7 +194,7 @@ def test_starting_points_may_be_parameters_too():
 
     def fun(params):
         seen.append(params["omega"].value)
-        return residual(params)
+        return chi_square(params)
 
     start = parameters()
     start["omega"].value = 7.125
@@ -173,11 +215,11 @@ def test_constraints_get_parameters():
     def slow(params):
         return params["ratio"].value - 1.0
 
-    found = ps.minimize(residual, parameters(), constraints=slow, maxfev=300, rng=1)
+    found = ps.minimize(chi_square, parameters(), constraints=slow, maxfev=300, rng=1)
     assert found.feasible
     assert found.best["ratio"].value <= 1.0
     with pytest.raises(ValueError, match="ratio is an expression"):
-        ps.minimize(residual, parameters(), constraints=LinearConstraint(np.eye(4), -1, 1))
+        ps.minimize(chi_square, parameters(), constraints=LinearConstraint(np.eye(4), -1, 1))
 
 
 def test_the_optimizer_asks_for_parameters():
@@ -187,22 +229,22 @@ def test_the_optimizer_asks_for_parameters():
         assert all(isinstance(one, lmfit.Parameters) for one in asked)
         optimizer.tell([squares(one.valuesdict()) for one in asked])
     assert isinstance(optimizer.result.best, lmfit.Parameters)
-    many = ps.minimize_many(residual, parameters(), runs=2, maxfev=40, rng=1)
+    many = ps.minimize_many(chi_square, parameters(), runs=2, maxfev=40, rng=1)
     assert isinstance(many.run(1).best, lmfit.Parameters)
 
 
 def test_a_store_repeats_the_run_and_notices_another_expression(tmp_path):
     file = tmp_path / "run.paoswarm"
-    first = ps.minimize(residual, parameters(), maxfev=60, rng=1, store=file)
+    first = ps.minimize(chi_square, parameters(), maxfev=60, rng=1, store=file)
     calls = []
-    again = ps.minimize(residual, parameters(), maxfev=60, rng=1, store=file, callback=calls.append)
+    again = ps.minimize(chi_square, parameters(), maxfev=60, rng=1, store=file, callback=calls.append)
     assert_array_equal(first.x, again.x)
     assert not calls
-    longer = ps.resume(file, residual, bounds=parameters(), maxfev=90)
+    longer = ps.resume(file, chi_square, bounds=parameters(), maxfev=90)
     assert longer.nfev == 90
     assert list(ps.Store(file).to_dataframe())[:4] == list(SPACE)
     with pytest.warns(RuntimeWarning, match="has changed"):
-        ps.minimize(residual, parameters(ratio={"expr": "decay / amplitude"}), maxfev=60, rng=1, store=file)
+        ps.minimize(chi_square, parameters(ratio={"expr": "decay / amplitude"}), maxfev=60, rng=1, store=file)
 
 
 def test_they_are_uniform_priors_and_the_likelihood_gets_parameters():
@@ -228,13 +270,13 @@ def test_they_are_uniform_priors_and_the_likelihood_gets_parameters():
 )
 def test_parameters_that_cannot_be_searched_are_refused(more, text):
     with pytest.raises(ValueError, match=text):
-        ps.minimize(residual, parameters(**more))
+        ps.minimize(chi_square, parameters(**more))
 
 
 def test_other_input_that_cannot_work_is_refused():
     with pytest.raises(ValueError, match="empty"):
-        ps.minimize(residual, lmfit.Parameters())
+        ps.minimize(chi_square, lmfit.Parameters())
     with pytest.raises(ValueError, match="one point: leave out vectorized"):
-        ps.minimize(residual, parameters(), vectorized=True)
+        ps.minimize(chi_square, parameters(), vectorized=True)
     with pytest.raises(TypeError, match="give the result of minimize"):
         ps.uncertainty(parameters(), residuals=residual)

@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
+from paoswarm._checks import FOR_RESIDUALS
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
@@ -184,7 +185,10 @@ class JaxEngine:
                 "Use engine='numpy' for a function that is not compiled"
             ) from error
         if shape != ():
-            raise TypeError(f"{name} must take one point x (d,) and return a number, but it returns the shape {shape}")
+            raise TypeError(
+                f"{name} must take one point x (d,) and return a number, but it returns the shape {shape}; "
+                f"{FOR_RESIDUALS}"
+            )
         if jnp.issubdtype(dtype, jnp.complexfloating):
             raise TypeError(f"{name} must return a real number, but it returns {dtype}")
 

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numba import types
 
+from paoswarm._checks import FOR_RESIDUALS
 from paoswarm.core.arrays import Floats
 from paoswarm.engines.numba_options import Apart
 
@@ -97,7 +98,7 @@ def _compiled(python: Any, name: str, options: dict[str, Any]) -> tuple[Any, boo
     except Exception as error:  # of numba, or of Python where numba looks something up
         raise TypeError(
             f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
-            f"{_reason(error)}. Use engine='numpy' for a function that is not compiled"
+            f"{_reason(error)}. Use engine='numpy' for a function that is not compiled; {FOR_RESIDUALS}"
         ) from error
 
 

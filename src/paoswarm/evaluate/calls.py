@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm._checks import rounded, unmasked
+from paoswarm._checks import FOR_RESIDUALS, rounded, unmasked
 from paoswarm._text import describe_error, repr_of, shortened, text_of
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.detailed import Detailed
@@ -48,13 +48,17 @@ def with_arguments(fun: Objective, args: Any) -> Objective:
     return WithArguments(fun, args)
 
 
-def to_fingerprint(fun: Objective) -> Any:
-    """The user's function and its arguments in the form that `paoswarm.store.fingerprint` looks into."""
+def to_fingerprint(fun: Objective, *more: Any) -> Any:
+    """The user's function and its arguments in the form that `paoswarm.store.fingerprint` looks into.
+
+    There may be ``more`` that decides the values.
+    """
+    own = fun
     if isinstance(fun, WithArguments):
-        return partial(fun.fun, *fun.args)
-    if hasattr(fun, "to_fingerprint"):
-        return fun.to_fingerprint()
-    return fun
+        own = partial(fun.fun, *fun.args)
+    elif hasattr(fun, "to_fingerprint"):
+        own = fun.to_fingerprint()
+    return partial(own, *more) if more else own
 
 
 class Failed(NamedTuple):
@@ -144,8 +148,8 @@ def advice_on(answer: Any) -> str:
             "; if the second part holds numbers that must stay within limits, give constraints=ps.Returned(n), else "
             "return the first part alone"
         )
-    if isinstance(answer, np.ndarray) and answer.ndim == 1 and answer.size > 1 and answer.dtype.kind in "fiu":
-        return "; of residuals, return the sum of squares"
+    if (numbers := as_numbers(answer)).size > 1 and numbers.dtype.kind in "fiuc":
+        return f"; {FOR_RESIDUALS}"
     return ""
 
 

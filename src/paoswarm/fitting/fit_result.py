@@ -42,6 +42,8 @@ class Fit(Result):
     covariance, correlations : array (k, k)
     uncertainty : FitUncertainty
         All of this, with tables.
+    parameters : lmfit.Parameters or None
+        The same for lmfit, if the space was ``Parameters``.
     predictions, residuals : array, or dict of arrays
         What the simulator returns at the best point, with scale and offset, also where there is no datum; and that less
         the data.
@@ -112,6 +114,11 @@ class Fit(Result):
     def correlations(self) -> Floats:
         """Correlations of the continuous unknowns."""
         return self.uncertainty.correlations
+
+    @property
+    def parameters(self) -> Any:
+        """The best ``lmfit.Parameters`` with standard errors and correlations; None for other spaces."""
+        return self.uncertainty.parameters
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Ends of intervals from standard errors; `profile` has better ones where the fit is far from linear."""

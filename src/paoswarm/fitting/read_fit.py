@@ -25,7 +25,7 @@ from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.run.read_input import Box, read_bounds
 from paoswarm.run.read_space import read_space
-from paoswarm.space.lmfit_parameters import are_parameters
+from paoswarm.space.lmfit_parameters import ParametersSpace, are_parameters
 from paoswarm.space.names import check_name, numbered
 from paoswarm.space.space import Fixed, Space
 from paoswarm.space.variables import WIDEST, Periodic, Real, Variable
@@ -201,13 +201,16 @@ class FittedVariables:
 
     def translated(self, fit: FitUncertainty) -> FitUncertainty:
         """What was found in coordinates, in the user's numbers."""
-        x = self.numbers(fit.x)
+        x, space, row = self.numbers(fit.x), self.space, self.row.copy()
+        row[self.is_fitted] = x
         slope = np.where(self.is_log, x, 1.0)  # of the number along its coordinate
+        covariance = slope[:, None] * slope * fit.covariance
         return dataclasses.replace(
             fit,
             x=x,
             standard_errors=slope * fit.standard_errors,
-            covariance=slope[:, None] * slope * fit.covariance,
+            covariance=covariance,
+            parameters=space.with_errors(row, covariance) if isinstance(space, ParametersSpace) else None,
             hessian=fit.hessian / slope[:, None] / slope,
             profile=None if fit.profile is None else self.numbers(fit.profile.T).T,
             is_log=self.is_log,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
 
 from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
+from paoswarm.evaluate.calls import to_fingerprint
 from paoswarm.evaluate.queue import PointQueue, Queue
 from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.fitting.cells import Cells
@@ -24,7 +24,11 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = ()) -
     """Take a fit to its end; ``known`` are points that were simulated before, with their cells and outputs."""
     comparison = call.comparison
     limits = call.limits.restarted()
-    journal = None if call.store is None else Journal(call.store, call.describe(), _fingerprint(call))
+    journal = (
+        None
+        if call.store is None
+        else Journal(call.store, call.describe(), to_fingerprint(call.objective, *call.space.expressions))
+    )
     searches = Cells(
         call.cube,
         comparison.loss,
@@ -68,10 +72,6 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = ()) -
             _end(journal, fit)
     evaluate.warn("a failure")
     return fit
-
-
-def _fingerprint(call: FitCall) -> Any:
-    return call.objective.to_fingerprint()
 
 
 def _end(journal: Journal, fit: Fit) -> None:

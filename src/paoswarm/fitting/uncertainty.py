@@ -20,7 +20,6 @@ from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.minimum import find_minimum
 from paoswarm.fitting.read_fit import (
     FitFunction,
-    FittedVariables,
     Meaning,
     Measured,
     SquaredResiduals,
@@ -28,7 +27,6 @@ from paoswarm.fitting.read_fit import (
     read_start,
     the_one_function,
 )
-from paoswarm.space.lmfit_parameters import ParametersSpace
 
 
 @explains_keywords(
@@ -163,7 +161,7 @@ def uncertainty(
             known = known_directions(*seen, x, value, meaning.rise(value))
         minimum = find_minimum(fun, meaning, x, at, start.box, moves=refine, known=known)
         found = describe(fun, meaning, minimum, start, refine, level)
-    found = found if variables is None else _in_users_numbers(found, variables)
+    found = found if variables is None else variables.translated(found)
     if not is_constrained:
         return found
     warning = "the run had constraints, of which nothing is known here: where one is active, the errors are wrong."
@@ -184,13 +182,3 @@ def _first_value(fun: FitFunction, kind: str, x: Floats) -> Measured:
     if kind == "sum_of_squares" and at.values[0] < 0:
         raise ValueError(f"sum_of_squares is {at.values[0]:g} at the given point, but cannot be negative")
     return at
-
-
-def _in_users_numbers(found: FitUncertainty, variables: FittedVariables) -> FitUncertainty:
-    """What was found in coordinates, in the numbers of the user's variables."""
-    found = variables.translated(found)
-    if not isinstance(variables.space, ParametersSpace):
-        return found
-    row = variables.row.copy()
-    row[variables.is_fitted] = found.x
-    return dataclasses.replace(found, parameters=variables.space.with_errors(row, found.covariance))

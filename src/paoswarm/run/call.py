@@ -17,7 +17,6 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.constrained_function import ConstrainedFunction
 from paoswarm.evaluate.constraints import ConstraintSet
-from paoswarm.evaluate.residuals import as_objective
 from paoswarm.methods.method import Method
 from paoswarm.run.callback import Notify, read_callback
 from paoswarm.run.many_result import ManyResult
@@ -45,7 +44,7 @@ class Call:
     fun, args
         The function as it was given, and its other arguments.
     objective : callable
-        The same with its arguments, residuals and constraints, as evaluators call it.
+        The same with its arguments and constraints, as evaluators call it.
     runs : int or None
         None for `minimize`.
     seeds : list
@@ -170,7 +169,9 @@ def read_call(
     runs = None if runs is _ALONE else whole_number("runs", runs, 1, _MOST_RUNS)
     compiled = read_engine(engine, fun)
     space = read_space(bounds)
-    objective = as_objective(with_arguments(fun, args), space, vectorized)
+    objective = with_arguments(fun, args)
+    if vectorized and not space.takes_rows:
+        raise ValueError("lmfit.Parameters hold one point: leave out vectorized=True")
     method = read_method(method, init, space)
     d = len(space.lower)
     read = Limits.read(**limits, default=method.default_limits(d))

@@ -47,13 +47,13 @@ def minimize(
     ----------
     fun : callable
         ``fun(x) -> float`` for one point ``x`` of shape ``(d,)``. With ``vectorized=True``, ``(m, d) -> (m,)``: rows
-        are points.
+        are points. Functions that return residuals are for `fit`.
     bounds : sequence of (low, high), (d, 2) array, scipy.optimize.Bounds, or variables in a sequence or by name
         The unknowns. Either finite bounds, one pair for each. Or variables: `Real` (perhaps logarithmic), `Integer`,
         `Choice`, `Periodic`, pairs, and numbers or strings that are fixed. In a dict they have names: then ``fun``
         gets a dict of values by name (with ``vectorized=True`` of arrays ``(m,)``), and results speak in names. In a
         sequence ``fun`` gets an array, with the index of the entry for a `Choice`. Or ``lmfit.Parameters``: then
-        ``fun`` gets ``Parameters``, and may return residuals, whose sum of squares is minimised.
+        ``fun`` gets ``Parameters``.
     method : Method, str or None
         None: `AdaptivePAO`, searches that start again until they agree, or `MixedPAO` if a variable is an `Integer` or
         a `Choice`; with ``init=result`` the method of that result.

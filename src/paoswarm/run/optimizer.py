@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm._checks import explains_keywords, unmasked
+from paoswarm._checks import FOR_RESIDUALS, explains_keywords, unmasked
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
@@ -135,7 +135,8 @@ class Optimizer(RunState):
             raise TypeError(f"tell needs real numbers, got {f.dtype}")
         asked = self._pending.shape[:-1]
         if f.shape != asked:
-            raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}")
+            more = f"; {FOR_RESIDUALS}" if f.ndim > 1 else ""
+            raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}{more}")
         f = np.where(f == -np.inf, np.nan, f.astype(float))
         if self.judge.n_constraints:
             f = self.scored(self._pending, np.column_stack([f, self._told(constr, len(f))]))

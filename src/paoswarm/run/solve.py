@@ -50,7 +50,7 @@ def solve(call: Call) -> ManyResult:
     journal = None
     if call.store is not None:
         described = describe_run(call, template.n_particles, limits, template.expected_evaluations(limits))
-        journal = Journal(call.store, described, to_fingerprint(call.objective))
+        journal = Journal(call.store, described, to_fingerprint(call.objective, *call.space.expressions))
     n_details = template.judge.n_constraints
     with (
         journal or nullcontext(),

@@ -39,7 +39,7 @@ class ParametersSpace(Space):
         Names and expressions of the parameters that follow from others. They are no variables of the space.
     """
 
-    allows_residuals = True
+    takes_rows = False
 
     def __init__(self, parameters: Any) -> None:
         if not parameters:

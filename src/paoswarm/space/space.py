@@ -85,13 +85,13 @@ class Space:
         Which of these are round, whole or choices.
     is_identity : bool
         Whether rows and coordinates are the same.
-    allows_residuals : bool
-        Whether functions may return residuals, whose sum of squares counts.
+    takes_rows : bool
+        Whether functions can get several points at once.
     expressions : tuple of (str, str)
         Names and expressions of what follows from the variables, for the user's functions.
     """
 
-    allows_residuals = False
+    takes_rows = True
     expressions: tuple[tuple[str, str], ...] = ()
 
     def __init__(self, variables: Sequence[Variable], names: Sequence[str] | None = None) -> None:
