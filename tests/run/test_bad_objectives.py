@@ -592,11 +592,11 @@ def test_injected_failures_do_not_lock_an_optimiser():
 @pytest.mark.parametrize("how", [{}, {"workers": 2}, {"vectorized": True}])
 def test_residuals_are_refused_by_every_door_with_the_line_to_write(how):
     def residuals(x):
-        return np.stack([x, x, x], axis=-1)
+        return np.concatenate([x, x, x], axis=-1)
 
     for run in (ps.minimize, partial(ps.minimize_many, runs=2)):
         with pytest.raises(TypeError, match=r"write ps\.fit\(fun, bounds\)"):
-            run(residuals, [(-1, 2)], rng=1, **how)
-    optimizer = ps.Optimizer([(-1, 2)], rng=1)
+            run(residuals, BOX, rng=1, **how)
+    optimizer = ps.Optimizer(BOX, rng=1)
     with pytest.raises(ValueError, match=r"write ps\.fit\(fun, bounds\)"):
-        optimizer.tell(np.squeeze(residuals(optimizer.ask())))
+        optimizer.tell(residuals(optimizer.ask()))
