@@ -203,8 +203,7 @@ class Solution:
         """What the value is."""
         groups = self.loss.groups
         if self.is_noise_known:
-            is_square = all(type(group.law).__name__ in ("Normal", "LogNormal") for group in groups)
-            return "chi-square" if is_square and not any(getattr(g.law, "relative", 0) for g in groups) else "deviance"
+            return "chi-square" if self.loss.is_chi_square else "deviance"
         is_plain = len(groups) == 1 and type(groups[0].law).__name__ == "Normal" and not self.loss.n_beliefs
         return "sum of squares" if is_plain else "value"
 
@@ -249,7 +248,7 @@ class Solution:
         """What to doubt."""
         said = []
         left, value = self.degrees_of_freedom, self.around.value
-        if self.is_noise_known and left > 0 and self.kind == "chi-square":
+        if left > 0 and self.kind == "chi-square":
             larger, smaller = float(chdtrc(left, value)), float(chdtr(left, value))
             if larger < IMPROBABLE:
                 said.append(

@@ -4,7 +4,7 @@ Neighbours in a series of noise are independent, so with ``m`` residuals in seri
 
 .. math:: z = \sqrt{m} \; \frac{\sum_i r_i r_{i+1}}{\sum_i r_i^2}                                        \tag{F7}
 
-is about standard normal. Where the noise is known, the sum of squares has a distribution of chi-square. Ends at wrong
+is about standard normal. Where all noise is normal and known, the value has a distribution of chi-square. Ends at wrong
 minima mostly show in one of the two; so do models that do not describe the data.
 """
 
@@ -33,7 +33,7 @@ class Contradiction(NamedTuple):
     correlation : float
         z of (F7).
     probability : float
-        Of a chi-square that is as large; one if the size of the noise is unknown.
+        Of a chi-square that is as large; one if the value is no chi-square.
     """
 
     correlation: float = 0.0
@@ -47,8 +47,8 @@ def contradiction(around: Around, loss: Loss, series: Sequence[NDArray[np.intp]]
     """What the residuals around a point say; ``series`` are rows of the outputs whose order means something."""
     residuals = np.full(len(loss.data), np.nan)
     residuals[loss.has_datum] = np.concatenate([score.scored.residuals[0] for score in around.groups])
-    freedom = loss.n_data - n_unknowns
-    probability = float(chdtrc(freedom, around.value)) if loss.n_estimated == 0 and freedom > 0 else 1.0
+    freedom = loss.n_data + loss.n_beliefs - loss.n_factors - n_unknowns
+    probability = float(chdtrc(freedom, around.value)) if loss.is_chi_square and freedom > 0 else 1.0
     return Contradiction(correlation(residuals, series), probability)
 
 

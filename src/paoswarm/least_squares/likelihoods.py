@@ -51,9 +51,12 @@ class Likelihood:
     ----------
     estimates_sigma : bool
         Whether the size of the noise is unknown.
+    is_chi_square : bool
+        Whether the deviance of data that have this law is distributed like chi-square.
     """
 
     estimates_sigma: ClassVar[Any] = False
+    is_chi_square: ClassVar[Any] = False
 
     def check(self, data: Floats) -> None:
         """Raise if the law cannot have produced these data."""
@@ -178,6 +181,11 @@ class Normal(_LocationScale):
         if self.relative and self.sigma is None:
             raise ValueError("Normal(relative=...) needs sigma, the part of the noise that does not depend on the size")
 
+    @property
+    def is_chi_square(self) -> bool:
+        """Whether sigma is known and does not depend on the prediction."""
+        return self.sigma is not None and not self.relative
+
     def scored(self, mu: Floats, data: Floats) -> Scored:
         """Residuals; with a relative part, the logarithm of its growth is a second residual."""
         if not self.relative:
@@ -202,6 +210,11 @@ class LogNormal(_LocationScale):
     sigma : float or array, optional
         Standard deviation of the natural logarithm of each datum. None: one unknown number, which is estimated.
     """
+
+    @property
+    def is_chi_square(self) -> bool:
+        """Whether sigma is known."""
+        return self.sigma is not None
 
     def check(self, data: Floats) -> None:
         """Raise unless the data are above zero."""

@@ -129,6 +129,11 @@ class Loss:
         self.n_sigmas = len(sizes)
         self.n_factors = sum(group.has_scale + group.has_offset for group in self.groups)
 
+    @property
+    def is_chi_square(self) -> bool:
+        """Whether the value is distributed like chi-square if the laws are right."""
+        return all(group.law.is_chi_square for group in self.groups)
+
     def part(self, rows: NDArray[np.intp]) -> Loss:
         """The loss of some of the data, for the same vectors."""
         data = np.full(len(self.data), np.nan)
