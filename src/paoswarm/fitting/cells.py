@@ -17,6 +17,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.fitting.cube import Cube
 from paoswarm.least_squares.descents import Descents, Request
 from paoswarm.least_squares.loss import Loss
+from paoswarm.least_squares.region import Region
 from paoswarm.methods.agreement import Agreement
 
 _LEAST = 2  # searches that must have ended in a cell that is not the best
@@ -48,6 +49,8 @@ class Cells:
         Points, and their cells, where searches start first.
     known : sequence of (array (n,), int, array (m,))
         Points, cells and outputs of earlier simulations.
+    regions : sequence of Region or None
+        Where points may be in each cell; None: everywhere.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Cells:
         *,
         starts: Sequence[tuple[Floats, int]] = (),
         known: Sequence[tuple[Floats, int, Floats]] = (),
+        regions: Sequence[Region] | None = None,
     ) -> None:
         self.cube, self.at_once = cube, at_once
         self._loss_of, self._series_of, self._n_numbers = loss_of, series_of, n_numbers
@@ -74,6 +78,7 @@ class Cells:
                 starts=[point for point, cell in starts if cell == c],
                 known=[(point, outputs) for point, cell, outputs in known if cell == c],
                 series=None if n_numbers is None else series_of(n_numbers),
+                region=None if regions is None else regions[c],
             )
             for c, own in enumerate([rng] if count == 1 else rng.spawn(count))
         ]

@@ -22,7 +22,6 @@ from paoswarm.fitting.solve_fit import solve_fit
     method="searches are Gauss-Newton's; use minimize for another method",
     bounds="the second argument is the space",
     p0="use x0=",
-    constraints="let simulate return NaN where a point is not allowed, or give penalty=",
 )
 def fit(
     simulate: Objective,
@@ -35,6 +34,7 @@ def fit(
     args: Any = (),
     priors: Any = None,
     penalty: Callable[..., Any] | None = None,
+    constraints: Any = (),
     x0: Any = None,
     maxfev: float | None = None,
     target: float | None = None,
@@ -75,6 +75,8 @@ def fit(
         Frozen `scipy.stats` distributions by name of the unknown.
     penalty : callable, optional
         ``penalty(p) -> array`` of further residuals with unit variance. It should be quick.
+    constraints : constraint or list of constraints
+        Inequalities, as in `minimize`, of the unknowns. Points that violate one are not simulated.
     x0 : point or points, optional
         Where the first searches start.
     maxfev : int or None

@@ -12,11 +12,14 @@ from paoswarm._checks import flag, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
-from paoswarm.evaluate.calls import Objective, with_arguments
+from paoswarm.evaluate.calls import Objective, to_fingerprint, with_arguments
+from paoswarm.evaluate.constraints import without_functions
 from paoswarm.fitting.beliefs import Beliefs
 from paoswarm.fitting.comparison import Comparison, Curve, Simulation
 from paoswarm.fitting.cube import Cube
+from paoswarm.fitting.fit_constraints import Excess, read_fit_constraints, regions
 from paoswarm.least_squares.loss import Scaled
+from paoswarm.least_squares.region import Region
 from paoswarm.run.callback import Notify, read_callback
 from paoswarm.run.read_space import read_space
 from paoswarm.run.stopping import Limits
@@ -35,6 +38,8 @@ class FitCall:
     ----------
     objective : Simulation
         As evaluators call it.
+    excess, regions : Excess or None, list of Region
+        What constraints say, and where points may be in each cell of the cube.
     starts : list of (array (n,), int)
         Points of the cube, and their cells, where searches start first.
     at_once : int
@@ -44,6 +49,8 @@ class FitCall:
     """
 
     objective: Simulation
+    excess: Excess | None
+    regions: list[Region]
     space: Space
     cube: Cube
     comparison: Comparison
@@ -58,10 +65,18 @@ class FitCall:
     store: Store | None
     given: dict[str, Any]
 
+    def to_fingerprint(self) -> Any:
+        """What decides the values besides the description: functions and expressions."""
+        constraints = () if self.excess is None else (part.fun for part in self.excess.constraints.parts)
+        return to_fingerprint(self.objective, *self.space.expressions, *constraints)
+
     def describe(self) -> RecordedRun:
         """The call as JSON, for its store."""
         problem = {"bounds": encode(self.space.description), "at_once": self.at_once, "rng": self.seed}
-        problem |= {name: encode(_plain(value)) for name, value in self.given.items() if name != "penalty"}
+        own = ("penalty", "constraints")
+        problem |= {name: encode(_plain(value)) for name, value in self.given.items() if name not in own}
+        if "constraints" in self.given:
+            problem["constraints"] = encode(without_functions(self.given["constraints"]))
         if "penalty" in self.given:  # by its name alone: that of its module depends on how the user's file is run
             problem["penalty"] = {"own": getattr(self.given["penalty"], "__name__", "penalty")}
         problem["asynchronous"] = bool(self.options.workers.asynchronous)
@@ -80,6 +95,7 @@ def read_fit(
     args: Any,
     priors: Any,
     penalty: Any,
+    constraints: Any,
     x0: Any,
     maxfev: Any,
     target: Any,
@@ -95,6 +111,9 @@ def read_fit(
         raise TypeError(f"simulate must be callable, got {simulate!r}")
     read = read_space(space)
     cube = Cube(read)
+    limited = read_fit_constraints(constraints, read)
+    excess = None if limited is None else Excess(limited, cube)
+    allowed = regions(excess, cube)
     comparison = Comparison.read(data, sigma, likelihood, Beliefs.read(priors, penalty, read))
     function = with_arguments(simulate if xdata is None else Curve(simulate, xdata), args)
     limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, _BUDGET * cube.n))
@@ -104,16 +123,20 @@ def read_fit(
     given = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata, "priors": priors, "x0": rows}
     if penalty is not None:
         given["penalty"] = penalty
+    if limited is not None:
+        given["constraints"] = limited
     kept = None if store is None else Store.of(store)
     rng, seed = (rng, None) if kept is None else kept.seeded(rng)
     recorded = None if kept is None else kept.recorded("at_once")
     return FitCall(
         objective=Simulation(function, comparison),
+        excess=excess,
+        regions=allowed,
         space=read,
         cube=cube,
         comparison=comparison,
         limits=limits,
-        starts=_read_starts(rows, read, cube),
+        starts=_read_starts(rows, read, cube, allowed),
         options=options,
         notify=read_callback(callback),
         progress=flag("progress", progress),
@@ -125,7 +148,7 @@ def read_fit(
     )
 
 
-def _read_starts(x0: Floats | None, space: Space, cube: Cube) -> list[tuple[Floats, int]]:
+def _read_starts(x0: Floats | None, space: Space, cube: Cube, allowed: list[Region]) -> list[tuple[Floats, int]]:
     """Where searches start first: what the user says, or what the variables bring with them."""
     rows = space.guess if x0 is None else x0
     if rows is None:
@@ -134,6 +157,9 @@ def _read_starts(x0: Floats | None, space: Space, cube: Cube) -> list[tuple[Floa
     if outside.any():
         raise ValueError(f"x0 is outside the bounds: {space.text(rows[int(np.argmax(outside))])}")
     points, cells = cube.place(rows)
+    for point, cell in zip(points, cells.tolist(), strict=True):
+        if not allowed[cell].allows(point):
+            raise ValueError(f"x0 violates the constraints: {space.text(cube.row(point, cell))}")
     return list(zip(points, cells.tolist(), strict=True))
 
 

@@ -311,11 +311,15 @@ def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
         is_measured=measured is not None,
         noise=0.0 if best.precision is None else best.precision.relative,
         counts=(run.nfev, run.n_failed),
+        edge=best.pool.region.normals(point),
+        edge_names=() if call.excess is None else call.excess.on_edge(best.pool.region, point),
     )
     fit = Fit(**many.run(0))
     fit.history = History(best=np.array(run.best), nfev=np.array(run.counts, dtype=np.int64))
     fit["_solution"], fit["_agreement"], fit["_contradiction"] = solution, cells.agreement, best.contradiction
     fit["_searches"] = _searches(call, run)
+    if call.excess is not None:
+        fit.update(call.excess.fields(point, cell))
     fit["_call"], fit["_known"] = call, _known(run)
     return fit
 

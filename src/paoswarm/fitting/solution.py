@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import null_space
 from scipy.special import chdtr, chdtrc
 
 from paoswarm.core.arrays import Floats
@@ -61,6 +62,10 @@ class Solution:
         Standard deviation of the simulator's own noise, relative to the residuals; zero if it does no harm.
     counts : tuple of int
         Simulations, and those of them that have failed.
+    edge : array (a, n)
+        Slopes of the constraints that hold with equality.
+    edge_names : tuple of str
+        Their names.
     """
 
     cube: Cube
@@ -72,6 +77,8 @@ class Solution:
     is_measured: bool
     noise: float
     counts: tuple[int, int]
+    edge: Floats
+    edge_names: tuple[str, ...]
 
     @cached_property
     def loss(self) -> Loss:
@@ -107,9 +114,9 @@ class Solution:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Data and beliefs less free unknowns, factors and offsets."""
+        """Data and beliefs less free directions of the unknowns, factors and offsets."""
         loss = self.loss
-        return loss.n_data + loss.n_beliefs - int(self.free.sum()) - loss.n_factors
+        return loss.n_data + loss.n_beliefs - self._tangent(np.flatnonzero(self.free)).shape[1] - loss.n_factors
 
     @property
     def is_noise_known(self) -> bool:
@@ -130,15 +137,26 @@ class Solution:
         return float(np.sqrt(self.unit * self.loss.n_estimated / self.around.value)) if self.around.value > 0 else 1.0
 
     def _root(self, slope: Floats) -> Root:
-        """The covariance of what has these slopes; columns that are zero are left out."""
-        sizes = np.linalg.norm(slope, axis=0)
-        used = np.flatnonzero(sizes > 0)
-        _, values, axes = np.linalg.svd(slope[:, used] / sizes[used], full_matrices=False)
+        """The covariance of what has these slopes along constraints; columns that are zero are left out."""
+        used = np.flatnonzero(slope.any(axis=0))
+        tangent = self._tangent(used)
+        if not tangent.size:
+            return Root(np.zeros((slope.shape[1], 0)), np.zeros((slope.shape[1], 0)))
+        along = slope[:, used] @ tangent
+        sizes = np.linalg.norm(along, axis=0) + 1e-300
+        _, values, axes = np.linalg.svd(along / sizes, full_matrices=False)
         directions = np.zeros((slope.shape[1], len(values)))
-        directions[used] = axes.T / sizes[used, None]
+        directions[used] = tangent @ (axes.T / sizes[:, None])
         is_flat = values <= _FLAT * values[0]
         root = directions[:, ~is_flat] * (np.sqrt(self.unit) / values[~is_flat])
         return Root(root, directions[:, is_flat])
+
+    def _tangent(self, used: NDArray[np.intp]) -> Floats:
+        """Directions ``(k, j)`` of some columns along which constraints that hold with equality still do."""
+        n = self.cube.n
+        normals = np.zeros((len(self.edge), len(used)))
+        normals[:, used < n] = self.edge[:, used[used < n]]
+        return np.asarray(null_space(normals)) if normals.any() else np.eye(len(used))
 
     @cached_property
     def uncertainty(self) -> FitUncertainty:
@@ -152,7 +170,8 @@ class Solution:
         errors = np.sqrt(np.diag(covariance))
         if flat.shape[1]:
             errors = np.where((np.abs(found.flat) > 0.1 * np.abs(found.flat).max(axis=0)).any(axis=1), np.inf, errors)
-        errors = np.where(self.on_bound, np.nan, np.where(self.has_effect, errors, np.inf))
+        is_held = self.on_bound | (self.has_effect & (errors == 0))
+        errors = np.where(is_held, np.nan, np.where(self.has_effect, errors, np.inf))
         is_sure = np.isfinite(errors)
         covariance = np.where(is_sure[:, None] & is_sure, covariance, np.nan)
         np.fill_diagonal(covariance, errors**2)
@@ -160,6 +179,8 @@ class Solution:
         box, names = (cube.low, cube.low + cube.width), variables.names
         labels = [f"ln {name}" if log else name for name, log in zip(names, variables.is_log, strict=True)]
         condition, weakest = condition_of(covariance, errors)
+        if len(self.edge):  # the covariance along constraints is singular
+            condition = 1.0
         warnings = of_directions(flat, np.zeros((n, 0)), labels, cube.width)
         warnings += [f"{names[i]} has no effect on the outputs." for i in np.flatnonzero(~self.has_effect)]
         notes = [
@@ -168,6 +189,9 @@ class Solution:
             for i in np.flatnonzero(self.on_bound)
         ]
         walls = np.where(cube.is_round, -np.inf, box[0]), np.where(cube.is_round, np.inf, box[1])
+        notes += [
+            f"{name} holds with equality at the best point. The errors are those along it." for name in self.edge_names
+        ]
         notes += of_bounds(x, errors, walls, names)
         notes += of_condition(condition, weakest, labels, cube.width)
         hessian = 2 * self.slope.T @ self.slope / cube.width / cube.width[:, None]

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
-from paoswarm.evaluate.calls import to_fingerprint
 from paoswarm.evaluate.queue import PointQueue, Queue
 from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.fitting.cells import Cells
@@ -24,11 +23,7 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = ()) -
     """Take a fit to its end; ``known`` are points that were simulated before, with their cells and outputs."""
     comparison = call.comparison
     limits = call.limits.restarted()
-    journal = (
-        None
-        if call.store is None
-        else Journal(call.store, call.describe(), to_fingerprint(call.objective, *call.space.expressions))
-    )
+    journal = None if call.store is None else Journal(call.store, call.describe(), call.to_fingerprint())
     searches = Cells(
         call.cube,
         comparison.loss,
@@ -38,6 +33,7 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = ()) -
         call.at_once,
         starts=call.starts,
         known=known,
+        regions=call.regions,
     )
     with (
         journal or nullcontext(),

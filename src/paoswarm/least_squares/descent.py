@@ -27,7 +27,7 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.trust_region import Linear, bounded_step
+from paoswarm.least_squares.trust_region import Linear
 
 # Lengths are in widths of the box. The radius, the shares of a good and a poor step and the threshold of what is known
 # are not delicate: from half to twice these values, nothing changed beyond chance on the development problems.
@@ -192,7 +192,7 @@ class Descent:
         return share >= 0 and is_known and is_little
 
     def _step(self, linear: Linear, radius: float) -> Floats:
-        return bounded_step(linear, *self.pool.room(self.x), radius)
+        return self.pool.step(linear, self.x, radius)
 
     def _ahead(self, linear: Linear, step: Floats, h: float, room: int) -> list[Trial]:
         """Other radii, and differences around the point where the step leads: then its slope is known on arrival."""
@@ -215,6 +215,7 @@ class Descent:
             low, high = self.pool.room(centre)
             ahead, behind = (np.clip(side * h * v, low, high) for side in (sign, -sign))
             is_walled = np.linalg.norm(behind) > 1.5 * np.linalg.norm(ahead)
+            is_walled |= not self.pool.region.allows(centre + ahead) and self.pool.region.allows(centre + behind)
             trials.append(Trial(centre + (behind if is_walled else ahead)))
         return trials
 

@@ -27,6 +27,7 @@ from paoswarm.least_squares.ends import End, Ends
 from paoswarm.least_squares.finish import Finish
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
+from paoswarm.least_squares.region import Region
 from paoswarm.methods.agreement import Agreement
 
 _BEST_OF = 2  # points at the start of a search: with eight, more searches begin on plateaus and in wrong basins
@@ -69,6 +70,8 @@ class Descents:
         Points that were evaluated before, and their outputs, empty where they failed. A search starts at the best one.
     series : sequence of array of int
         Rows of the data whose order means something; by default all data are one series.
+    region : Region or None
+        Where points may be; None: everywhere. Others count as failed and are not asked for.
 
     Attributes
     ----------
@@ -86,8 +89,9 @@ class Descents:
         starts: Iterable[Floats] = (),
         known: Iterable[tuple[Floats, Floats]] = (),
         series: Sequence[NDArray[np.intp]] | None = None,
+        region: Region | None = None,
     ) -> None:
-        self.loss, self.pool = loss, Pool(is_round)
+        self.loss, self.pool = loss, Pool(is_round, region)
         self.n, self.at_once = len(is_round), at_once
         self.precision: Precision | None = None  # until it is measured
         self._series = series
@@ -172,15 +176,19 @@ class Descents:
             if not self._queue and not self._plan():
                 break
             batch = self._queue[0]
-            if batch.n_sent < len(batch.points):
-                self._sent[self._n_requests] = batch, batch.n_sent
-                wanted.append(Request(self._n_requests, batch.points[batch.n_sent]))
-                self._n_requests += 1
-                batch.n_sent += 1
-            if batch.n_sent == len(batch.points):
+            if batch.n_sent >= len(batch.points) - 1:
                 self._queue.pop(0)
             if not batch.points:
                 batch.then([])
+                continue
+            request = Request(self._n_requests, batch.points[batch.n_sent])
+            self._sent[request.number] = batch, batch.n_sent
+            self._n_requests += 1
+            batch.n_sent += 1
+            if self.pool.region.allows(request.point):
+                wanted.append(request)
+            else:
+                self.tell(request, np.empty(0))
         return wanted
 
     def tell(self, request: Request, outputs: Floats) -> None:
@@ -255,7 +263,8 @@ class Descents:
             self._send([self._starts.pop(0)], self._begin)
             return
         slices = np.argsort(self._rng.random((self.n, _BEST_OF)), axis=-1).T
-        self._send(list(latin_hypercube(slices, self._rng.random((_BEST_OF, self.n)))), self._begin)
+        points = latin_hypercube(slices, self._rng.random((_BEST_OF, self.n)))
+        self._send([self.pool.region.nearest(point) for point in points], self._begin)
 
     def _begin(self, numbers: list[int]) -> None:
         """Begin a search at the best of these points of the pool."""

@@ -15,7 +15,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.descent import Precision
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.trust_region import Linear, bounded_step
+from paoswarm.least_squares.trust_region import Linear
 
 _LENGTH = 1e-4  # of a difference, in widths
 _RADIUS = 0.1  # of a last step
@@ -76,7 +76,7 @@ class Finish:
         """A step of Gauss and Newton if it promises anything."""
         around = self.loss.around(self.pool.outputs[self.centre])
         linear = Linear.of(around.residuals, self.loss.slope(around, self.jacobian))
-        step = bounded_step(linear, *self.pool.room(self.pool.points[self.centre]), _RADIUS)
+        step = self.pool.step(linear, self.pool.points[self.centre], _RADIUS)
         if linear.gain(step) > self._worth * around.value and self._n_rounds < _MOST_ROUNDS - 1:
             self._step = step
         else:
@@ -85,11 +85,16 @@ class Finish:
     @property
     def _offsets(self) -> tuple[Floats, Floats]:
         """Two offsets along each axis, in the order of the axes."""
-        low, high = self.pool.room(self.pool.points[self.centre])
-        h = self._length
-        first = np.where(high >= h, h, -h)
-        second = np.where(high < h, -2 * h, np.where(low <= -h, -h, 2 * h))
-        return np.diag(first), np.diag(second)
+        x, h = self.pool.points[self.centre], self._length
+        low, high = self.pool.room(x)
+        axes = np.eye(len(x))
+
+        def are_allowed(i: int, pair: tuple[float, float]) -> bool:
+            return all(low[i] <= a <= high[i] and self.pool.region.allows(x + a * axes[i]) for a in pair)
+
+        pairs = ((h, -h), (h, 2 * h), (-h, -2 * h))
+        found = np.array([next((pair for pair in pairs if are_allowed(i, pair)), pairs[0]) for i in range(len(x))])
+        return np.diag(found[:, 0]), np.diag(found[:, 1])
 
     def _learn(self, numbers: list[int]) -> None:
         """The slope by (F6); by one difference where the other point has failed."""

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.least_squares.region import Region
+from paoswarm.least_squares.trust_region import Linear
 
 _SAME = 1e-6  # widths: nearer points say nothing about slopes, only about noise
 
@@ -17,10 +19,13 @@ class Pool:
     ----------
     is_round : array of bool (n,)
         Which axes are circles: 0 and 1 are the same there.
+    region : Region or None
+        Where points may be; None: everywhere.
     """
 
-    def __init__(self, is_round: NDArray[np.bool_]) -> None:
+    def __init__(self, is_round: NDArray[np.bool_], region: Region | None = None) -> None:
         self.is_round = is_round
+        self.region = Region(None, len(is_round)) if region is None else region
         self._has_round = bool(is_round.any())
         self._points = np.empty((64, len(is_round)))
         self._values = np.empty(64)
@@ -59,6 +64,10 @@ class Pool:
     def room(self, point: Floats) -> tuple[Floats, Floats]:
         """How far one may go from a point along each axis, down and up: to the wall, or half way round."""
         return np.where(self.is_round, -0.5, -point), np.where(self.is_round, 0.5, 1 - point)
+
+    def step(self, linear: Linear, point: Floats, radius: float) -> Floats:
+        """The best step from a point, of at most this length."""
+        return self.region.step(linear, point, *self.room(point), radius)
 
     def inside(self, point: Floats) -> Floats:
         """The point, on the wall if it is beyond one; on circles between 0 and 1."""
