@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from paoswarm._checks import choices, counted, flag, number_between, positive_number, whole_number
     from paoswarm._text import describe_error, plain, text_of
     from paoswarm.core.random import Draw
+    from paoswarm.evaluate.program_table import read_table
     from paoswarm.methods import behaviour
     from paoswarm.space.space import Fixed
     from paoswarm.space.variables import Variable
@@ -34,6 +35,7 @@ __all__ = [
     "on_first_use",
     "plain",
     "positive_number",
+    "read_table",
     "text_of",
     "whole_number",
 ]
@@ -44,6 +46,6 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
     homes |= dict.fromkeys(("describe_error", "plain", "text_of"), "paoswarm._text")
     homes |= {"behaviour": "paoswarm.methods.behaviour", "describe": "paoswarm.store.encoding"}
     homes |= {"GrowingStore": "paoswarm.store.growing", "Draw": "paoswarm.core.random"}
-    homes |= {"is_running": "paoswarm.store.watch"}
+    homes |= {"is_running": "paoswarm.store.watch", "read_table": "paoswarm.evaluate.program_table"}
     homes |= {"Fixed": "paoswarm.space.space", "Variable": "paoswarm.space.variables"}
     __getattr__, __dir__ = on_first_use(__name__, homes)

@@ -20,6 +20,7 @@ from typing import NoReturn
 
 WITHOUT_SUCCESS, MISTAKE, INTERRUPTED = 1, 2, 130  # exit codes
 COMMANDS = {
+    "fit": "fit the outputs of a function or program to data, with errors of the unknowns",
     "minimize": "find the minimum of a function or of a program's output",
     "sample": "draw from a posterior and compute the evidence",
     "resume": "continue a stored run",
@@ -89,7 +90,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; only the command that is given knows its arguments."""
     parser = _Parser(
         prog="paoswarm",
-        description="Find minima and posteriors of functions and simulators, and look at runs.",
+        description="Fit simulators to data, find minima and posteriors, and look at runs.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -91,6 +91,13 @@ def add_output(parser: argparse.ArgumentParser) -> Any:
     return group
 
 
+def add_fit_output(parser: argparse.ArgumentParser) -> None:
+    """Add the tables of a fit."""
+    group = parser.add_argument_group("tables of a fit, as CSV")
+    group.add_argument("--estimates", metavar="FILE", help="unknowns with errors, intervals and correlations")
+    group.add_argument("--predictions", metavar="FILE", help="data, predictions, 95 %% bands and residuals")
+
+
 def add_draws(parser: argparse.ArgumentParser) -> None:
     """Add where draws go."""
     parser.add_argument("--draws", metavar="FILE", help="write draws of equal weight, as .csv or .npz")

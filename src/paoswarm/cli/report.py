@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from paoswarm.cli.commands import INTERRUPTED, WITHOUT_SUCCESS
+from paoswarm.cli.fit_tables import of_fit
 from paoswarm.helpers import describe, plain
-from paoswarm.results import ManyResult, Posterior, Result, Status
+from paoswarm.results import Fit, ManyResult, Posterior, Result, Status
 
 _CAN_GO_ON = (Status.INTERRUPTED, Status.CRASHED, Status.TIME)
 _WIDTH = 80  # characters of a line
@@ -31,13 +32,13 @@ _WIDTH = 80  # characters of a line
 
 def carry_out(options: argparse.Namespace, call: Callable[[], Any], write: Callable[[Any], None] | None = None) -> int:
     """Call what makes a result, and report it; return the exit code. ``write`` does something with the result first."""
-    for path in (options.json, getattr(options, "draws", None)):
-        _check_can_write(path)
+    for name in ("json", "draws", "estimates", "predictions"):
+        _check_can_write(getattr(options, name, None))
     options.kept = _advice(options.store)
     began = time.monotonic()
     with _terminated_like_interrupted():
         warnings.filterwarnings(
-            "ignore", "the function raised an exception at .* points, which count as .inf"
+            "ignore", "the function raised an exception at .* points?, which counts? as"
         )  # it is below
         result = call()
     seconds = time.monotonic() - began
@@ -119,6 +120,9 @@ def _exit_code(result: Any) -> tuple[int, Any]:
 
 def summary(result: Any, seconds: float) -> str:
     """Return a summary of a result for the terminal."""
+    if isinstance(result, Fit):
+        failed = f"\nThe first failed at {_first_failure(result)}" if result.failures else ""
+        return f"{result}{failed}\nin {seconds:.3g} s"
     if not isinstance(result, Result) or isinstance(result, ManyResult):
         return f"{result}\nin {seconds:.3g} s"
     value = f"{result.fun:.10g}" + (f" +- {error:.2g}" if (error := result.get("fun_error")) is not None else "")
@@ -127,10 +131,7 @@ def summary(result: Any, seconds: float) -> str:
         rows.append(("feasible", "yes" if result.feasible else f"no, violated by {result.maxcv:.4g}"))
     rows.append(("evaluations", f"{result.nfev}, in {seconds:.3g} s"))
     if result.failures:
-        point, reason = _failures(result)[0].values()
-        shown = point.items() if isinstance(point, dict) else ((f"x{i}", x) for i, x in enumerate(point))
-        at = ", ".join(f"{name} = {x:.4g}" if isinstance(x, float) else f"{name} = {x}" for name, x in shown)
-        rows.append(("failed", f"{result.n_failed}, the first at {at}: {reason}"))
+        rows.append(("failed", f"{result.n_failed}, the first at {_first_failure(result)}"))
     rows += [("hint", result.hint)] if result.hint else []
     width = max(len(label) for label, _ in rows)
     lines = (
@@ -138,6 +139,13 @@ def summary(result: Any, seconds: float) -> str:
         for label, text in rows
     )
     return "\n".join([fill(result.message, _WIDTH), *lines])
+
+
+def _first_failure(result: Result) -> str:
+    point, reason = _failures(result)[0].values()
+    shown = point.items() if isinstance(point, dict) else ((f"x{i}", x) for i, x in enumerate(point))
+    at = ", ".join(f"{name} = {x:.4g}" if isinstance(x, float) else f"{name} = {x}" for name, x in shown)
+    return f"{at}: {reason}"
 
 
 def as_json(result: Any, seconds: float, store: Any) -> str:
@@ -155,13 +163,10 @@ def as_json(result: Any, seconds: float, store: Any) -> str:
 def _of_result(result: Result) -> dict[str, Any]:
     names = ("success", "message", "fun", "fun_error", "feasible", "maxcv", "nit", "nfev", "n_failed", "failure_kinds")
     kept = {name: result[name] for name in names if result.get(name) is not None}
-    return kept | {
-        "status": result.status.name,
-        "best": result.best,
-        "failures": _failures(result),
-        "hint": result.hint,
-        "method": describe(result.method),
-    }
+    kept |= {"status": result.status.name, "best": result.best, "failures": _failures(result)}
+    if isinstance(result, Fit):
+        return kept | of_fit(result)
+    return kept | {"hint": result.hint, "method": describe(result.method)}
 
 
 def _failures(result: Result) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paoswarm.cli.options import (
     add_command,
     add_draws,
+    add_fit_output,
     add_objective,
     add_output,
     add_running,
@@ -43,13 +44,13 @@ _SAMPLE_EXAMPLES = """examples:
       a program that prints chi squared; its half with a minus is the log likelihood
 """
 _RESUME_EXAMPLES = """examples:
-  paoswarm resume run.paoswarm                  a run of paoswarm minimize or paoswarm sample
+  paoswarm resume run.paoswarm                  a run of paoswarm fit, minimize or sample
   paoswarm resume run.paoswarm --maxfev 20000   with a larger limit
   paoswarm resume run.paoswarm --fun model.py:cost
       a run that was started in Python with store="run.paoswarm"
 
-A file of paoswarm minimize or sample names its function or program, which is run. If the file is not your own, state
-what to run.
+A file of paoswarm fit, minimize or sample names its function or program, which is run. If the file is not your own,
+state what to run.
 """
 
 
@@ -122,11 +123,12 @@ def _start(
 def fill_resume(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `resume`."""
     parser.epilog = _RESUME_EXAMPLES
-    parser.add_argument("store", type=Path, help="the file that was given as store to minimize or sample")
+    parser.add_argument("store", type=Path, help="the file that was given as store to fit, minimize or sample")
     parser.add_argument("--fun", metavar="FILE.py:FUNCTION", help="the function; by default as the file says")
     parser.add_argument(
         "--constraints", action="append", metavar="FILE.py:NAME", help="its constraints; by default as the file says"
     )
+    parser.add_argument("--penalty", metavar="FILE.py:NAME", help="that of a fit; by default as the file says")
     limits = parser.add_argument_group("new limits, and how to run")
     limits.add_argument("--maxiter", type=float, metavar="N", help="most generations")
     limits.add_argument("--maxfev", type=float, metavar="N", help="most evaluations")
@@ -137,28 +139,37 @@ def fill_resume(parser: argparse.ArgumentParser) -> None:
     add_command(parser)
     add_output(parser)
     add_draws(parser)
+    add_fit_output(parser)
 
 
 def run_resume(options: argparse.Namespace) -> int:
     """Continue the run and report its result."""
     from paoswarm import Store, Workers, resume
+    from paoswarm.cli.data import named, recorded_outputs
+    from paoswarm.cli.fit_tables import write_fit
     from paoswarm.cli.report import carry_out, check_draws, progress_wanted, write_draws
-    from paoswarm.results import Posterior
 
     check_draws(options.draws)
+    run = Store(options.store).run()
+    own = {"sample": ("draws",), "fit": ("estimates", "predictions")}.get(run.function, ())
+    for name in ("draws", "estimates", "predictions"):
+        if name not in own and getattr(options, name) is not None:
+            raise ValueError(f"--{name}: {options.store} is a run of {run.function}, which has no {name}")
     source = _source(options)
     _check_maxfev(options)
+    outputs, x = recorded_outputs(run, source)
+    if source.command is not None and outputs:
+        source = source._replace(command={"outputs": outputs, **source.command})
     store = Store(options.store, trust=options.trust, origin=source.origin)
     changes = given_of(options, "maxiter", "maxfev", "time_limit") | source.more()
     if how := given_of(options, "timeout", "workers"):
-        changes["workers"] = replace(Workers.recorded(store.run()), **how)
-    fun, progress = source.load(), progress_wanted(options)
+        changes["workers"] = replace(Workers.recorded(run), **how)
+    fun, progress = named(source.load(), outputs), progress_wanted(options)
 
-    def write(result: Any) -> None:
-        if isinstance(result, Posterior):
-            write_draws(result, options.draws)
-        elif options.draws is not None:
-            raise ValueError(f"--draws: {options.store} is a run of minimize, which has no draws")
+    def write(found: Any) -> None:
+        if run.function == "fit":
+            write_fit(found, options, x)
+        write_draws(found, options.draws)
 
     return carry_out(options, lambda: resume(store, fun, **changes, progress=progress), write)
 
@@ -183,12 +194,11 @@ def _source(options: argparse.Namespace) -> Source:
     from paoswarm import Store
     from paoswarm.cli.source import Source, command_settings
 
-    command = command_settings(options)
+    command, own = command_settings(options), given_of(options, "constraints", "penalty")
     if options.fun is not None and command is not None:
         raise ValueError("give either --fun or --command")
     if options.fun is not None or command is not None:
-        return Source(str(Path.cwd()), options.fun, command, options.constraints, options.limit)
-    source = Source.recorded(Store(options.store).recorded_origin(), options.store)
-    source = source if options.constraints is None else source._replace(constraints=options.constraints)
+        return Source(str(Path.cwd()), options.fun, command, limits=options.limit, **own)
+    source = Source.recorded(Store(options.store).recorded_origin(), options.store)._replace(**own)
     print(f"paoswarm: {options.store} goes on with {source.text}", file=sys.stderr)
     return source

@@ -17,7 +17,7 @@ from paoswarm.helpers import describe_error
 
 
 class Source(NamedTuple):
-    """The files that hold the function, its constraints and its method."""
+    """The files that hold the function, its constraints, its method, and the penalty of a fit."""
 
     folder: str  # in which files and modules are looked for
     function: str | None = None
@@ -25,6 +25,8 @@ class Source(NamedTuple):
     constraints: list[str] | None = None
     limits: list[str] | None = None  # on numbers that the program writes
     method: str | None = None  # if it is an object of the user
+    penalty: str | None = None  # of a fit
+    x: str | None = None  # what the places of its data are called
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Source:
@@ -36,8 +38,8 @@ class Source(NamedTuple):
             raise ValueError("--vectorized is for functions; a program takes one point at a time")
         method = getattr(options, "method", None)
         is_own = method is not None and ":" in method
-        constraints = getattr(options, "constraints", None)
-        return cls(here, options.function, command, constraints, options.limit, method if is_own else None)
+        more = given_of(options, "constraints", "penalty", "x")
+        return cls(here, options.function, command, limits=options.limit, method=method if is_own else None, **more)
 
     @classmethod
     def recorded(cls, origin: Any, path: Any) -> Source:
@@ -77,8 +79,10 @@ class Source(NamedTuple):
         return command
 
     def more(self) -> dict[str, Any]:
-        """Constraints and method, as arguments of `minimize`."""
+        """Constraints, method and penalty, as arguments of the library."""
         found: dict[str, Any] = {}
+        if self.penalty is not None:
+            found["penalty"] = imported(self.penalty, self.folder, must_call=True)
         if self.constraints:
             found["constraints"] = [imported(name, self.folder) for name in self.constraints]
         if self.limits:
@@ -93,10 +97,10 @@ class Source(NamedTuple):
 
 def _is_source(known: dict[str, Any]) -> bool:
     """Return whether every entry has the right type: a file may hold anything."""
-    kinds = {"folder": str, "function": str, "command": dict, "constraints": list, "limits": list, "method": str}
+    kinds = {"command": dict, "constraints": list, "limits": list}
     lists = [known["constraints"] or [], known["limits"] or []]
     return (
-        all(value is None or isinstance(value, kinds[name]) for name, value in known.items())
+        all(value is None or isinstance(value, kinds.get(name, str)) for name, value in known.items())
         and all(isinstance(text, str) for some in lists for text in some)
         and known["folder"] is not None
         and (known["function"] is None) != (known["command"] is None)

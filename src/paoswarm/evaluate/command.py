@@ -1,4 +1,4 @@
-"""An external program as the objective: `Command`."""
+"""An external program as the objective, or as the simulator of a fit: `Command`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,33 @@ from paoswarm._checks import flag, real_number
 from paoswarm.evaluate.placeholders import check_names, filled, names_in, quoted_for_shell
 from paoswarm.evaluate.program import check_program, run_program, split_words
 from paoswarm.evaluate.program_output import CommandFailed, check_pattern, read_value
+from paoswarm.evaluate.program_table import Columns
 from paoswarm.evaluate.run_folder import input_files, run_folder
 from paoswarm.space.names import numbered
 
 _CHUNK = 1 << 20  # bytes
-_SETTINGS = ("command", "folder", "templates", "value_from", "pattern", "also", "factor", "shell", "keep", "cwd")
+_SETTINGS = (
+    "command",
+    "folder",
+    "templates",
+    "value_from",
+    "pattern",
+    "also",
+    "factor",
+    "outputs",
+    "at",
+    "shell",
+    "keep",
+    "cwd",
+)
 
 
 class Command:
     """A program that is run for every point: values go into its arguments or input files, a number comes back.
 
-    It is a function like any other: `minimize` and `sample` take it, with ``workers``, ``timeout`` and ``store``. A
+    With ``outputs`` a table comes back, for `fit`.
+
+    It is a function like any other: `minimize`, `sample` and `fit` take it, with ``workers`` and ``store``. A
     program that ends with an exit status other than 0 has failed at that point; the reason is the end of what it wrote
     to stderr.
 
@@ -54,6 +70,14 @@ class Command:
     factor : float
         The value is multiplied by it: -1 to maximise, -0.5 to make a log likelihood of a sum of squared errors in units
         of their standard deviation.
+    outputs : str or sequence of str, optional
+        Columns of a table that the program writes: then an array is returned, or a dict of arrays. The table is CSV,
+        has its columns apart by spaces, or is JSON (an object of lists). Names are in its first line; without names,
+        the columns are those of ``at`` and ``outputs`` in this order. With ``pattern`` it begins in the line after the
+        match, and ends at an empty line.
+    at : dict, optional
+        A column of the table and the places where outputs are wanted, as in ``at={"time": [1, 2, 5]}``. In between,
+        outputs are on straight lines between rows. By default all rows are returned.
     shell : bool
         Whether the shell runs the command, for pipes and variables. Values are quoted. Texts that need it cannot stand
         between quotes of the command.
@@ -77,6 +101,8 @@ class Command:
     >>> simulate = ps.Command("echo cost: {order}")
     >>> simulate({"order": 3})
     3.0
+    >>> ps.Command("echo 1.0 {order}", outputs="x", at={"time": [1]})({"order": 3})
+    array([3.])
     >>> ps.minimize(simulate, {"order": ps.Integer(1, 4)}, maxfev=20, rng=1).best
     {'order': 1}
     """
@@ -91,6 +117,8 @@ class Command:
         pattern: str | None = None,
         also: str | Sequence[str] = (),
         factor: float = 1.0,
+        outputs: str | Sequence[str] | None = None,
+        at: Mapping[str, Any] | None = None,
         shell: bool = False,
         keep: str | os.PathLike[str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
@@ -104,6 +132,8 @@ class Command:
         self.value_from, self.pattern = value_from, pattern
         self.also = [also] if isinstance(also, str) else list(also)
         self.factor = real_number("factor", factor, -math.inf, may_equal=False)
+        self.outputs = outputs if outputs is None or isinstance(outputs, str) else list(outputs)
+        self.at = {name: np.asarray(places, dtype=float).tolist() for name, places in (at or {}).items()}
         self.shell = flag("shell", shell)
         self.keep = None if keep is None else os.fspath(keep)
         self.cwd = str(Path.cwd() if cwd is None else Path(cwd).absolute())
@@ -117,6 +147,10 @@ class Command:
             raise ValueError(f"factor must be finite and not 0, got {self.factor!r}")
         for pattern in (*([] if self.pattern is None else [self.pattern]), *self.also):
             check_pattern(pattern)
+        if self.outputs is None and self.at:
+            raise ValueError("at= needs outputs=, the columns of a table")
+        if self.outputs is not None and (self.also or self.factor != 1 or len(self.at) > 1 or not self.outputs):
+            raise ValueError("outputs= are columns of a table, at= is one column; also= and factor= are for one value")
         self._check_folders()
         inputs = [_input_name(one) for one in self.templates]
         if twice := [name for name in inputs if inputs.count(name) > 1]:
@@ -173,8 +207,11 @@ class Command:
         if not self.shell and not names_in(self._words[0]):
             check_program(self._words[0], self._case if self._case is not None else self._here)
 
-    def __call__(self, point: Any) -> float | tuple[float, list[float]]:
-        """Run the program and return its value, perhaps with further numbers; raise a `RuntimeError` if it fails."""
+    def __call__(self, point: Any) -> Any:
+        """Run the program and return its value, perhaps with further numbers, or its outputs.
+
+        Raises a `RuntimeError` if it fails.
+        """
         values = _values_by_name(point)
         check_names(self.command, values)
         if not self._is_alone:
@@ -190,7 +227,7 @@ class Command:
             except CommandFailed as error:
                 raise CommandFailed(f"{error} (in {folder})" if self.keep else str(error)) from None
 
-    def _value(self, values: Mapping[str, Any], folder: Path) -> float | tuple[float, list[float]]:
+    def _value(self, values: Mapping[str, Any], folder: Path) -> Any:
         words = [filled(word, values) for word in self._words]
         output, where = run_program(words or filled(self.command, values, quoted_for_shell), folder), "its output"
         if self.value_from is not None:
@@ -199,6 +236,10 @@ class Command:
                 output = (folder / where).read_text(encoding="utf-8", errors="replace")
             except OSError as error:
                 raise CommandFailed(f"it did not write {where}: {error.strerror}") from None
+        if self.outputs is not None:
+            names = [self.outputs] if isinstance(self.outputs, str) else self.outputs
+            found = Columns(names, self.at).read(output, self.pattern, where)
+            return found[self.outputs] if isinstance(self.outputs, str) else found
         value = self.factor * read_value(output, self.pattern, where)
         return (value, [read_value(output, pattern, where) for pattern in self.also]) if self.also else value
 
@@ -211,6 +252,8 @@ class Command:
         """What the values depend on, as far as it can be seen."""
         parts: dict[str, Any] = {"command": (self.command, self.shell)}
         parts["the reading of its value"] = (self.value_from, self.pattern, self.also, self.factor)
+        if self.outputs is not None:
+            parts["the reading of its outputs"] = (self.outputs, self.at)
         parts |= {f"template of {name}": text for name, text in self._texts.items()}
         for word in [] if self.shell else split_words(self.command):
             if not os.path.isabs(word) and (self._here / word).is_file():

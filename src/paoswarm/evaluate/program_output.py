@@ -38,7 +38,7 @@ def read_value(text: str, pattern: str | None, where: str) -> float:
             raise CommandFailed(
                 f"the last line of {where} has no number: {tail(lines[-1])!r}; give a pattern if it is in another line"
             )
-        return _number(numbers[-1])
+        return number_of(numbers[-1])
     found = list(re.finditer(pattern, text, flags=re.MULTILINE))
     if not found:
         raise CommandFailed(f"the pattern {pattern!r} is not in {where}, which ends with {tail(text)!r}")
@@ -49,7 +49,7 @@ def read_value(text: str, pattern: str | None, where: str) -> float:
         after = _NUMBER.search(line)
         part = after[0] if after is not None else line
     try:
-        return _number(part)
+        return number_of(part)
     except ValueError:
         raise CommandFailed(f"the pattern {pattern!r} found {tail(part)!r} in {where}, not a number") from None
 
@@ -69,5 +69,6 @@ def check_pattern(pattern: str) -> None:
         raise ValueError(f"pattern {shortened(pattern, 80)!r} is not a regular expression: {error}") from None
 
 
-def _number(text: str) -> float:
+def number_of(text: str) -> float:
+    """A number as C, Python or Fortran writes it; raises a ValueError for anything else."""
     return float(re.sub(r"[dD](?=[-+]?[0-9])|(?<=[0-9.])(?=[-+][0-9]{3}$)", "e", text))

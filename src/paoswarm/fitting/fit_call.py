@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm._checks import flag, unmasked
+from paoswarm._checks import flag, rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
@@ -171,5 +171,5 @@ def _plain(given: Any) -> Any:
         return replace(given, data=_plain(given.data))
     if hasattr(given, "dist") or not hasattr(given, "__len__"):  # a distribution; a number, a law
         return given
-    array = np.asarray(unmasked(given))
+    array = rounded(np.asarray(unmasked(given)))
     return given if array.ndim == 0 or array.dtype.kind not in "fiub" else array

@@ -127,6 +127,11 @@ class Fit(Result):
     # What it says about the data
 
     @property
+    def data(self) -> Any:
+        """The data, NaN where there is no datum; zeros if the simulator returns residuals."""
+        return self._in_form(self.solution.loss.data)
+
+    @property
     def predictions(self) -> Any:
         """What the simulator returns at the best point, in the form of the data, with scale and offset."""
         return self._in_form(self.solution.loss.predicted(self.solution.outputs))

@@ -1,0 +1,142 @@
+"""The data of ``paoswarm fit``: columns of a file, and what the options say about them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm.cli.source import Source
+from paoswarm.helpers import choices, read_table
+
+_SIGMA = "sigma_"
+
+
+class Data(NamedTuple):
+    """What the options say about the data.
+
+    Attributes
+    ----------
+    x : array
+        Places; empty if there are none.
+    outputs : dict of arrays
+    sigma, likelihood : dict
+        By output.
+    """
+
+    x: NDArray[np.float64]
+    outputs: dict[str, NDArray[np.float64]]
+    sigma: dict[str, Any]
+    likelihood: dict[str, str]
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Data:
+        """Read the file, and what the options say about its columns."""
+        file = options.data
+        table = read_table(Path(file).read_text(encoding="utf-8-sig"), file)
+        if not table.has_names:
+            raise ValueError(f"{file} needs names of its columns in the first line")
+        columns = table.columns
+        sigma = {name: f"{_SIGMA}{name}" for name in columns if f"{_SIGMA}{name}" in columns}
+        wanted = _by_output("--sigma", options.sigma, columns)
+        taken = {options.x, *sigma.values(), *(what for what in wanted.values() if what in columns)}
+        names = options.outputs or [name for name in columns if name not in taken]
+        of_file = [("--outputs", names), ("--x", [] if options.x is None else [options.x])]
+        of_names = [("--scale", options.scale or []), ("--offset", options.offset or [])]
+        for known, lists in ((list(columns), of_file), (names, of_names)):
+            for option, name in ((option, name) for option, some in lists for name in some):
+                if name not in known:
+                    raise ValueError(f"{option}: {file} has no such column as {name!r}; {choices(name, known)}")
+        if options.x is not None and np.isnan(columns[options.x]).any():
+            raise ValueError(f"{file}: the column {options.x!r} of --x has an empty cell")
+        if not names:
+            raise ValueError(f"{file} has no column to fit beside {', '.join(str(one) for one in taken if one)}")
+        sigma = {name: what for name, what in sigma.items() if name in names} | _of_all(wanted, names)
+        return cls(
+            columns[options.x] if options.x is not None else np.empty(0),
+            {name: columns[name] for name in names},
+            {name: _deviation(name, what, columns) for name, what in sigma.items()},
+            _of_all(_by_output("--likelihood", options.likelihood, columns), names),
+        )
+
+    def scaled(self, options: argparse.Namespace) -> dict[str, Any]:
+        """The outputs, `Scaled` where the options say so."""
+        from paoswarm import Scaled
+
+        factors, offsets = options.scale or [], options.offset or []
+        return {
+            name: Scaled(values, scale=name in factors, offset=name in offsets)
+            if name in (*factors, *offsets)
+            else values
+            for name, values in self.outputs.items()
+        }
+
+
+def _by_output(option: str, texts: Sequence[str] | None, columns: Mapping[str, Any]) -> dict[str, str]:
+    """What an option says, by output; under an empty name what it says of all."""
+    found = {}
+    for text in texts or []:
+        name, _, what = text.rpartition("=")
+        if name and name not in columns:
+            raise ValueError(f"{option} {text}: there is no column {name!r}; {choices(name, list(columns))}")
+        found[name] = what
+    return found
+
+
+def _of_all(by_output: dict[str, str], names: Sequence[str]) -> dict[str, str]:
+    """The same with an entry for each output that is meant."""
+    meant = dict.fromkeys(names, by_output[""]) if "" in by_output else {}
+    return meant | {name: what for name, what in by_output.items() if name in names}
+
+
+def _deviation(name: str, what: str, columns: Mapping[str, Any]) -> Any:
+    """A standard deviation: a column, or a number."""
+    if what in columns:
+        gaps = np.isnan(columns[what]) & ~np.isnan(columns[name])
+        if gaps.any():
+            raise ValueError(f"{what} has no number in row {int(np.argmax(gaps)) + 1}, where {name} has a datum")
+        return np.where(np.isnan(columns[what]), 1.0, columns[what])
+    try:
+        return float(what)
+    except ValueError:
+        raise ValueError(
+            f"--sigma: {what!r} is neither a number nor a column; {choices(what, list(columns))}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Named:
+    """A simulator of one output that may return an array without its name. It can be sent to processes."""
+
+    simulate: Any
+    name: str
+
+    def __call__(self, *given: Any) -> Any:
+        """The outputs by name."""
+        answer = self.simulate(*given)
+        return answer if isinstance(answer, Mapping) else {self.name: answer}
+
+    def to_fingerprint(self) -> Any:
+        """The user's function."""
+        return self.simulate
+
+
+def named(simulate: Any, names: Sequence[str]) -> Any:
+    """The simulator; with one output it may return an array."""
+    return Named(simulate, names[0]) if len(names) == 1 else simulate
+
+
+def recorded_outputs(run: Any, source: Source) -> tuple[list[str], tuple[str, list[float]] | None]:
+    """The names of the outputs in the store of a fit, and the name and places of their x; nothing for other runs."""
+    data, xdata = (run.problem.get(name) for name in ("data", "xdata"))
+    is_named = run.function == "fit" and isinstance(data, dict) and isinstance(data.get("items"), list)
+    names = [str(name) for name, _ in data["items"]] if is_named else []
+    for name, places in ((source.command or {}).get("at") or {}).items():
+        return names, (name, places)
+    is_list = isinstance(xdata, dict) and isinstance(xdata.get("array"), list)
+    return names, (source.x or "x", xdata["array"]) if is_list else None
