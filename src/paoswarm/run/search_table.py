@@ -65,7 +65,9 @@ class SearchTable(tuple[Search, ...]):
         return text + (f"; {cut} cut short" if cut else "")
 
     def _rows(self) -> list[tuple[str, ...]]:
-        return [
+        """Header and rows; without the swarms, if the searches are not such."""
+        rows = [_HEADER]
+        rows += [
             (
                 str(number),
                 one.kind,
@@ -77,11 +79,13 @@ class SearchTable(tuple[Search, ...]):
             )
             for number, (one, place) in enumerate(zip(self, self.places, strict=True), 1)
         ]
+        has_swarms = any(one.n_particles > 1 for one in self)
+        return rows if has_swarms else [(row[0], *row[3:]) for row in rows]
 
     def __repr__(self) -> str:
-        rows = [_HEADER, *self._rows()]
+        rows = self._rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        is_text = [name in ("kind", "ended") for name in _HEADER]
+        is_text = [name in ("kind", "ended") for name in rows[0]]
         lines = [
             "  ".join(
                 cell.ljust(width) if left else cell.rjust(width)
@@ -95,4 +99,5 @@ class SearchTable(tuple[Search, ...]):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return block("", table(self._rows(), _HEADER))
+        header, *rows = self._rows()
+        return block("", table(rows, header))
