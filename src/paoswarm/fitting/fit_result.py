@@ -13,6 +13,7 @@ from paoswarm._checks import probability
 from paoswarm._text import block, paragraph, remark, table
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.fitting.fit_profile import FitProfile, profile_fit
 from paoswarm.fitting.fit_run import FitRun
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.solution import Solution
@@ -123,6 +124,59 @@ class Fit(Result):
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Ends of intervals from standard errors; `profile` has better ones where the fit is far from linear."""
         return self.uncertainty.interval(level)
+
+    def profile(
+        self,
+        names: Any = None,
+        level: float = 0.95,
+        *,
+        maxfev: float | None = None,
+        time_limit: float | None = None,
+        workers: Any = None,
+        progress: bool = False,
+    ) -> FitProfile:
+        """Profiles: for each value of an unknown the best fit of all others, with intervals that need not be symmetric.
+
+        They show which unknowns the data determine. Each takes some ten simulations; all are followed side by side.
+
+        Parameters
+        ----------
+        names : str or sequence of str, optional
+            The unknowns; by default all continuous ones.
+        level : float
+            Of the intervals.
+        maxfev, time_limit
+            Most simulations, and most seconds. By default at most 60 simulations for each unknown and each unknown
+            more, which most profiles do not need.
+        workers
+            As in `fit`; by default those of the fit.
+        progress : bool
+
+        Returns
+        -------
+        FitProfile
+            Print it for a table. ``interval()``, ``verdicts``, ``remarks``, ``plot()``, and each curve by name.
+
+        Notes
+        -----
+        If a better fit is found on the way, the profiles are those of that fit, and ``better`` says where it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import paoswarm as ps
+        >>> t = np.arange(1.0, 7.0)
+        >>> measured = np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
+        >>> def simulate(p):
+        ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
+        >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
+        >>> print(fit.profile())
+        """
+        found = profile_fit(
+            self, names, level, maxfev=maxfev, time_limit=time_limit, workers=workers, progress=progress
+        )
+        self["_profile"] = found
+        return found
 
     # What it says about the data
 

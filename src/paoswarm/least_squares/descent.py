@@ -27,6 +27,7 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
+from paoswarm.least_squares.slope import updated
 from paoswarm.least_squares.trust_region import Linear
 
 # Lengths are in widths of the box. The radius, the shares of a good and a poor step and the threshold of what is known
@@ -248,10 +249,7 @@ class Descent:
         """Update the slope by one point (F4)."""
         outputs = self.pool.outputs[number]
         step = self.pool.apart(self.pool.points[number], self.x)
-        far = float(step @ step)
-        if far < 1e-26 or len(outputs) == 0:
+        if float(step @ step) < 1e-26 or len(outputs) == 0:
             return
-        along = self._doubt @ step
-        v = float(step @ along) + far * far / 4 + self.precision.floor**4
-        self.jacobian = self.jacobian + np.outer(outputs - self.outputs - self.jacobian @ step, along / v)
-        self._doubt = self._doubt - np.outer(along, along / v)
+        found = updated(self.jacobian, self._doubt, step, outputs - self.outputs, self.precision.floor)
+        self.jacobian, self._doubt = found.slope, found.doubt

@@ -1,0 +1,369 @@
+"""What `Fit.profile` returns: for each unknown the best fit along its values, its interval and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from paoswarm._checks import choices, probability
+from paoswarm._extras import ProgressBar
+from paoswarm._text import block, paragraph, remark, rounded, table
+from paoswarm.core.arrays import Floats
+from paoswarm.core.random import generator
+from paoswarm.evaluate.call_options import CallOptions, Workers
+from paoswarm.evaluate.queue import Queue
+from paoswarm.evaluate.recording import open_evaluator
+from paoswarm.fitting.fit_uncertainty import aligned, reach_of
+from paoswarm.fitting.profile_run import ProfileRun
+from paoswarm.fitting.read_fit import FittedVariables
+from paoswarm.fitting.solution import Solution
+from paoswarm.least_squares.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
+from paoswarm.run.drive import drive
+from paoswarm.run.stopping import Limits, Status
+
+if TYPE_CHECKING:
+    from paoswarm.fitting.fit_result import Fit
+
+IDENTIFIABLE, PRACTICALLY_NOT, STRUCTURALLY_NOT, UNFINISHED = (
+    "identifiable",
+    "practically not identifiable",
+    "structurally not identifiable",
+    "not finished",
+)
+_BUDGET = 60  # simulations for each unknown, times n + 1; most profiles take less than 10
+_FLAT = 0.05  # of tau: a profile that is lower does not rise
+_FLAT_OVER = 0.05  # widths over which a flat profile was seen to be flat
+_TOGETHER = 0.05  # widths by which another unknown changes along a flat profile
+_ROUNDING = 1e-24  # of the sum of squares of the outputs: residuals that are none
+_SAME = 1e-9  # of tau: rounding
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProfileCurve:
+    """The profile of one unknown.
+
+    Attributes
+    ----------
+    name : str
+    estimate : float
+        Its best value.
+    values : array (k,)
+        Values of the unknown, in the user's numbers, ascending.
+    roots : array (k,)
+        The signed root of the rise there: tau of equation (F10). For a linear model these are standard errors.
+    unknowns : dict of array (k,)
+        All continuous unknowns along the profile, by name.
+    ends : tuple of str
+        How the two sides ended: crossed, at the bound, failed (simulations do), lost (the other unknowns could not be
+        followed) or going (it was not finished).
+    """
+
+    name: str
+    estimate: float
+    values: Floats
+    roots: Floats
+    unknowns: dict[str, Floats]
+    ends: tuple[str, str]
+    is_flat: bool
+    _sides: tuple[list[Knot], list[Knot]]
+    _axis: Axis
+
+    def at(self, root: Any) -> Floats:
+        """The values of the unknown where its profile has risen to signed roots; NaN beyond its ends."""
+        roots = np.asarray(root, dtype=float)
+        found = [math.copysign(1, one) * self._distance(one) for one in roots.ravel().tolist()]
+        return self._axis.numbers(np.array(found)).reshape(roots.shape)
+
+    def _distance(self, root: float) -> float:
+        return crossing(self._sides[root > 0], abs(root))
+
+    def interval(self, reach: float) -> tuple[float, float]:
+        """The ends at a root; a side that ends at the bound ends there, one that was not finished is NaN."""
+        found = self.at([-reach, reach])
+        outer = self.values[[0, -1]]
+        is_open = [
+            end == AT_BOUND and abs(root) < reach for end, root in zip(self.ends, self.roots[[0, -1]], strict=True)
+        ]
+        low, high = np.where(is_open, outer, found).tolist()
+        return low, high
+
+    def verdict(self, reach: float) -> str:
+        """Whether the data determine the unknown at this root."""
+        if self.is_flat:
+            return STRUCTURALLY_NOT
+        is_high = np.abs(self.roots[[0, -1]]) >= reach * (1 - _SAME)
+        is_crossed = np.array(self.ends) == CROSSED
+        if (is_high | is_crossed).all():
+            return IDENTIFIABLE
+        is_at_bound = np.array(self.ends) == AT_BOUND
+        return PRACTICALLY_NOT if (is_at_bound | is_high | is_crossed).all() else UNFINISHED
+
+    @classmethod
+    def of(cls, solution: Solution, below: Walk, above: Walk) -> ProfileCurve:
+        """Both sides of an unknown, in the user's numbers."""
+        cube, i = solution.cube, above.axis
+        variables = FittedVariables(cube.space, cube.row(solution.point, solution.cell))
+        sides = [(-1, knot) for knot in below.knots[:0:-1]] + [(1, knot) for knot in above.knots]
+        axis = Axis(cube.low[i] + solution.point[i] * cube.width[i], cube.width[i], bool(variables.is_log[i]))
+        found = variables.numbers(cube.low + np.array([knot.point for _, knot in sides]) * cube.width)
+        found[:, i] = axis.numbers(np.array([side * knot.distance for side, knot in sides]))
+        return cls(
+            name=variables.names[i],
+            estimate=float(variables.x[i]),
+            values=found[:, i],
+            roots=np.array([side * knot.root for side, knot in sides]),
+            unknowns=dict(zip(variables.names, found.T, strict=True)),
+            ends=(below.state, above.state),
+            is_flat=_is_flat(below, above),
+            _sides=(below.knots, above.knots),
+            _axis=axis,
+        )
+
+
+class Axis(NamedTuple):
+    """An unknown in the cube."""
+
+    start: float  # its coordinate at the best point
+    width: float
+    is_log: bool
+
+    def numbers(self, distances: Floats) -> Floats:
+        """The user's numbers at distances, in widths."""
+        found: Floats = self.start + distances * self.width
+        return np.exp(found) if self.is_log else found
+
+
+def _is_flat(below: Walk, above: Walk) -> bool:
+    """Whether the profile does not rise, as far as no other unknown comes to its bound."""
+    extent = 0.0
+    for walk in (below, above):
+        start = others_on_wall(walk.knots[0], walk)
+        inside = [knot for knot in walk.knots if not (others_on_wall(knot, walk) & ~start).any()]
+        if inside[-1].root > _FLAT:
+            return False
+        extent += inside[-1].distance
+    return extent >= _FLAT_OVER
+
+
+class FitProfile(Mapping[str, ProfileCurve]):
+    """Profiles of a fit, by name of the unknown. `Fit.profile` makes one; print it for a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+    level : float
+    better : dict or None
+        The best point, if a better fit was found on the way: then the profiles are those of that fit.
+    fun : float
+        The value at the best point.
+    nfev, n_failed : int
+        Simulations, and those of them that have failed.
+    status : int
+    message : str
+        How it ended.
+    remarks : tuple of str
+        What to doubt.
+    """
+
+    def __init__(self, run: ProfileRun, level: float, degrees_of_freedom: int | None, is_better: bool) -> None:
+        solution, ends = run.solution, run.ends
+        assert ends is not None
+        pairs = zip(run.walks[::2], run.walks[1::2], strict=True)
+        self._curves = {(one := ProfileCurve.of(solution, *pair)).name: one for pair in pairs}
+        self.level, self.fun = level, solution.around.value
+        row = solution.cube.row(solution.point, solution.cell)
+        self.better = solution.cube.space.point(row) if is_better else None
+        self.nfev, self.n_failed = run.nfev, run.n_failed
+        self.status = int(ends.status[0])
+        self._solution, self._degrees_of_freedom = solution, degrees_of_freedom
+        self._beyond = _beyond(run, self)
+        is_done = self.status == Status.CONVERGED
+        self.message = "" if is_done else f"{run.limits.message(Status(self.status))} {ends.why}".strip()
+
+    def __getitem__(self, name: str) -> ProfileCurve:
+        return self._curves[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._curves)
+
+    def __len__(self) -> int:
+        return len(self._curves)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the unknowns."""
+        return tuple(self._curves)
+
+    def reach(self, level: float | None = None) -> float:
+        """The root (F10) where intervals of a level end; by default that of the profiles."""
+        return reach_of(self.level if level is None else probability("level", level), self._degrees_of_freedom)
+
+    def interval(self, level: float | None = None) -> tuple[Floats, Floats]:
+        """Ends of the intervals, in the order of ``names``.
+
+        An end is the bound where the profile stays below the threshold up to there, and NaN where it was not followed
+        so far.
+
+        Parameters
+        ----------
+        level : float, optional
+            At most that of the profiles, which is the default.
+        """
+        if level is not None and level > self.level:
+            raise ValueError(
+                f"these profiles reach to a level of {self.level:g}; for {level:g}: fit.profile(level={level:g})"
+            )
+        low, high = np.array([one.interval(self.reach(level)) for one in self.values()]).reshape(-1, 2).T
+        return low, high
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """For each unknown whether the data determine it at this level.
+
+        Identifiable: the interval has two ends. Practically not: the profile stays below the threshold up to a bound.
+        Structurally not: the profile is flat, because other unknowns make up for any change.
+        """
+        return {name: one.verdict(self.reach()) for name, one in self.items()}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to doubt."""
+        said = []
+        if self.better is not None:
+            cube = self._solution.cube
+            place = cube.space.text(cube.row(self._solution.point, self._solution.cell))
+            said = [
+                f"A better fit was found on the way, {self.fun:.6g} at {place}, and these are its profiles. Fit again "
+                "with x0=profile.better."
+            ]
+        for name, verdict in self.verdicts.items():
+            said += self._of_curve(self[name], verdict)
+        return (*said, *self._beyond)
+
+    def _of_curve(self, curve: ProfileCurve, verdict: str) -> list[str]:
+        name = curve.name
+        if verdict == STRUCTURALLY_NOT:
+            along = self._together(curve)
+            why = f"{along} can make up for any change of it" if along else "the outputs do not depend on it"
+            return [f"The data do not determine {name}: {why}."]
+        if verdict == PRACTICALLY_NOT:
+            pairs = zip(("lower", "upper"), (0, -1), curve.ends, strict=True)
+            sides = [(word, k) for word, k, end in pairs if end == AT_BOUND and abs(curve.roots[k]) < self.reach()]
+            return [
+                f"The data do not exclude values of {name} up to its {word} bound, {curve.values[k]:.6g}: the root of "
+                f"the rise is {abs(curve.roots[k]):.2g} there, and {self.reach():.3g} at the end of an interval."
+                for word, k in sides
+            ]
+        unfinished = [(k, end) for k, end in zip((0, -1), curve.ends, strict=True) if end not in (CROSSED, AT_BOUND)]
+        return [
+            f"The simulations beyond {name} = {curve.values[k]:.6g} fail, so this end of its interval is unknown."
+            if end == FAILED
+            else f"The profile of {name} could not be followed beyond {curve.values[k]:.6g}: the valley is too narrow."
+            for k, end in unfinished
+            if end != GOING
+        ]
+
+    def _together(self, curve: ProfileCurve) -> str:
+        """Names of the unknowns that change along a profile."""
+        points = np.array([knot.point for side in curve._sides for knot in side if knot.root <= _FLAT])
+        names = list(curve.unknowns)
+        moved = np.ptp(points, axis=0) > _TOGETHER
+        return " and ".join(name for name, one in zip(names, moved, strict=True) if one and name != curve.name)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        errors = dict(zip(self._solution.uncertainty.names, self._solution.uncertainty.standard_errors, strict=True))
+        rows: list[tuple[str, ...]] = []
+        for (name, curve), low, high in zip(self.items(), *self.interval(), strict=True):
+            error = float(errors[name])
+            size = error if 0 < error < math.inf else max(abs(high - low), 1e-300) / 4
+            texts = [rounded(one, size) if math.isfinite(one) else "unknown" for one in (curve.estimate, low, high)]
+            rows.append((name, texts[0], f"{texts[1]} to {texts[2]}", self.verdicts[name]))
+        return rows
+
+    def _header(self) -> tuple[str, ...]:
+        return ("", "estimate", f"{100 * self.level:g} % profile interval", "the data make it")
+
+    def _cost(self) -> str:
+        failed = f", {self.n_failed} of them failed" if self.n_failed else ""
+        return f"It took {self.nfev} simulations{failed}."
+
+    def __repr__(self) -> str:
+        said = [line for text in self.remarks for line in paragraph(f"Remark: {text}")]
+        return "\n".join([*paragraph(self.message), *aligned([self._header(), *self._rows()]), self._cost(), *said])
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        said = (f"Remark: {text}" for text in self.remarks)
+        return block(self.message, table(self._rows(), self._header()), *map(remark, (self._cost(), *said)))
+
+
+def _beyond(run: ProfileRun, profile: FitProfile) -> list[str]:
+    """Remarks on points that fit well enough, but lie outside an interval: another valley."""
+    said = []
+    solution, reach = run.solution, profile.reach()
+    near = np.isfinite(run.pool.values)
+    roots = np.sqrt(np.maximum(run.pool.values[near] - solution.around.value, 0.0) / solution.unit)
+    fits = run.pool.points[near][roots < reach * 0.98]
+    for (name, curve), walk in zip(profile.items(), run.walks[::2], strict=True):
+        apart = run.pool.apart(fits, solution.point)[:, walk.axis]
+        below, above = (crossing(side, reach) for side in curve._sides)
+        outside = apart[(apart > above * 1.01) | (-apart > below * 1.01)]
+        if len(outside):
+            value = curve._axis.numbers(outside)[0]
+            said.append(f"Points outside the interval of {name} fit well, too, one at {value:.6g}: it is not all.")
+    return said
+
+
+def profile_fit(
+    fit: Fit,
+    names: Any,
+    level: float,
+    *,
+    maxfev: float | None,
+    time_limit: float | None,
+    workers: Any,
+    progress: bool,
+) -> FitProfile:
+    """The profiles of a fit; see `Fit.profile`. Points that it simulates are added to those that the fit knows."""
+    call, solution = fit._call, fit.solution
+    level, unit = probability("level", level), solution.unit
+    least = 0.0 if solution.is_noise_known else _ROUNDING * float(solution.outputs @ solution.outputs)
+    if math.isnan(unit) or solution.around.value < least:
+        why = "the data are too few to estimate the noise" if math.isnan(unit) else "all residuals are zero"
+        raise ValueError(f"there are no profiles, because {why}: give sigma=")
+    known = FittedVariables(call.space, fit.x).names
+    chosen = list(known if names is None else [names] if isinstance(names, str | int) else names)
+    axes = [_axis(one, known) for one in chosen]
+    n = solution.cube.n
+    limits = Limits.read(None, maxfev, None, 0.0, time_limit, default=(None, _BUDGET * (n + 1) * len(axes)))
+    options = call.options if workers is None else CallOptions(False, Workers.of(workers))
+    left = solution.degrees_of_freedom
+    freedom = None if solution.is_noise_known or left <= 0 else left
+    in_cell = [(point, outputs) for point, cell, outputs in fit["_known"] if cell == solution.cell]
+    run = ProfileRun(solution, in_cell, axes, reach_of(level, freedom), limits.restarted(), generator(0))
+    with (
+        open_evaluator(
+            call.objective, None, options._replace(vectorized=False), space=call.space, n_details=len(solution.outputs)
+        ) as evaluate,
+        ProgressBar(progress, limits.maxfev) as bar,
+    ):
+        evaluate.count = bar.count if progress else None
+        drive([run], Queue(evaluate))
+    evaluate.warn("a failure")
+    fit["_known"] = [*fit["_known"], *((point, solution.cell, outputs) for point, outputs in run.simulated)]
+    return FitProfile(run, level, freedom, is_better=run.solution is not solution)
+
+
+def _axis(name: Any, known: tuple[str, ...]) -> int:
+    """The number of an unknown, by name or by number."""
+    if isinstance(name, int | np.integer) and 0 <= name < len(known):
+        return int(name)
+    if name not in known:
+        raise ValueError(f"there is no continuous unknown {name!r}; {choices(str(name), known)}")
+    return known.index(name)

@@ -1,0 +1,182 @@
+"""The profiles of a fit as a run: all walks side by side, and a better fit if one is found on the way."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluate.engines import EngineDown
+from paoswarm.evaluate.queue import Answer, Batch
+from paoswarm.fitting.solution import Solution
+from paoswarm.least_squares.descents import Descents
+from paoswarm.least_squares.pool import Pool
+from paoswarm.least_squares.profile_walk import Optimum, Walk
+from paoswarm.run.run import Ends, Steered, Steps, StopAll, status_of
+from paoswarm.run.stopping import Limits, Rule, Status
+
+_BETTER = 0.05  # units: a fit that is so much better is another one; it would change tau = 2 by a hundredth
+_MOST_STARTS = 4  # of profiles, each from a better fit than the last
+
+Simulating = Generator[list[Batch], Answer, list[Floats]]
+
+
+class _Spent(Exception):
+    """There is no budget or no time left."""
+
+
+class ProfileRun(Steered):
+    """Walk along the profiles of some unknowns.
+
+    Parameters
+    ----------
+    solution : Solution
+    known : sequence of (array (n,), array (m,))
+        All points in its cell that were simulated before, and their outputs, empty where they failed.
+    axes : sequence of int
+    reach : float
+        The root at which profiles end.
+    limits : Limits
+    rng : Generator
+        For the search from a better fit.
+
+    Attributes
+    ----------
+    solution : Solution
+        The best fit, from which the walks go.
+    walks : list of Walk
+        Two for each axis.
+    nfev, n_failed : int
+        Simulations, and those of them that have failed.
+    n_starts : int
+        How often walks have begun.
+    """
+
+    def __init__(
+        self,
+        solution: Solution,
+        known: Sequence[tuple[Floats, Floats]],
+        axes: Sequence[int],
+        reach: float,
+        limits: Limits,
+        rng: np.random.Generator,
+    ) -> None:
+        self.solution, self._axes, self._reach, self._rng = solution, axes, reach, rng
+        self.pool = Pool(solution.cube.is_round)
+        for point, outputs in known:
+            self._add(point, outputs)
+        self.n_known = len(self.pool)
+        self.walks: list[Walk] = []
+        self.nfev = self.n_failed = self.n_starts = 0
+        super().__init__(limits)
+
+    @property
+    def simulated(self) -> list[tuple[Floats, Floats]]:
+        """The points of this run, and their outputs."""
+        return list(zip(self.pool.points[self.n_known :], self.pool.outputs[self.n_known :], strict=True))
+
+    def _add(self, point: Floats, outputs: Floats) -> None:
+        value = self.solution.loss.value(outputs) if len(outputs) else math.inf
+        self.pool.add(point, outputs if math.isfinite(value) else np.empty(0), value)
+
+    def _course(self) -> Steps:
+        status, why = Status.CONVERGED, ""
+        try:
+            while not (yield from self._walk()):
+                yield from self._settle()
+        except _Spent as end:
+            status = end.args[0]
+        except (KeyboardInterrupt, EngineDown, StopAll) as error:
+            status, why = status_of(error)
+        found, nit, nfev, rule = (np.array([number]) for number in (status, self.n_starts, self.nfev, Rule.NONE))
+        return Ends(found, nit, nfev, rule, self.limits.deadline, why)
+
+    def _walk(self) -> Generator[list[Batch], Answer, bool]:
+        """Take all walks to their ends; False if a better fit was found on the way."""
+        solution = self.solution
+        self.n_starts += 1
+        optimum = Optimum(
+            self.pool,
+            solution.loss,
+            solution.point,
+            solution.outputs,
+            solution.jacobian,
+            solution.unit,
+            is_measured=solution.is_measured,
+            noise=solution.noise,
+        )
+        self.walks = [Walk(optimum, axis, side, self._reach) for axis in self._axes for side in (-1, 1)]
+        courses = {k: walk.course() for k, walk in enumerate(self.walks)}
+        asked: dict[int, list[Floats]] = {}
+        answers: dict[int, Any] = dict.fromkeys(courses)
+        while True:
+            for k, outputs in answers.items():
+                try:
+                    asked[k] = courses[k].send(outputs)
+                except StopIteration:
+                    asked.pop(k, None)
+            if not asked:
+                return True
+            chosen = self._affordable(asked)
+            found = yield from self._simulate([point for k in chosen for point in asked[k]])
+            answers = {k: [found.pop(0) for _ in asked[k]] for k in chosen}
+            best = int(np.argmin(self.pool.values))
+            if self.pool.values[best] < optimum.value - _BETTER * optimum.unit and self.n_starts < _MOST_STARTS:
+                return False
+
+    def _affordable(self, asked: dict[int, list[Floats]]) -> list[int]:
+        """The walks whose points may be simulated next; those that have come less far first."""
+        left = math.inf if self.limits.maxfev is None else self.limits.maxfev - self.nfev
+        chosen: list[int] = []
+        for k in sorted(asked, key=lambda k: len(self.walks[k].knots)):
+            if len(asked[k]) <= left:
+                chosen.append(k)
+                left -= len(asked[k])
+        if not chosen:
+            raise _Spent(Status.MAXFEV)
+        return chosen
+
+    def _simulate(self, points: list[Floats]) -> Simulating:
+        """The outputs at points; raise if there is no room or time for all of them."""
+        if self.limits.maxfev is not None and self.nfev + len(points) > self.limits.maxfev:
+            raise _Spent(Status.MAXFEV)
+        if self.limits.deadline is not None and time.monotonic() >= self.limits.deadline:
+            raise _Spent(Status.TIME)
+        cube, cell = self.solution.cube, self.solution.cell
+        answer = yield [Batch(cube.coordinates(np.array(points), cell), True, self.limits.deadline)]
+        for point, row in zip(points, answer.values, strict=False):
+            is_known = math.isfinite(row[0])
+            self._add(point, row[1:] if is_known else np.empty(0))
+            self.nfev += 1
+            self.n_failed += not is_known
+        if answer.end is not None:
+            raise answer.end
+        if len(answer.values) < len(points):
+            raise _Spent(Status.TIME)
+        return list(self.pool.outputs[-len(points) :])
+
+    def _settle(self) -> Generator[list[Batch], Answer, None]:
+        """Search from the best point, and measure the slope where that ends."""
+        solution = self.solution
+        known = zip(self.pool.points, self.pool.outputs, strict=True)
+        found = Descents(solution.loss, self.pool.is_round, self._rng, known=known)
+        while not found.is_done:
+            requests = found.ask(2 * len(solution.point))
+            outputs = yield from self._simulate([request.point for request in requests])
+            for request, own in zip(requests, outputs, strict=True):
+                found.tell(request, own)
+            if found.ends:
+                found.finish()
+        assert found.jacobian is not None
+        self.solution = replace(
+            solution,
+            point=found.pool.points[found.best].copy(),
+            outputs=found.pool.outputs[found.best],
+            jacobian=found.jacobian,
+            is_measured=True,
+        )
