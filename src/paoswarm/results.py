@@ -2,6 +2,7 @@
 
 from paoswarm.core.order import Repeats
 from paoswarm.evaluate.failures import Failure
+from paoswarm.fitting.fit_profile import FitProfile, ProfileCurve
 from paoswarm.fitting.fit_result import Fit
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.methods.agreement import Agreement, Search
@@ -17,10 +18,12 @@ __all__ = [
     "Agreement",
     "Failure",
     "Fit",
+    "FitProfile",
     "FitUncertainty",
     "History",
     "ManyResult",
     "Posterior",
+    "ProfileCurve",
     "Progress",
     "Remark",
     "Repeats",

@@ -63,7 +63,7 @@ def test_the_profile_of_a_decay_is_that_of_brute_force():
 
     def rise(k):  # the best factor is known in closed form
         e = np.exp(-k * TIME)
-        return np.sqrt(((e * (e @ data) / (e @ e) - data) ** 2).sum() - fit.fun + 1e-9) / np.sqrt(unit) - q
+        return np.sqrt(max(((e * (e @ data) / (e @ e) - data) ** 2).sum() - fit.fun, 0.0) / unit) - q
 
     ends = brentq(rise, 0.1, fit.best["k"]), brentq(rise, fit.best["k"], 5.0)
     assert_allclose([low[1], high[1]], ends, atol=CLOSE * (ends[1] - ends[0]))
