@@ -163,7 +163,8 @@ def test_the_value_grows_with_minus_twice_the_log_likelihood():
     def whole(y):
         return loss.minus_two_log_likelihood(y) + y[22:] @ y[22:]
 
-    other = y + slopes @ [1.0, -2.0, 0.5]
+    y[:22] = data + 0.02 * (y[:22] - data)
+    other = y + 0.02 * slopes @ [1.0, -2.0, 0.5]
     assert_allclose(11 * np.log(loss.value(other) / loss.value(y)), whole(other) - whole(y), rtol=1e-9)
     around = loss.around(y)
     gradient = 2 * loss.slope(around, slopes).T @ around.residuals
@@ -204,7 +205,7 @@ def test_a_part_is_the_loss_of_the_data_that_are_kept():
 
 def test_values_that_are_too_large_are_infinite_without_a_warning():
     loss = Loss(np.zeros(3), (Group("", slice(0, 2), Normal()), Group("b", slice(2, 3), Normal(1e-3))))
-    assert loss.value(np.array([1.0, 1.0, 1e3])) == np.inf
+    assert loss.value(np.array([1.0, 1.0, 1e160])) == np.inf
     assert loss.value(np.array([1e200, 1.0, 0.0])) == np.inf
     assert Loss(np.zeros(2), (Group("", slice(0, 2), Normal(1.0)),)).value(np.array([1e200, 0.0])) == np.inf
 
@@ -212,3 +213,26 @@ def test_values_that_are_too_large_are_infinite_without_a_warning():
 def test_scaled_wants_something_unknown():
     with pytest.raises(ValueError, match="leaves nothing unknown"):
         ps.Scaled([1.0], scale=False)
+
+
+def test_far_from_the_best_point_the_value_goes_on_along_its_tangent():
+    """Else a narrow prior, or another output of known noise, would make most of a box infinite."""
+    data = np.array([1.0, 2.0, 4.0, 3.0])
+    loss = Loss(data, (Group("", slice(0, 4), Normal()),), n_beliefs=1)
+    beliefs = np.concatenate([np.linspace(0, 20, 81), np.geomspace(30, 1e6, 20)])
+    around = [loss.around(np.append(data + 0.5, belief)) for belief in beliefs]
+    values = np.array([one.value for one in around])
+    assert np.isfinite(values).all()
+    assert (np.diff(values) > 0).all()
+    near = beliefs**2 / 4 + np.log(0.25) < np.log(np.var(data)) + 3
+    assert_allclose(values[near], 4 * np.exp(np.log(0.25) + beliefs[near] ** 2 / 4), rtol=1e-12)
+    assert 3 < near.sum() < 60
+    step = 1e-6  # the sum of squares of the residuals changes like the value, everywhere
+    for one, belief in zip(around, beliefs, strict=True):
+        change = loss.value(np.append(data + 0.5, belief + step)) - one.value
+        assert_allclose(change, one.root**2 * ((belief + step) ** 2 - belief**2), rtol=1e-3, atol=1e-9 * one.value)
+
+
+def test_a_sum_of_squares_is_one_however_large():
+    loss = Loss(np.array([1.0, 2.0]), (Group("", slice(0, 2), Normal()),))
+    assert_allclose(loss.value(np.array([1e100, 0.0])), 1e200)

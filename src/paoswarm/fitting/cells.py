@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.fitting.cube import Cube
-from paoswarm.least_squares.descents import Descents, Request
+from paoswarm.least_squares.descents import Descents, Request, Warm
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.region import Region
 from paoswarm.methods.agreement import Agreement
@@ -51,6 +51,8 @@ class Cells:
         Points, cells and outputs of earlier simulations.
     regions : sequence of Region or None
         Where points may be in each cell; None: everywhere.
+    warm : Warm, optional
+        Then each cell that has known points is searched from the best one, and no more.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Cells:
         starts: Sequence[tuple[Floats, int]] = (),
         known: Sequence[tuple[Floats, int, Floats]] = (),
         regions: Sequence[Region] | None = None,
+        warm: Warm | None = None,
     ) -> None:
         self.cube, self.at_once = cube, at_once
         self._loss_of, self._series_of, self._n_numbers = loss_of, series_of, n_numbers
@@ -79,9 +82,12 @@ class Cells:
                 known=[(point, outputs) for point, cell, outputs in known if cell == c],
                 series=None if n_numbers is None else series_of(n_numbers),
                 region=None if regions is None else regions[c],
+                warm=warm if warm is None or warm.cell == c else warm._replace(is_near=lambda *_: False),
             )
             for c, own in enumerate([rng] if count == 1 else rng.spawn(count))
         ]
+        self._least = _LEAST if warm is None else 1
+        self._searched = [c for c, one in enumerate(self.all) if warm is None or math.isfinite(self._value_of(one))]
         self._last = -1  # the cell that was asked last
         self.is_finishing = False
 
@@ -108,7 +114,7 @@ class Cells:
     @property
     def is_settled(self) -> bool:
         """Whether searches agree in the best cell, and enough have ended in the others."""
-        return self.best.is_settled and all(len(one.ends) >= _LEAST for one in self.all)
+        return self.best.is_settled and all(len(self.all[c].ends) >= self._least for c in self._searched)
 
     @property
     def n_to_finish(self) -> int:
@@ -141,7 +147,7 @@ class Cells:
         if count == 1:
             return [0]
         order = [(self._last + 1 + k) % count for k in range(count)]
-        open_ = [cell for cell in order if len(self.all[cell].ends) < _LEAST]
+        open_ = [cell for cell in order if cell in self._searched and len(self.all[cell].ends) < self._least]
         return open_ + [best] * (best not in open_)
 
     def tell(self, request: CellRequest, outputs: Floats) -> None:

@@ -17,7 +17,7 @@ from paoswarm.evaluate.detailed import Detailed
 from paoswarm.fitting.beliefs import Beliefs
 from paoswarm.least_squares.likelihoods import Huber, Likelihood, Normal, StudentT, read_likelihood
 from paoswarm.least_squares.loss import Group, Loss, Scaled
-from paoswarm.least_squares.outputs import Outputs, as_residuals
+from paoswarm.least_squares.outputs import Output, Outputs, as_residuals
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,23 @@ class Comparison:
     groups : tuple of Group
         Of the data; of residuals one whose rows are not known yet.
     beliefs : Beliefs
+    without : object
+        What indexes the data that do not count; of a dict, names or a dict of such by name. None: nothing.
     """
 
     outputs: Outputs | None
     groups: tuple[Group, ...]
     beliefs: Beliefs = field(default_factory=Beliefs)
+    without: Any = None
 
     @classmethod
-    def read(cls, data: Any, sigma: Any, likelihood: Any, beliefs: Beliefs) -> Comparison:
+    def read(cls, data: Any, sigma: Any, likelihood: Any, beliefs: Beliefs, without: Any = None) -> Comparison:
         """Read what a user gives; see `fit`."""
         if data is None:
             law = _law(likelihood, sigma, "residuals")
             if not isinstance(law, Normal | StudentT | Huber) or getattr(law, "relative", False):
                 raise ValueError(f"{law!r} needs data: without data= the simulator returns residuals")
-            return cls(None, (Group("", slice(0, 0), law),), beliefs)
+            return cls(None, (Group("", slice(0, 0), law),), beliefs, without)
         given = data if isinstance(data, Mapping) else {"": data}
         plain = {name: one.data if isinstance(one, Scaled) else one for name, one in given.items()}
         outputs = Outputs.of(plain if isinstance(data, Mapping) else plain[""])
@@ -62,7 +65,7 @@ class Comparison:
             law.check(outputs.data[part.rows][has_datum])
             scale, offset = (one.scale, one.offset) if isinstance(one, Scaled) else (False, False)
             groups.append(Group(part.name, part.rows, law, scale, offset))
-        return cls(outputs, tuple(groups), beliefs)
+        return cls(outputs, tuple(groups), beliefs, without)
 
     @property
     def n_numbers(self) -> int | None:
@@ -79,7 +82,14 @@ class Comparison:
             m = max(0, n_numbers - self.beliefs.count)
             data = np.zeros(m) if self.outputs is None else self.outputs.data
             groups = self.groups if self.outputs is not None else (self.groups[0]._replace(rows=slice(0, m)),)
-            self._losses[n_numbers] = Loss(data, groups, self.beliefs.count)
+            loss = Loss(data, groups, self.beliefs.count)
+            if self.without is not None:
+                parts = (Output("", (m,), slice(0, m)),) if self.outputs is None else self.outputs.parts
+                counts = loss.has_datum & ~_left_out(self.without, parts, m)
+                if not counts.any() and m:
+                    raise ValueError("without leaves no data")
+                loss = loss.part(np.flatnonzero(counts))
+            self._losses[n_numbers] = loss
         return self._losses[n_numbers]
 
     def series(self, n_numbers: int) -> Sequence[NDArray[np.intp]]:
@@ -149,6 +159,32 @@ class Curve:
     def to_fingerprint(self) -> Any:
         """The user's function and the places."""
         return partial(to_fingerprint(self.model), self.x)
+
+
+def _left_out(without: Any, parts: Sequence[Output], m: int) -> NDArray[np.bool_]:
+    """Which of ``m`` data do not count."""
+    if parts[0].name:  # a dict
+        names = (without,) if isinstance(without, str) else without
+        without = without if isinstance(without, Mapping) else dict.fromkeys(names, ...)
+    else:
+        without = {"": without}
+    found = np.zeros(m, dtype=bool)
+    for name, which in without.items():
+        part = next((one for one in parts if one.name == name), None)
+        if part is None:
+            known = [one.name for one in parts]
+            raise ValueError(f"without: there are no data of an output {name!r}; {choices(str(name), known)}")
+        index = which if isinstance(which, slice) or which is ... else np.asarray(which)
+        if isinstance(index, np.ndarray) and index.size == 0:
+            continue
+        try:
+            found[part.rows].reshape(part.shape)[index] = True
+        except IndexError as error:
+            raise ValueError(
+                f"without={which!r} must be a mask or indices of {part.label}, whose data have shape {part.shape}: "
+                f"{error}"
+            ) from None
+    return found
 
 
 def _of(given: Any, name: str, otherwise: Any) -> Any:

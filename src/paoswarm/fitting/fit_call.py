@@ -116,7 +116,7 @@ def read_fit(
     allowed = regions(excess, cube)
     comparison = Comparison.read(data, sigma, likelihood, Beliefs.read(priors, penalty, read))
     function = with_arguments(simulate if xdata is None else Curve(simulate, xdata), args)
-    limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, _BUDGET * cube.n))
+    limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, budget_of(cube)))
     options = CallOptions(False, Workers.of(workers))
     check_seed(rng)
     rows = None if x0 is None else read.read("x0", x0)
@@ -146,6 +146,11 @@ def read_fit(
         store=kept,
         given=given,
     )
+
+
+def budget_of(cube: Cube) -> int:
+    """The most simulations, unless the user says otherwise."""
+    return _BUDGET * cube.n
 
 
 def _read_starts(x0: Floats | None, space: Space, cube: Cube, allowed: list[Region]) -> list[tuple[Floats, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,13 @@ from scipy.special import chdtrc
 from paoswarm._checks import probability
 from paoswarm._text import block, paragraph, remark, table
 from paoswarm.core.arrays import Floats
+from paoswarm.core.random import Seed
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.fitting.fit_profile import FitProfile, profile_fit
 from paoswarm.fitting.fit_run import FitRun
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.solution import Solution
+from paoswarm.least_squares.descent import Precision
 from paoswarm.methods.agreement import Agreement, Search
 from paoswarm.run.history import History
 from paoswarm.run.many_result import Found, make_result
@@ -203,12 +206,13 @@ class Fit(Result):
         ----------
         level : float
         noise : bool
-            Whether the band is for a new measurement, with its noise, and not for its expectation.
+            Whether the band is for a new measurement, with its noise, and not for its expectation. NaN where there is
+            no datum and ``sigma`` was given datum by datum.
         """
         solution = self.solution
         errors = solution.prediction_errors()
         if noise:
-            errors = np.hypot(errors, np.nan_to_num(solution.deviations()))
+            errors = np.hypot(errors, solution.deviations())
         reach = solution.reach(probability("level", level)) * errors
         centre = solution.loss.predicted(solution.outputs)
         return self._in_form(centre - reach), self._in_form(centre + reach)
@@ -280,6 +284,82 @@ class Fit(Result):
         own = [text[0].upper() + text[1:] for text in (*one.warnings, *one.notes)]
         return (*self.solution.remarks(self["_contradiction"]), *own)
 
+    # Once more
+
+    def refit(
+        self,
+        *,
+        data: Any = ...,
+        sigma: Any = ...,
+        likelihood: Any = ...,
+        priors: Any = ...,
+        penalty: Any = ...,
+        without: Any = ...,
+        search: bool = False,
+        maxfev: float | None = None,
+        time_limit: float | None = None,
+        workers: Any = None,
+        callback: Callable[..., Any] | None = None,
+        progress: bool = False,
+        rng: Seed = None,
+    ) -> Fit:
+        """Fit again with other data, weights, laws of the noise or beliefs, or without some data.
+
+        All outputs that were simulated are kept and compared anew. New simulations are made only where the optimum
+        moves: mostly two or three, which makes cross-validation cheap. The slope there is measured again if it is more
+        than a standard error away.
+
+        Parameters
+        ----------
+        data, sigma, likelihood, priors, penalty
+            As in `fit`; what is left out stays as it was. New data have the outputs and shapes of the old ones, or some
+            of them.
+        without : object
+            Data that do not count: a mask or indices of the data, of a dict the names of outputs, or a dict of masks
+            and indices by name. None: all data count again. Predictions of such data remain.
+        search : bool
+            Whether to search the whole space again, as `fit` does, with all points that are known. By default there is
+            one search, from the best known point.
+        maxfev : int or None
+            Most new simulations. With zero, the result is the best known point, with errors from the known slopes.
+        time_limit, workers, callback, progress, rng
+            As in `fit`; by default the workers are those of this fit.
+
+        Returns
+        -------
+        Fit
+            ``nfev`` counts the new simulations. There is no store.
+
+        Examples
+        --------
+        Predict each datum from the others.
+
+        >>> import numpy as np
+        >>> import paoswarm as ps
+        >>> t = np.arange(1.0, 7.0)
+        >>> measured = np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
+        >>> def simulate(p):
+        ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
+        >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
+        >>> each = [fit.refit(without=[i]) for i in range(6)]
+        >>> print(np.array([one.predictions[i] - measured[i] for i, one in enumerate(each)]).round(1))
+        [-1.4  0.9  0.2  0.5 -0.4 -0.5]
+        """
+        from paoswarm.fitting.refit import refit
+
+        changes = {"data": data, "sigma": sigma, "likelihood": likelihood, "priors": priors, "penalty": penalty}
+        return refit(
+            self,
+            changes | {"without": without},
+            search=search,
+            maxfev=maxfev,
+            time_limit=time_limit,
+            workers=workers,
+            callback=callback,
+            progress=progress,
+            rng=rng,
+        )
+
     # How it is shown
 
     def _headlines(self) -> list[str]:
@@ -303,7 +383,9 @@ class Fit(Result):
         lines += [line for line in self.uncertainty.below() if not line.startswith("Condition")]
         lines.append(f"AIC {self.aic:.6g}, BIC {self.bic:.6g}")
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""
-        lines.append(f"It took {self.nfev} simulations{failed}; {len(self.searches)} searches have ended.")
+        count = len(self.searches)
+        ended = "1 search has ended" if count == 1 else f"{count} searches have ended"
+        lines.append(f"It took {self.nfev} simulations{failed}; {ended}.")
         return "\n".join([*lines, *(line for text in self.remarks for line in paragraph(f"Remark: {text}"))])
 
     __str__ = __repr__
@@ -379,7 +461,7 @@ def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
     fit["_searches"] = _searches(call, run)
     if call.excess is not None:
         fit.update(call.excess.fields(point, cell))
-    fit["_call"], fit["_known"] = call, _known(run)
+    fit["_call"], fit["_known"], fit["_precision"] = call, _known(run), best.precision or Precision()
     return fit
 
 

@@ -29,9 +29,11 @@ from paoswarm.fitting.read_fit import FittedVariables
 from paoswarm.least_squares.contradiction import CORRELATED, IMPROBABLE, Contradiction
 from paoswarm.least_squares.likelihoods import LogNormal
 from paoswarm.least_squares.loss import Around, Loss
+from paoswarm.least_squares.trust_region import Linear, bounded_step
 
 _ON = 1e-9  # widths: an unknown that is so near its bound lies on it
 _FLAT = 1e-9  # of the largest singular value, for columns of unit length: less is rounding
+_MOVED = 0.3  # standard errors that the optimum is away, from which on it is worth a remark
 _NO_EFFECT = 1e-12  # relative to the outputs: a slope over the whole width that is rounding
 
 
@@ -129,12 +131,12 @@ class Solution:
         if self.is_noise_known:
             return 1.0
         m, left = self.loss.n_data + self.loss.n_beliefs, self.degrees_of_freedom
-        return self.around.value / self.loss.n_estimated * m / left if left > 0 else np.nan
+        return self.around.root**2 * m / left if left > 0 else np.nan
 
     @property
     def inflation(self) -> float:
         """By how much an estimated standard deviation is too small because unknowns were fitted to the data."""
-        return float(np.sqrt(self.unit * self.loss.n_estimated / self.around.value)) if self.around.value > 0 else 1.0
+        return float(np.sqrt(self.unit)) / self.around.root if self.around.root > 0 else 1.0
 
     def _root(self, slope: Floats) -> Root:
         """The covariance of what has these slopes along constraints; columns that are zero are left out."""
@@ -268,6 +270,17 @@ class Solution:
         left = self.degrees_of_freedom
         return reach_of(level, None if self.is_noise_known or left <= 0 else left)
 
+    @property
+    def distance(self) -> float:
+        """How far the optimum of the linear model is away, in standard errors."""
+        if len(self.edge):
+            return 0.0
+        linear = Linear.of(self.around.residuals, np.where(self.has_effect, self.slope, 0.0))
+        round_ = self.cube.is_round
+        room = np.where(round_, -0.5, -self.point), np.where(round_, 0.5, 1 - self.point)
+        gain = linear.gain(bounded_step(linear, *room, 1.0))
+        return float(np.sqrt(max(gain, 0.0) / self.unit)) if self.unit > 0 else 0.0
+
     def remarks(self, contradiction: Contradiction) -> list[str]:
         """What to doubt."""
         said = []
@@ -289,6 +302,10 @@ class Solution:
             said.append(
                 f"The residuals are correlated ({contradiction.correlation:+.1f} standard deviations from what noise "
                 "does): a better fit or a better model may exist, and standard errors may be too small."
+            )
+        if (far := self.distance) > _MOVED:
+            said.append(
+                f"The slopes promise a better fit about {far:.2g} standard errors away: allow more simulations."
             )
         if not self.is_measured:
             said.append("The slopes at the best point are those that the search has learnt: standard errors are rough.")

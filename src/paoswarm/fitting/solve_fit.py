@@ -14,32 +14,37 @@ from paoswarm.fitting.cells import Cells
 from paoswarm.fitting.fit_call import FitCall
 from paoswarm.fitting.fit_result import Fit, fit_so_far, make_fit
 from paoswarm.fitting.fit_run import FitRun
+from paoswarm.least_squares.descents import Warm
 from paoswarm.run.drive import drive
 from paoswarm.run.stopping import Status
 from paoswarm.store.journal import Journal
 
 
-def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = ()) -> Fit:
-    """Take a fit to its end; ``known`` are points that were simulated before, with their cells and outputs."""
+def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = (), warm: Warm | None = None) -> Fit:
+    """Take a fit to its end.
+
+    ``known`` are points that were simulated before, with their cells and outputs. With ``warm`` it goes on from the
+    best one only.
+    """
     comparison = call.comparison
+    n_numbers = comparison.n_numbers or next((len(outputs) for _, _, outputs in known if len(outputs)), None)
     limits = call.limits.restarted()
     journal = None if call.store is None else Journal(call.store, call.describe(), call.to_fingerprint())
     searches = Cells(
         call.cube,
         comparison.loss,
-        comparison.n_numbers,
+        n_numbers,
         comparison.series,
         generator(call.rng),
         call.at_once,
         starts=call.starts,
         known=known,
         regions=call.regions,
+        warm=warm,
     )
     with (
         journal or nullcontext(),
-        open_evaluator(
-            call.objective, journal, call.options, space=call.space, n_details=comparison.n_numbers
-        ) as evaluate,
+        open_evaluator(call.objective, journal, call.options, space=call.space, n_details=n_numbers) as evaluate,
         ProgressBar(call.progress, call.limits.maxfev) as bar,
     ):
         evaluate.count = bar.count if call.progress else None

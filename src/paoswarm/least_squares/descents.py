@@ -44,6 +44,14 @@ class Request(NamedTuple):
     point: Floats
 
 
+class Warm(NamedTuple):
+    """What is known before a search that begins at the best known point, and is the only one."""
+
+    precision: Precision
+    cell: int
+    is_near: Callable[[Floats, Floats], bool]  # whether the slope at a point with these outputs is known already
+
+
 class _Batch:
     """Points that are asked for together; what they are for is done when all are there."""
 
@@ -72,6 +80,8 @@ class Descents:
         Rows of the data whose order means something; by default all data are one series.
     region : Region or None
         Where points may be; None: everywhere. Others count as failed and are not asked for.
+    warm : Warm, optional
+        Then only the search from the best known point is made.
 
     Attributes
     ----------
@@ -90,6 +100,7 @@ class Descents:
         known: Iterable[tuple[Floats, Floats]] = (),
         series: Sequence[NDArray[np.intp]] | None = None,
         region: Region | None = None,
+        warm: Warm | None = None,
     ) -> None:
         self.loss, self.pool = loss, Pool(is_round, region)
         self.n, self.at_once = len(is_round), at_once
@@ -112,7 +123,12 @@ class Descents:
         self._is_done = False
         for point, outputs in known:
             self._add(point, outputs)
-        if np.isfinite(self.pool.values).any():
+        has_known = bool(np.isfinite(self.pool.values).any())
+        self._warm = warm if has_known else None
+        if self._warm is not None:
+            self.precision, self._ends.noise = self._warm.precision, self._warm.precision.relative
+            self._begin([self.best])
+        elif has_known:
             self._send([], lambda _: self._begin([self.best]))
 
     # What has been found
@@ -145,6 +161,8 @@ class Descents:
     @property
     def is_settled(self) -> bool:
         """Whether searches agree, and the residuals do not contradict or the search has gone on for as long again."""
+        if self._warm is not None:
+            return bool(self.ends)
         if not self.agreement.is_settled:
             return False
         if self._enough is None:
@@ -154,7 +172,9 @@ class Descents:
     @property
     def jacobian(self) -> Floats | None:
         """The slope ``(m, n)`` of the outputs at the best point, in widths; None until `is_done`."""
-        return self._finish.jacobian if self._finish is not None and self._is_done else None
+        if not self._is_done:
+            return None
+        return self.rough_jacobian if self._finish is None else self._finish.jacobian
 
     @property
     def rough_jacobian(self) -> Floats | None:
@@ -204,7 +224,9 @@ class Descents:
         if self._finish is not None or self._is_done:
             return
         self._queue.clear()
-        if not math.isfinite(self.pool.values[self.best]):
+        if not math.isfinite(self.pool.values[self.best]) or (
+            self._warm is not None and self._warm.is_near(self.pool.points[self.best], self.pool.outputs[self.best])
+        ):
             self._is_done = True
             return
         known = self.rough_jacobian

@@ -10,6 +10,10 @@ It grows with minus twice the log likelihood, and it is the plain sum of squares
 unknown size. Because :math:`\partial G_k / \partial \rho_i = 1` at fixed :math:`\sigma_k`, residuals times
 :math:`\sqrt{f / N}` have a sum of squares that changes like :math:`f`: that is all that Gauss-Newton steps need.
 
+Beside known noise or beliefs, whose deviances have no bounds, :math:`f` goes on along its tangent in :math:`\sum_k G_k +
+\sum_k Q_k` where it is :math:`e^3` times that of a constant. Else it would be infinite in most of a box, and steps would
+promise more than the whole value.
+
 An output that is `Scaled` is :math:`a \mu + b` with unknown :math:`a, b`. They are solved for at every point, and the
 slope of the residuals is taken with its part along their columns removed (Kaufman 1975).
 """
@@ -26,6 +30,8 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.likelihoods import Likelihood, Scored
 
+_LARGEST = 700.0  # exponent of (F2): the exponential of more overflows
+_STEEP = 3.0  # exponent of (F2) above that of constants from which on the value follows its tangent
 _MOST_ROUNDS = 30  # of Gauss-Newton steps for scale and offset; one is enough for normal noise
 _STILL = 1e-12  # relative fall of the deviance that ends them
 
@@ -127,6 +133,10 @@ class Loss:
         self.n_data = int(self.has_datum.sum())
         self.n_estimated = sum(sizes)  # data whose sigma is unknown
         self.n_sigmas = len(sizes)
+        self._tangent_from = math.inf
+        if sizes and (n_beliefs or len(sizes) < len(self.groups)):
+            usual = [_usual(one.law, self.own(one, data)) for one in self.groups if one.law.estimates_sigma]
+            self._tangent_from = sum(usual) / self.n_estimated + _STEEP
         self.n_factors = sum(group.has_scale + group.has_offset for group in self.groups)
 
     @property
@@ -166,8 +176,10 @@ class Loss:
         if not self.n_estimated:
             return total, 1.0
         exponent = total / self.n_estimated
-        value = self.n_estimated * math.exp(exponent) if exponent < 700 else math.inf
-        return value, math.sqrt(value / self.n_estimated)
+        steep = min(exponent, self._tangent_from)
+        if steep >= _LARGEST:
+            return math.inf, 1.0
+        return self.n_estimated * math.exp(steep) * (1 + exponent - steep), math.exp(steep / 2)
 
     def slope(self, around: Around, jacobian: Floats) -> Floats:
         """The slope ``(k, n)`` of the residuals, from that of the vector ``(m, n)``."""
@@ -233,6 +245,13 @@ class Loss:
             else:
                 found[group.rows][self.has_datum[group.rows]] = own
         return found
+
+
+def _usual(law: Likelihood, data: Floats) -> float:
+    """About the G_k of a constant; of data that are all the same, of zero."""
+    mean = float(data.mean())
+    sigma = float(law.scored(np.full_like(data, mean), data).sigma[0])
+    return 2 * len(data) * math.log(sigma if sigma > 1e-6 * abs(mean) + 1e-100 else abs(mean) or 1.0)
 
 
 def _solved(group: Group, mu: Floats, data: Floats) -> tuple[Factor, Floats]:

@@ -114,6 +114,17 @@ class Outputs:
             raise TypeError(f"the model returned a dict with {list(answer)}; give data as a dict with these keys")
         return np.concatenate([self._part(part, answer[part.name] if self.is_dict else answer) for part in self.parts])
 
+    def rows_in(self, other: Outputs) -> NDArray[np.intp]:
+        """Where these outputs are in vectors of other outputs; raise if they are not all there."""
+        known = {part.name: part for part in other.parts}
+        rows = []
+        for part in self.parts:
+            if (there := known.get(part.name)) is None or there.shape != part.shape:
+                had = "not there" if there is None else f"of shape {there.shape}"
+                raise ValueError(f"the data of {part.label} have shape {part.shape}, but in the fit they were {had}")
+            rows.append(np.arange(there.rows.start, there.rows.stop))
+        return np.concatenate(rows)
+
     def split(self, vector: Floats) -> Any:
         """A vector ``(..., m)`` in the form of the data: an array, or a dict of arrays."""
         arrays = {part.name: vector[..., part.rows].reshape((*vector.shape[:-1], *part.shape)) for part in self.parts}
