@@ -11,8 +11,8 @@ unknown size. Because :math:`\partial G_k / \partial \rho_i = 1` at fixed :math:
 :math:`\sqrt{f / N}` have a sum of squares that changes like :math:`f`: that is all that Gauss-Newton steps need.
 
 Beside known noise or beliefs, whose deviances have no bounds, :math:`f` follows its tangent in this sum from where it
-is :math:`e^3` times that of a constant. Else it would be infinite in most of a box, and steps would promise more than the
-whole value.
+is :math:`e^3` times that of a constant. Else it would be infinite in most of a box, and steps would promise more than
+the whole value.
 
 An output that is `Scaled` is :math:`a \mu + b` with unknown :math:`a, b`. They are solved for at every point, and the
 slope of the residuals is taken with its part along their columns removed (Kaufman 1975).
