@@ -2,9 +2,10 @@ r"""How searches of a fit have ended, which of them are at one place, and whethe
 
 Two ends are one *place* if they are next to each other, or if they are the same fit: residuals :math:`r, r'` with
 
-.. math:: |r - r'|^2 \le 10^{-4} \min(|r|^2, |r'|^2)                                                     \tag{F5}
+.. math:: |r - r'|^2 \le \max(10^{-4}, e) \min(|r|^2, |r'|^2)                                            \tag{F5}
 
-Data that do not determine the unknowns give many ends with the same residuals; these are one place.
+with the simulator's own noise :math:`e`, relative to the residuals: a search cannot see a fall of the value that is
+smaller. Data that do not determine the unknowns give many ends with the same residuals; these are one place.
 
 The ends agree by (A11) and (A12) of `paoswarm.methods.agreement`. They are counted in the order of starts: quick
 searches end first, so with workers wrong minima would agree first. An end that is hardly better than where its search
@@ -131,6 +132,6 @@ class Ends:
                 return end
             change = residuals - end.residuals
             least = min(size, float(end.residuals @ end.residuals))
-            if float(change @ change) <= _SAME_FIT * least and one.value <= end.value * (1 + same):
+            if float(change @ change) <= max(_SAME_FIT, self.noise) * least and one.value <= end.value * (1 + same):
                 return end
         return None
