@@ -281,7 +281,9 @@ class Fit(Result):
     def remarks(self) -> tuple[str, ...]:
         """What to doubt; empty if nothing is."""
         one = self.uncertainty
-        own = [text[0].upper() + text[1:] for text in (*one.warnings, *one.notes)]
+        names = tuple(f"{name} " for name in one.names)
+        said = (*one.warnings, *one.notes)
+        own = [text if text.startswith(names) else text[0].upper() + text[1:] for text in said]
         return (*self.solution.remarks(self["_contradiction"]), *own)
 
     # Once more

@@ -1,12 +1,14 @@
 r"""What the slopes at the best point of a fit say: covariance of the unknowns, and bands around predictions.
 
-With the slope :math:`J` of the weighted residuals (F2), the covariance of the unknowns is
+With the slopes :math:`g_i` of predictions with respect to all unknowns, scales and offsets, and Fisher's information
+:math:`w_i` of a datum about its prediction, :math:`1 / \sigma_i^2` for normal noise, the covariance of the unknowns is
 
-.. math:: C = u \, (J' J)^{-1}, \qquad u = 1 \text{ for known noise, else } \frac{f}{N} \, \frac{m}{m - n}      \tag{F9}
+.. math:: C = u \Big( \sum_i w_i\, g_i g_i' \Big)^{-1}, \qquad
+    u = 1 \text{ for known noise, else } \frac{m}{m - n}                                                  \tag{F9}
 
-with :math:`m` data (and beliefs) and :math:`n` unknowns, scale factors and offsets among them. For one output with
-normal noise of unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks. Predictions :math:`y` with slopes
-:math:`G` have the variance :math:`\operatorname{diag}(G C G')`; those of scaled outputs also vary with their factors.
+with :math:`m` data (and beliefs) and :math:`n` unknowns, scales and offsets. For one output with normal noise of
+unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks, for counts the covariance of a generalised linear model.
+Predictions have the variances :math:`g_i' C g_i`.
 """
 
 from __future__ import annotations
@@ -127,7 +129,7 @@ class Solution:
 
     @property
     def unit(self) -> float:
-        """The u of (F9); NaN if there are too few data to estimate it."""
+        """By how much the value rises where minus twice the log likelihood rises by one; NaN with too few data."""
         if self.is_noise_known:
             return 1.0
         m, left = self.loss.n_data + self.loss.n_beliefs, self.degrees_of_freedom
@@ -165,13 +167,11 @@ class Solution:
         """Standard errors of the unknowns, in the user's numbers."""
         cube, n = self.cube, self.cube.n
         variables = FittedVariables(cube.space, cube.row(self.point, self.cell))
-        free = self.free
-        found = self._root(np.where(free, self.slope, 0.0)) if free.any() else Root(np.zeros((n, 0)), np.zeros((n, 0)))
-        root, flat = cube.width[:, None] * found.root, cube.width[:, None] * found.flat
+        free, still = self.free, self._covariance.flat[:n]  # along which nothing changes
+        root, flat = cube.width[:, None] * self._covariance.root[:n], cube.width[:, None] * still
         covariance = root @ root.T
         errors = np.sqrt(np.diag(covariance))
-        if flat.shape[1]:
-            errors = np.where((np.abs(found.flat) > 0.1 * np.abs(found.flat).max(axis=0)).any(axis=1), np.inf, errors)
+        errors = np.where((np.abs(still) > 0.1 * np.abs(still).max(axis=0)).any(axis=1), np.inf, errors)
         is_held = self.on_bound | (self.has_effect & (errors == 0))
         errors = np.where(is_held, np.nan, np.where(self.has_effect, errors, np.inf))
         is_sure = np.isfinite(errors)
@@ -244,26 +244,31 @@ class Solution:
                 sigma[group.rows] *= mu[group.rows]
         return sigma
 
-    def prediction_errors(self) -> Floats:
-        """Standard errors ``(m,)`` of all predictions, as far as they come from the unknowns, factors and offsets."""
-        loss = self.loss
+    @cached_property
+    def _slopes(self) -> tuple[Floats, Floats]:
+        """Slopes of predictions and beliefs with respect to unknowns, scales and offsets; and J of (F9)."""
+        loss, place = self.loss, self.cube.n
+        plain = np.pad(np.where(self.free, self.jacobian, 0.0), [(0, 0), (0, loss.n_factors)])
         weighted = []
-        place = self.cube.n
-        base = np.where(self.free, self.jacobian, 0.0)
-        plain = np.concatenate([base, np.zeros((len(base), loss.n_factors))], axis=1)
         for group, score in zip(loss.groups, self.around.groups, strict=True):
-            mu = self.outputs[group.rows]
-            plain[group.rows] *= score.factor.a
+            mu, (a, b) = self.outputs[group.rows], score.factor
+            plain[group.rows] *= a
             for column in [mu] * group.has_scale + [np.ones_like(mu)] * group.has_offset:
                 plain[group.rows, place] = column
                 place += 1
-            rows = loss.own(group, plain)
-            weighted.append((score.scored.slopes[:, :, None] * rows).reshape(-1, rows.shape[1]))
-        m = len(loss.data)
-        slope = self.around.root * np.concatenate([*weighted, plain[m:]])
-        if not slope.any():
-            return np.zeros(m)
-        return np.sqrt(((plain[:m] @ self._root(slope).root) ** 2).sum(axis=1))
+            information = group.law.information(a * loss.own(group, self.outputs) + b, score.scored.sigma)
+            weighted.append(np.sqrt(information)[:, None] * loss.own(group, plain))
+        return plain, self.around.root * np.concatenate([*weighted, plain[len(loss.data) :]])
+
+    @cached_property
+    def _covariance(self) -> Root:
+        """That of unknowns, scales and offsets, in widths."""
+        return self._root(self._slopes[1])
+
+    def prediction_errors(self) -> Floats:
+        """Standard errors ``(m,)`` of all predictions, as far as they come from the unknowns, factors and offsets."""
+        slopes = self._slopes[0][: len(self.loss.data)]
+        return np.sqrt(((slopes @ self._covariance.root) ** 2).sum(axis=1))
 
     def reach(self, level: float) -> float:
         """How many standard errors an interval reaches to each side."""

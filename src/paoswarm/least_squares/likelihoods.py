@@ -65,6 +65,10 @@ class Likelihood:
         """Residuals of predictions ``mu`` (n,); NaN where the law does not allow a prediction."""
         raise NotImplementedError
 
+    def information(self, mu: Floats, sigma: Floats) -> Floats:
+        """Fisher's information of each datum about its prediction; ``sigma`` is that of `scored`."""
+        raise NotImplementedError
+
     def constant(self, data: Floats) -> float:
         """What is added to the deviance to make minus twice the log likelihood; without the part of sigma."""
         return 0.0
@@ -123,6 +127,15 @@ class _LocationScale(Likelihood):
         with np.errstate(divide="ignore", invalid="ignore"):
             steep = np.where(root > 1e-9, half * np.sign(z) / root, math.sqrt(self._at_zero))
         return Scored((np.sign(z) * root)[None], (steep / sigma * slope)[None], sigma)
+
+    def information(self, mu: Floats, sigma: Floats) -> Floats:
+        """That about the location of z, over the squared scale of the prediction."""
+        return self._information * np.square(self.apart(mu, mu)[1] / sigma)
+
+    @property
+    def _information(self) -> float:
+        """Information of a datum about the location of z."""
+        return 1.0
 
     @property
     def _at_zero(self) -> float:
@@ -200,6 +213,10 @@ class Normal(_LocationScale):
             steep = np.where(np.abs(root) > 1e-9, inner / root, share)
         return Scored(np.array([z, root]), np.array([1 / sigma - z * inner, steep]), sigma)
 
+    def information(self, mu: Floats, sigma: Floats) -> Floats:
+        """That about the location, and about the variance if it grows with the prediction."""
+        return 1 / sigma**2 + 2 * (self.relative**2 * mu / sigma**2) ** 2
+
 
 @dataclass(frozen=True)
 class LogNormal(_LocationScale):
@@ -254,6 +271,10 @@ class Poisson(Likelihood):
             steep = np.where(apart == 0, 1 / np.sqrt(mu), np.abs(apart) / mu / root)
         return Scored((np.sign(apart) * root)[None], steep[None], np.sqrt(mu))
 
+    def information(self, mu: Floats, sigma: Floats) -> Floats:
+        """One over the variance."""
+        return 1 / mu
+
     def constant(self, data: Floats) -> float:
         """What the deviance leaves out."""
         return 2 * float((gammaln(data + 1) + data - xlogy(data, data)).sum())
@@ -280,6 +301,10 @@ class StudentT(_LocationScale):
     def rho(self, z: Floats) -> tuple[Floats, Floats]:
         """The deviance and half of its derivative."""
         return (self.df + 1) * np.log1p(z * z / self.df), (self.df + 1) * z / (self.df + z * z)
+
+    @property
+    def _information(self) -> float:
+        return (self.df + 1) / (self.df + 3)
 
     @property
     def _area(self) -> float:
@@ -312,9 +337,16 @@ class Huber(_LocationScale):
         return np.where(inside, z * z, 2 * self.k * size - self.k**2), np.where(inside, z, self.k * np.sign(z))
 
     @property
+    def _information(self) -> float:
+        return self._middle / self._area  # the probability of the middle
+
+    @property
     def _area(self) -> float:
-        inner = math.sqrt(2 * math.pi) * float(ndtr(self.k) - ndtr(-self.k))
-        return inner + 2 / self.k * math.exp(-(self.k**2) / 2)
+        return self._middle + 2 / self.k * math.exp(-(self.k**2) / 2)
+
+    @property
+    def _middle(self) -> float:
+        return math.sqrt(2 * math.pi) * float(ndtr(self.k) - ndtr(-self.k))
 
 
 BY_NAME: dict[str, type[Likelihood]] = {
