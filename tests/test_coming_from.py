@@ -14,6 +14,7 @@ NEEDS = {
     "pyswarms": ["pyswarms"],
     "optuna": ["optuna"],
     "lmfit": ["lmfit"],
+    "pypesto": ["pypesto"],
     "samplers": ["emcee", "dynesty"],
 }
 
