@@ -60,9 +60,9 @@ models = {
 
 
 # %%
-# `paoswarm.fit` needs only the boxes. The table shows how many simulations it took, the standard errors included, and how
-# many digits agree with NIST's, for the worst parameter of each set. Nothing is adapted to a set: the same lines fit them
-# all. (The sign of a width in Gauss1 means nothing.)
+# `paoswarm.fit` needs only the boxes. The table shows how many simulations it took, the standard errors included, and
+# how many digits agree with NIST's, for the worst parameter of each set. Nothing is adapted to a set: the same lines fit
+# them all. (The sign of a width in Gauss1 means nothing.)
 
 
 def digits(found: np.ndarray, certified: np.ndarray) -> float:

@@ -253,3 +253,24 @@ def test_too_few_data_for_an_unknown_sigma():
     assert fit.degrees_of_freedom == 0
     assert np.isnan(fit.standard_errors).all()
     assert any("too few" in remark for remark in fit.remarks)
+
+
+def test_bands_of_relative_noise_are_those_of_the_logarithm():
+    """y = a x with log-normal noise is ln y = ln a + ln x + e: a mean, whose bands are known."""
+    rng = np.random.default_rng(4)
+    x = np.linspace(1.0, 3.0, 15)
+    data = 2.0 * x * np.exp(0.3 * rng.standard_normal(15))
+    fit = ps.fit(lambda p: p["a"] * x, {"a": ps.Real(0.1, 10, log=True)}, data, likelihood="lognormal", rng=1)
+    logs = np.log(data / x)
+    s, t = logs.std(ddof=1), stats.t.ppf(0.975, 14)
+    for noise, error in ((False, s / np.sqrt(15)), (True, s * np.sqrt(1 + 1 / 15))):
+        for end, sign in zip(fit.band(noise=noise), (-1, 1), strict=True):
+            assert_allclose(end, x * np.exp(logs.mean() + sign * t * error), rtol=1e-3)
+
+
+def test_bands_of_counts_end_at_zero():
+    counts = np.array([0.0, 1, 0, 2, 1, 0, 0, 1])
+    fit = ps.fit(lambda p: np.full(8, p["rate"]), {"rate": (0.01, 10)}, counts, likelihood="poisson", rng=1)
+    low, high = fit.band(noise=True)
+    assert (low == 0).all()
+    assert (high > counts.mean()).all()

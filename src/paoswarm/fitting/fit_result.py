@@ -208,14 +208,13 @@ class Fit(Result):
         noise : bool
             Whether the band is for a new measurement, with its noise, and not for its expectation. NaN where there is
             no datum and ``sigma`` was given datum by datum.
+
+        Notes
+        -----
+        For log-normal noise the band is one of the logarithm, and of counts it ends at zero.
         """
-        solution = self.solution
-        errors = solution.prediction_errors()
-        if noise:
-            errors = np.hypot(errors, solution.deviations())
-        reach = solution.reach(probability("level", level)) * errors
-        centre = solution.loss.predicted(solution.outputs)
-        return self._in_form(centre - reach), self._in_form(centre + reach)
+        low, high = self.solution.band(probability("level", level), noise)
+        return self._in_form(low), self._in_form(high)
 
     def _in_form(self, vector: Floats) -> Any:
         return self._call.comparison.split(vector)

@@ -29,7 +29,7 @@ from paoswarm.fitting.describe import condition_of, of_bounds, of_condition, of_
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
 from paoswarm.fitting.read_fit import FittedVariables
 from paoswarm.least_squares.contradiction import CORRELATED, IMPROBABLE, Contradiction
-from paoswarm.least_squares.likelihoods import LogNormal
+from paoswarm.least_squares.likelihoods import LogNormal, Poisson
 from paoswarm.least_squares.loss import Around, Loss
 from paoswarm.least_squares.trust_region import Linear, bounded_step
 
@@ -269,6 +269,20 @@ class Solution:
         """Standard errors ``(m,)`` of all predictions, as far as they come from the unknowns, factors and offsets."""
         slopes = self._slopes[0][: len(self.loss.data)]
         return np.sqrt(((slopes @ self._covariance.root) ** 2).sum(axis=1))
+
+    def band(self, level: float, noise: bool) -> tuple[Floats, Floats]:
+        """Ends of the band around the predictions; with ``noise`` that of a new measurement."""
+        errors, centre = self.prediction_errors(), self.loss.predicted(self.outputs)
+        reach = self.reach(level) * (np.hypot(errors, self.deviations()) if noise else errors)
+        low, high = centre - reach, centre + reach
+        for group in self.loss.groups:
+            rows = group.rows
+            if isinstance(group.law, LogNormal):
+                factor = np.exp(reach[rows] / centre[rows])
+                low[rows], high[rows] = centre[rows] / factor, centre[rows] * factor
+            elif isinstance(group.law, Poisson):
+                low[rows] = np.maximum(low[rows], 0.0)
+        return low, high
 
     def reach(self, level: float) -> float:
         """How many standard errors an interval reaches to each side."""

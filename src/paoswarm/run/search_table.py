@@ -66,7 +66,7 @@ class SearchTable(tuple[Search, ...]):
 
     def _rows(self) -> list[tuple[str, ...]]:
         """Header and rows; without the swarms, if the searches are not such."""
-        rows = [_HEADER]
+        rows: list[tuple[str, ...]] = [_HEADER]
         rows += [
             (
                 str(number),
