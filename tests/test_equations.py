@@ -1,9 +1,8 @@
 r"""The numbers of equations that the code refers to exist on the theory pages.
 
 `docs/theory.md` numbers its labelled equations in order: (1), (2), ... Other pages have explicit tags: (S1), (S2), ...
-in `docs/sampling_theory.md`, (A1), (A2), ... in `docs/adaptive_theory.md`, (C1), ... in `docs/constraints.md`.
-A comment or docstring refers to an equation
-in one of these ways:
+in `docs/sampling_theory.md`, (A1), ... in `docs/adaptive_theory.md`, (C1), ... in `docs/constraints.md`, (F1), ... in
+`docs/least_squares.md`. A comment or docstring refers to an equation in one of these ways:
 
 - ``(S7)`` or ``(A7)``, anywhere in the package;
 - ``equation (7)``, or ``equations (2), (3) and (8)``, anywhere in the package;
@@ -26,7 +25,7 @@ PACKAGE = Path(paoswarm.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
 STATEMENTS = {"S2", "S3", "S6", "S10", "S16"}  # used in proofs; no code evaluates them
 
-TAGGED = re.compile(r"\(([SAC]\d+)\)|\\tag\{([SAC]\d+)\}")
+TAGGED = re.compile(r"\(([SACF]\d+)\)|\\tag\{([SACF]\d+)\}")
 NAMED = re.compile(r"\b[Ee]quations?((?:[\s,]|and|to|-)*\(\d+\))+")
 BARE = re.compile(r"(?<![^\s-])\((\d{1,2})\)(?=[\s,.;:-]|$)|\\tag\{(\d+)\}", re.MULTILINE)
 
@@ -70,6 +69,7 @@ THEORY = numbers((DOCS / "theory.md").read_text())
 SAMPLING = numbers((DOCS / "sampling_theory.md").read_text())
 ADAPTIVE = numbers((DOCS / "adaptive_theory.md").read_text())
 CONSTRAINTS = numbers((DOCS / "constraints.md").read_text())
+FITS = numbers((DOCS / "least_squares.md").read_text())
 MODULES = {path.relative_to(PACKAGE): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -78,12 +78,13 @@ def test_numbers_are_consecutive():
     assert [f"S{i + 1}" for i in range(len(SAMPLING))] == SAMPLING
     assert [f"A{i + 1}" for i in range(len(ADAPTIVE))] == ADAPTIVE
     assert [f"C{i + 1}" for i in range(len(CONSTRAINTS))] == CONSTRAINTS
+    assert [f"F{i + 1}" for i in range(len(FITS))] == FITS
     assert len(THEORY) > 10
     assert len(SAMPLING) > 10
 
 
 def test_every_equation_that_the_code_refers_to_exists():
-    known = {*THEORY, *SAMPLING, *ADAPTIVE, *CONSTRAINTS}
+    known = {*THEORY, *SAMPLING, *ADAPTIVE, *CONSTRAINTS, *FITS}
     unknown = {str(module): references(source, module.parts[0]) - known for module, source in MODULES.items()}
     assert {module: numbers for module, numbers in unknown.items() if numbers} == {}
 
@@ -113,12 +114,21 @@ def test_every_equation_about_constraints_is_referred_to():
     assert set(CONSTRAINTS) <= referred_to("core", "methods", "run")
 
 
-@pytest.mark.parametrize(("name", "tags", "fewest"), [("sampling", SAMPLING, 10), ("adaptive", ADAPTIVE, 2)])
+def test_every_equation_about_fits_is_referred_to():
+    assert set(FITS) <= referred_to("least_squares", "fitting")
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "fewest"),
+    [("sampling_theory", SAMPLING, 10), ("adaptive_theory", ADAPTIVE, 2), ("least_squares", FITS, 2)],
+)
 def test_links_on_the_page_lead_to_their_equations(name, tags, fewest):
-    page = (DOCS / f"{name}_theory.md").read_text()
-    targets = re.findall(r"^\(eq-([sa]\d+)\)=\n\$\$\n(?:(?!^\$\$).*\n)*?\\tag\{([SA]\d+)\}\n\$\$$", page, re.MULTILINE)
+    page = (DOCS / f"{name}.md").read_text()
+    targets = re.findall(
+        r"^\(eq-([saf]\d+)\)=\n\$\$\n(?:(?!^\$\$).*\n)*?\\tag\{([SAF]\d+)\}\n\$\$$", page, re.MULTILINE
+    )
     assert [target.upper() for target, _ in targets] == [tag for _, tag in targets] == tags
-    links = re.findall(r"\[\(([SA]\d+)\)\]\(#eq-([sa]\d+)\)", page)
+    links = re.findall(r"\[\(([SAF]\d+)\)\]\(#eq-([saf]\d+)\)", page)
     assert all(text == target.upper() and text in tags for text, target in links)
     assert len(links) > fewest
 

@@ -1,10 +1,10 @@
 r"""What is known about unknowns besides the data, as more residuals: priors, and penalties of the user's own.
 
-A normal prior of mean :math:`a` and standard deviation :math:`b` is the residual :math:`(x - a) / b`, a log-normal one
-that of the logarithm. Any other density :math:`p` becomes, with its mode :math:`x_0`,
+A density :math:`p` with its mode at :math:`x_0` is
 
 .. math:: r = \operatorname{sign}(x - x_0) \sqrt{2 \ln p(x_0) - 2 \ln p(x)}                                 \tag{F8}
 
+which is :math:`(x - a) / b` for a normal one.
 """
 
 from __future__ import annotations

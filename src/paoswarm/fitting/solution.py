@@ -3,12 +3,13 @@ r"""What the slopes at the best point of a fit say: covariance of the unknowns, 
 With the slopes :math:`g_i` of predictions with respect to all unknowns, scales and offsets, and Fisher's information
 :math:`w_i` of a datum about its prediction, :math:`1 / \sigma_i^2` for normal noise, the covariance of the unknowns is
 
-.. math:: C = u \Big( \sum_i w_i\, g_i g_i' \Big)^{-1}, \qquad
-    u = 1 \text{ for known noise, else } \frac{m}{m - n}                                                  \tag{F9}
+.. math:: C = c \Big( \sum_i w_i\, g_i g_i' \Big)^{-1}, \qquad
+    c = 1 \text{ for known noise, else } \frac{m}{m - n}                                                  \tag{F9}
 
 with :math:`m` data (and beliefs) and :math:`n` unknowns, scales and offsets. For one output with normal noise of
 unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks, for counts the covariance of a generalised linear model.
-Predictions have the variances :math:`g_i' C g_i`.
+Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood, divided by :math:`c`, rises by
+one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class Solution:
 
     @property
     def unit(self) -> float:
-        """By how much the value rises where minus twice the log likelihood rises by one; NaN with too few data."""
+        """The rise u of the value that goes with (F9); NaN if there are too few data."""
         if self.is_noise_known:
             return 1.0
         m, left = self.loss.n_data + self.loss.n_beliefs, self.degrees_of_freedom
