@@ -61,7 +61,8 @@ models = {
 
 # %%
 # `paoswarm.fit` needs only the boxes. The table shows how many simulations it took, the standard errors included, and
-# how many digits agree with NIST's, for the worst parameter of each set. The same lines fit all of them. (The sign of a width in Gauss1 means nothing.)
+# how many digits agree with NIST's, for the worst parameter of each set. The same lines fit all of them. (The sign of a
+# width in Gauss1 means nothing.)
 
 
 def digits(found: np.ndarray, certified: np.ndarray) -> float:
