@@ -1,4 +1,4 @@
-"""Plots of runs, swarms and posteriors.
+"""Plots of runs, swarms and posteriors. Those of fits are methods: ``fit.plot()`` and others.
 
 Every function takes ``ax=None`` and returns the matplotlib Axes. `corner` makes a new figure and returns all its Axes.
 Matplotlib is imported when a plot is drawn.
@@ -16,6 +16,7 @@ from paoswarm._extras import need
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluate.call_options import CallOptions
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.fitting.fit_result import Fit
 from paoswarm.laws import StepLaw
 from paoswarm.methods.agreement import CONVERGED, Search
 from paoswarm.methods.behaviour import free_response
@@ -194,6 +195,8 @@ def searches(result: Result, *, ax: Any = None) -> Any:
     >>> result = ps.minimize(two_wells, [(-2, 2)] * 3, method="AdaptivePAO", vectorized=True, rng=1)
     >>> axes = ps.plot.searches(result)
     """
+    if isinstance(result, Fit):
+        raise TypeError("plot.searches takes the result of minimize; the searches of a fit: fit.plot_searches()")
     if not isinstance(result, Result):
         raise TypeError(f"plot.searches takes the result of minimize, got {result!r}")
     found = result.searches

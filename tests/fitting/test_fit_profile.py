@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import brentq, least_squares
+from scipy.optimize import brentq, least_squares, minimize_scalar
 from scipy.stats import chi2, norm
 from scipy.stats import t as student
 
@@ -209,6 +209,28 @@ def test_a_periodic_unknown_may_pass_its_seam():
     shift = np.array(round_.interval()) - around_zero.interval()
     assert_allclose(shift, 2 * np.pi * np.rint(shift / (2 * np.pi)), atol=1e-3)
     assert round_.verdicts == {"phase": IDENTIFIABLE}
+
+
+def test_a_constraint_bounds_the_others_along_a_profile():
+    data = noisy(decay({"a": 5.0, "k": 1.0}), 0.8)
+    limit = 4.5
+    constraint = ps.Constraint(lambda p: p["a"] * p["k"], ub=limit)
+    fit = ps.fit(decay, DECAY, data, sigma=0.8, constraints=constraint, rng=1)
+    assert fit.best["a"] * fit.best["k"] == pytest.approx(limit, abs=1e-4)
+    low, high = np.array(fit.profile("k").interval())[:, 0]
+
+    def value(k):
+        e = np.exp(-k * TIME)
+        a = min((e @ data) / (e @ e), limit / k)
+        return ((a * e - data) ** 2).sum() / 0.64
+
+    best = minimize_scalar(value, bounds=(0.3, 2.0), method="bounded", options={"xatol": 1e-9})
+
+    def rise(k):
+        return np.sqrt(max(value(k) - best.fun, 0.0)) - norm.ppf(0.975)
+
+    ends = brentq(rise, 0.1, best.x), brentq(rise, best.x, 5.0)
+    assert_allclose([low, high], ends, atol=2 * CLOSE * (ends[1] - ends[0]))
 
 
 def test_failing_simulations_end_a_side_and_nothing_else():

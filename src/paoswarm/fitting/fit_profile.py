@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm._checks import choices, probability
 from paoswarm._extras import ProgressBar
@@ -21,6 +22,7 @@ from paoswarm.fitting.fit_uncertainty import aligned, reach_of
 from paoswarm.fitting.profile_run import ProfileRun
 from paoswarm.fitting.read_fit import FittedVariables
 from paoswarm.fitting.solution import Solution
+from paoswarm.fitting.views import plot_profiles
 from paoswarm.least_squares.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
 from paoswarm.run.drive import drive
 from paoswarm.run.stopping import Limits, Status
@@ -39,6 +41,7 @@ _FLAT = 0.05  # of tau: a profile that is lower does not rise
 _FLAT_OVER = 0.05  # widths over which a flat profile was seen to be flat
 _TOGETHER = 0.05  # widths by which another unknown changes along a flat profile
 _ROUNDING = 1e-24  # of the sum of squares of the outputs: residuals that are none
+_MARGIN = 0.02  # of an interval, and of tau: points that are nearer its end are not outside
 _SAME = 1e-9  # of tau: rounding
 
 
@@ -69,6 +72,7 @@ class ProfileCurve:
     unknowns: dict[str, Floats]
     ends: tuple[str, str]
     is_flat: bool
+    is_log: bool
     _sides: tuple[list[Knot], list[Knot]]
     _axis: Axis
 
@@ -119,6 +123,7 @@ class ProfileCurve:
             unknowns=dict(zip(variables.names, found.T, strict=True)),
             ends=(below.state, above.state),
             is_flat=_is_flat(below, above),
+            is_log=axis.is_log,
             _sides=(below.knots, above.knots),
             _axis=axis,
         )
@@ -230,6 +235,25 @@ class FitProfile(Mapping[str, ProfileCurve]):
         return {name: one.verdict(self.reach()) for name, one in self.items()}
 
     @property
+    def standard_errors(self) -> dict[str, float]:
+        """Standard errors at the best point, by name."""
+        one = self._solution.uncertainty
+        every = dict(zip(one.names, one.standard_errors.tolist(), strict=True))
+        return {name: every[name] for name in self}
+
+    def plot(self) -> NDArray[Any]:
+        """Draw a panel for each unknown: how far the loss rises along its profile, in units of one standard error.
+
+        Dots were computed. A dashed line is the threshold, the shaded part the interval, and the dotted parabola what
+        the standard error says. Needs matplotlib.
+
+        Returns
+        -------
+        array of matplotlib Axes
+        """
+        return plot_profiles(self)
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What to doubt."""
         said = []
@@ -251,16 +275,20 @@ class FitProfile(Mapping[str, ProfileCurve]):
             why = f"{along} can make up for any change of it" if along else "the outputs do not depend on it"
             return [f"The data do not determine {name}: {why}."]
         if verdict == PRACTICALLY_NOT:
-            pairs = zip(("lower", "upper"), (0, -1), curve.ends, strict=True)
-            sides = [(word, k) for word, k, end in pairs if end == AT_BOUND and abs(curve.roots[k]) < self.reach()]
-            return [
-                f"The data do not exclude values of {name} up to its {word} bound, {curve.values[k]:.6g}: the root of "
-                f"the rise is {abs(curve.roots[k]):.2g} there, and {self.reach():.3g} at the end of an interval."
-                for word, k in sides
-            ]
+            said = []
+            for word, k in (("lower", 0), ("upper", -1)):
+                value, root = curve.values[k], abs(curve.roots[k])
+                if value == curve.estimate:
+                    said.append(f"The best value of {name} is its {word} bound, {value:.6g}.")
+                elif curve.ends[k] == AT_BOUND and root < self.reach():
+                    said.append(
+                        f"The data do not exclude values of {name} up to its {word} bound, {value:.6g}: the root of "
+                        f"the rise is {root:.2g} there, and {self.reach():.3g} at the end of an interval."
+                    )
+            return said
         unfinished = [(k, end) for k, end in zip((0, -1), curve.ends, strict=True) if end not in (CROSSED, AT_BOUND)]
         return [
-            f"The simulations beyond {name} = {curve.values[k]:.6g} fail, so this end of its interval is unknown."
+            f"Points beyond {name} = {curve.values[k]:.6g} fail or are not allowed, so this end is unknown."
             if end == FAILED
             else f"The profile of {name} could not be followed beyond {curve.values[k]:.6g}: the valley is too narrow."
             for k, end in unfinished
@@ -275,10 +303,9 @@ class FitProfile(Mapping[str, ProfileCurve]):
         return " and ".join(name for name, one in zip(names, moved, strict=True) if one and name != curve.name)
 
     def _rows(self) -> list[tuple[str, ...]]:
-        errors = dict(zip(self._solution.uncertainty.names, self._solution.uncertainty.standard_errors, strict=True))
         rows: list[tuple[str, ...]] = []
         for (name, curve), low, high in zip(self.items(), *self.interval(), strict=True):
-            error = float(errors[name])
+            error = self.standard_errors[name]
             size = error if 0 < error < math.inf else max(abs(high - low), 1e-300) / 4
             texts = [rounded(one, size) if math.isfinite(one) else "unknown" for one in (curve.estimate, low, high)]
             rows.append((name, texts[0], f"{texts[1]} to {texts[2]}", self.verdicts[name]))
@@ -304,20 +331,25 @@ class FitProfile(Mapping[str, ProfileCurve]):
 
 
 def _beyond(run: ProfileRun, profile: FitProfile) -> list[str]:
-    """Remarks on points that fit well enough, but lie outside an interval: another valley."""
-    said = []
-    solution, reach = run.solution, profile.reach()
-    near = np.isfinite(run.pool.values)
-    roots = np.sqrt(np.maximum(run.pool.values[near] - solution.around.value, 0.0) / solution.unit)
-    fits = run.pool.points[near][roots < reach * 0.98]
+    """A remark if points that fit well enough lie outside of intervals."""
+    solution, reach, pool = run.solution, profile.reach(), run.pool
+    near = np.isfinite(pool.values)
+    roots = np.sqrt(np.maximum(pool.values[near] - solution.around.value, 0.0) / solution.unit)
+    fits = pool.points[near][roots < reach * (1 - _MARGIN)]
+    apart = pool.apart(fits, solution.point)
+    found = {}
     for (name, curve), walk in zip(profile.items(), run.walks[::2], strict=True):
-        apart = run.pool.apart(fits, solution.point)[:, walk.axis]
-        below, above = (crossing(side, reach) for side in curve._sides)
-        outside = apart[(apart > above * 1.01) | (-apart > below * 1.01)]
+        below, above = (crossing(side, reach) * (1 + _MARGIN) for side in curve._sides)
+        ways = apart[:, walk.axis]
+        outside = ways[(ways > above) | (-ways > below)]
         if len(outside):
-            value = curve._axis.numbers(outside)[0]
-            said.append(f"Points outside the interval of {name} fit well, too, one at {value:.6g}: it is not all.")
-    return said
+            found[name] = curve._axis.numbers(outside)[0]
+    if not found:
+        return []
+    places = ", ".join(f"{name} = {value:.6g}" for name, value in found.items())
+    return [
+        f"Points outside these intervals fit as well, such as {places}: the intervals are those around the best fit."
+    ]
 
 
 def profile_fit(
@@ -346,7 +378,8 @@ def profile_fit(
     left = solution.degrees_of_freedom
     freedom = None if solution.is_noise_known or left <= 0 else left
     in_cell = [(point, outputs) for point, cell, outputs in fit["_known"] if cell == solution.cell]
-    run = ProfileRun(solution, in_cell, axes, reach_of(level, freedom), limits.restarted(), generator(0))
+    region, reach = call.regions[solution.cell], reach_of(level, freedom)
+    run = ProfileRun(solution, region, in_cell, axes, reach, limits.restarted(), generator(0))
     with (
         open_evaluator(
             call.objective, None, options._replace(vectorized=False), space=call.space, n_details=len(solution.outputs)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from paoswarm._checks import probability
@@ -19,6 +20,7 @@ from paoswarm.fitting.fit_profile import FitProfile, profile_fit
 from paoswarm.fitting.fit_run import FitRun
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.solution import Solution
+from paoswarm.fitting.views import plot_fit, plot_searches
 from paoswarm.least_squares.descent import Precision
 from paoswarm.methods.agreement import Agreement, Search
 from paoswarm.run.history import History
@@ -215,6 +217,44 @@ class Fit(Result):
         """
         low, high = self.solution.band(probability("level", level), noise)
         return self._in_form(low), self._in_form(high)
+
+    # Pictures
+
+    def plot(self, x: Any = None, level: float = 0.95) -> NDArray[Any]:
+        """Draw data, the best fit with its bands, and the residuals below; a panel for each output.
+
+        The dark band is that of the expectation, the pale one that of new data. Residuals are data less predictions, in
+        standard deviations of a datum. A matrix has a curve for each column. Needs matplotlib.
+
+        Parameters
+        ----------
+        x : array, or dict of arrays by output, optional
+            Where the data are; by default ``xdata`` if the fit had it, else their numbers.
+        level : float
+            Of the bands.
+
+        Returns
+        -------
+        array (k, 2) of matplotlib Axes
+            For each output the panel of the data and that of the residuals. Of a function of residuals these alone.
+        """
+        return plot_fit(self, x, level)
+
+    def plot_searches(self) -> NDArray[Any]:
+        """Draw the values at which searches have ended, the best first, and the best value over simulations.
+
+        Many searches at the lowest value and a step up to the next say that the fit is found. Needs matplotlib.
+
+        Returns
+        -------
+        array (2,) of matplotlib Axes
+        """
+        return plot_searches(self)
+
+    def plot_profiles(self) -> NDArray[Any]:
+        """Draw the latest profiles; compute those of all unknowns first if there are none. See `FitProfile.plot`."""
+        found: FitProfile = self.get("_profile") or self.profile()
+        return found.plot()
 
     def _in_form(self, vector: Floats) -> Any:
         return self._call.comparison.split(vector)

@@ -17,6 +17,7 @@ from paoswarm.fitting.solution import Solution
 from paoswarm.least_squares.descents import Descents
 from paoswarm.least_squares.pool import Pool
 from paoswarm.least_squares.profile_walk import Optimum, Walk
+from paoswarm.least_squares.region import Region
 from paoswarm.run.run import Ends, Steered, Steps, StopAll, status_of
 from paoswarm.run.stopping import Limits, Rule, Status
 
@@ -36,6 +37,8 @@ class ProfileRun(Steered):
     Parameters
     ----------
     solution : Solution
+    region : Region
+        Where points may be in its cell.
     known : sequence of (array (n,), array (m,))
         All points in its cell that were simulated before, and their outputs, empty where they failed.
     axes : sequence of int
@@ -60,6 +63,7 @@ class ProfileRun(Steered):
     def __init__(
         self,
         solution: Solution,
+        region: Region,
         known: Sequence[tuple[Floats, Floats]],
         axes: Sequence[int],
         reach: float,
@@ -67,7 +71,7 @@ class ProfileRun(Steered):
         rng: np.random.Generator,
     ) -> None:
         self.solution, self._axes, self._reach, self._rng = solution, axes, reach, rng
-        self.pool = Pool(solution.cube.is_round)
+        self.pool = Pool(solution.cube.is_round, region)
         for point, outputs in known:
             self._add(point, outputs)
         self.n_known = len(self.pool)
@@ -142,29 +146,33 @@ class ProfileRun(Steered):
         return chosen
 
     def _simulate(self, points: list[Floats]) -> Simulating:
-        """The outputs at points; raise if there is no room or time for all of them."""
-        if self.limits.maxfev is not None and self.nfev + len(points) > self.limits.maxfev:
+        """The outputs at points, empty where they fail or are not allowed; raise without room or time for all."""
+        allowed = [point for point in points if self.pool.region.allows(point)]
+        if self.limits.maxfev is not None and self.nfev + len(allowed) > self.limits.maxfev:
             raise _Spent(Status.MAXFEV)
         if self.limits.deadline is not None and time.monotonic() >= self.limits.deadline:
             raise _Spent(Status.TIME)
-        cube, cell = self.solution.cube, self.solution.cell
-        answer = yield [Batch(cube.coordinates(np.array(points), cell), True, self.limits.deadline)]
-        for point, row in zip(points, answer.values, strict=False):
-            is_known = math.isfinite(row[0])
-            self._add(point, row[1:] if is_known else np.empty(0))
-            self.nfev += 1
-            self.n_failed += not is_known
-        if answer.end is not None:
-            raise answer.end
-        if len(answer.values) < len(points):
-            raise _Spent(Status.TIME)
-        return list(self.pool.outputs[-len(points) :])
+        found: list[Floats] = []
+        if allowed:
+            cube, cell = self.solution.cube, self.solution.cell
+            answer = yield [Batch(cube.coordinates(np.array(allowed), cell), True, self.limits.deadline)]
+            for point, row in zip(allowed, answer.values, strict=False):
+                is_known = math.isfinite(row[0])
+                self._add(point, row[1:] if is_known else np.empty(0))
+                self.nfev += 1
+                self.n_failed += not is_known
+                found.append(self.pool.outputs[-1])
+            if answer.end is not None:
+                raise answer.end
+            if len(found) < len(allowed):
+                raise _Spent(Status.TIME)
+        return [found.pop(0) if self.pool.region.allows(point) else np.empty(0) for point in points]
 
     def _settle(self) -> Generator[list[Batch], Answer, None]:
         """Search from the best point, and measure the slope where that ends."""
         solution = self.solution
         known = zip(self.pool.points, self.pool.outputs, strict=True)
-        found = Descents(solution.loss, self.pool.is_round, self._rng, known=known)
+        found = Descents(solution.loss, self.pool.is_round, self._rng, known=known, region=self.pool.region)
         while not found.is_done:
             requests = found.ask(2 * len(solution.point))
             outputs = yield from self._simulate([request.point for request in requests])

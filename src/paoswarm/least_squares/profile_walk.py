@@ -52,6 +52,7 @@ _PATH = (
 _WIDEST = 0.5  # widths: what counts as the standard error of what is not determined
 _TIED = 0.1  # standard deviations for 0.5 widths: what is not determined stays where it is
 _CURVED = 0.1  # the relative curvature at which noise matters
+_FLAT = 0.01  # of tau: knots that rise less say nothing about where it does
 _ON = 1e-9  # widths: an unknown that is so near a wall lies on it
 _MOST_CORRECTIONS, _MOST_HALVINGS, _MOST_KNOTS = 8, 6, 40
 GOING, CROSSED, AT_BOUND, LOST, FAILED = "going", "crossed", "at the bound", "lost", "failed"
@@ -215,13 +216,12 @@ class Walk:
             step, gain = self._gain(there)
             knot = Knot(distance, math.sqrt(max(there.height - gain, 0.0)), there.point + step)
             self.knots = sorted([*self.knots, knot], key=lambda one: one.distance)
-            if knot.root < self.reach:
+            if knot.root < (1 - _CLOSE) * self.reach:
                 stride, halvings = self._factor * (distance - low.distance), 0
                 here, low = there, knot
             else:
                 high = knot
-            is_end = high is not None and high.root - low.root <= _GAP * self.reach
-            if is_end or abs(knot.root - self.reach) <= _CLOSE * self.reach:
+            if high is not None and (high.root - low.root <= _GAP * self.reach or self._is_steep(low, high)):
                 self.state = CROSSED
             elif high is None and distance >= self.room:
                 self.state = AT_BOUND
@@ -229,9 +229,15 @@ class Walk:
                 self.state = LOST
 
     def _between(self, low: Knot, high: Knot) -> float:
-        """The step from a knot within the interval towards its end, if there is one beyond."""
-        share = (_AIM * self.reach - low.root) / (high.root - low.root)
+        """The step from a knot within the interval towards its end, if there is one at the end or beyond."""
+        is_near = high.root < (1 + _GAP) * self.reach
+        share = 0.5 if is_near else (_AIM * self.reach - low.root) / (high.root - low.root)
         return min(max(share, 0.1), 0.9) * (high.distance - low.distance)
+
+    @staticmethod
+    def _is_steep(low: Knot, high: Knot) -> bool:
+        """Whether two knots are so near each other that it does not matter what is between."""
+        return high.distance - low.distance < _NEAR * high.distance
 
     def _ahead(self, here: Place, low: Knot) -> float:
         """The step that should raise tau by its share, with the others at their best."""
@@ -300,13 +306,18 @@ class Walk:
         return there
 
     def _step(self, here: Place, along: float) -> Floats:
-        """Where the others are best after a step along the axis, in the box."""
-        factor, residuals = here.linear()
-        low, high = (end[self._others] for end in self.optimum.pool.room(here.point))
+        """Where the others are best after a step along the axis, in the box and where constraints allow it."""
+        linear, (low, high) = here.linear(), self.optimum.pool.room(here.point)
         step = np.full(len(here.point), along)
         if self._others.any():
-            linear = Linear(factor[:, self._others], residuals + factor[:, self.axis] * along)
-            step[self._others] = bounded_step(linear, low, high, math.inf)
+            residuals = linear.residuals + linear.factor[:, self.axis] * along
+            others = Linear(linear.factor[:, self._others], residuals)
+            step[self._others] = bounded_step(others, low[self._others], high[self._others], math.inf)
+        region = self.optimum.pool.region
+        if not region.allows(here.point + step):
+            low, high = (np.where(self._others, end, along) for end in (low, high))
+            found = region.step(linear, here.point, low, high, math.inf)
+            step = found if found[self.axis] == along else step
         return step
 
     def _gain(self, here: Place) -> tuple[Floats, float]:
@@ -335,18 +346,19 @@ class Walk:
 
 def crossing(knots: list[Knot], root: float) -> float:
     """The distance at which a profile has risen to a root: a cubic through the nearest knots; NaN if it has not."""
-    rising: list[Knot] = []
-    for knot in knots:
-        if not rising or knot.root > rising[-1].root:
+    rising = knots[:1]
+    for knot in knots[1:]:
+        if knot.root > rising[-1].root + _FLAT:
             rising.append(knot)
-    distances, roots = (np.array(column) for column in zip(*((one.distance, one.root) for one in rising), strict=True))
-    if len(rising) < 2 or root > roots[-1] * (1 + 2 * _CLOSE):
+    roots, distances = (np.array([one[k] for one in rising]) for k in (1, 0))
+    if len(rising) < 2 or root > roots[-1] / (1 - _CLOSE):
         return math.nan
     k = min(max(int(np.searchsorted(roots, root)), 1), len(roots) - 1)  # it is between knots k - 1 and k, or beyond
-    near = slice(max(0, min(k - 2, len(roots) - 4)), max(0, min(k - 2, len(roots) - 4)) + 4)
-    x, y = roots[near], distances[near]
-    ends = (distances[k - 1], distances[k] if root <= roots[-1] else math.inf)
-    return float(np.clip(_lagrange(x, root) @ y, *ends))
+    first = max(0, min(k - 2, len(roots) - 4))
+    near = slice(first, first + 4)
+    straight = distances[k - 1] + (distances[k] - distances[k - 1]) * (root - roots[k - 1]) / (roots[k] - roots[k - 1])
+    ends = (distances[k - 1], distances[k]) if root <= roots[-1] else sorted((distances[-1], straight))
+    return float(np.clip(_lagrange(roots[near], root) @ distances[near], *ends))
 
 
 def _lagrange(x: Floats, at: float) -> Floats:

@@ -52,7 +52,7 @@ def bounded_step(linear: Linear, low: Floats, high: Floats, radius: float) -> Fl
     """The best step with ``low <= step <= high`` and a length of at most ``radius``."""
     n = linear.factor.shape[1]
     step, free = np.zeros(n), np.ones(n, dtype=bool)
-    least = _NO_FORCE * float(np.linalg.norm(linear.gradient))
+    least = _NO_FORCE * float(np.abs(linear.gradient).max())  # squares of it may overflow
     for _ in range(_MOST_ROUNDS * n):
         wanted, multiplier = step.copy(), 0.0
         if free.any():
