@@ -8,6 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 HERE = Path(__file__).parent
 
 
@@ -17,6 +19,26 @@ def reactor(x):
     if heat > 3.2 + 0.4 * order:
         raise RuntimeError(f"no steady state above {300 + 20 * heat:.0f} K")
     return float((k - 1.3) ** 2 + 4 * (order - k**2 / 2) ** 2 + 0.3 * (heat - 1) ** 2 + 0.3 * (1 - math.cos(4 * k)))
+
+
+def doses(t, dose, uptake, clearance):
+    """A drug in two places of the body, and how often a receptor fires."""
+    blood = dose * uptake / (uptake - clearance) * (np.exp(-clearance * t) - np.exp(-uptake * t))
+    return {"blood": blood, "tissue": blood**1.2, "spikes": 50 * np.exp(-clearance * t)}
+
+
+def fit(store):
+    """A fit with three laws of the noise, one of them for data in unknown units."""
+    import paoswarm as ps
+
+    t, noise = np.linspace(0.5, 12, 24), np.random.default_rng(3)
+    truth = doses(t, 10, 1.5, 0.25)
+    tissue = ps.Scaled(7 * truth["tissue"] + 2 + noise.normal(size=24), offset=True)
+    blood = truth["blood"] * np.exp(0.08 * noise.normal(size=24))
+    data = {"blood": blood, "tissue": tissue, "spikes": noise.poisson(truth["spikes"])}
+    space = {"dose": (1, 50), "uptake": ps.Real(0.5, 20, log=True), "clearance": ps.Real(0.01, 0.4, log=True)}
+    laws = {"blood": "lognormal", "spikes": "poisson"}
+    return ps.fit(doses, space, data, likelihood=laws, xdata=t, rng=1, store=store)
 
 
 def main():
@@ -32,6 +54,8 @@ def main():
         for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", f"user-data-dir={folder}/p"):
             options.add_argument(f"--{flag}")
         run, sampled = Path(folder) / "reactor.paoswarm", Path(folder) / "posterior.paoswarm"
+        fitted = Path(folder) / "doses.paoswarm"
+        fit(ps.Store(fitted, "never"))
         bounds = [(0, 3), (0, 4), (-2, 6)]
         ps.minimize(reactor, bounds, method=ps.PAO(), n_particles=40, maxfev=1600, rng=3, store=ps.Store(run, "never"))
         prior = {"level": stats.norm(0, 2), "slope": stats.uniform(-3, 8)}
@@ -55,6 +79,8 @@ def main():
                 )
             with ps.explore(run) as page:
                 shoot(browser, page.address + "#run", "run.png", 1240, 1150)
+            with ps.explore(fitted) as page:
+                shoot(browser, page.address + "#run", "fit.png", 1240, 1130, ready="#estimates td")
             with ps.explore(sampled) as page:
                 shoot(browser, page.address + "#run", "posterior.png", 1240, 860, ready="#posterior-table td")
         finally:

@@ -5,6 +5,7 @@ import json
 import math
 import time
 
+import numpy as np
 import pytest
 from written_stores import evaluation, header, opened, write
 
@@ -225,6 +226,30 @@ def test_logarithmic_scales_and_entries_of_choices_are_drawn(browser, tmp_path):
 def all_texts(browser):
     found = browser.execute_script("return Object.fromEntries(window.texts)")
     return found if {"rate against value", "kernel against value", "Pair of unknowns"} <= set(found) else None
+
+
+def test_the_data_of_a_fit(browser, tmp_path):
+    t, path = np.arange(1.0, 9.0), tmp_path / "fit.paoswarm"
+    data = {HOSTILE[1]: 3 * np.exp(-0.5 * t) + 0.01 * np.sin(40 * t), "light": np.exp(-0.5 * t)}
+
+    def simulate(p):
+        return {HOSTILE[1]: p["a"] * np.exp(-p["k"] * t), "light": np.exp(-p["k"] * t)}
+
+    fit = ps.fit(simulate, {"a": (0.5, 10), "k": (0.01, 5)}, data, sigma=0.01, rng=1, store=ps.Store(path, "never"))
+    for width in (DESK, PHONE):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        with ps.explore(path) as room:
+            browser.get("about:blank")
+            browser.get(room.address + "#run")
+            until(browser, lambda _: f"{fit.x[0]:.6g}" in text(browser, "estimates"))
+            assert f"{len(fit.searches)} ended" in text(browser, "searches-hint")
+            assert drawn(browser, "waterfall") > 0.005
+            assert len(browser.find_elements(By.CSS_SELECTOR, "#fit-curves canvas")) == 4
+            assert HOSTILE[1] in text(browser, "fit-curves")
+            assert not browser.find_element(By.ID, "posterior-card").is_displayed()
+            assert browser.execute_script("return document.scrollingElement.scrollWidth") <= width
+            assert browser.execute_script("return document.images.length") == 1
 
 
 def test_a_growing_run_is_followed(browser, tmp_path):

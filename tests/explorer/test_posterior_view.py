@@ -7,7 +7,8 @@ from scipy import stats
 from waiting import until
 
 import paoswarm as ps
-from paoswarm.explorer.posterior_view import describe, repeat
+from paoswarm.explorer.posterior_view import describe
+from paoswarm.explorer.repeated import repeat
 from paoswarm.explorer.run_room import RunRoom
 
 

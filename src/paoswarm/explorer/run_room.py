@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.explorer import fit_view, posterior_view, timing
 from paoswarm.explorer import run_views as views
-from paoswarm.explorer import timing
-from paoswarm.explorer.posterior_view import PosteriorView
-from paoswarm.helpers import GrowingStore
+from paoswarm.explorer.repeated import Repeated
+from paoswarm.helpers import GrowingStore, describe_error
 
 _MOST_LINES = 40  # runs of minimize_many that have a line of their own
 _MOST_CHARACTERS = 1000
@@ -32,7 +32,7 @@ class RunRoom:
         self.path = path
         self._store = GrowingStore(path)
         self._lock = threading.Lock()
-        self._posterior = PosteriorView(path)
+        self._repeated = -1, Repeated(path, self._describe)  # of an epoch of the file
 
     def show(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the state of the run, and what the page does not have yet.
@@ -111,9 +111,43 @@ class RunRoom:
         with self._lock:
             if self._store.run["function"] != "sample":
                 raise ValueError(f"{self.path} holds no run of sample, so it has no posterior")
-            total, ended = len(self._store.f), self._store.progress.ended is not None
-            is_log = self._unknowns().is_log
-        return self._posterior.show(total, is_log, ended=ended)
+            return self._repetition()
+
+    def fit(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return data and best predictions of a stored `fit`, and its errors and searches as far as they are computed.
+
+        The page says for how many evaluations it has curves (``had``), and of which repetition (``evaluations``).
+        """
+        with self._lock:
+            store = self._store
+            if store.run["function"] != "fit":
+                raise ValueError(f"{self.path} holds no run of fit, so it has no data")
+            if not len(store.outputs):
+                return {"state": "none", "message": "No simulation has succeeded yet.", "had": 0, "busy": False}
+            found = self._repetition()
+            answer = {name: part for name, part in found.items() if name != "band"} | {
+                "had": [store.epoch, len(store.f)]
+            }
+            if given.get("had") == answer["had"] and given.get("evaluations") == answer.get("evaluations"):
+                return answer
+            origins = [event["open"].get("origin") for _, event in store.events if "open" in event]
+            try:
+                curves = fit_view.curves(store.run["problem"], origins[-1] if origins else None, store.outputs)
+            except Exception as error:  # a law or a file of someone else
+                return answer | {"curves": [], "trouble": describe_error(error)[:_MOST_CHARACTERS]}
+            return answer | {"curves": fit_view.with_bands(curves, found.get("band"))}
+
+    def _repetition(self) -> dict[str, Any]:
+        """What the run would return so far, as far as it is computed."""
+        store = self._store
+        if self._repeated[0] != store.epoch:
+            self._repeated = store.epoch, Repeated(self.path, self._describe)
+        return self._repeated[1].show(len(store.f), ended=store.progress.ended is not None)
+
+    def _describe(self, result: Any) -> dict[str, Any]:
+        with self._lock:
+            is_fit, is_log = self._store.run["function"] == "fit", self._unknowns().is_log
+        return fit_view.describe(result) if is_fit else posterior_view.describe(result, is_log)
 
     def _unknowns(self) -> views.Unknowns:
         return views.read_unknowns(self._store.run["problem"], self._store.x)
@@ -181,7 +215,9 @@ class RunRoom:
             "remaining": progress.remaining if word == "running" else math.nan,
             "message": (ended or "")[:_MOST_CHARACTERS],
             "trouble": store.trouble,
-            "limits": _texts(run["limits"]),
+            "limits": _texts(
+                next((event["limits"] for _, event in store.events[::-1] if "limits" in event), run["limits"])
+            ),
             "how": _texts(run["how"]),
             "versions": _texts(store.header.get("versions", {})),
         }

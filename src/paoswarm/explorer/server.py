@@ -315,6 +315,7 @@ class Answers:
             "run": lambda given: self._run(given).show(given),
             "pair": lambda given: self._run(given).pair(given),
             "posterior": lambda given: self._run(given).posterior(given),
+            "fit": lambda given: self._run(given).fit(given),
         }
 
     def __contains__(self, what: str) -> bool:

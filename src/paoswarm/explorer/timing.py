@@ -2,7 +2,7 @@
 
 A store records when a value was written, not when its evaluation began. So:
 
-- With one worker, an evaluation took the time since the value before it, the work of the swarm included.
+- With one worker, an evaluation took the time since the value before it, the work of the method included.
 - In an asynchronous run, ``asked`` tells after which arrival a point was sent. So the time of every evaluation and the
   number of points under way are known.
 - With several workers that wait for each other, only a limit is known: the mean time is at most the number of workers
@@ -78,7 +78,7 @@ def durations(store: GrowingStore, gap: NDArray[np.float64]) -> tuple[NDArray[np
         known = np.isfinite(sent)
         return np.maximum(time - sent, 0.0)[known], "from the moment when the point was sent to a worker"
     if workers == 1:
-        return gap, "between two recorded values, the work of the swarm included"
+        return gap, "between two recorded values, the work of the method included"
     return np.zeros(0), ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from array import array
 from itertools import chain
@@ -36,6 +37,8 @@ class GrowingStore:
         the record in which it was written.
     time, x, f : arrays (m,), (m, d), (m,)
         When it was recorded, the point, and its value; NaN where it failed.
+    outputs : array (k,)
+        Those of a fit at its best point; empty if there are none.
     why : dict
         Reasons of failures, by row.
     events : list
@@ -67,6 +70,8 @@ class GrowingStore:
         self.time: Floats = np.zeros(0)
         self.f: Floats = np.zeros(0)
         self.x: Floats = np.zeros((0, 0))
+        self.outputs: Floats = np.zeros(0)
+        self._best = math.inf  # the value at the outputs
         self._records = 0
         self._beginning = b""  # of the file: tells another file of the same name
 
@@ -145,7 +150,11 @@ class GrowingStore:
             belongs += [self._records] * m
             self._records += 1
             time += [float(record["t"])] * m
-            f += decode_numbers(record["f"])
+            values = decode_numbers(record["f"])
+            f += values
+            if "y" in record and np.nanmin(values) < self._best:
+                best = int(np.nanargmin(values))
+                self._best, self.outputs = values[best], np.array(decode_numbers(record["y"][best]))
             x += decode_numbers(list(chain.from_iterable(record["x"])))
         check_size(1 + max(number), d, len(self.f) + len(f))
         self.number = np.concatenate([self.number, np.array(number, dtype=np.int64)])

@@ -135,7 +135,7 @@ export class Plot {
     return true;
   }
 
-  axes(xLabel = "", yLabel = "") {
+  axes(xLabel = "", yLabel = "", marks = 2) {
     const { context: c, box: [l, t, r, b] } = this;
     c.lineWidth = 1;
     c.textAlign = "center";
@@ -153,7 +153,7 @@ export class Plot {
     c.textAlign = "right";
     c.textBaseline = "middle";
     const namesY = this.entriesY;
-    const up = namesY ? places(this.y, namesY, Math.floor((b - t) / 14)) : ticks(...this.y, Math.max(2, Math.floor((b - t) / 38)), this.logY);
+    const up = namesY ? places(this.y, namesY, Math.floor((b - t) / 14)) : ticks(...this.y, Math.max(marks, Math.floor((b - t) / 38)), this.logY);
     for (const v of up) {
       this.segment(l, this.Y(v), r, this.Y(v), colour("faint"));
       c.fillStyle = colour("soft");

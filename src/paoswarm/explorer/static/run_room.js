@@ -1,5 +1,6 @@
 // The run room: what the page knows about a stored run, and when it asks for more.
 
+import { FitPanel } from "./fit.js";
 import { ask, complain, latest } from "./net.js";
 import { seconds, show } from "./plot.js";
 import { rank } from "./rank.js";
@@ -15,6 +16,7 @@ export function runRoom(runs) {
   let visible = false, timer = 0, number = 0, view = null, posterior = null;
   let known = { epoch: -1, since: 0, had_share: -1 };
   const charts = new Charts(element, () => draw());
+  const fit = new FitPanel(element);
   element("no-run").hidden = runs.length > 0;
   element("run-view").hidden = runs.length === 0;
   if (runs.length > 1) {
@@ -25,6 +27,7 @@ export function runRoom(runs) {
       known = { epoch: -1, since: 0, had_share: -1 };
       view = posterior = null;
       charts.forget();
+      fit.forget();
       refresh();
     });
   }
@@ -42,6 +45,7 @@ export function runRoom(runs) {
     }
     if (answer.state.trouble) complain(answer.state.trouble);
     askPosterior();
+    if (answer.state.function === "fit" && answer.total) fit.refresh(number, () => asked.run === number);
   });
 
   function take(answer, asked) {
@@ -72,7 +76,7 @@ export function runRoom(runs) {
   function refresh() {
     clearTimeout(timer);
     if (!runs.length || !visible) return;
-    const isOver = view && view.state && view.state.word === "ended" && !(posterior && posterior.busy);
+    const isOver = view && view.state && view.state.word === "ended" && !(posterior && posterior.busy) && !fit.busy;
     timer = setTimeout(refresh, isOver ? SLOW : QUICK);
     if (!document.hidden) send({ run: number, ...known, share: share() });
   }
@@ -131,6 +135,7 @@ export function runRoom(runs) {
     showTime(view, element);
     showDescription(view, runs[number].path, element);
     if (posterior) showPosterior(posterior, view.state.message, element);
+    fit.draw();
   }
 
   element("share").addEventListener("input", () => {
