@@ -36,22 +36,27 @@ class _Shown(NamedTuple):
 
     data: Floats
     centre: Floats
-    error: Floats  # half of the confidence band
-    noise: Floats  # half of the band of new data
+    of_fit: tuple[Floats, Floats]
+    of_data: tuple[Floats, Floats]
     deviation: Floats  # standard deviation of a datum
+
+    def of(self, rows: NDArray[np.intp]) -> _Shown:
+        """That of some of the data."""
+        of_fit, of_data = ((low[rows], high[rows]) for low, high in (self.of_fit, self.of_data))
+        return _Shown(self.data[rows], self.centre[rows], of_fit, of_data, self.deviation[rows])
 
 
 def plot_fit(fit: Fit, x: Any = None, level: float = 0.95) -> NDArray[Any]:
     """Draw data, predictions and residuals; see `Fit.plot`."""
     solution, outputs = fit.solution, fit._call.comparison.outputs
-    reach = solution.reach(probability("level", level))
+    level = probability("level", level)
     if outputs is None:
         return _only_residuals(fit)
     places = _places(fit._call.given["xdata"] if x is None else x, outputs.parts, is_asked=x is not None)
     pyplot = need("matplotlib.pyplot", extra="plot", user="fit.plot")
-    loss, error, deviation = solution.loss, solution.prediction_errors(), solution.deviations()
-    noise = np.hypot(error, np.nan_to_num(deviation))
-    shown = _Shown(loss.data, loss.predicted(solution.outputs), reach * error, reach * noise, deviation)
+    loss = solution.loss
+    bands = solution.band(level, False), solution.band(level, True)
+    shown = _Shown(loss.data, loss.predicted(solution.outputs), *bands, solution.deviations())
     has_bars = {group.name: not group.law.estimates_sigma for group in loss.groups}
     k = len(outputs.parts)
     columns = min(k, _IN_A_ROW)
@@ -94,16 +99,15 @@ def _draw_output(axes: tuple[Any, Any], part: Output, x: Floats, shown: _Shown, 
     x = x[order]
     form, size = (".", 3) if len(x) > _MANY else ("o", 4)
     for j, rows in enumerate(part.columns):
-        data, centre, error, noise, deviation = (one[rows][order] for one in shown)
-        look: dict[str, Any] = {"color": f"C{j % 10}"}
-        top.fill_between(x, centre - noise, centre + noise, alpha=_PALE, lw=0, **look)
-        top.fill_between(x, centre - error, centre + error, alpha=_DARK, lw=0, **look)
-        top.plot(x, centre, lw=1.5, **look)
+        own, look = shown.of(rows[order]), {"color": f"C{j % 10}"}
+        for band, alpha in ((own.of_data, _PALE), (own.of_fit, _DARK)):
+            top.fill_between(x, *band, alpha=alpha, lw=0, **look)
+        top.plot(x, own.centre, lw=1.5, **look)
         name = f"column {j}" if len(part.columns) > 1 else "data"
-        bars = deviation if has_bars else None
-        top.errorbar(x, data, bars, fmt=form, ms=size, elinewidth=0.8, label=name, **look)
+        bars = own.deviation if has_bars else None
+        top.errorbar(x, own.data, bars, fmt=form, ms=size, elinewidth=0.8, label=name, **look)
         with np.errstate(divide="ignore", invalid="ignore"):
-            below.plot(x, (data - centre) / deviation, form, ms=size, **look)
+            below.plot(x, (own.data - own.centre) / own.deviation, form, ms=size, **look)
 
 
 def _draw_usual(ax: Any) -> None:
