@@ -22,7 +22,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.space.space import Space
 from paoswarm.space.variables import Real
 
-_GRID = 2001  # quantiles among which the mode of a density is looked for
+_GRID = 2001  # points among which the mode of a density is looked for
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class Prior:
         ends = np.clip(law.ppf([1e-9, 1 - 1e-9]), low, high)
         grid = np.linspace(float(ends[0]), float(ends[1]), _GRID)
         with np.errstate(divide="ignore", invalid="ignore"):
-            densities = np.nan_to_num(law.logpdf(grid), nan=-np.inf)
+            densities = law.logpdf(grid)
+        densities[np.isnan(densities)] = -np.inf
         best = int(np.argmax(densities))
         if not math.isfinite(densities[best]):
             raise ValueError(f"the prior of {key!r} has no finite density within its bounds ({low:g}, {high:g})")
