@@ -77,6 +77,7 @@ PEERS_OF_mixed_constrained := mixed
 PEERS_OF_optuna_samplers := mixed
 PEERS_OF_samplers := samplers
 PEERS_OF_fit := fitters
+PEERS_OF_fit_coverage := fitters
 PEERS := $(PEERS_OF_$(NAME))
 BENCH := $(VENV)$(PEERS:%=-%)
 bench: $(if $(PEERS),$(BENCH)/.bench,$(VENV)/.dev)

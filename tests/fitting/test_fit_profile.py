@@ -267,6 +267,8 @@ def test_a_better_fit_is_found_on_the_way():
     assert profile.fun == pytest.approx(0, abs=1e-6) or profile.fun < fit.fun
     assert profile["x"].estimate == pytest.approx(1, abs=1e-4)
     assert "better fit" in profile.remarks[0]
+    cut = fit.profile(maxfev=profile.nfev // 4)
+    assert cut.better is not None or "lower value" in cut.remarks[0]
 
 
 def test_budget_and_interrupts_leave_what_was_found():

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm._checks import choices, probability
+from paoswarm._checks import choices, counted, probability
 from paoswarm._extras import ProgressBar
 from paoswarm._text import block, paragraph, remark, rounded, table
 from paoswarm.core.arrays import Floats
-from paoswarm.core.random import generator
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.queue import Queue
 from paoswarm.evaluate.recording import open_evaluator
@@ -185,7 +184,7 @@ class FitProfile(Mapping[str, ProfileCurve]):
         self.nfev, self.n_failed = run.nfev, run.n_failed
         self.status = int(ends.status[0])
         self._solution, self._degrees_of_freedom = solution, degrees_of_freedom
-        self._beyond = _beyond(run, self)
+        self._beyond, self._lower = _beyond(run, self), run.lower
         is_done = self.status == Status.CONVERGED
         self.message = "" if is_done else f"{run.limits.message(Status(self.status))} {ends.why}".strip()
 
@@ -264,6 +263,8 @@ class FitProfile(Mapping[str, ProfileCurve]):
                 f"A better fit was found on the way, {self.fun:.6g} at {place}, and these are its profiles. Fit again "
                 "with x0=profile.better."
             ]
+        if self._lower is not None:
+            said.append(f"A lower value, {self._lower:.6g}, was seen on the way: fit again, with more simulations.")
         for name, verdict in self.verdicts.items():
             said += self._of_curve(self[name], verdict)
         return (*said, *self._beyond)
@@ -316,7 +317,7 @@ class FitProfile(Mapping[str, ProfileCurve]):
 
     def _cost(self) -> str:
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""
-        return f"It took {self.nfev} simulations{failed}."
+        return f"It took {counted(self.nfev, 'simulation')}{failed}."
 
     def __repr__(self) -> str:
         said = [line for text in self.remarks for line in paragraph(f"Remark: {text}")]
@@ -379,7 +380,7 @@ def profile_fit(
     freedom = None if solution.is_noise_known or left <= 0 else left
     in_cell = [(point, outputs) for point, cell, outputs in fit["_known"] if cell == solution.cell]
     region, reach = call.regions[solution.cell], reach_of(level, freedom)
-    run = ProfileRun(solution, region, in_cell, axes, reach, limits.restarted(), generator(0))
+    run = ProfileRun(solution, region, in_cell, axes, reach, limits.restarted(), fit["_precision"])
     with (
         open_evaluator(
             call.objective, None, options._replace(vectorized=False), space=call.space, n_details=len(solution.outputs)

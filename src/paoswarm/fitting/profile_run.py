@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from paoswarm.core.arrays import Floats
+from paoswarm.core.random import generator
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.queue import Answer, Batch
 from paoswarm.fitting.solution import Solution
-from paoswarm.least_squares.descents import Descents
+from paoswarm.least_squares.descent import Precision
+from paoswarm.least_squares.descents import Descents, Warm
 from paoswarm.least_squares.pool import Pool
 from paoswarm.least_squares.profile_walk import Optimum, Walk
 from paoswarm.least_squares.region import Region
@@ -45,8 +47,8 @@ class ProfileRun(Steered):
     reach : float
         The root at which profiles end.
     limits : Limits
-    rng : Generator
-        For the search from a better fit.
+    precision : Precision
+        That of the fit.
 
     Attributes
     ----------
@@ -68,9 +70,9 @@ class ProfileRun(Steered):
         axes: Sequence[int],
         reach: float,
         limits: Limits,
-        rng: np.random.Generator,
+        precision: Precision,
     ) -> None:
-        self.solution, self._axes, self._reach, self._rng = solution, axes, reach, rng
+        self.solution, self._axes, self._reach, self._precision = solution, axes, reach, precision
         self.pool = Pool(solution.cube.is_round, region)
         for point, outputs in known:
             self._add(point, outputs)
@@ -83,6 +85,12 @@ class ProfileRun(Steered):
     def simulated(self) -> list[tuple[Floats, Floats]]:
         """The points of this run, and their outputs."""
         return list(zip(self.pool.points[self.n_known :], self.pool.outputs[self.n_known :], strict=True))
+
+    @property
+    def lower(self) -> float | None:
+        """The best value, if that is a better fit than the one whose profiles these are."""
+        best = float(self.pool.values.min())
+        return best if best < self.solution.around.value - _BETTER * self.solution.unit else None
 
     def _add(self, point: Floats, outputs: Floats) -> None:
         value = self.solution.loss.value(outputs) if len(outputs) else math.inf
@@ -129,8 +137,7 @@ class ProfileRun(Steered):
             chosen = self._affordable(asked)
             found = yield from self._simulate([point for k in chosen for point in asked[k]])
             answers = {k: [found.pop(0) for _ in asked[k]] for k in chosen}
-            best = int(np.argmin(self.pool.values))
-            if self.pool.values[best] < optimum.value - _BETTER * optimum.unit and self.n_starts < _MOST_STARTS:
+            if self.lower is not None and self.n_starts < _MOST_STARTS:
                 return False
 
     def _affordable(self, asked: dict[int, list[Floats]]) -> list[int]:
@@ -172,7 +179,10 @@ class ProfileRun(Steered):
         """Search from the best point, and measure the slope where that ends."""
         solution = self.solution
         known = zip(self.pool.points, self.pool.outputs, strict=True)
-        found = Descents(solution.loss, self.pool.is_round, self._rng, known=known, region=self.pool.region)
+        warm = Warm(self._precision, solution.cell, lambda *_: False)
+        found = Descents(
+            solution.loss, self.pool.is_round, generator(0), known=known, region=self.pool.region, warm=warm
+        )
         while not found.is_done:
             requests = found.ask(2 * len(solution.point))
             outputs = yield from self._simulate([request.point for request in requests])
@@ -181,9 +191,11 @@ class ProfileRun(Steered):
             if found.ends:
                 found.finish()
         assert found.jacobian is not None
+        point = found.pool.points[found.best].copy()
         self.solution = replace(
             solution,
-            point=found.pool.points[found.best].copy(),
+            point=point,
+            edge=self.pool.region.normals(point),
             outputs=found.pool.outputs[found.best],
             jacobian=found.jacobian,
             is_measured=True,
