@@ -110,10 +110,31 @@ def test_a_fit_with_a_larger_limit_goes_on_as_if_it_had_had_it(workers, tmp_path
     assert short.message.endswith("evaluations came from the store.")
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_limit_within_what_is_recorded_takes_nothing_away(workers, tmp_path):
+    store, how = ps.Store(tmp_path / "f.paoswarm", "never", trust=True), {"rng": 2, "workers": workers}
+    ps.fit(failing, SPACE, Y, maxfev=10, store=store, **how)  # too few to set some aside for the slope
+    part = ps.fit(failing, SPACE, Y, maxfev=13, store=store, **how)  # of these, four would be
+    assert part.nfev == 13
+    assert_same(ps.resume(store, failing), part)
+    assert_same(ps.resume(store, failing, maxfev=1000), ps.fit(failing, SPACE, Y, **how))
+
+
+def test_a_fit_that_had_reached_its_target_goes_on(tmp_path):
+    store, whole = ps.Store(tmp_path / "f.paoswarm", "never", trust=True), ps.fit(decay, SPACE, Y, rng=2)
+    part = ps.fit(decay, SPACE, Y, rng=2, target=1.0, store=store)
+    assert part.status == ps.results.Status.TARGET
+    assert part.nfev < whole.nfev
+    assert_same(ps.resume(store, decay, target=None), whole)
+    again = ps.resume(store, decay, target=1.0)
+    assert again.success
+    assert "evaluations came from the store" in again.message
+
+
 def test_an_asynchronous_fit_goes_on_from_its_file(tmp_path):
     store = ps.Store(tmp_path / "f.paoswarm", "never", trust=True)
     how = {"rng": 2, "workers": ps.Workers(2, asynchronous=True), "store": store}
-    for limit in (12, 20, 1000):
+    for limit in (10, 13, 20, 1000):
         part = ps.fit(failing, SPACE, Y, maxfev=limit, **how)
         counted = Counted(failing)
         assert_same(ps.resume(store, counted), part)

@@ -29,6 +29,9 @@ class FitRun(Steered):
         Called with the run after every round.
     is_asynchronous : bool
         Whether each point is sent alone.
+    n_recorded : int
+        How many points a store has, without those that measure the slope at the end of an earlier call. Before these
+        are known, no limit begins the end.
 
     Attributes
     ----------
@@ -40,9 +43,16 @@ class FitRun(Steered):
     """
 
     def __init__(
-        self, searches: Cells, limits: Limits, observe: Callable[[FitRun], None], *, is_asynchronous: bool = False
+        self,
+        searches: Cells,
+        limits: Limits,
+        observe: Callable[[FitRun], None],
+        *,
+        is_asynchronous: bool = False,
+        n_recorded: int = 0,
     ) -> None:
         self.searches, self._observe, self._is_asynchronous = searches, observe, is_asynchronous
+        self._n_recorded = n_recorded
         self.nit = self.nfev = self.n_failed = 0
         self.best: list[float] = []
         self.counts: list[int] = []
@@ -65,11 +75,8 @@ class FitRun(Steered):
                 if batch is None and not self._out:
                     break
                 answer: Answer | None = yield [] if batch is None else [batch]
-                if answer is None:
-                    continue
-                if not len(answer.values) and answer.end is None:  # a store has other points here: it had other limits
-                    break
-                self._take(answer)
+                if answer is not None:
+                    self._take(answer)
         except (KeyboardInterrupt, EngineDown, StopAll) as error:
             if not math.isfinite(self.value):
                 raise
@@ -84,8 +91,8 @@ class FitRun(Steered):
 
     def _next(self) -> Batch | None:
         """The next points; None if others must be known first, or if nothing is left to ask."""
-        left = math.inf if self.limits.maxfev is None else self.limits.maxfev - self.nfev - len(self._out)
-        if left <= self._reserve and not self.searches.is_finishing and math.isfinite(self.value):
+        left = math.inf if self.limits.maxfev is None else self.limits.maxfev - self._n_asked
+        if left <= self._reserve and math.isfinite(self.value):
             self._finish(Status.MAXFEV)
         if left <= 0 or self._is_late:
             self._status = self._status or (Status.MAXFEV if left <= 0 else Status.TIME)
@@ -101,10 +108,16 @@ class FitRun(Steered):
         # With other limits the searches would go on from here: then the slope is measured again later.
         return Batch(points, True, self.limits.deadline, is_beyond=self.searches.is_finishing)
 
+    @property
+    def _n_asked(self) -> int:
+        """Points that were simulated, or are being."""
+        return self.nfev + len(self._out)
+
     def _finish(self, why: Status) -> None:
-        """Begin no more searches; only the slope at the best point is left to measure."""
-        self._status = self._status or why
-        self.searches.finish()
+        """Begin no more searches, if no more points are recorded: only the slope at the best one is left to measure."""
+        if not self.searches.is_finishing and self._n_asked >= self._n_recorded:
+            self._status = self._status or why
+            self.searches.finish()
 
     def _take(self, answer: Answer) -> None:
         """Tell the searches what was simulated."""
@@ -127,7 +140,7 @@ class FitRun(Steered):
             self._observe(self)
         if answer.end is not None:
             raise answer.end
-        if self.limits.target is not None and self.value <= self.limits.target and not self.searches.is_finishing:
+        if self.limits.target is not None and self.value <= self.limits.target:
             self._finish(Status.TARGET)
         if not self._is_asynchronous:
             self._out.clear()  # not simulated, because time was up

@@ -63,7 +63,8 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = (), w
 
         is_asynchronous = bool(call.options.workers.asynchronous)
         queue: Queue = PointQueue(evaluate) if is_asynchronous else Queue(evaluate)
-        run = FitRun(searches, limits, observe, is_asynchronous=is_asynchronous)
+        n_recorded = 0 if journal is None else journal.n_before_polishing
+        run = FitRun(searches, limits, observe, is_asynchronous=is_asynchronous, n_recorded=n_recorded)
         try:
             drive([run], queue, after_round)
         finally:

@@ -203,11 +203,11 @@ class Journal:
             numbers = self._next + np.arange(len(x))
             self._next += len(x)
         else:
-            self._set_polishing_aside(int(numbers.max(initial=-1)))
+            self.set_polishing_aside(int(numbers.max(initial=-1)))
         self._numbers = numbers
         while (differs := self._difference(x, in_order)) is not None:
             row, number, what = differs
-            if not (in_order and self._set_polishing_aside(number)):
+            if not (in_order and self.set_polishing_aside(number)):
                 self._raise_other_run(int(numbers[row]), x[row], what)
         contents, rows = self._contents, np.flatnonzero(self._is_recorded(numbers))
         known, values = np.zeros(len(x), dtype=bool), np.full(len(x), np.nan)
@@ -255,7 +255,18 @@ class Journal:
         start = self._recorded_polish_start
         return bool(self._contents.known[self._next :].any()) and (start is None or start > self._next)
 
-    def _set_polishing_aside(self, number: int) -> bool:
+    @property
+    def n_numbers(self) -> int:
+        """Above all numbers of recorded evaluations."""
+        return len(self._contents.known)
+
+    @property
+    def n_before_polishing(self) -> int:
+        """The same without polishing."""
+        start = self._recorded_polish_start
+        return self.n_numbers if start is None else start
+
+    def set_polishing_aside(self, number: int) -> bool:
         """Set recorded polishing aside if evaluation ``number`` is part of it; return whether it was."""
         start = self._recorded_polish_start
         if start is None or number < start:
@@ -338,7 +349,7 @@ class Journal:
             return False
         if same_bits(contents.x[number : number + 1], x[None])[0]:
             return False
-        if not self._set_polishing_aside(number):
+        if not self.set_polishing_aside(number):
             self._raise_other_run(number, x, f"was at x = {contents.x[number]}")
         return True
 
