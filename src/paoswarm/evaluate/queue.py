@@ -215,7 +215,7 @@ class PointQueue(Queue):
         sent, self._n_sent = self._n_sent, self._n_sent + 1
         self._x[sent], self._waiters[sent] = row, (recalled, [number])
         if self._journal is not None and self._journal.check(sent, row):
-            self._forget_what_is_aside(self._journal)
+            self._forget_the_end(sent)
         if self._recorded:
             self._held.append(sent)
         else:
@@ -227,10 +227,8 @@ class PointQueue(Queue):
             return super().receive(deadline)
         if self._ready:
             return [(0, self._ready.popleft())]
-        if self._journal is not None and self._recorded and self._recorded[-1].number not in self._held:
-            # The end of a run that had other limits: here it goes on, and other points must be known first.
-            if self._journal.set_polishing_aside(self._recorded[-1].number):
-                self._forget_what_is_aside(self._journal)
+        if self._recorded and self._recorded[-1].number not in self._held:
+            self._forget_the_end(self._recorded[-1].number)
         if self._recorded:
             return self._give_out(*self._next_recorded(), replayed=True)
         for sent in self._held:
@@ -259,9 +257,11 @@ class PointQueue(Queue):
             self._journal.go_on_after(self._n_sent)
         self._is_open = False
 
-    def _forget_what_is_aside(self, journal: Journal) -> None:
-        """Give out no recorded values that no longer belong to the run."""
-        self._recorded = [one for one in self._recorded if one.number < journal.n_numbers]
+    def _forget_the_end(self, number: int) -> None:
+        """Give out no values of polishing that a point is part of: the run had other limits, and goes on here."""
+        assert self._journal is not None
+        self._journal.set_polishing_aside(number)
+        self._recorded = [one for one in self._recorded if one.number < self._journal.n_numbers]
 
     def _next_recorded(self) -> tuple[int, float | Failed]:
         """The value that came next when the run was recorded."""
