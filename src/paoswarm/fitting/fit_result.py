@@ -175,7 +175,11 @@ class Fit(Result):
         >>> def simulate(p):
         ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
         >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
-        >>> print(fit.profile())
+        >>> print(fit.profile())  # doctest: +ELLIPSIS
+                 estimate  95 % profile interval  the data make it
+          limit     15.46         14.22 to 17.09  identifiable
+          rate      0.640         0.471 to 0.868  identifiable
+        It took ... simulations.
         """
         found = profile_fit(
             self, names, level, maxfev=maxfev, time_limit=time_limit, workers=workers, progress=progress
