@@ -136,6 +136,17 @@ def test_columns_that_nothing_names_are_outputs(capsys):
     assert_equal(found, fit)
 
 
+def test_constraints_of_the_unknowns(capsys):
+    Path("model.py").write_text(MODEL + "\n\ndef below(p):\n    return p['a'] - 2.5\n")
+    base = ["model.py:decay", *BASE, "--outputs", "y", "--constraints", "model.py:below", "--store", "f.paoswarm"]
+    found = result_of(capsys, "fit", *base, "--maxfev", 12, code=1)
+    assert found["best"]["a"] <= 2.5
+    found = result_of(capsys, "resume", "f.paoswarm", "--maxfev", 1000)
+    how = {"sigma": column("sigma_y"), "constraints": model().below, "rng": 1}
+    fit = ps.fit(model().decay, SPACE, column("y"), **how)
+    assert (found["best"], found["nfev"]) == (fit.best, fit.nfev)
+
+
 def test_a_function_of_places(capsys):
     found = result_of(capsys, "fit", "model.py:curve", *BASE, "--x", "t", "--outputs", "y", "--sigma", "sigma_y")
     how = {"xdata": T, "sigma": column("sigma_y"), "rng": 1}

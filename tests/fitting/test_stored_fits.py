@@ -92,7 +92,10 @@ def test_the_file_alone_repeats_a_fit_without_a_simulation(kind, tmp_path):
     assert_same(again, whole)
     assert counted.count == 0
     assert again.message.endswith(f"All {whole.nfev} evaluations came from the store.")
-    assert len(ps.Store(store).outputs()) == whole.nfev
+    outputs, f = ps.Store(store).outputs(), ps.Store(store).read()[1]
+    assert outputs.shape == (whole.nfev, len(whole.solution.outputs))
+    np.testing.assert_array_equal(outputs[np.nanargmin(f)], whole.solution.outputs)
+    assert ps.Store(store).constraints().shape == (whole.nfev, 0)
 
 
 @pytest.mark.parametrize("workers", [1, ps.Workers(map), 3])

@@ -45,6 +45,7 @@ def fill_fit(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--scale", action="append", metavar="OUTPUT", help="its unit is unknown: fit a factor, too")
     group.add_argument("--offset", action="append", metavar="OUTPUT", help="its zero is unknown: fit an offset, too")
     group.add_argument("--penalty", metavar="FILE.py:NAME", help="a function of the unknowns: more residuals")
+    group.add_argument("--constraints", action="append", metavar="FILE.py:NAME", help="what the unknowns must satisfy")
     add_unknowns(parser, "the variables; an entry prior = { normal = [mean, sd] } counts as a measurement")
     limits = add_running(parser)
     limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")

@@ -37,7 +37,7 @@ _NEW = object()  # stands for a run that is not recorded yet
 class RecordedRun(NamedTuple):
     """Description of a run, as JSON."""
 
-    function: str  # "minimize", "minimize_many" or "sample"
+    function: str  # "minimize", "minimize_many", "sample" or "fit"
     problem: dict[str, Any]  # must not change when the run is resumed
     limits: dict[str, Any]  # may change, unless schedules depend on them
     how: dict[str, Any]  # how the objective is called; may change
@@ -232,12 +232,22 @@ class Store:
 
     def constraints(self) -> Floats:
         """Return the numbers of the constraints at the points of `read`, ``(m, k)``; NaN where they are unknown."""
-        contents = Contents.read(self._opened()[0])
-        return _rows(contents)
+        return self._details(of_fit=False)
 
     def outputs(self) -> Floats:
-        """Return the outputs of a fit at the points of `read`, ``(m, k)``; NaN where a point failed."""
-        return _rows(Contents.read(self._opened()[0]))
+        """Return the outputs of a fit at the points of `read`, ``(m, k)``; NaN where a point failed.
+
+        All arrays of the simulator in the order of the data, then the residuals of priors and penalty.
+        """
+        return self._details(of_fit=True)
+
+    def _details(self, *, of_fit: bool) -> Floats:
+        """What is recorded besides the values, for each evaluation; nothing if the run is of another kind."""
+        reader, recorded = self._opened()
+        contents = Contents.read(reader)
+        if contents.details is None or (recorded.function == "fit") != of_fit:
+            return np.empty((int(contents.known.sum()), 0))
+        return contents.details[contents.known]
 
     def to_dataframe(self) -> Any:
         """Convert the evaluations so far to a ``pandas.DataFrame``. Needs pandas.
@@ -300,12 +310,6 @@ class Store:
             except ValueError as error:
                 raise Reader(self.path).damaged(str(error), 1) from error
         return rng, encoding.encode_seed(rng)
-
-
-def _rows(contents: Contents) -> Floats:
-    """What is recorded besides the values, for each evaluation."""
-    count = int(contents.known.sum())
-    return np.empty((count, 0)) if contents.details is None else contents.details[contents.known]
 
 
 def recorded_space(bounds: Any) -> Space | None:
