@@ -200,8 +200,6 @@ def test_failures_are_shown(capsys):
         (["--data", "nothing.csv"], "nothing.csv: No such file or directory"),
         (["--data", "numbers.csv"], "numbers.csv needs names of its columns in the first line"),
         (["--data", "broken.csv"], "broken.csv, line 3: 'two' in column 'y' is not a number"),
-        (["--limit", "y<=3"], "--limit is not for fit"),
-        (["--vectorized"], "--vectorized is not for fit"),
         (["--predictions", "nowhere/p.csv"], "nowhere/p.csv cannot be written"),
         (["--penalty", "model.py:nothing"], "there is no 'nothing' in model"),
         (["--outputs", "y", "light"], "the model must return a dict with y, light"),

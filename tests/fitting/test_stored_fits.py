@@ -241,9 +241,10 @@ def test_nonsense_in_a_file_is_damage(tmp_path):
     first, *rest = store.read_bytes().splitlines(keepends=True)
     header = json.loads(first)
     del header["crc"]
-    for name, nonsense in (("data", {"array": ["x"]}), ("xdata", {"array": [1], "dtype": "nonsense"})):
+    crafted = {"data": {"array": ["x"]}, "xdata": {"array": [1], "dtype": "nonsense"}, "at_once": 10**9}
+    for name, nonsense in crafted.items():
         problem = header["run"]["problem"] | {name: nonsense}
         changed = header | {"run": header["run"] | {"problem": problem}}
         store.write_bytes(b"".join([encode(changed), *rest]))
-        with pytest.raises(ps.errors.DamagedStore, match=f"the recorded {name} makes no sense"):
+        with pytest.raises(ps.errors.DamagedStore, match=rf"the recorded {name}(=\d+ is too large| makes no sense)"):
             ps.resume(store, decay)

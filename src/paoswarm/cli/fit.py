@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from paoswarm.cli.options import add_fit_output, add_objective, add_running, add_unknowns, given_of, read_unknowns
+from paoswarm.cli.options import (
+    add_fit_output,
+    add_function,
+    add_program,
+    add_running,
+    add_unknowns,
+    given_of,
+    read_unknowns,
+)
 
 _EXAMPLES = """examples:
   paoswarm fit model.py:simulate --data measured.csv --space space.toml
@@ -21,7 +29,12 @@ _EXAMPLES = """examples:
 def fill_fit(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `fit`."""
     parser.epilog = _EXAMPLES
-    add_objective(parser, "the simulator")
+    add_function(parser, "the simulator")
+    add_program(
+        parser,
+        "read the table from this file, not from the output",
+        "what stands in the line before the table, if the program writes more",
+    )
     group = parser.add_argument_group("data")
     group.add_argument("--data", metavar="FILE", required=True, help="a table with names in its first line, as CSV")
     group.add_argument("--outputs", nargs="+", metavar="COLUMN", help="columns of it to fit (default: all others)")
@@ -50,7 +63,7 @@ def fill_fit(parser: argparse.ArgumentParser) -> None:
     limits = add_running(parser)
     limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
     limits.add_argument("--target", type=float, metavar="VALUE", help="stop when the value is at or below it")
-    parser.add_argument("--asynchronous", action="store_true", default=None, help="keep all workers busy")
+    limits.add_argument("--asynchronous", action="store_true", default=None, help="no worker waits for another")
     add_fit_output(parser)
 
 
@@ -62,9 +75,6 @@ def run_fit(options: argparse.Namespace) -> int:
     from paoswarm.cli.report import carry_out, progress_wanted
     from paoswarm.cli.source import Source
 
-    for name in ("limit", "factor", "vectorized"):
-        if getattr(options, name):
-            raise ValueError(f"--{name} is not for fit, which takes the outputs of one point at a time")
     data = Data.of(options)
     source, unknowns = Source.of(options), read_unknowns(options)
     if source.command is not None:

@@ -15,14 +15,37 @@ def given_of(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def add_objective(parser: argparse.ArgumentParser, what: str) -> None:
     """Add the function, or the program that takes its place."""
-    group = parser.add_argument_group(what)
-    group.add_argument("function", nargs="?", help="FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION")
-    group.add_argument("--vectorized", action="store_true", default=None, help="the function takes many points at once")
+    add_function(parser, what).add_argument(
+        "--vectorized", action="store_true", default=None, help="the function takes many points at once"
+    )
     add_command(parser)
 
 
+def add_function(parser: argparse.ArgumentParser, what: str) -> Any:
+    """Add the function; return its group."""
+    group = parser.add_argument_group(what)
+    group.add_argument("function", nargs="?", help="FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION")
+    return group
+
+
 def add_command(parser: argparse.ArgumentParser) -> None:
-    """Add the options of an external program."""
+    """Add the options of an external program that writes a value."""
+    group = add_program(
+        parser,
+        "read the value from this file, not from the output",
+        "what stands before the value, or has it as its first group (default: the last number of the last line)",
+    )
+    group.add_argument(
+        "--limit",
+        action="append",
+        metavar="REGEX<=NUMBER",
+        help='a constraint: a number that the program writes, as in "stress<=250"; also >=',
+    )
+    group.add_argument("--factor", type=float, metavar="NUMBER", help="multiply the value by it: -1 to maximise")
+
+
+def add_program(parser: argparse.ArgumentParser, value_from: str, pattern: str) -> Any:
+    """Add the options of any external program, with what two of them mean; return their group."""
     group = parser.add_argument_group("an external program, instead of a function")
     group.add_argument("--command", metavar="TEXT", help="its call, with {name} in the place of a value; no shell runs")
     group.add_argument(
@@ -38,21 +61,11 @@ def add_command(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="input file with {name} in the place of values, written to that folder without its .in",
     )
-    group.add_argument("--value-from", metavar="FILE", help="read the value from this file, not from the output")
-    group.add_argument(
-        "--pattern",
-        metavar="REGEX",
-        help="what stands before the value, or has it as its first group (default: the last number of the last line)",
-    )
-    group.add_argument(
-        "--limit",
-        action="append",
-        metavar="REGEX<=NUMBER",
-        help='a constraint: a number that the program writes, as in "stress<=250"; also >=',
-    )
-    group.add_argument("--factor", type=float, metavar="NUMBER", help="multiply the value by it: -1 to maximise")
+    group.add_argument("--value-from", metavar="FILE", help=value_from)
+    group.add_argument("--pattern", metavar="REGEX", help=pattern)
     group.add_argument("--shell", action="store_true", default=None, help="let the shell run it; values are quoted")
     group.add_argument("--keep", metavar="FOLDER", help="keep the folders of all calls here")
+    return group
 
 
 def add_unknowns(parser: argparse.ArgumentParser, file: str) -> None:

@@ -34,12 +34,19 @@ class Source(NamedTuple):
         here, command = str(Path.cwd()), command_settings(options)
         if (options.function is None) == (command is None):
             raise ValueError("give either a function, as FILE.py:FUNCTION, or --command with a program")
-        if command is not None and options.vectorized:
+        if command is not None and getattr(options, "vectorized", None):
             raise ValueError("--vectorized is for functions; a program takes one point at a time")
         method = getattr(options, "method", None)
         is_own = method is not None and ":" in method
         more = given_of(options, "constraints", "penalty", "x")
-        return cls(here, options.function, command, limits=options.limit, method=method if is_own else None, **more)
+        return cls(
+            here,
+            options.function,
+            command,
+            limits=getattr(options, "limit", None),
+            method=method if is_own else None,
+            **more,
+        )
 
     @classmethod
     def recorded(cls, origin: Any, path: Any) -> Source:
@@ -111,7 +118,8 @@ def command_settings(options: argparse.Namespace) -> dict[str, Any] | None:
     """The settings of the program that the options describe; None if there is none."""
     names = ("folder", "value_from", "pattern", "factor", "shell", "keep")
     settings = given_of(options, *names) | ({"templates": options.template} if options.template else {})
-    settings |= {"also": [read_limit(text)[0] for text in options.limit]} if options.limit else {}
+    limits = getattr(options, "limit", None)
+    settings |= {"also": [read_limit(text)[0] for text in limits]} if limits else {}
     if options.command is None:
         if settings:
             used = {"templates": "template", "also": "limit", "value_from": "value-from"}
