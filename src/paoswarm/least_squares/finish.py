@@ -19,7 +19,8 @@ from paoswarm.least_squares.trust_region import Linear
 
 _LENGTH = 1e-4  # of a difference, in widths
 _RADIUS = 0.1  # of a last step
-_WORTH = 1e-7  # relative gain for which the fit is moved once more
+_WORTH = 1e-7  # relative gain for which the fit is moved and the slope measured once more
+_CHEAP = 1e-10  # the same, if the slope stays: one evaluation, for two more digits of the unknowns
 _MOST_ROUNDS = 4
 
 
@@ -46,7 +47,7 @@ class Finish:
     def __init__(self, pool: Pool, loss: Loss, centre: int, jacobian: Floats, precision: Precision) -> None:
         self.pool, self.loss, self.centre, self.jacobian = pool, loss, centre, jacobian.copy()
         self._length = max(_LENGTH, precision.floor)
-        self._worth = max(_WORTH, precision.tol)
+        self._noise = precision.tol if precision.relative else 0.0
         self._n_rounds = 0
         self._step: Floats | None = None
 
@@ -68,7 +69,7 @@ class Finish:
         is_better = self.pool.values[numbers[0]] < self.pool.values[self.centre]
         if is_better:
             self.centre = numbers[0]
-        is_known = float(np.linalg.norm(self._step)) <= self._length  # the slope is the same
+        is_known = float(np.linalg.norm(self._step)) <= 1.001 * self._length  # the slope is the same
         self._step = None
         self._n_rounds = self._n_rounds + 1 if is_better and not is_known else _MOST_ROUNDS
 
@@ -76,8 +77,10 @@ class Finish:
         """A step of Gauss and Newton if it promises anything."""
         around = self.loss.around(self.pool.outputs[self.centre])
         linear = Linear.of(around.residuals, self.loss.slope(around, self.jacobian))
-        step = self.pool.step(linear, self.pool.points[self.centre], _RADIUS)
-        if linear.gain(step) > self._worth * around.value and self._n_rounds < _MOST_ROUNDS - 1:
+        near, far = (self.pool.step(linear, self.pool.points[self.centre], r) for r in (self._length, _RADIUS))
+        is_worth = linear.gain(far) - linear.gain(near) > max(_WORTH, self._noise) * around.value
+        step, least = (far, _WORTH) if is_worth else (near, _CHEAP)
+        if linear.gain(step) > max(least, self._noise) * around.value and self._n_rounds < _MOST_ROUNDS - 1:
             self._step = step
         else:
             self._n_rounds = _MOST_ROUNDS
