@@ -6,9 +6,9 @@ With the slopes :math:`g_i` of predictions with respect to all unknowns, scales 
 .. math:: C = c \Big( \sum_i w_i\, g_i g_i' \Big)^{-1}, \qquad
     c = 1 \text{ for known noise, else } \frac{m}{m - n}                                                  \tag{F9}
 
-with :math:`m` data (and beliefs) and :math:`n` unknowns, scales and offsets. For one output with normal noise of
-unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks, for counts the covariance of a generalised linear model.
-Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood, divided by :math:`c`, rises by
+with :math:`m` data (and beliefs) and :math:`n` directions of unknowns, scales and offsets that they determine. For one
+output with normal noise of unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks, for counts the covariance of
+a generalised linear model. Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood, divided by :math:`c`, rises by
 one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
 """
 
@@ -35,13 +35,13 @@ from paoswarm.least_squares.loss import Around, Loss
 from paoswarm.least_squares.trust_region import Linear, bounded_step
 
 _ON = 1e-9  # widths: an unknown that is so near its bound lies on it
-_FLAT = 1e-9  # of the largest singular value, for columns of unit length: less is rounding
+_FLAT = 1e-7  # of the largest singular value, for columns of unit length: slopes are known to about 1e-8
 _MOVED = 0.3  # standard errors that the optimum is away, from which on it is worth a remark
 _NO_EFFECT = 1e-12  # relative to the outputs: a slope over the whole width that is rounding
 
 
 class Root(NamedTuple):
-    """A covariance as ``root @ root.T``, and the directions that are not determined."""
+    """A symmetric matrix as ``root @ root.T``, and the directions that it leaves out."""
 
     root: Floats  # (n, k)
     flat: Floats  # (n, j)
@@ -119,9 +119,8 @@ class Solution:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Data and beliefs less free directions of the unknowns, factors and offsets."""
-        loss = self.loss
-        return loss.n_data + loss.n_beliefs - self._tangent(np.flatnonzero(self.free)).shape[1] - loss.n_factors
+        """Data and beliefs less directions of the unknowns, factors and offsets that these determine."""
+        return self.loss.n_data + self.loss.n_beliefs - self._directions.root.shape[1]
 
     @property
     def is_noise_known(self) -> bool:
@@ -141,20 +140,21 @@ class Solution:
         """By how much an estimated standard deviation is too small because unknowns were fitted to the data."""
         return float(np.sqrt(self.unit)) / self.around.root if self.around.root > 0 else 1.0
 
-    def _root(self, slope: Floats) -> Root:
-        """The covariance of what has these slopes along constraints; columns that are zero are left out."""
+    @cached_property
+    def _directions(self) -> Root:
+        """A root of the inverse in (F9), along constraints and without columns of zeros; and what is not determined."""
+        slope = self._slopes[1]
         used = np.flatnonzero(slope.any(axis=0))
         tangent = self._tangent(used)
         if not tangent.size:
             return Root(np.zeros((slope.shape[1], 0)), np.zeros((slope.shape[1], 0)))
         along = slope[:, used] @ tangent
         sizes = np.linalg.norm(along, axis=0) + 1e-300
-        _, values, axes = np.linalg.svd(along / sizes, full_matrices=False)
-        directions = np.zeros((slope.shape[1], len(values)))
+        _, values, axes = np.linalg.svd(np.linalg.qr(along / sizes, mode="r"))
+        directions = np.zeros((slope.shape[1], len(axes)))
         directions[used] = tangent @ (axes.T / sizes[:, None])
-        is_flat = values <= _FLAT * values[0]
-        root = directions[:, ~is_flat] * (np.sqrt(self.unit) / values[~is_flat])
-        return Root(root, directions[:, is_flat])
+        rank = int((values > _FLAT * values[0]).sum())
+        return Root(directions[:, :rank] / values[:rank], directions[:, rank:])
 
     def _tangent(self, used: NDArray[np.intp]) -> Floats:
         """Directions ``(k, j)`` of some columns along which constraints that hold with equality still do."""
@@ -168,8 +168,8 @@ class Solution:
         """Standard errors of the unknowns, in the user's numbers."""
         cube, n = self.cube, self.cube.n
         variables = FittedVariables(cube.space, cube.row(self.point, self.cell))
-        free, still = self.free, self._covariance.flat[:n]  # along which nothing changes
-        root, flat = cube.width[:, None] * self._covariance.root[:n], cube.width[:, None] * still
+        free, still = self.free, self._directions.flat[:n]  # along which nothing changes
+        root, flat = cube.width[:, None] * self._root[:n], cube.width[:, None] * still
         covariance = root @ root.T
         errors = np.sqrt(np.diag(covariance))
         errors = np.where((np.abs(still) > 0.1 * np.abs(still).max(axis=0)).any(axis=1), np.inf, errors)
@@ -262,14 +262,14 @@ class Solution:
         return plain, self.around.root * np.concatenate([*weighted, plain[len(loss.data) :]])
 
     @cached_property
-    def _covariance(self) -> Root:
-        """That of unknowns, scales and offsets, in widths."""
-        return self._root(self._slopes[1])
+    def _root(self) -> Floats:
+        """The covariance of unknowns, scales and offsets, in widths, is this times its transpose."""
+        return self._directions.root * np.sqrt(self.unit)
 
     def prediction_errors(self) -> Floats:
         """Standard errors ``(m,)`` of all predictions, as far as they come from the unknowns, factors and offsets."""
         slopes = self._slopes[0][: len(self.loss.data)]
-        return np.sqrt(((slopes @ self._covariance.root) ** 2).sum(axis=1))
+        return np.sqrt(((slopes @ self._root) ** 2).sum(axis=1))
 
     def band(self, level: float, noise: bool) -> tuple[Floats, Floats]:
         """Ends of the band around the predictions; with ``noise`` that of a new measurement."""
