@@ -8,8 +8,8 @@ With the slopes :math:`g_i` of predictions with respect to all unknowns, scales 
 
 with :math:`m` data (and beliefs) and :math:`n` directions of unknowns, scales and offsets that they determine. For one
 output with normal noise of unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks, for counts the covariance of
-a generalised linear model. Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood, divided by :math:`c`, rises by
-one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
+a generalised linear model. Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood,
+divided by :math:`c`, rises by one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
 """
 
 from __future__ import annotations
