@@ -251,5 +251,5 @@ class Descent:
         step = self.pool.apart(self.pool.points[number], self.x)
         if float(step @ step) < 1e-26 or len(outputs) == 0:
             return
-        found = updated(self.jacobian, self._doubt, step, outputs - self.outputs, self.precision.floor)
-        self.jacobian, self._doubt = found.slope, found.doubt
+        change = outputs - self.outputs
+        self.jacobian, self._doubt = updated(self.jacobian, self._doubt, step, change, self.precision.floor)
