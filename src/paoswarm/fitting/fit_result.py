@@ -32,6 +32,7 @@ from paoswarm.space.evaluations import Evaluations
 
 if TYPE_CHECKING:
     from paoswarm.fitting.fit_call import FitCall
+    from paoswarm.sampling.posterior import Posterior
 
 _KIND = "Gauss-Newton"
 
@@ -404,6 +405,54 @@ class Fit(Result):
             progress=progress,
             rng=rng,
         )
+
+    def sample(
+        self,
+        *,
+        n_effective: int = 1000,
+        maxfev: float | None = None,
+        workers: Any = None,
+        progress: bool = False,
+        rng: Seed = None,
+    ) -> Posterior:
+        """Draw from the posterior, starting from what the fit knows.
+
+        The draws come from normal laws around the places where searches have ended, and are weighted. So a posterior
+        near such laws takes little more than ``n_effective`` simulations, where `sample` from nothing takes thousands
+        to find it. Whole numbers and choices stay at their best values.
+
+        Parameters
+        ----------
+        n_effective : int
+            Wanted effective sample size, at least 100.
+        maxfev : int, optional
+            Most simulations.
+        workers, progress, rng
+            As in `fit`; by default the workers are those of this fit.
+
+        Returns
+        -------
+        Posterior
+            Its prior is uniform between the bounds, of logarithmic unknowns in the logarithm, unless ``priors`` were
+            given; ``penalty`` counts as half its sum of squares. Unknown standard deviations, with the prior
+            ``1 / sigma``, and scales and offsets, with flat priors, are integrated out (F11): evidences of fits that
+            have the same of these can be compared.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import paoswarm as ps
+        >>> t = np.arange(1.0, 7.0)
+        >>> measured = np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
+        >>> def simulate(p):
+        ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
+        >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
+        >>> posterior = fit.sample(n_effective=500, rng=1)
+        >>> print(f"limit {posterior.mean()[0]:.0f} +- {posterior.std()[0]:.1f}")
+        """
+        from paoswarm.fitting.sample_fit import sample_fit
+
+        return sample_fit(self, n_effective=n_effective, maxfev=maxfev, workers=workers, progress=progress, rng=rng)
 
     # How it is shown
 

@@ -48,6 +48,7 @@ _AGAIN_BUDGET = 4000  # evaluations for the climbs from badly covered points, ea
 _POOLED = 100_000  # draws of a production that are added to the pool, at most: each is weighed by all proposals
 _AGAIN_SHARE = 0.125  # share of what is left of maxfev for these climbs, at most
 
+UNSURE = "the searches of the fit had not agreed when it ended, so modes may be missing"
 LATE = "an important mode was found late, after the search for modes: others like it may be missing"
 _FLAT = (
     "the likelihood is the same at all first draws, and no climb came to more: a peak elsewhere was not seen, so no "
@@ -127,7 +128,7 @@ def adapt(
     if _is_flat(log_likelihood, target.n_failed) and not _is_higher(target, found.modes, log_likelihood.max()):
         found = found._replace(incomplete=_FLAT, is_trusted=False)
     ladder = make_ladder(found.modes, target)
-    _draw(target, pool, ladder, _n_ladder(target, _LADDER_DRAWS, allowed), rng)
+    draw_into(target, pool, ladder, _n_ladder(target, _LADDER_DRAWS, allowed), rng)
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
     first = blend([], (), ladder, PriorDensity(target))
     plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
@@ -159,7 +160,7 @@ def reach_out(target: Target, frozen: Frozen, places: list[Mode], rng: np.random
     heaviest = modes[0].log_mass if modes else 0.0
     places = [place._replace(log_mass=heaviest) for place in places]
     new = [mode for mode in modes if is_new(mode, frozen.modes, target.circle)]
-    _draw(
+    draw_into(
         target,
         frozen.pool,
         make_ladder([*new, *places], target),
@@ -169,12 +170,17 @@ def reach_out(target: Target, frozen: Frozen, places: list[Mode], rng: np.random
     return frozen._replace(modes=modes, ladder=make_ladder([*modes, *places], target))
 
 
+def refine(target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator) -> Frozen:
+    """Adapt a first proposal, and freeze it."""
+    return _refine(target, frozen, n_effective, int(_RESERVE * target.n_left), rng, None)
+
+
 def refine_again(target: Target, frozen: Frozen, n_effective: int, rng: np.random.Generator) -> Frozen:
     """Adapt further with the draws that are in the pool, and freeze anew."""
     return _refine(target, frozen, n_effective, int(_RESERVE_AGAIN * target.n_left), rng, None)
 
 
-def _draw(target: Target, pool: Pool, source: Density, n: int, rng: np.random.Generator) -> None:
+def draw_into(target: Target, pool: Pool, source: Density, n: int, rng: np.random.Generator) -> None:
     """Add up to ``n`` draws from ``source`` to the pool."""
     n = min(n, target.n_left)
     if n > 0:
@@ -240,7 +246,7 @@ def _stage_size(dim: int, beta: float, production: float) -> int:
 def _draw_stage(target: Target, pool: Pool, wide: Blend, best: Blend, n: int, rng: np.random.Generator) -> float:
     """Add draws from a wide proposal to the pool. Return the efficiency of the best proposal, judged by them alone."""
     first = len(pool.z)
-    _draw(target, pool, wide, n, rng)
+    draw_into(target, pool, wide, n, rng)
     log_w = pool.height[first:] - wide.log_density(pool.z[first:])
     return pool.efficiency(best, first, log_w)
 
@@ -250,5 +256,5 @@ def _climb_again(target: Target, plan: Frozen, starts: Floats, rng: np.random.Ge
     budget = min(_AGAIN_BUDGET, int(_AGAIN_SHARE * target.n_left))
     modes, is_late = explore_again(target, plan.modes, starts, budget)
     ladder = make_ladder(modes, target)
-    _draw(target, plan.pool, ladder, _n_ladder(target, _LADDER_DRAWS_AGAIN, target.n_left), rng)
+    draw_into(target, plan.pool, ladder, _n_ladder(target, _LADDER_DRAWS_AGAIN, target.n_left), rng)
     return plan._replace(modes=modes, ladder=ladder, incomplete=plan.incomplete or (LATE if is_late else ""))

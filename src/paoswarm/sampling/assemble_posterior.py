@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k
-from paoswarm.sampling.adapt import LATE, Frozen
+from paoswarm.sampling.adapt import LATE, UNSURE, Frozen
 from paoswarm.sampling.densities import fit
 from paoswarm.sampling.importance import TRUSTED_K, Production, produce
 from paoswarm.sampling.moves import metropolis_cost
@@ -205,7 +205,7 @@ def search_remarks(frozen: Frozen) -> list[Remark]:
     if not frozen.incomplete:
         return []
     text = frozen.incomplete[0].upper() + frozen.incomplete[1:]
-    if frozen.incomplete in (LATE, RIDGE):
+    if frozen.incomplete in (LATE, RIDGE, UNSURE):
         return [Remark(SHAPE, text)]
     return [Remark(DOUBTFUL, f"{text}. Raise n_particles or maxfev, or give points near the modes (start=)")]
 
@@ -302,6 +302,6 @@ def _assembled(
         method=method,
         diagnostics=diagnostics,
         success=is_success(remarks),
-        message=message(remarks, diagnostics["unseen"] if diagnostics.get("search_settled", False) else None),
+        message=message(remarks, diagnostics.get("unseen") if diagnostics.get("search_settled", False) else None),
         remarks=tuple(remarks),
     )

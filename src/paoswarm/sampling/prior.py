@@ -116,7 +116,7 @@ class UniformBox(Prior):
 
     def __init__(self, names: Sequence[str], low: Floats, high: Floats, periodic: Sequence[bool] | None = None) -> None:
         super().__init__(names, periodic)
-        self._low, self._high = low, high
+        self.low, self.high = low, high
         self._middle, self._half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         self._period = 2 * self._half
         self._inner = inner_ends(low, high, self._half * 2.0**-53)  # coordinates near an end are no finer
@@ -134,9 +134,9 @@ class UniformBox(Prior):
     def parameter_log_density(self, x: Floats) -> Floats:
         """Minus the logarithm of the volume inside the box, -inf outside."""
         density = -np.log(2 * self._half).sum()
-        if len(x) and (self._round | ((x.min(axis=0) >= self._low) & (x.max(axis=0) <= self._high))).all():
+        if len(x) and (self._round | ((x.min(axis=0) >= self.low) & (x.max(axis=0) <= self.high))).all():
             return np.full(len(x), density)  # the usual case, without large arrays
-        inside = (self._round | ((x >= self._low) & (x <= self._high))).all(axis=1)
+        inside = (self._round | ((x >= self.low) & (x <= self.high))).all(axis=1)
         return np.where(inside, density, -np.inf)
 
     def log_density(self, z: Array) -> Array:

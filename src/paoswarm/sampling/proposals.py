@@ -126,7 +126,7 @@ def make_ladder(modes: list[Mode], target: Target) -> Density:
             mean.append(mode.z)
             factor.append(ratio**level * mode.factor)
     share = np.array(weight)
-    return _wrapped(Mixture(share / share.sum(), np.array(mean), np.array(factor), _TAIL), target)
+    return wrapped(Mixture(share / share.sum(), np.array(mean), np.array(factor), _TAIL), target)
 
 
 def _fit(pool: Pool, target: Target, beta: float, rng: np.random.Generator, sizes: tuple[int, ...]) -> Density:
@@ -136,11 +136,12 @@ def _fit(pool: Pool, target: Target, beta: float, rng: np.random.Generator, size
     if target.circle is not None:
         points = target.circle.gathered(points, counts)
     warped = choose_warped(points, counts, target.walled)
-    fitted = _with_heavy_tail(_fit_mixture(to_line(points, warped), counts, rng, sizes))
-    return _wrapped(Warped(fitted, warped) if warped.any() else fitted, target)
+    fitted = with_heavy_tail(_fit_mixture(to_line(points, warped), counts, rng, sizes))
+    return wrapped(Warped(fitted, warped) if warped.any() else fitted, target)
 
 
-def _wrapped(density: Density, target: Target) -> Density:
+def wrapped(density: Density, target: Target) -> Density:
+    """The density on circles, if the target has any."""
     return density if target.circle is None else Wrapped(density, target.circle)
 
 
@@ -156,7 +157,7 @@ def _fit_mixture(points: Floats, counts: Floats, rng: np.random.Generator, sizes
         score = 0.0
         for train in (half, ~half):
             mixture = fit(points[train], counts[train], k, rng)
-            score += float(counts[~train] @ _with_heavy_tail(mixture).log_density(points[~train]))
+            score += float(counts[~train] @ with_heavy_tail(mixture).log_density(points[~train]))
         if score > best_score:
             best, best_score, worse = k, score, 0
         else:
@@ -166,7 +167,8 @@ def _fit_mixture(points: Floats, counts: Floats, rng: np.random.Generator, sizes
     return fit(points, counts, best, rng)
 
 
-def _with_heavy_tail(mixture: Mixture) -> Blend:
+def with_heavy_tail(mixture: Mixture) -> Blend:
+    """A mixture with a tenth of it wider and heavy-tailed."""
     return Blend(np.array([0.9, 0.1]), (mixture, mixture.widened(_WIDER, _TAIL)))
 
 

@@ -21,7 +21,7 @@ from paoswarm.evaluate.calls import RAISED, Objective
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.recording import open_evaluator
-from paoswarm.sampling.adapt import NothingFound, adapt
+from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import Prior
@@ -146,7 +146,7 @@ def sample(
     fun = as_given(log_likelihood, prior) if callable(log_likelihood) else log_likelihood
     prior = ParametersSpace(prior).description if are_parameters(prior) else prior
     law = read_prior(prior)
-    wanted = _read_wanted(n_effective)
+    wanted = read_wanted(n_effective)
     budget = None if maxfev is None else _read_budget(maxfev, law.dim, start is not None)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
@@ -168,7 +168,7 @@ def sample(
         ProgressBar(progress, budget) as bar,
     ):
         count = bar.count if progress else None
-        likelihood = _Likelihood(evaluate, law.names, count)
+        likelihood = BatchLikelihood(evaluate, law.names, count)
         target = make_target(likelihood, law, budget, traced, count)
         if points is not None:  # an optimisation may have had wider bounds than the prior
             points = target.coordinates(target.within(points) if is_search(start) else points)
@@ -178,17 +178,12 @@ def sample(
             if callback is not None and not likelihood.is_replayed:
                 callback(stage)
 
-        pool = Pool(target.dim)
-        try:
-            frozen = adapt(
+        def plan(pool: Pool) -> Frozen:
+            return adapt(
                 target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
             )
-            posterior = draw_posterior(target, frozen, source, wanted, bar)
-        except NothingFound as error:
-            raise likelihood.explained(error) from likelihood.cause
-        except KeyboardInterrupt as error:
-            posterior = _interrupted(error, target, pool, journal)
-        posterior = replace(posterior, seed=int(source.integers(2**63)))
+
+        posterior = sampled(target, likelihood, plan, source, wanted, bar, journal)
         if journal is not None:
             journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
             origin = journal.origin(posterior.n_evaluations)
@@ -197,7 +192,27 @@ def sample(
     return posterior
 
 
-class _Likelihood:
+def sampled(
+    target: Target,
+    likelihood: BatchLikelihood,
+    plan: Callable[[Pool], Frozen],
+    rng: np.random.Generator,
+    wanted: int,
+    bar: ProgressBar,
+    journal: Journal | None,
+) -> Posterior:
+    """Make a proposal and draw from it; ``plan`` makes it, and fills a pool of draws."""
+    pool = Pool(target.dim)
+    try:
+        posterior = draw_posterior(target, plan(pool), rng, wanted, bar)
+    except NothingFound as error:
+        raise likelihood.explained(error) from likelihood.cause
+    except KeyboardInterrupt as error:
+        posterior = _interrupted(error, target, pool, journal)
+    return replace(posterior, seed=int(rng.integers(2**63)))
+
+
+class BatchLikelihood:
     """The user's log likelihood as a function of batches: all that the sampler wants of an evaluator."""
 
     def __init__(self, evaluate: Evaluator, names: list[str], count: Callable[[int], None] | None) -> None:
@@ -249,7 +264,7 @@ def _interrupted(error: KeyboardInterrupt, target: Target, pool: Pool, journal: 
     raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
 
 
-def _read_wanted(n_effective: int) -> int:
+def read_wanted(n_effective: int) -> int:
     """Check ``n_effective``."""
     wanted = whole_number("n_effective", n_effective, 1)
     if wanted < LEAST:

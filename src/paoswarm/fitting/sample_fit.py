@@ -1,0 +1,144 @@
+"""Posterior draws that start from a fit: from normal laws around its places, not from the prior.
+
+Normal laws with the covariance (F9) around the best point, and around known points that are too high to belong to it,
+make the first proposal. A few draws say how good it is. If it is good, it is used as it is. If not, laws are fitted to
+the draws, as `sample` does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paoswarm._checks import flag, whole_number
+from paoswarm._extras import ProgressBar
+from paoswarm.core.arrays import Floats
+from paoswarm.core.random import generator
+from paoswarm.core.weights import effective_size
+from paoswarm.evaluate.call_options import CallOptions, Workers
+from paoswarm.evaluate.recording import open_evaluator
+from paoswarm.fitting.fit_target import CubePrior, FitLikelihood
+from paoswarm.fitting.read_fit import FittedVariables
+from paoswarm.least_squares.descent import Descent
+from paoswarm.least_squares.pool import Pool as Points
+from paoswarm.sampling.adapt import UNSURE, Frozen, PriorDensity, draw_into, refine
+from paoswarm.sampling.climbs import Mode, distance, log_volume
+from paoswarm.sampling.densities import Blend, Circle, Mixture
+from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.proposals import Pool, blend, fit_laws, make_ladder, with_heavy_tail, wrapped
+from paoswarm.sampling.sample import BatchLikelihood, read_wanted, sampled
+from paoswarm.sampling.target import Target
+
+if TYPE_CHECKING:
+    from paoswarm.fitting.fit_call import FitCall
+    from paoswarm.fitting.fit_result import Fit
+
+_WIDEST = 0.6  # standard deviation in widths along directions that the data do not determine: those of a wide uniform
+_LOWEST = 10.0  # log height, and a half more for each unknown, by which a known point that matters may be lower
+_SURPRISING = 3.0  # log height by which it exceeds the laws around the modes
+_MOST_MODES, _LOOKED_AT = 20, 200  # modes, and known points for each unknown, at most
+_PILOT, _PILOT_EACH = 100, 20  # draws that judge a proposal: this number, and so many for each unknown
+_ROUNDS = 6  # of such draws, at most, each followed by a new fit
+_GOOD = 0.5  # efficiency from which on a proposal is not improved: the rest costs more than it saves
+_USABLE = 0.05  # efficiency below which the full adaptation of `sample` takes over
+_MOST_FREEDOM = 30  # degrees of freedom of the proposal: with more it is as good as normal
+
+
+def sample_fit(
+    fit: Fit, *, n_effective: int, maxfev: float | None, workers: Any, progress: bool, rng: Any
+) -> Posterior:
+    """Draw from the posterior of a fit; see `Fit.sample`."""
+    call: FitCall = fit["_call"]
+    solution = fit.solution
+    cube, cell = call.cube, solution.cell
+    variables = FittedVariables(call.space, cube.row(solution.point, cell))
+    prior = CubePrior(cube, variables, call.comparison)
+    likelihood = FitLikelihood(call.objective.simulate, call.comparison, variables, prior, call.regions[cell])
+    wanted = read_wanted(n_effective)
+    budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
+    options = CallOptions(False, Workers.of_batches(call.options.workers if workers is None else workers))
+    source = generator(rng)
+    with (
+        open_evaluator(likelihood, None, options, minus_inf_fails=False) as evaluate,
+        ProgressBar(flag("progress", progress), budget) as bar,
+    ):
+        batches = BatchLikelihood(evaluate, prior.names, bar.count if progress else None)
+        target = Target(batches, prior, budget)
+        modes = _modes(fit, likelihood, target.circle)
+        plan = partial(_plan, target, modes, is_sure=fit.success, freedom=_freedom(fit), wanted=wanted, rng=source)
+        posterior = sampled(target, batches, plan, source, wanted, bar, None)
+    batches.warn()
+    drawn = posterior.weighted
+    own = None if drawn.log_likelihood is None else drawn.log_likelihood - prior.excess(drawn.draws)
+    message = f"{posterior.message} Modes that no search of the fit has seen cannot be ruled out."
+    return replace(posterior, message=message, weighted=replace(drawn, log_likelihood=own))
+
+
+def _freedom(fit: Fit) -> int:
+    left = fit.solution.degrees_of_freedom
+    return _MOST_FREEDOM if fit.solution.is_noise_known else min(max(left, 3), _MOST_FREEDOM)
+
+
+def _modes(fit: Fit, likelihood: FitLikelihood, circle: Circle | None) -> list[Mode]:
+    """The best point, and known points of its cell that are higher than normal laws around these would have it."""
+    call: FitCall = fit["_call"]
+    solution = fit.solution
+    loss = solution.loss
+    points = Points(call.cube.is_round)
+    for point, cell, outputs in fit["_known"]:
+        if cell == solution.cell and len(outputs):
+            points.add(point, outputs, loss.value(outputs))
+    found = [_mode(solution.point, solution.outputs, solution.jacobian, fit, likelihood)]
+    lowest = found[0].height - _LOWEST - call.cube.n / 2
+    for number in np.argsort(points.values)[: _LOOKED_AT * call.cube.n].tolist():
+        point, outputs = points.points[number], points.outputs[number]
+        height = likelihood.at_point(point, outputs)
+        if not height > lowest or len(found) == _MOST_MODES:
+            break
+        z = 2 * point[None] - 1
+        expected = max(one.height - distance(z, one.z, one.factor, circle)[0] ** 2 / 2 for one in found)
+        if height > expected + _SURPRISING:
+            rough = Descent(0, points, number, loss, fit["_precision"])
+            found.append(_mode(point, outputs, rough.jacobian, fit, likelihood))
+    return sorted(found, key=lambda mode: -mode.log_mass)
+
+
+def _mode(point: Floats, outputs: Floats, jacobian: Floats, fit: Fit, likelihood: FitLikelihood) -> Mode:
+    """A place, with the covariance (F9) there; where the data determine nothing it is as wide as the cube."""
+    solution = fit.solution
+    loss, n = solution.loss, solution.cube.n
+    around = loss.around(outputs)
+    unit = solution.unit * (around.root / solution.around.root) ** 2 if solution.around.root > 0 else math.nan
+    slope = loss.slope(around, jacobian)
+    precision = slope.T @ slope / unit if math.isfinite(unit) and unit > 0 else np.zeros((n, n))
+    factor = 2 * np.linalg.cholesky(np.linalg.inv(precision + np.eye(n) / _WIDEST**2))
+    height = likelihood.at_point(point, outputs)
+    is_peak = float(np.linalg.norm(factor.T @ slope.T @ around.residuals)) < 2 * unit  # a standard error away
+    return Mode(2 * point - 1, factor, height + float(log_volume(factor)), is_settled=True, is_peak=is_peak)
+
+
+def _plan(
+    target: Target, modes: list[Mode], pool: Pool, *, is_sure: bool, freedom: int, wanted: int, rng: np.random.Generator
+) -> Frozen:
+    """A proposal that starts from the modes."""
+    d, prior, ladder = target.dim, PriorDensity(target), make_ladder(modes, target)
+    shares = np.exp([mode.log_mass - modes[0].log_mass for mode in modes])
+    around = Mixture(
+        shares / shares.sum(), np.array([mode.z for mode in modes]), np.array([mode.factor for mode in modes]), freedom
+    )
+    best: Blend = blend([wrapped(with_heavy_tail(around), target)], (1.0,), ladder, prior)
+    efficiencies: list[float] = []
+    for _ in range(_ROUNDS):
+        draw_into(target, pool, best, _PILOT + _PILOT_EACH * d, rng)
+        efficiencies.append(pool.efficiency(best))
+        if efficiencies[-1] >= _GOOD or effective_size(pool.log_weight(1.0)) < 2 * (d + 1):
+            break
+        laws = fit_laws(pool, target, 1.0, 1.0, rng)[:1]
+        best = max(blend(laws, (1.0,), ladder, prior), best, key=pool.efficiency)
+    unsure = "" if is_sure else UNSURE
+    plan = Frozen(best, pool.efficiency(best), pool, ladder, modes, unsure, True, {"stages": []})
+    return plan if plan.predicted_efficiency >= _USABLE else refine(target, plan, wanted, rng)
