@@ -60,8 +60,11 @@ def main() -> None:
         optimizer.tell([bowl(x) for x in optimizer.ask()])
     assert optimizer.result.nfev == 30
 
-    fit = ps.uncertainty(result, residuals=lambda x: np.concatenate([x - 0.4, x - 0.6]))
-    assert_type(fit, ps.results.FitUncertainty)
+    sure = ps.uncertainty(result, sum_of_squares=bowl, n_data=4)
+    assert_type(sure, ps.results.FitUncertainty)
+    fit = ps.fit(lambda p: [p["a"], 2 * p["a"]], {"a": (0, 5)}, np.array([1.0, 2.1]), rng=1)
+    assert_type(fit, ps.results.Fit)
+    assert_type(fit.standard_errors, Floats)
 
     posterior = ps.sample(log_likelihood, {"a": (0, 1), "b": (0, 1)}, n_effective=200, rng=1)
     assert_type(posterior, ps.results.Posterior)

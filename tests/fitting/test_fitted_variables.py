@@ -144,14 +144,14 @@ def test_points_that_the_run_has_evaluated_save_evaluations_and_change_nothing()
     box = [(value - 20 * error, value + 20 * error) for value, error in zip(data.certified, data.errors, strict=True)]
     run = ps.minimize(lambda b: float(data.squares(b)), box, maxfev=1500, polish=True, rng=2)
     alone = Result(**{name: field for name, field in run.items() if name != "evaluations"})
-    for how in ({"residuals": data.residuals}, {"sum_of_squares": data.squares, "n_data": len(data.y)}):
-        known, unknown = ps.uncertainty(run, **how), ps.uncertainty(alone, **how)
-        assert known.n_evaluations < 0.6 * unknown.n_evaluations
-        assert_allclose(known.standard_errors, unknown.standard_errors, rtol=1e-4)
-        assert known.warnings == unknown.warnings == ()
+    how = {"sum_of_squares": data.squares, "n_data": len(data.y)}
+    known, unknown = ps.uncertainty(run, **how), ps.uncertainty(alone, **how)
+    assert known.n_evaluations < 0.6 * unknown.n_evaluations
+    assert_allclose(known.standard_errors, unknown.standard_errors, rtol=1e-4)
+    assert known.warnings == unknown.warnings == ()
     # another function than that of the run: its points say nothing
-    half = ps.uncertainty(run, residuals=lambda b: data.residuals(b) / 2)
-    assert half.n_evaluations == ps.uncertainty(alone, residuals=lambda b: data.residuals(b) / 2).n_evaluations
+    how["sum_of_squares"] = lambda b: data.squares(b) / 4
+    assert ps.uncertainty(run, **how).n_evaluations == ps.uncertainty(alone, **how).n_evaluations
 
 
 @pytest.mark.parametrize("d", [1, 2, 4])
@@ -176,5 +176,5 @@ def test_unknowns_on_their_bounds_in_a_narrow_valley_do_not_loop():
     data = nist.read("Lanczos3")
     box = [(value - 20 * error, value + 20 * error) for value, error in zip(data.certified, data.errors, strict=True)]
     start = data.certified + data.errors * [20.0, 19.39, -15.175, -13.331, 4.886, -6.523]
-    found = ps.uncertainty(start, residuals=data.residuals, bounds=box)
+    found = ps.uncertainty(start, sum_of_squares=data.squares, n_data=len(data.y), bounds=box)
     assert not found.free[0]

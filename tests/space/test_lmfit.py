@@ -70,7 +70,7 @@ def test_lmfit_finds_nothing_better_from_there_and_has_the_same_errors(result):
     assert isinstance(result.best, lmfit.Parameters)
     fit = lmfit.minimize(residual, result.best)
     assert result.fun == pytest.approx(fit.chisqr, rel=1e-9)
-    sure = ps.uncertainty(result, residuals=residual)
+    sure = ps.fit(residual, result.best, rng=1)
     for name, one in sure.parameters.items():
         assert one.value == pytest.approx(fit.params[name].value, rel=1e-4)
         if one.expr or one.vary:
@@ -279,4 +279,4 @@ def test_other_input_that_cannot_work_is_refused():
     with pytest.raises(ValueError, match="one point: leave out vectorized"):
         ps.minimize(chi_square, parameters(), vectorized=True)
     with pytest.raises(TypeError, match="give the result of minimize"):
-        ps.uncertainty(parameters(), residuals=residual)
+        ps.uncertainty(parameters(), sum_of_squares=chi_square, n_data=20)

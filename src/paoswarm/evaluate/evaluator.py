@@ -63,8 +63,6 @@ class Evaluator:
         until an answer says.
     failed : dict
         In which way points of the latest call have failed, by row.
-    answers : list or array
-        What the function has returned in the latest call; not with a store.
     kept : Evaluations or None
         Where all points and values are kept; None if they are not.
     """
@@ -83,7 +81,6 @@ class Evaluator:
         self.journal: Journal | None = None
         self.replayed = False
         self.failed: dict[int, str] = {}
-        self.answers: Answers = []
         self.count: Callable[[int], None] | None = None
         self._space = space
         self.kept: Evaluations | None = None
@@ -145,7 +142,6 @@ class Evaluator:
             else:
                 answers, end = self._answers(rows, deadline)
             values, failed = sort_out(answers, minus_inf_fails=self._minus_inf_fails)
-            self.answers = answers
             if failed:
                 self._count(rows, failed)
             values = with_details(values, self._details_of(answers))

@@ -17,14 +17,14 @@ extrapolation. How far two steps disagree shows kinks and noise.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import on_one_thread
-from paoswarm.fitting.read_fit import FitFunction, FittedVariables, Meaning, Measured
+from paoswarm.fitting.read_fit import FitFunction, FittedVariables, Meaning
 from paoswarm.run.read_input import Box
 
 STEP = 0.5  # standard errors
@@ -36,7 +36,7 @@ _NOTHING = 1e-9  # of the wanted rise: the unknown has no effect
 _PROBE = 1e-10  # widths of the bounds: over this distance a smooth function does not change
 _QUIET = 1e-3  # of the rise: less noise does no harm
 _ABOVE_NOISE = 100.0  # how many times the noise the function must rise
-_EXACT = 1e-10  # of the rise at the first steps: the least rise to look for, if all residuals are zero
+_EXACT = 1e-10  # of the rise at the first steps: the least rise to look for, if the sum of squares is zero
 _NO_ROOM = "the function failed at points next to the minimum, however near (if there is a limit, give bounds)"
 _ENOUGH = 2.0  # how many times as many points as a parabola has coefficients
 _LEAST = 1e-4  # ratio of curvatures, for points of unit spread: less may be rounding
@@ -53,13 +53,13 @@ class AxisScales(NamedTuple):
     """Along each axis, how far away the function has risen by its unit; infinite where the unknown has no effect."""
 
     scales: Floats
-    least: float  # least unit: much more than the noise; if the residuals are all zero, there is no other
+    least: float  # least unit: much more than the noise; if the sum of squares is zero, there is no other
     noise: float  # standard deviation of the values, if it matters, else zero
-    at: Measured  # what was measured at the point, averaged if there is noise
+    at: float  # the value at the point, averaged if there is noise
 
 
 def axis_scales(
-    fun: FitFunction, x: Floats, at: Measured, rise: float, room: Floats, widths: Floats, free: NDArray[np.bool_]
+    fun: FitFunction, x: Floats, at: float, rise: float, room: Floats, widths: Floats, free: NDArray[np.bool_]
 ) -> AxisScales:
     """Find the steps ``h`` at which ``(f(x + h) + f(x - h)) / 2 - f(x)`` is about ``STEP**2`` times ``rise``.
 
@@ -85,7 +85,7 @@ def axis_scales(
 def _scales(
     fun: FitFunction,
     x: Floats,
-    at: Measured,
+    at: float,
     axes: NDArray[np.intp],
     h: Floats,
     bend: Floats,
@@ -117,12 +117,12 @@ def _scales(
     return found
 
 
-def is_noisy(fun: FitFunction, x: Floats, at: Measured, rise: float, room: Floats, widths: Floats) -> bool:
+def is_noisy(fun: FitFunction, x: Floats, at: float, rise: float, room: Floats, widths: Floats) -> bool:
     """Whether the values are so noisy that it matters."""
     return _noise(fun, x, at, room, widths)[0] > _QUIET * rise
 
 
-def _noise(fun: FitFunction, x: Floats, at: Measured, room: Floats, widths: Floats) -> tuple[float, Measured]:
+def _noise(fun: FitFunction, x: Floats, at: float, room: Floats, widths: Floats) -> tuple[float, float]:
     """Standard deviation of values at points that are hardly different, and the mean of what was measured there.
 
     Slopes do not matter, because the points are pairs with ``x`` in the middle. That one is not part of the mean: it
@@ -131,19 +131,18 @@ def _noise(fun: FitFunction, x: Floats, at: Measured, room: Floats, widths: Floa
     hardly = np.where(room > _PROBE * widths, _PROBE * widths, 0.0)
     signs = np.array([np.ones(len(x)), np.where(np.arange(len(x)) % 2, 1, -1)])
     probes = fun(np.concatenate([x + hardly * signs, x - hardly * signs]))
-    if np.isnan(probes.values).any():
+    if np.isnan(probes).any():
         return 0.0, at
-    second = probes.values.reshape(2, -1).sum(axis=0) - 2 * at.values[0]
-    residuals = None if probes.residuals is None else probes.residuals.mean(axis=0, keepdims=True)
-    return float(np.sqrt((second**2).mean() / 6)), Measured(probes.values.mean(keepdims=True), residuals)
+    second = probes.reshape(2, -1).sum(axis=0) - 2 * at
+    return float(np.sqrt((second**2).mean() / 6)), float(probes.mean())
 
 
-def _bend(fun: FitFunction, x: Floats, at: Measured, axes: NDArray[np.int64], h: Floats) -> Floats:
+def _bend(fun: FitFunction, x: Floats, at: float, axes: NDArray[np.int64], h: Floats) -> Floats:
     """The mean rise of both sides along each axis; NaN if one of them failed."""
     steps = np.zeros((len(axes), len(x)))
     steps[np.arange(len(axes)), axes] = h
-    values = fun(np.concatenate([x + steps, x - steps])).values.reshape(2, -1)
-    bend: Floats = values.mean(axis=0) - at.values[0]
+    values = fun(np.concatenate([x + steps, x - steps])).reshape(2, -1)
+    bend: Floats = values.mean(axis=0) - at
     return bend
 
 
@@ -205,15 +204,14 @@ class LocalFit(NamedTuple):
     """What stays the same while a point settles."""
 
     fun: FitFunction
-    how: Differences
     meaning: Meaning
     box: Box
     farthest: Floats  # (d,): how far the directions may reach where there are no bounds
     least: float  # least unit of the rise
 
-    def rise(self, at: Measured) -> float:
+    def rise(self, at: float) -> float:
         """How far the function rises one standard error away, if this is its minimum."""
-        return max(self.meaning.rise(float(at.values[0])), self.least)
+        return max(self.meaning.rise(at), self.least)
 
     def room(self, x: Floats) -> Floats:
         """How far each unknown may be moved, to both sides."""
@@ -222,10 +220,10 @@ class LocalFit(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A point, what was measured there, and a basis of directions of about one standard error."""
+    """A point, the value there, and a basis of directions of about one standard error."""
 
     x: Floats
-    at: Measured
+    at: float
     basis: Floats
     rise: float
 
@@ -236,62 +234,28 @@ class Model(NamedTuple):
     m: Floats
     g: Floats
 
-
-class Differences(Protocol):
-    """A way to measure a model; both below are linear in what is measured, so levels can be combined."""
-
-    def points(self, x: Floats, steps: Floats) -> Floats:
-        """Points around ``x``; the rows of ``steps`` are vectors along the basis."""
-
-    def derivatives(self, at: Measured, found: Measured, rise: float, h: float) -> Floats:
-        """Derivatives from what was found at these points and at ``x`` itself."""
-
-    def model(self, derivatives: Floats, at: Measured, rise: float) -> Model:
-        """The model that these derivatives give."""
+    @classmethod
+    def of(cls, derivatives: Floats) -> Model:
+        """``M`` with ``g`` as a last row, split."""
+        return cls(derivatives[:-1], derivatives[-1])
 
 
-class SecondDifferences:
-    """Second differences of the value: ``k (k + 1)`` points for ``k`` directions."""
-
-    def points(self, x: Floats, steps: Floats) -> Floats:
-        """Steps to both sides along each direction, and along the sum of each pair."""
-        first, second = np.triu_indices(len(steps), 1)
-        moves = np.concatenate([steps, steps[first] + steps[second]])
-        return np.concatenate([x + moves, x - moves])
-
-    def derivatives(self, at: Measured, found: Measured, rise: float, h: float) -> Floats:
-        """``M`` and, as a last row, ``g``."""
-        rises = (found.values.reshape(2, -1) - at.values[0]) / rise
-        k = int((np.sqrt(8 * rises.shape[1] + 1) - 1) / 2)
-        both, difference = rises.sum(axis=0), rises[0] - rises[1]
-        first, second = np.triu_indices(k, 1)
-        m = np.diag(both[:k] / (2 * h * h))
-        m[first, second] = m[second, first] = (both[k:] - both[first] - both[second]) / (4 * h * h)
-        return np.concatenate([m, difference[None, :k] / (4 * h)])
-
-    def model(self, derivatives: Floats, at: Measured, rise: float) -> Model:
-        """Split the rows."""
-        return Model(derivatives[:-1], derivatives[-1])
+def _points(x: Floats, steps: Floats) -> Floats:
+    """Steps to both sides along each of ``k`` directions, and along the sum of each pair: ``k (k + 1)`` points."""
+    first, second = np.triu_indices(len(steps), 1)
+    moves = np.concatenate([steps, steps[first] + steps[second]])
+    return np.concatenate([x + moves, x - moves])
 
 
-class ResidualDifferences:
-    """First differences of the residuals: ``2 k`` points. The model is that of Gauss and Newton."""
-
-    def points(self, x: Floats, steps: Floats) -> Floats:
-        """Steps to both sides along each direction."""
-        return np.concatenate([x + steps, x - steps])
-
-    def derivatives(self, at: Measured, found: Measured, rise: float, h: float) -> Floats:
-        """The Jacobian ``A`` (m, k) of the residuals, divided by the square root of the rise."""
-        assert found.residuals is not None
-        forward, backward = np.split(found.residuals, 2)
-        jacobian: Floats = (forward - backward).T / (2 * h * np.sqrt(rise))
-        return jacobian
-
-    def model(self, derivatives: Floats, at: Measured, rise: float) -> Model:
-        """``M = A' A``, and ``g = A' r``."""
-        assert at.residuals is not None
-        return Model(derivatives.T @ derivatives, derivatives.T @ at.residuals[0] / np.sqrt(rise))
+def _derivatives(at: float, found: Floats, rise: float, h: float) -> Floats:
+    """``M`` and, as a last row, ``g``, by second differences; linear in the values, so levels can be combined."""
+    rises = (found.reshape(2, -1) - at) / rise
+    k = int((np.sqrt(8 * rises.shape[1] + 1) - 1) / 2)
+    both, difference = rises.sum(axis=0), rises[0] - rises[1]
+    first, second = np.triu_indices(k, 1)
+    m = np.diag(both[:k] / (2 * h * h))
+    m[first, second] = m[second, first] = (both[k:] - both[first] - both[second]) / (4 * h * h)
+    return np.concatenate([m, difference[None, :k] / (4 * h)])
 
 
 class Extrapolated(NamedTuple):
@@ -306,9 +270,9 @@ class Extrapolated(NamedTuple):
 def measured(fit: LocalFit, place: Place, h: float) -> tuple[Floats, float]:
     """Derivatives with one step, and the step, which is halved as long as points fail."""
     for _ in range(_MOST_FAILURES):
-        found = fit.fun(fit.how.points(place.x, h * place.basis.T))
-        if np.isfinite(found.values).all():
-            return fit.how.derivatives(place.at, found, place.rise, h), h
+        found = fit.fun(_points(place.x, h * place.basis.T))
+        if np.isfinite(found).all():
+            return _derivatives(place.at, found, place.rise, h), h
         h /= 2
     raise fit.fun.explain_failure(
         "the function failed within 0.02 standard errors of the minimum (if there is a limit, give bounds)"
@@ -318,14 +282,12 @@ def measured(fit: LocalFit, place: Place, h: float) -> tuple[Floats, float]:
 def extrapolated(fit: LocalFit, place: Place, first: tuple[Floats, float]) -> Extrapolated:
     """Go on from derivatives with one step: halve it until two agree, or until they agree less and less."""
     levels, h = [first[0]], first[1]
-    models = [fit.how.model(first[0], place.at, place.rise)]
     apart: list[Floats] = []
     sizes: list[float] = []
     for _ in range(_MOST_HALVINGS):
         more, h = measured(fit, place, h / 2)
         levels.append(more)
-        models.append(fit.how.model(more, place.at, place.rise))
-        apart.append(np.abs(models[-1].m - models[-2].m))
+        apart.append(np.abs(Model.of(levels[-1]).m - Model.of(levels[-2]).m))
         sizes.append(float(apart[-1].max()))
         if sizes[-1] <= _AGREE or (len(sizes) > 2 and sizes[-1] > sizes[-2] > sizes[-3]):
             break
@@ -334,4 +296,4 @@ def extrapolated(fit: LocalFit, place: Place, first: tuple[Floats, float]) -> Ex
     better = (4 * levels[best + 1] - levels[best]) / 3
     if best == 0 and growth > 1:  # a kink or noise, which the extrapolation would amplify
         better = levels[0]
-    return Extrapolated(fit.how.model(better, place.at, place.rise), apart[best], best, growth)
+    return Extrapolated(Model.of(better), apart[best], best, growth)

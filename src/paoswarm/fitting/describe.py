@@ -29,7 +29,7 @@ def describe(
     fun: FitFunction, meaning: Meaning, minimum: Minimum, start: FitStart, refine: bool, level: float | None
 ) -> FitUncertainty:
     """Standard errors at a minimum, with all that is to know of them; at a level, profile intervals too."""
-    x, value, d = minimum.x, float(minimum.at.values[0]), len(start.x)
+    x, value, d = minimum.x, minimum.at, len(start.x)
     box, names = start.box, start.names
     unit = meaning.rise(value)
     coordinates = [f"ln {name}" if log else name for name, log in zip(names, start.is_log, strict=True)]
@@ -43,7 +43,7 @@ def describe(
         newton, step = minimum.settled.newton, minimum.settled.step
         warnings += of_roughness(minimum.settled.found)
         if unit == 0:
-            notes.append("all residuals are zero, so the variance of the data is unknown.")
+            notes.append("the sum of squares is zero, so the variance of the data is unknown.")
     errors = np.where(~minimum.free & ~minimum.on_bound, np.inf, found.standard_errors)
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where(x == start.x, 0.0, (x - start.x) / errors)
@@ -107,7 +107,7 @@ def _rises(
     places = [(i, side, x + sign * lines[i]) for i in sure for side, sign in enumerate((-1, 1))]
     places = [place for place in places if ((place[2] >= box[0]) & (place[2] <= box[1])).all()]
     if places:
-        values = fun(np.array([point for _, _, point in places])).values
+        values = fun(np.array([point for _, _, point in places]))
         for (i, side, _), one in zip(places, values.tolist(), strict=True):
             rises[i, side] = (one - value) / unit
     return rises

@@ -45,7 +45,7 @@ class FitUncertainty:
     covariance, correlations : array (d, d)
         Of the estimates. Not finite for the same unknowns.
     hessian : array (d, d)
-        Second derivatives of the function; for residuals ``2 J' J``, without the second derivatives of the residuals.
+        Second derivatives of the function; of a fit ``2 J' J``, without the second derivatives of the residuals.
         NaN for unknowns that are not ``free``.
     free : array of bool (d,)
         Which unknowns were varied: those that are not on a bound and have an effect.
@@ -122,7 +122,7 @@ class FitUncertainty:
         >>> import numpy as np
         >>> import paoswarm as ps
         >>> data = np.array([1.0, 2.0, 3.0, 4.0])
-        >>> fit = ps.uncertainty([2.5], residuals=lambda x: data - x)
+        >>> fit = ps.uncertainty([2.5], sum_of_squares=lambda x: ((data - x) ** 2).sum(), n_data=4)
         >>> np.round(fit.interval(), 3)
         array([[0.446],
                [4.554]])

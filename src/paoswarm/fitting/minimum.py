@@ -10,19 +10,16 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.fitting.derivatives import (
     STEP,
-    Differences,
     Extrapolated,
     LocalFit,
     Model,
     Place,
-    ResidualDifferences,
-    SecondDifferences,
     axis_scales,
     extrapolated,
     is_noisy,
     measured,
 )
-from paoswarm.fitting.read_fit import FitFunction, Meaning, Measured
+from paoswarm.fitting.read_fit import FitFunction, Meaning
 from paoswarm.run.read_input import Box
 
 _MOST_PASSES = 6
@@ -41,10 +38,10 @@ _MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
 
 
 class Settled(NamedTuple):
-    """A point, what was measured there, and the quadratic model around it."""
+    """A point, the value there, and the quadratic model around it."""
 
     x: Floats
-    at: Measured
+    at: float
     basis: Floats  # (d, k): directions of about one standard error, inside the bounds
     rise: float
     found: Extrapolated
@@ -52,11 +49,11 @@ class Settled(NamedTuple):
     step: float  # length within which the model holds, in standard errors
 
 
-def settle(fit: LocalFit, x: Floats, at: Measured, basis: Floats, *, moves: bool) -> Settled | tuple[Floats, Measured]:
+def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -> Settled | tuple[Floats, float]:
     """Alternate between a better basis and Newton steps, until neither changes anything; then extrapolate.
 
     The columns of ``basis`` are the directions to begin with, of about one standard error each.
-    If a Newton step ends on a bound, return that point and what was measured there: the unknown is not free any more.
+    If a Newton step ends on a bound, return that point and the value there: the unknown is not free any more.
     """
     place, h = Place(x, at, basis, fit.rise(at)), STEP
     for left in reversed(range(_MOST_PASSES)):
@@ -83,11 +80,11 @@ def _move(fit: LocalFit, place: Place, step: Floats, h: float) -> Place:
     shares = _SHARES[:, None] * min(1.0, _LONGEST / length)
     points = np.clip(place.x + shares * (place.basis @ step), *fit.box)
     tried = fit.fun(points)
-    values = np.where(np.isnan(tried.values), np.inf, tried.values)
+    values = np.where(np.isnan(tried), np.inf, tried)
     best = int(values.argmin())
-    if not values[best] < place.at.values[0]:
+    if not values[best] < place.at:
         return place
-    at = tried.rows(slice(best, best + 1))
+    at = float(values[best])
     rise = fit.rise(at)
     return Place(points[best], at, place.basis * np.sqrt(rise / place.rise), rise)
 
@@ -103,7 +100,7 @@ def _even_out(fit: LocalFit, place: Place, h: float, *, moves: bool) -> tuple[Pl
             return place, None
         place = place._replace(basis=place.basis * np.minimum(1.0, _reach(place.basis, room)))
         first = measured(fit, place, h)
-        model = fit.how.model(first[0], place.at, place.rise)
+        model = Model.of(first[0])
         curvatures, turn = np.linalg.eigh(model.m)
         turned = place.basis @ turn
         factors = np.minimum(np.maximum(np.abs(curvatures), _NARROWEST) ** -0.5, _reach(turned, room))
@@ -138,7 +135,7 @@ class Minimum(NamedTuple):
     """A minimum; ``settled`` is None if no unknown is free."""
 
     x: Floats
-    at: Measured
+    at: float
     free: NDArray[np.bool_]
     on_bound: NDArray[np.bool_]
     settled: Settled | None
@@ -153,22 +150,21 @@ def widths_of(box: Box, x: Floats) -> Floats:
 
 
 def find_minimum(
-    fun: FitFunction, meaning: Meaning, x: Floats, at: Measured, box: Box, *, moves: bool, known: Floats | None = None
+    fun: FitFunction, meaning: Meaning, x: Floats, at: float, box: Box, *, moves: bool, known: Floats | None = None
 ) -> Minimum:
     """Settle, and start again without an unknown whenever it turns out to lie on its bound.
 
     ``known`` are directions of about one standard error, if there are any.
     """
     widths = widths_of(box, x)
-    how: Differences = SecondDifferences() if at.residuals is None else ResidualDifferences()
-    fit = LocalFit(fun, how, meaning, box, _AROUND * widths, 0.0)
+    fit = LocalFit(fun, meaning, box, _AROUND * widths, 0.0)
     on_bound = fit.room(x) <= _ON * widths
     noise = 0.0
     if known is not None and not on_bound.any() and (found := _from_known(fit, x, at, widths, known, moves)):
         return found
     while not on_bound.all():
         room = fit.room(x)
-        scales, least, noise, at = axis_scales(fun, x, at, meaning.rise(float(at.values[0])), room, widths, ~on_bound)
+        scales, least, noise, at = axis_scales(fun, x, at, meaning.rise(at), room, widths, ~on_bound)
         moves = moves and not noise  # with noise, a lower value may be luck
         has_effect = np.isfinite(scales)
         pressed = ~on_bound & (room < _SHORT * scales) & (room < _CLOSE * widths)
@@ -190,7 +186,7 @@ def find_minimum(
     return Minimum(x, at, ~on_bound, on_bound, None, noise)
 
 
-def _from_known(fit: LocalFit, x: Floats, at: Measured, widths: Floats, basis: Floats, moves: bool) -> Minimum | None:
+def _from_known(fit: LocalFit, x: Floats, at: float, widths: Floats, basis: Floats, moves: bool) -> Minimum | None:
     """Settle with directions that are known; None if there is noise, or an unknown comes near its bound."""
     room, scales = fit.room(x), np.linalg.norm(basis, axis=1)
     if (room < scales).any() or is_noisy(fit.fun, x, at, fit.rise(at), room, widths):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fitting.read_fit import FitFunction, Measured
+from paoswarm.fitting.read_fit import FitFunction
 from paoswarm.run.read_input import Box
 
 _CLOSE = 0.005  # of the root of the wanted rise
@@ -29,7 +29,7 @@ _SHARES = np.array([1.0, 0.5, 0.2, 0.05])  # of a step, all of them tried
 
 _MOST_TRIES, _MOST_STEPS = 40, 12  # for the end of an interval; for the minimum over the others
 
-Search = Generator[Floats, Measured, float]
+Search = Generator[Floats, Floats, float]
 
 
 class Around(NamedTuple):
@@ -50,13 +50,13 @@ def profile_ends(fun: FitFunction, around: Around, unknowns: list[int], q: float
     lowest = around.value
     while asked:
         found = fun(np.concatenate(list(asked.values())))
-        lowest = min(lowest, float(np.nanmin(found.values, initial=np.inf)))
+        lowest = min(lowest, float(np.nanmin(found, initial=np.inf)))
         row = 0
         for key, points in list(asked.items()):
             rows = slice(row, row + len(points))
             row += len(points)
             try:
-                asked[key] = searches[key].send(found.rows(rows))
+                asked[key] = searches[key].send(found[rows])
             except StopIteration as end:
                 ends[key] = end.value
                 del asked[key]
@@ -64,7 +64,7 @@ def profile_ends(fun: FitFunction, around: Around, unknowns: list[int], q: float
 
 
 def _end(around: Around, i: int, sign: int, q: float) -> Search:
-    """Yield points, be sent what was measured there, and return one end of the interval of unknown ``i``."""
+    """Yield points, be sent their values, and return one end of the interval of unknown ``i``."""
     x, root, bound = around.x, around.root, around.box[(sign + 1) // 2][i]
     error = float(np.linalg.norm(root[i]))
     line = sign * root @ root[i] / error  # where the others are at their best, for a parabola
@@ -124,7 +124,7 @@ class _Extrapolation:
 
 def _best_others(
     around: Around, base: Floats, others: Floats, z: Floats, curvature: Floats
-) -> Generator[Floats, Measured, tuple[Floats, Floats, float, bool]]:
+) -> Generator[Floats, Floats, tuple[Floats, Floats, float, bool]]:
     """The minimum over the other unknowns: ``z`` there, the curvature, the rise, and whether it is surely a minimum."""
     rise = np.inf
     earlier: tuple[Floats, Floats] | None = None
@@ -132,7 +132,7 @@ def _best_others(
         centre = base + others @ z
         moves = _DIFFERENCE * others.T
         found = yield np.clip(np.concatenate([centre[None], centre + moves, centre - moves]), *around.box)
-        rises = (found.values - around.value) / around.unit
+        rises = (found - around.value) / around.unit
         rise = float(rises[0]) if np.isfinite(rises[0]) else np.inf
         if not len(z):
             return z, curvature, rise, True
@@ -140,11 +140,7 @@ def _best_others(
             break
         forward, backward = np.split(rises[1:], 2)
         slope = (forward - backward) / (2 * _DIFFERENCE)
-        if found.residuals is not None:
-            ahead, behind = np.split(found.residuals[1:], 2)
-            jacobian = (ahead - behind) / (2 * _DIFFERENCE * np.sqrt(around.unit))
-            curvature = 2 * jacobian @ jacobian.T
-        elif earlier is not None:
+        if earlier is not None:
             curvature = _updated(curvature, z - earlier[0], slope - earlier[1])
         earlier = z, slope
         step = -np.linalg.lstsq(curvature, slope)[0]
@@ -153,9 +149,9 @@ def _best_others(
             return z, curvature, rise - max(gain, 0.0), True
         step = step * min(1.0, _LONGEST / float(np.linalg.norm(step)))
         tried = yield np.clip(base + (z + _SHARES[:, None] * step) @ others.T, *around.box)
-        values = np.where(np.isnan(tried.values), np.inf, tried.values)
+        values = np.where(np.isnan(tried), np.inf, tried)
         best = int(values.argmin())
-        if not values[best] < found.values[0]:
+        if not values[best] < found[0]:
             break
         z = z + _SHARES[best] * step
     return z, curvature, rise, False

@@ -20,7 +20,6 @@ from scipy.optimize import OptimizeResult
 from paoswarm._checks import whole_number
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import Objective
-from paoswarm.evaluate.detailed import Detailed
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.run.read_input import Box, read_bounds
@@ -62,71 +61,24 @@ class Meaning(NamedTuple):
         return max(value, 0.0) / self.degrees_of_freedom
 
 
-class Measured(NamedTuple):
-    """Values (k,) at points, and residuals (k, m) if the function returns these; NaN where a point failed."""
-
-    values: Floats
-    residuals: Floats | None
-
-    def rows(self, which: slice) -> Measured:
-        """Some of the points."""
-        return Measured(self.values[which], None if self.residuals is None else self.residuals[which])
-
-
-@dataclass(frozen=True)
-class SquaredResiduals:
-    """The sum of squares of a function that returns residuals. The residuals travel with it."""
-
-    residuals: Objective
-    takes_rows: bool
-
-    def __call__(self, x: Floats) -> Detailed:
-        """The sum of squares at one point."""
-        answer = self.residuals(x[None])[0] if self.takes_rows else self.residuals(x)
-        found = np.asarray(answer)
-        if found.ndim != 1 or found.dtype.kind not in "fiu" or found.size == 0:
-            rows = "(k, m) for k points" if self.takes_rows else "(m,) for one point"
-            got = f"shape {found.shape[int(self.takes_rows) :]} and type {found.dtype}"
-            raise TypeError(f"residuals must return real numbers of shape {rows}, but returned {got}")
-        found = found.astype(float)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return Detailed(float(found @ found), found)
-
-
 class FitFunction:
     """Evaluates points of a fit and counts them."""
 
-    def __init__(self, evaluate: Evaluator, *, has_residuals: bool = False) -> None:
-        self._evaluate, self._has_residuals = evaluate, has_residuals
+    def __init__(self, evaluate: Evaluator) -> None:
+        self._evaluate = evaluate
         self.n_evaluations = self.n_failed = 0
 
-    def __call__(self, points: Floats) -> Measured:
-        """Measure at the rows of ``points``; whatever is not finite has failed."""
+    def __call__(self, points: Floats) -> Floats:
+        """Values at the rows of ``points``; NaN where it has failed."""
         values = self._evaluate(points)
         values = np.where(np.isfinite(values), values, np.nan)
         self.n_evaluations += len(values)
         self.n_failed += int(np.isnan(values).sum())
-        if not self._has_residuals:
-            return Measured(values, None)
-        answers = self._evaluate.answers
-        return Measured(
-            values, _stacked([one.details if isinstance(one, Detailed) else None for one in answers], values)
-        )
+        return values
 
     def explain_failure(self, what: str) -> ValueError:
         """The error for points that failed where none may fail."""
         return ValueError(f"{what}; {self._evaluate.first_failure()}")
-
-
-def _stacked(rows: list[Floats | None], values: Floats) -> Floats:
-    sizes = sorted({len(row) for row in rows if row is not None})
-    if len(sizes) > 1:
-        raise ValueError(
-            f"residuals must always return the same number of them, but returned {sizes[0]} and {sizes[1]}"
-        )
-    nothing = np.full(sizes[0] if sizes else 0, np.nan)
-    is_known = np.isfinite(values)
-    return np.array([row if ok and row is not None else nothing for row, ok in zip(rows, is_known, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -359,7 +311,7 @@ def read_data(kind: str, n_data: Any, variance: float | None, d: int) -> int | N
         if kind == "sum_of_squares" and variance is None:
             raise ValueError(
                 "sum_of_squares needs n_data=, the number of squares in the sum, from which the variance of the data "
-                "is estimated; or variance=, if it is known (1 if residuals are divided by their standard deviations)"
+                "is estimated; or variance=, if it is known"
             )
         return None
     count = whole_number("n_data", n_data, 1)
