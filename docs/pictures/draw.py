@@ -94,16 +94,21 @@ def front(ink: str) -> Figure:
     return figure
 
 
+def fitted() -> ps.results.Fit:
+    """The fit of the page "Calibrate a simulator"."""
+    return ps.fit(lambda p: epidemic(p["contact"], p["recovery"]), SPACE, IN_BED, rng=1)
+
+
 def epidemic_fit(ink: str) -> Figure:
-    """The fit with its bands."""
-    figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
-    draw_fit(ax, posterior())
+    """The fit with its bands and residuals."""
+    figure = fitted().plot().ravel()[0].figure
+    figure.set_size_inches(6.4, 4.0)
     return figure
 
 
 def epidemic_pairs(ink: str) -> Figure:
     """The posterior in pairs."""
-    return posterior().plot().ravel()[0].figure
+    return fitted().sample(rng=1).plot().ravel()[0].figure
 
 
 def decay_pairs(ink: str) -> Figure:
