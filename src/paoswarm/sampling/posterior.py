@@ -418,5 +418,6 @@ class Posterior:
         if "climbs" not in self.diagnostics:
             return ""
         climbs = self.diagnostics["climbs"]
-        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {sum(climbs)} climbs"
+        by = f"{sum(climbs)} climb{'' if sum(climbs) == 1 else 's'}"
+        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {by}"
         return found if len(climbs) else "no climb reached a mode"
