@@ -38,6 +38,7 @@ _DIFFERENCE = 0.03  # length of a difference, as a share of the step that is pla
 _SHORTEST = 1e-5  # the shortest difference
 _SHORTEST_SPAN = 2e-4  # over a shorter step than this the slope need not be known better
 _UNKNOWN = 1e4  # K of a direction along which nothing was measured
+_ROUNDING = 1e-12  # of K, from differences of large numbers; without a floor K loses its sign, and (F4) is wrong
 _FAR = 10.0  # an error of the slope over more than this says that it was never measured
 _TRIES = (0.25, 4.0)  # other radii to try at the same time, where there are workers
 _OTHER_STEP = 0.3  # of its length, by which a step must differ to be worth a worker
@@ -121,7 +122,9 @@ class Descent:
     def ask(self, room: int) -> list[Trial]:
         """The next points, at most so many; none if the search has ended."""
         sizes, axes = np.linalg.eigh(self._doubt)
-        self._lengths = np.sqrt(np.maximum(sizes, 0.0))
+        sizes = np.maximum(sizes, _ROUNDING)
+        self._doubt = (axes * sizes) @ axes.T
+        self._lengths = np.sqrt(sizes)
         linear = Linear.of(self._around.residuals, self.loss.slope(self._around, self.jacobian))
         step = self._step(linear, self.radius)
         length = float(np.linalg.norm(step))
