@@ -58,7 +58,7 @@ class Repeated:
         try:
             answer = {"state": "ready", "evaluations": total, **self._describe(repeat(self._path))}
         except BaseException as error:  # KeyboardInterrupt, too: the run is too young
-            said = re.sub(r"\S*paoswarm-explore-[^/\\]*.", "", text_of(error))  # the folder of the copy
+            said = re.sub(r"[^\s'\"]*paoswarm-explore-[^/\\]*.", "", text_of(error))  # the folder of the copy
             answer = {"state": "none", "evaluations": total, "message": said}
         with self._lock:
             self._answer = answer

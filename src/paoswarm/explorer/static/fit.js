@@ -20,7 +20,8 @@ export class FitPanel {
     this.curves = [];
     this.figures = [];
     this.all = false;
-    for (const id of ["fit-card", "estimates-card", "searches-card"]) this.element(id).hidden = true;
+    for (const id of ["fit-card", "estimates-card", "searches-card", "more-curves"]) this.element(id).hidden = true;
+    this.element("fit-curves").replaceChildren();
   }
 
   get busy() {
@@ -76,7 +77,8 @@ export class FitPanel {
     element("estimates-card").hidden = element("searches-card").hidden = !isReady;
     element("fit-hint").textContent = hasData ? `dots: data; line: best prediction${hasBand ? "; band: 95 %, from the errors of the unknowns" : ""}` : "";
     const wait = found.state === "computing" ? "Errors and searches: repeating the fit from its recorded values …" : "";
-    element("fit-message").textContent = found.trouble || found.message || wait;
+    const why = found.message && this.curves.length ? `Errors and searches are not shown. ${found.message}` : found.message;
+    element("fit-message").textContent = found.trouble || why || wait;
     this.figures.forEach(({ upper, lower }, k) => {
       const curve = this.curves[k];
       if (curve.prediction.length) whenSeen(upper.canvas, () => drawData(upper, curve));

@@ -45,7 +45,7 @@ function bar(label, at, from, to, best) {
   };
   part("mark-box", 0, 100, 4, 6);
   part("mark-range", at(from), Math.max(0.8, at(to) - at(from)), 4, 6);
-  part("mark-best", Math.max(0, at(best) - 0.9), 1.8, 0, 14);
+  if (Number.isFinite(best)) part("mark-best", Math.max(0, at(best) - 0.9), 1.8, 0, 14);
   return svg;
 }
 
