@@ -226,6 +226,51 @@ def test_another_simulator_or_penalty_is_noticed(tmp_path):
         ps.resume(store, decay, penalty=pull_elsewhere, maxfev=20)
 
 
+def test_recorded_simulations_begin_another_fit(tmp_path):
+    old, store = ps.Store(tmp_path / "old.paoswarm", "never"), tmp_path / "new.paoswarm"
+    gaps, more = np.where(T == 3, np.nan, Y), Y + 0.01 * np.cos(T)
+    first = ps.fit(failing, SPACE, gaps, priors={"k": stats.norm(0.4, 0.1)}, rng=2, store=old)
+    known = old.read()[0], old.outputs()
+    counted, space = Counted(failing), SPACE | {"a": (0.5, 20)}
+    how = {"priors": {"k": stats.norm(0.5, 0.2), "a": stats.norm(3, 1)}, "rng": 3}
+    fit = ps.fit(counted, space, more, x0=known, store=store, **how)
+    assert counted.count == fit.nfev < first.nfev
+    np.testing.assert_allclose(fit.x, ps.fit(failing, space, more, **how).x, rtol=1e-5)
+    counted = Counted(failing)
+    assert_same(ps.resume(ps.Store(store, trust=True), counted), fit)
+    assert counted.count == 0
+    best = first.solution.outputs[:8]
+    np.testing.assert_array_equal(ps.fit(decay, SPACE, best, x0=known, rng=1).predictions, best)
+
+
+@pytest.mark.parametrize(
+    ("x0", "data", "said"),
+    [
+        (([[1, 1]], np.zeros((2, 8))), Y, "x0 has 1 points, but outputs of 2"),
+        (([[1, 1]], np.zeros((1, 7))), Y, "x0 has 7 outputs for each point, but data has 8 numbers"),
+        (([[1, 1]], np.zeros((1, 8))), None, "x0 with outputs needs data"),
+    ],
+)
+def test_outputs_that_do_not_fit_are_refused(x0, data, said):
+    with pytest.raises(ValueError, match=said):
+        ps.fit(decay, SPACE, data, x0=x0, priors={"k": stats.norm(0.4, 0.1)})
+
+
+def test_the_error_for_another_course_says_how_to_keep_the_simulations(tmp_path):
+    store = tmp_path / "f.paoswarm"
+    ps.fit(decay, SPACE, Y, rng=1, maxfev=12, store=store)
+    lines = store.read_bytes().splitlines(keepends=True)
+    moved = [json.loads(line) for line in lines]
+    for record in moved:
+        del record["crc"]
+    next(record for record in moved if record.get("i") == 5)["x"][0][0] += 1e-9
+    store.write_bytes(b"".join(map(encode, moved)))
+    with pytest.raises(
+        ps.errors.OtherRun, match=r"use old = Store\(.*\) and x0=\(old\.read\(\)\[0\], old\.outputs\(\)\)"
+    ):
+        ps.fit(decay, SPACE, Y, rng=1, maxfev=12, store=store)
+
+
 def test_progress_shows_a_fit(tmp_path):
     store = tmp_path / "f.paoswarm"
     fit = ps.fit(failing, SPACE, Y, rng=2, maxfev=40, store=store)

@@ -77,8 +77,9 @@ def fit(
         ``penalty(p) -> array`` of further residuals with unit variance. It should be quick.
     constraints : constraint or list of constraints
         Inequalities, as in `minimize`, of the unknowns. Points that violate one are not simulated.
-    x0 : point or points, optional
-        Where the first searches start.
+    x0 : point or points, or (points, outputs), optional
+        Where the first searches start. Or points that were simulated before, with their outputs: they are not simulated
+        again. Those of a store are ``(store.read()[0], store.outputs())``; the data may be others.
     maxfev : int or None
         Most simulations; by default 1000 for each unknown, or none if there is a time limit.
     target, time_limit, workers, callback, progress, rng, store

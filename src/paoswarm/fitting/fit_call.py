@@ -42,6 +42,8 @@ class FitCall:
         What constraints say, and where points may be in each cell of the cube.
     starts : list of (array (n,), int)
         Points of the cube, and their cells, where searches start first.
+    known : list of (array (n,), int, array (m,))
+        Points that were simulated before, their cells and outputs.
     at_once : int
         How many points are simulated side by side.
     seed : object
@@ -56,6 +58,7 @@ class FitCall:
     comparison: Comparison
     limits: Limits
     starts: list[tuple[Floats, int]]
+    known: list[tuple[Floats, int, Floats]]
     options: CallOptions
     notify: Notify | None
     progress: bool
@@ -73,8 +76,9 @@ class FitCall:
     def describe(self) -> RecordedRun:
         """The call as JSON, for its store."""
         problem = {"bounds": encode(self.space.description), "at_once": self.at_once, "rng": self.seed}
-        own = ("penalty", "constraints")
+        own = ("penalty", "constraints", "x0")
         problem |= {name: encode(_plain(value)) for name, value in self.given.items() if name not in own}
+        problem["x0"] = encode(self.given["x0"])
         if "constraints" in self.given:
             problem["constraints"] = encode(without_functions(self.given["constraints"]))
         if "penalty" in self.given:  # by its name alone: that of its module depends on how the user's file is run
@@ -119,8 +123,9 @@ def read_fit(
     limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, budget_of(cube)))
     options = CallOptions(False, Workers.of(workers))
     check_seed(rng)
-    rows = None if x0 is None else read.read("x0", x0)
-    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata, "priors": priors, "x0": rows}
+    rows, outputs = _read_x0(x0, read)
+    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata, "priors": priors}
+    given["x0"] = rows if outputs is None else (rows, outputs)
     if penalty is not None:
         given["penalty"] = penalty
     if limited is not None:
@@ -136,7 +141,8 @@ def read_fit(
         cube=cube,
         comparison=comparison,
         limits=limits,
-        starts=_read_starts(rows, read, cube, allowed),
+        starts=_read_starts(rows, read, cube, allowed) if outputs is None else [],
+        known=[] if rows is None or outputs is None else _read_known(rows, outputs, comparison, read, cube, allowed),
         options=options,
         notify=read_callback(callback),
         progress=flag("progress", progress),
@@ -151,6 +157,40 @@ def read_fit(
 def budget_of(cube: Cube) -> int:
     """The most simulations, unless the user says otherwise."""
     return _BUDGET * cube.n
+
+
+def _read_x0(x0: Any, space: Space) -> tuple[Floats | None, Floats | None]:
+    """Rows of the user's points, and their outputs if these are given, too."""
+    if not (isinstance(x0, tuple) and len(x0) == 2 and np.ndim(x0[1]) == 2):
+        return (None if x0 is None else space.read("x0", x0)), None
+    rows, outputs = space.read("x0", x0[0]), np.asarray(x0[1], dtype=float)
+    if len(rows) != len(outputs):
+        raise ValueError(f"x0 has {len(rows)} points, but outputs of {len(outputs)}")
+    return rows, outputs
+
+
+def _read_known(
+    rows: Floats, outputs: Floats, comparison: Comparison, space: Space, cube: Cube, allowed: list[Region]
+) -> list[tuple[Floats, int, Floats]]:
+    """Points that were simulated before, with the present residuals of priors and penalty; those not allowed are left.
+
+    A store has earlier ones of these, after the outputs.
+    """
+    beliefs, m = comparison.beliefs, outputs.shape[1]
+    if comparison.outputs is not None:
+        m = len(comparison.outputs.data)
+        if outputs.shape[1] < m:
+            raise ValueError(f"x0 has {outputs.shape[1]} outputs for each point, but data has {m} numbers")
+    elif beliefs.count:
+        raise ValueError("x0 with outputs needs data: which of them are residuals of priors is not known")
+    points, cells = cube.place(rows)
+    known = []
+    for row, point, cell, own in zip(rows, points, cells.tolist(), outputs, strict=True):
+        if allowed[cell].allows(point):
+            has_failed = bool(np.isnan(own).all())
+            more = np.empty(0) if has_failed else beliefs.residuals(space.given(row))
+            known.append((point, cell, np.empty(0) if has_failed else np.concatenate([own[:m], more])))
+    return known
 
 
 def _read_starts(x0: Floats | None, space: Space, cube: Cube, allowed: list[Region]) -> list[tuple[Floats, int]]:

@@ -26,7 +26,7 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = (), w
     ``known`` are points that were simulated before, with their cells and outputs. With ``warm`` it goes on from the
     best one only.
     """
-    comparison = call.comparison
+    comparison, known = call.comparison, known or call.known
     n_numbers = comparison.n_numbers or next((len(outputs) for _, _, outputs in known if len(outputs)), None)
     limits = call.limits.restarted()
     journal = None if call.store is None else Journal(call.store, call.describe(), call.to_fingerprint())

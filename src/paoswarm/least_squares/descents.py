@@ -40,6 +40,7 @@ _BETTER, _ROUNDING = 1e-2, 1e-12  # relative to the best end, and to where searc
 # place, claims would take a quarter more evaluations on the development problems.
 _UNAIDED = 3
 _NOISE = 1e-5  # relative to the residuals; less does no harm
+_ROUNDING = 1e-12  # relative to the outputs: less is no noise of the simulator
 _BESIDE = 1e-7  # length over which only noise changes outputs
 _FLOOR = 0.05  # times the root of the noise; of 0.5, 0.15, 0.1 and 0.05 the last solved most development problems
 
@@ -329,25 +330,41 @@ class Descents:
             self._is_starting = True
             beside = self._rng.normal(size=self.n)
             point = self.pool.inside(self.pool.points[centre] + beside * _BESIDE / np.linalg.norm(beside))
-            self._send([point], lambda found: self._measured(centre, found[0]))
+            self._send([point], lambda found: self._measured(centre, found))
             return
         self._active.append(Descent(self._n_begun, self.pool, centre, self.loss, self.precision))
         self._n_begun += 1
         self._begun_at.add(centre)
 
-    def _measured(self, centre: int, beside: int) -> None:
-        """Learn the noise from a point where only noise differs, and begin the first search."""
+    def _measured(self, centre: int, beside: list[int]) -> None:
+        """Learn the noise from points where only noise differs, and begin the first search.
+
+        Near a good fit the slope differs, too. It cancels with a second point, twice as far away.
+        """
+        relative = self._noise(centre, beside)
+        if relative > _NOISE and len(beside) == 1:
+            twice = self.pool.inside(2 * self.pool.points[beside[0]] - self.pool.points[centre])
+            self._send([twice], lambda found: self._measured(centre, [*beside, *found]))
+            return
         self.precision = Precision()
-        if math.isfinite(self.pool.values[beside]):
-            around = self.loss.around(self.pool.outputs[centre])
-            other = self.loss.around(self.pool.outputs[beside])
-            size = float(np.linalg.norm(around.residuals))
-            relative = float(np.linalg.norm(other.residuals - around.residuals)) / (math.sqrt(2) * size + 1e-300)
-            if _NOISE < relative < math.inf:
-                floor = _FLOOR * math.sqrt(relative)
-                self.precision = Precision(relative, floor, max(self.precision.tol, relative**2))
-                self._ends.noise = relative
+        if relative > _NOISE:
+            floor = _FLOOR * math.sqrt(relative)
+            self.precision = Precision(relative, floor, max(self.precision.tol, relative**2))
+            self._ends.noise = relative
         self._begin([centre])
+
+    def _noise(self, centre: int, beside: list[int]) -> float:
+        """The noise of the residuals, relative to these, from points beside; zero if it is rounding, or unknown."""
+        if not np.isfinite(self.pool.values[beside]).all():
+            return 0.0
+        vectors = [self.pool.outputs[i] for i in (centre, *beside)]
+        outputs, residuals = np.nan_to_num(vectors), np.array([self.loss.around(one).residuals for one in vectors])
+        weights = np.array([[-1.0, 1.0], [1.0, -2.0, 1.0]][len(beside) - 1])  # of the first or second difference
+        size = float(np.linalg.norm(weights)) * float(np.linalg.norm(residuals[0]))
+        if np.linalg.norm(weights @ outputs) <= _ROUNDING * np.linalg.norm(outputs[0]) or size == 0:
+            return 0.0
+        relative = float(np.linalg.norm(weights @ residuals)) / size
+        return relative if relative < math.inf else 0.0
 
     def _moving(self, one: Descent, trials: list[Trial]) -> Callable[[list[int]], None]:
         def moved(numbers: list[int]) -> None:

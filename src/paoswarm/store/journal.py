@@ -426,9 +426,13 @@ class Journal:
         if self._polish_start is None:
             changed = changes_of_limits(self.limits, self.limits_of_call)
             changed += changes_of_versions(self._recorded_versions, self._versions)
+        old = f"Store({str(self.path)!r})"
+        use = f"use x, f = {old}.read() and x0=(x[f < inf], f[f < inf])"
+        if self._run.function == "fit":
+            use = f"use old = {old} and x0=(old.read()[0], old.outputs())"
         raise OtherRun(
             f"{self.path} holds another run: evaluation {number} {what} there, but this run asks for x = {x} "
             f"({'; '.join(changed) or 'something has changed that the description of the run does not show'}). "
-            "No evaluation was lost or added. Choose another store; to start the new run from the recorded values, use "
-            f"x, f = Store({str(self.path)!r}).read() and x0=(x[f < inf], f[f < inf])"
+            "No evaluation was lost or added. Choose another store; to start the new run from the recorded values, "
+            + use
         )
