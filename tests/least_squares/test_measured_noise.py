@@ -38,5 +38,5 @@ def test_noise_is_measured():
 
     found = [ps.fit(noisy, SPACE, data, x0=TRUE, rng=seed, maxfev=20).solution.noise for seed in range(20)]
     true = 1e-4 / np.sqrt(np.mean((wave(TRUE) - data) ** 2))
-    # The ratio of 50 normal numbers' size to its expectation has a deviation of 0.1, of 20 means 0.025: 1e-7 beyond 0.14.
+    # The size of 50 normal numbers has a relative deviation of 0.1, the mean of 20 one of 0.025: 1e-7 beyond 0.14.
     assert abs(np.mean(found) / true - 1) < 0.14
