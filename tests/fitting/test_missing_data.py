@@ -83,3 +83,8 @@ def test_an_output_without_data_counts_for_nothing():
     assert loss.value(y) == alone.value(y[:2])
     assert (loss.n_data, loss.n_factors, loss.n_sigmas) == (2, 0, 1)
     assert np.isnan(loss.predicted(y)[2:]).all()  # the factor is not known
+
+
+def test_a_function_that_returns_one_number_is_for_minimize():
+    with pytest.raises(TypeError, match=r"use ps\.minimize for a function that returns one number"):
+        ps.fit(lambda p: float(((curve(p) - data()) ** 2).sum()), SPACE, rng=1)

@@ -250,3 +250,10 @@ def test_names_that_are_not_there_are_refused():
     fit = ps.fit(both, SPACE, TWO, rng=1)
     with pytest.raises(ValueError, match="no data of an output 'c'"):
         fit.refit(without="c")
+
+
+def test_unknown_arguments_come_with_advice(curved):
+    with pytest.raises(TypeError, match="likelihood='student-t'"):
+        curved.refit(loss="huber")
+    with pytest.raises(TypeError, match="use n_effective="):
+        curved.sample(n_samples=500)

@@ -100,7 +100,14 @@ class Comparison:
 
     def vector(self, answer: Any) -> Floats:
         """What a simulator has returned, as a vector."""
-        return as_residuals(answer) if self.outputs is None else self.outputs.vector(answer)
+        if self.outputs is not None:
+            return self.outputs.vector(answer)
+        if not isinstance(answer, Mapping) and np.ndim(answer) == 0:
+            raise TypeError(
+                f"without data, simulate must return an array of residuals, but returned {answer!r}; give data=, or "
+                "use ps.minimize for a function that returns one number"
+            )
+        return as_residuals(answer)
 
     def split(self, vector: Floats) -> Any:
         """A vector ``(..., m)`` in the form of the data."""

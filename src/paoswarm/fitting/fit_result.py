@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from paoswarm._checks import probability
+from paoswarm._checks import explains_keywords, probability
 from paoswarm._text import block, paragraph, remark, table
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
@@ -332,6 +332,12 @@ class Fit(Result):
 
     # Once more
 
+    @explains_keywords(
+        loss="choose a law of the noise, such as likelihood='student-t' for outliers",
+        weights="give sigma=, standard deviations",
+        store="a refit is quick: only fit has a store",
+        x0="a refit starts from the best known point; search=True looks everywhere",
+    )
     def refit(
         self,
         *,
@@ -406,6 +412,11 @@ class Fit(Result):
             rng=rng,
         )
 
+    @explains_keywords(
+        store="only fit and ps.sample have a store",
+        prior="give priors= to fit, or to fit.refit, and sample then",
+        priors="give them to fit, or to fit.refit, and sample then",
+    )
     def sample(
         self,
         *,
