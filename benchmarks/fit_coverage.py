@@ -110,6 +110,11 @@ def saturation(p):
     return p["most"] * DOSE / (p["half"] + DOSE)
 
 
+def crossing(p):
+    """A line, written by where it crosses zero, outside of the data."""
+    return p["slope"] * (np.linspace(-1.0, 1.0, 12) - p["zero"])
+
+
 def rate(low, high):
     """A positive unknown."""
     return ps.Real(low, high, log=True)
@@ -157,6 +162,14 @@ MODELS = {
         {"most": 30.0, "half": 10.0},
         normal(1.2),
         plainly(saturation),
+    ),
+    "crossing": Model(
+        "where an uncertain line crosses zero, 12 data, sigma unknown",
+        crossing,
+        {"slope": (-20.0, 20.0), "zero": (-100.0, 100.0)},
+        {"slope": 1.8, "zero": 3.0},
+        normal(1.0),
+        plainly(crossing),
     ),
 }
 

@@ -334,3 +334,17 @@ def test_what_is_wrong_is_said_before_anything_is_simulated():
     perfect = ps.fit(decay, DECAY, decay({"a": 5.0, "k": 1.0}), rng=1)
     with pytest.raises(ValueError, match="all residuals are zero: give sigma"):
         perfect.profile()
+
+
+@pytest.mark.parametrize("seed", [8, 17, 107, 183])
+def test_a_profile_that_grows_flat_is_followed_until_it_is_clear_where_it_ends(seed):
+    dose = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0] * 2)
+    simulate = lambda p: p["most"] * dose / (p["half"] + dose)  # noqa: E731
+    data = noisy(simulate({"most": 30.0, "half": 10.0}), 1.2, seed)
+    space = {"most": (0.1, 10000.0), "half": (0.1, 10000.0)}
+    profile = ps.fit(simulate, space, data, x0={"most": 30.0, "half": 10.0}, rng=1).profile()
+    assert np.isfinite(profile.interval()).all()
+    line = ((dose @ data) / (dose @ dose) * dose - data) @ ((dose @ data) / (dose @ dose) * dose - data)
+    limit = np.sqrt((line - profile.fun) / (profile.fun / 14))  # the root where both unknowns are infinite
+    assert (PRACTICALLY_NOT in profile.verdicts.values()) == (limit < profile.reach())
+    assert profile.nfev < 100

@@ -212,7 +212,7 @@ class Walk:
             step, gain = self._gain(there)
             knot = Knot(distance, math.sqrt(max(there.height - gain, 0.0)), there.point + step)
             self.knots = sorted([*self.knots, knot], key=lambda one: one.distance)
-            if knot.root < (1 - _CLOSE) * self.reach:
+            if self._is_inside(knot, low):
                 stride, halvings = self._factor * (distance - low.distance), 0
                 here, low = there, knot
             else:
@@ -230,6 +230,12 @@ class Walk:
         share = 0.5 if is_near else (_AIM * self.reach - low.root) / (high.root - low.root)
         return min(max(share, 0.1), 0.9) * (high.distance - low.distance)
 
+    def _is_inside(self, knot: Knot, low: Knot) -> bool:
+        """Whether a knot is far from the end of the interval, which is so if the profile becomes flat there, too."""
+        missing, rise = self.reach - knot.root, knot.root - low.root
+        is_flat = missing * (knot.distance - low.distance) > _CLOSE * knot.distance * max(rise, 0.0)
+        return missing > 0 and (is_flat or missing > _CLOSE * self.reach)
+
     @staticmethod
     def _is_steep(low: Knot, high: Knot) -> bool:
         """Whether two knots are so near each other that it does not matter what is between."""
@@ -245,30 +251,31 @@ class Walk:
         steep, offset = abs(triangle[k, k]), triangle[k, k + 1] * np.sign(triangle[k, k]) * self.side
         return float((math.sqrt(target**2 - low.root**2 + offset**2) - offset) / steep) if steep > 0 else math.inf
 
-    def _landing(self, here: Place, distance: float) -> Floats:
+    def _landing(self, here: Place, begin: float, end: float) -> Floats:
         """Where the others should be after a step along the axis: on a parabola through the last knots, in the box."""
-        pool = self.optimum.pool
-        knots = [knot for knot in self.knots if knot.root < (1 - _CLOSE) * self.reach][-_PATH:]
+        pool, along = self.optimum.pool, self.side * (end - begin)
+        knots = [knot for knot in self.knots if knot.distance <= begin][-_PATH:]
         if len(knots) < _PATH:
-            return here.point + self._step(here, self.side * distance)
-        weights = _lagrange(np.array([knot.distance for knot in knots]), knots[-1].distance + distance)
+            return here.point + self._step(here, along)
+        weights = _lagrange(np.array([knot.distance for knot in knots]), end)
         way = weights @ np.array([pool.apart(knot.point, here.point) for knot in knots])
-        way[self.axis] = self.side * distance
+        way[self.axis] = along
         landing: Floats = here.point + np.clip(way, *pool.room(here.point))
         return landing
 
     def _at(self, here: Place, begin: float, end: float) -> Asking:
         """Go along the axis to the best point at another distance; None if that fails."""
-        there = yield from self._moved(here, self._landing(here, end - begin))
+        there = yield from self._moved(here, self._landing(here, begin, end))
         if there is None:
             self._factor, self._failed_at = 0.5, end
             return None
-        tall = math.sqrt(max(there.height, 0.0)) / self.reach
-        self._factor = min(1 / math.sqrt(max(tall, 1e-9)), _FARTHER)
+        landed = there.height
+        self._factor = self._share_of(landed)
         longest, is_measured, has_failed = math.inf, False, False
-        for _ in range(_MOST_CORRECTIONS if tall <= _TALL else 0):
+        for _ in range(_MOST_CORRECTIONS if landed <= (_TALL * self.reach) ** 2 else 0):
             step, gain = self._gain(there)
             if gain <= _LOW * max(1.0, there.height):
+                self._factor = self._share_of(landed - there.height + gain)
                 return there
             if has_failed and not is_measured:
                 is_measured, has_failed = True, False
@@ -288,6 +295,10 @@ class Walk:
                 there.learn(moved.point, moved.outputs)
         here.learn(there.point, there.outputs)
         return None
+
+    def _share_of(self, height: float) -> float:
+        """How much longer a step may be than one that missed the others by so much: misses grow like its square."""
+        return min(math.sqrt(self.reach / math.sqrt(max(height, 1e-9))), _FARTHER)
 
     def _moved(self, here: Place, point: Floats) -> Asking:
         """Simulate at a point and move there; None if that fails."""
@@ -331,8 +342,9 @@ def crossing(knots: list[Knot], root: float) -> float:
     """The distance at which a profile has risen to a root: a cubic through the nearest knots; NaN if it has not."""
     rising = knots[:1]
     for knot in knots[1:]:
-        if knot.root > rising[-1].root + _FLAT:
-            rising.append(knot)
+        if knot.root > rising[-1].root:
+            is_flat = len(rising) > 1 and knot.root < rising[-1].root + _FLAT
+            rising = [*rising[: len(rising) - is_flat], knot]
     roots, distances = (np.array([one[k] for one in rising]) for k in (1, 0))
     if len(rising) < 2 or root > roots[-1] / (1 - _CLOSE):
         return math.nan
