@@ -17,6 +17,7 @@ from paoswarm.fitting.beliefs import Beliefs
 from paoswarm.fitting.comparison import Comparison, Simulation
 from paoswarm.fitting.fit_call import FitCall, budget_of
 from paoswarm.fitting.solve_fit import solve_fit
+from paoswarm.least_squares.descent import Precision
 from paoswarm.least_squares.descents import Warm
 from paoswarm.run.callback import read_callback
 from paoswarm.run.stopping import Limits, Status
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from paoswarm.fitting.fit_result import Fit
     from paoswarm.fitting.solution import Solution
 
+_STILL = 3e-3  # standard errors: a step that gains less than one of this length is not taken
 _BENT = 0.05  # share of the change of outputs: slopes then differ by about twice as much
 
 Known = Sequence[tuple[Floats, int, Floats]]
@@ -117,4 +119,8 @@ def _warm(fit: Fit, comparison: Comparison, rows: NDArray[np.intp]) -> Warm:
         far = float(np.linalg.norm(solution.slope @ apart))
         return solution.is_measured and (far**2 <= solution.unit or bool(bent <= _BENT * straight))
 
-    return Warm(fit["_precision"], solution.cell, is_near)
+    precision: Precision = fit["_precision"]
+    value = solution.around.value
+    if value > 0 and solution.unit > 0:
+        precision = precision._replace(tol=max(precision.tol, _STILL**2 * solution.unit / value))
+    return Warm(precision, solution.cell, is_near)
