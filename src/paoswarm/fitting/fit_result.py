@@ -178,8 +178,8 @@ class Fit(Result):
         >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
         >>> print(fit.profile())  # doctest: +ELLIPSIS
                  estimate  95 % profile interval  the data make it
-          limit     15.46         14.22 to 17.09  identifiable
-          rate      0.640         0.471 to 0.868  identifiable
+          limit     15.46         14.2... to 17.0...  identifiable
+          rate      0.640         0.47... to 0.86...  identifiable
         It took ... simulations.
         """
         found = profile_fit(
