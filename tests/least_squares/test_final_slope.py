@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import paoswarm as ps
 from paoswarm.least_squares.descent import Precision
 from paoswarm.least_squares.finish import Finish
 from paoswarm.least_squares.likelihoods import Normal
@@ -105,3 +106,13 @@ def test_circles_have_no_walls():
     one, _ = finished(model, np.array([0.0]), is_round=np.array([True]))
     assert_allclose(one.jacobian[:, 0], [0, 2 * np.pi], atol=1e-5)
     assert min(point[0] for point in one.pool.points) < 0
+
+
+@pytest.mark.parametrize("limit", range(16, 40, 3))
+def test_a_limit_leaves_enough_for_the_slope(limit):
+    """The last step may be missing, but the errors are those of slopes at the best point."""
+    t = np.linspace(0.5, 6, 12)
+    data = 3 * np.exp(-0.5 * t) + 0.01 * np.sin(9 * t)
+    fit = ps.fit(lambda p: p["a"] * np.exp(-p["k"] * t), {"a": (0.5, 10), "k": (0.01, 3)}, data, rng=1, maxfev=limit)
+    assert fit.nfev == limit or fit.success
+    assert fit.solution.is_measured

@@ -187,10 +187,10 @@ class Descents:
 
     @property
     def jacobian(self) -> Floats | None:
-        """The slope ``(m, n)`` of the outputs at the best point, in widths; None until `is_done`."""
-        if not self._is_done:
-            return None
-        return self.rough_jacobian if self._finish is None else self._finish.jacobian
+        """The slope ``(m, n)`` of the outputs at the best point, in widths; None until it is measured."""
+        if self._finish is None:
+            return self.rough_jacobian if self._is_done else None
+        return self._finish.jacobian if self._finish.is_measured else None
 
     @property
     def rough_jacobian(self) -> Floats | None:

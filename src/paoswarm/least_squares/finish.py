@@ -41,7 +41,9 @@ class Finish:
     ----------
     centre : int
     jacobian : array (m, n)
-        The slope at the centre when it is done.
+        The slope at the centre.
+    is_measured : bool
+        Whether it was measured there.
     """
 
     def __init__(self, pool: Pool, loss: Loss, centre: int, jacobian: Floats, precision: Precision) -> None:
@@ -49,6 +51,7 @@ class Finish:
         self._length = max(_LENGTH, precision.floor)
         self._noise = precision.tol if precision.relative else 0.0
         self._n_rounds = 0
+        self.is_measured = False
         self._step: Floats | None = None
 
     def ask(self) -> list[Floats]:
@@ -64,13 +67,14 @@ class Finish:
         """Take the points of the pool that were asked for."""
         if self._step is None:
             self._learn(numbers)
+            self.is_measured = True
             self._plan()
             return
         is_better = self.pool.values[numbers[0]] < self.pool.values[self.centre]
         if is_better:
             self.centre = numbers[0]
         is_known = float(np.linalg.norm(self._step)) <= 1.001 * self._length  # the slope is the same
-        self._step = None
+        self._step, self.is_measured = None, is_known or not is_better
         self._n_rounds = self._n_rounds + 1 if is_better and not is_known else _MOST_ROUNDS
 
     def _plan(self) -> None:
