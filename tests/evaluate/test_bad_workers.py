@@ -133,3 +133,14 @@ def test_ray_has_to_be_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"pip install 'paoswarm\[ray\]'"):
         ps.RayExecutor()
+
+
+def test_a_map_like_may_say_how_many_points_it_takes_at_once():
+    class Team:
+        slots = 6
+
+        def __call__(self, fun, points):
+            return map(fun, points)
+
+    assert ps.Workers(Team()).count == 6
+    assert ps.Workers(map).count == ps.Workers(lambda: None).count == 1

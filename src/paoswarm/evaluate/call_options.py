@@ -29,7 +29,7 @@ class Workers:
         - anything with the interface of `concurrent.futures.Executor`: threads, loky, MPI, `RayExecutor`;
         - a Dask ``Client``;
         - a function without arguments that makes one of these, so that a broken one can be replaced;
-        - a callable like the builtin ``map``.
+        - a callable like the builtin ``map``; a whole number ``slots`` on it says how many points it takes at once.
     timeout : float or None
         Seconds that one evaluation may take. After that it is killed, with all processes it has started, and counts as
         failed. Points are then evaluated one by one in a process that can be killed, even with ``vectorized=True``.

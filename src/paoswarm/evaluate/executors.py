@@ -194,19 +194,17 @@ def check_workers(workers: Any) -> None:
 def count_workers(workers: Any) -> int:
     """How many points ``workers`` can evaluate at once; 1 if that is not known before they are used."""
     count: int | None = None
-    if isinstance(workers, WorkerPool):
-        count = workers.slots
-    elif is_client(workers):
+    if is_client(workers):
         count = threads_of(workers)
-    elif is_executor(workers):
-        count = size_of(workers)
     elif isinstance(workers, numbers.Integral):
         count = os.cpu_count() if workers == -1 else int(workers)
+    else:
+        count = size_of(workers)
     return max(1, count or 1)
 
 
 def size_of(executor: Any) -> int | None:
-    """The number of workers of an executor, for which there are different names; None if unknown."""
+    """The number of workers of an executor or a map-like, for which there are different names; None if unknown."""
     for name in ("slots", "num_workers", "_max_workers"):
         count = getattr(executor, name, None)
         if isinstance(count, int) and count > 0:

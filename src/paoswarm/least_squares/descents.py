@@ -8,7 +8,7 @@ r"""The searches of a fit: where they start, when they are given up, and when th
 - *Hopeless*: it is worse than the best end, and at its present rate would need more than eight times as long to get
   there. *Parked*: it hardly falls and there is no end to compare it with; another one begins.
 - The ends are counted as `ends.py` says. They do not agree as long as there is a better point. When they agree but
-  the residuals there are no noise, the search goes on for as long again.
+  the residuals there are no noise, the search goes on for three times as long.
 - At last the slope is measured at the best point.
 """
 
@@ -39,6 +39,9 @@ _BETTER, _ROUNDING = 1e-2, 1e-12  # relative to the best end, and to where searc
 # Searches before a swarm helps. If it then went on until searches agree, instead of until two have ended at the best
 # place, claims would take a quarter more evaluations on the development problems.
 _UNAIDED = 3
+# How many times as many evaluations there are in all if residuals contradict an agreement. With 2, 4 and 6 on 10 seeds
+# of the Lotka-Volterra fit 3, 2 and 1 claims were wrong; 4 costs a tenth more on all development problems.
+_DOUBTFUL = 4
 _NOISE = 1e-5  # relative to the residuals; less does no harm
 _ROUNDING = 1e-12  # relative to the outputs: less is no noise of the simulator
 _BESIDE = 1e-7  # length over which only noise changes outputs
@@ -170,13 +173,13 @@ class Descents:
 
     @property
     def is_settled(self) -> bool:
-        """Whether searches agree, and the residuals do not contradict or the search has gone on for as long again."""
+        """Whether searches agree, and the residuals do not contradict or there was a longer search."""
         if self._warm is not None:
             return bool(self.ends)
         if not self.agreement.is_settled or self._is_undercut:
             return False
         if self._enough is None:
-            self._enough = len(self.pool) * (2 if self.contradiction else 1)
+            self._enough = len(self.pool) * (_DOUBTFUL if self.contradiction else 1)
         return len(self.pool) >= self._enough
 
     @property
