@@ -72,6 +72,8 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
     run = store.run()
     if run.function not in _FUNCTIONS:
         raise StoreError(f"{store.path} holds a run of {run.function}, which cannot be resumed")
+    if "fit" in run.problem:
+        raise StoreError(f"{store.path} holds draws that start from a fit: repeat fit.sample(store=...) to continue")
     arguments: dict[str, Any] = {}
     for name, recorded in {**run.problem, **run.limits, **run.how}.items():
         if name == "constraints" and name not in changes:

@@ -262,3 +262,35 @@ def test_circles_are_wrapped():
     mean = one / zero
     turns = np.round((posterior.mean() - mean) / (2 * np.pi)) * 2 * np.pi
     assert_moments(posterior, mean + turns, np.array([[two / zero - mean**2]]))
+
+
+class Patience:
+    """How many more simulations there may be before somebody interrupts."""
+
+    left = math.inf
+
+
+def watched(p):
+    Patience.left -= 1
+    if Patience.left < 0:
+        raise KeyboardInterrupt
+    return line(p)
+
+
+@pytest.mark.filterwarnings("ignore:the function")
+def test_draws_that_are_stored_go_on_with_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(Patience, "left", math.inf)
+    file = tmp_path / "draws.paoswarm"
+    fit = ps.fit(watched, LINE | {"held": 3.0}, STRAIGHT, sigma=0.3, rng=1)
+    whole = fit.sample(n_effective=200, rng=1)
+    Patience.left = 60  # too early for a posterior
+    with pytest.raises(KeyboardInterrupt, match="repeat the call to continue"):
+        fit.sample(n_effective=200, rng=1, store=file)
+    Patience.left = math.inf
+    again = fit.sample(n_effective=200, rng=1, store=file)
+    assert_allclose(again.draws, whole.draws, rtol=0)
+    assert again.log_evidence == whole.log_evidence
+    Patience.left = 10  # for a comparison; all others are known
+    assert fit.sample(n_effective=200, rng=1, store=file).log_evidence == whole.log_evidence
+    with pytest.raises(ps.errors.StoreError, match=r"repeat fit\.sample"):
+        ps.resume(file, watched)

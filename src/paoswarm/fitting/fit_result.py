@@ -413,7 +413,6 @@ class Fit(Result):
         )
 
     @explains_keywords(
-        store="only fit and ps.sample have a store",
         prior="give priors= to fit, or to fit.refit, and sample then",
         priors="give them to fit, or to fit.refit, and sample then",
     )
@@ -425,6 +424,7 @@ class Fit(Result):
         workers: Any = None,
         progress: bool = False,
         rng: Seed = None,
+        store: Any = None,
     ) -> Posterior:
         """Draw from the posterior, starting from what the fit knows.
 
@@ -440,6 +440,9 @@ class Fit(Result):
             Most simulations.
         workers, progress, rng
             As in `fit`; by default the workers are those of this fit.
+        store : path or Store, optional
+            A file that keeps every simulation, another one than that of the fit. If it is killed, repeat the same
+            calls: the fit, from its own store, and this one.
 
         Returns
         -------
@@ -464,7 +467,9 @@ class Fit(Result):
         """
         from paoswarm.fitting.sample_fit import sample_fit
 
-        return sample_fit(self, n_effective=n_effective, maxfev=maxfev, workers=workers, progress=progress, rng=rng)
+        return sample_fit(
+            self, n_effective=n_effective, maxfev=maxfev, workers=workers, progress=progress, rng=rng, store=store
+        )
 
     # How it is shown
 

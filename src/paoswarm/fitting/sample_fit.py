@@ -8,6 +8,7 @@ the draws, as `sample` does.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.proposals import Pool, blend, fit_laws, make_ladder, with_heavy_tail, wrapped
 from paoswarm.sampling.sample import BatchLikelihood, read_wanted, sampled
 from paoswarm.sampling.target import Target
+from paoswarm.store.encoding import encode
+from paoswarm.store.journal import Journal
+from paoswarm.store.store import RecordedRun, Store
 
 if TYPE_CHECKING:
     from paoswarm.fitting.fit_call import FitCall
@@ -49,7 +53,7 @@ _MOST_FREEDOM = 30  # degrees of freedom of the proposal: with more it is as goo
 
 
 def sample_fit(
-    fit: Fit, *, n_effective: int, maxfev: float | None, workers: Any, progress: bool, rng: Any
+    fit: Fit, *, n_effective: int, maxfev: float | None, workers: Any, progress: bool, rng: Any, store: Any
 ) -> Posterior:
     """Draw from the posterior of a fit; see `Fit.sample`."""
     call: FitCall = fit["_call"]
@@ -61,21 +65,30 @@ def sample_fit(
     wanted = read_wanted(n_effective)
     budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
     options = CallOptions(False, Workers.of_batches(call.options.workers if workers is None else workers))
+    journal = None
+    if store is not None:
+        store = Store.of(store)
+        rng, seed = store.seeded(rng)
+        free = [one for one, fitted in zip(call.space.variables, variables.is_fitted, strict=True) if fitted]
+        own = {"prior": encode(dict(zip(prior.names, free, strict=True))), "fit": encode(solution.point), "rng": seed}
+        limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
+        journal = Journal(store, RecordedRun("sample", own, limits, options.described), call.to_fingerprint())
     source = generator(rng)
     with (
-        open_evaluator(likelihood, None, options, minus_inf_fails=False) as evaluate,
+        journal or nullcontext(),
+        open_evaluator(likelihood, journal, options, minus_inf_fails=False) as evaluate,
         ProgressBar(flag("progress", progress), budget) as bar,
     ):
         batches = BatchLikelihood(evaluate, prior.names, bar.count if progress else None)
         target = Target(batches, prior, budget)
         modes = _modes(fit, likelihood, target.circle)
         plan = partial(_plan, target, modes, is_sure=fit.success, freedom=_freedom(fit), wanted=wanted, rng=source)
-        posterior = sampled(target, batches, plan, source, wanted, bar, None)
+        posterior = sampled(target, batches, plan, source, wanted, bar, journal)
     batches.warn()
     drawn = posterior.weighted
-    own = None if drawn.log_likelihood is None else drawn.log_likelihood - prior.excess(drawn.draws)
+    alone = None if drawn.log_likelihood is None else drawn.log_likelihood - prior.excess(drawn.draws)
     message = f"{posterior.message} Modes that no search of the fit has seen cannot be ruled out."
-    return replace(posterior, message=message, weighted=replace(drawn, log_likelihood=own))
+    return replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
 
 
 def _freedom(fit: Fit) -> int:

@@ -184,10 +184,6 @@ def sample(
             )
 
         posterior = sampled(target, likelihood, plan, source, wanted, bar, journal)
-        if journal is not None:
-            journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
-            origin = journal.origin(posterior.n_evaluations)
-            posterior = replace(posterior, message=(posterior.message + origin).lstrip())
     likelihood.warn()
     return posterior
 
@@ -209,7 +205,12 @@ def sampled(
         raise likelihood.explained(error) from likelihood.cause
     except KeyboardInterrupt as error:
         posterior = _interrupted(error, target, pool, journal)
-    return replace(posterior, seed=int(rng.integers(2**63)))
+    posterior = replace(posterior, seed=int(rng.integers(2**63)))
+    if journal is None:
+        return posterior
+    journal.end(posterior.method, posterior.message, final=posterior.method != "interrupted")
+    origin = journal.origin(posterior.n_evaluations)
+    return replace(posterior, message=(posterior.message + origin).lstrip())
 
 
 class BatchLikelihood:
