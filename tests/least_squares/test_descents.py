@@ -298,3 +298,18 @@ def test_a_search_that_cannot_catch_up_is_hopeless():
     active.fall = lambda window: None  # too young
     ends.judge(active)
     assert active.state == ACTIVE
+
+
+def test_searches_on_a_plateau_do_not_convince():
+    """Without a longer search there, four of these eight claims would be wrong."""
+    t = np.arange(1, 81) / 2
+    data = 1 + 5 * np.exp(-0.1 * t) + 0.05 * np.random.default_rng(0).normal(size=80)
+
+    def model(u):
+        a, b, k = np.array([-10, -10, 0]) + np.array([20, 20, 400]) * u  # from k = 20 on it has no effect
+        return a + b * np.exp(-k * t)
+
+    for seed in range(8):
+        searches = searches_of(data, 3, seed=seed)
+        ran(searches, model, most=2000)
+        assert searches.pool.values.min() < 0.25 or not searches.is_settled

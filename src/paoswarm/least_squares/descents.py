@@ -8,7 +8,8 @@ r"""The searches of a fit: where they start, when they are given up, and when th
 - *Hopeless*: it is worse than the best end, and at its present rate would need more than eight times as long to get
   there. *Parked*: it hardly falls and there is no end to compare it with; another one begins.
 - The ends are counted as `ends.py` says. They do not agree as long as there is a better point. When they agree but
-  the residuals there are no noise, the search goes on for three times as long.
+  the residuals there are no noise, the search goes on for three times as long, on a plateau for longer. It starts at
+  any random points then, because the better of two is where the others have begun.
 - At last the slope is measured at the best point.
 """
 
@@ -42,6 +43,11 @@ _UNAIDED = 3
 # How many times as many evaluations there are in all if residuals contradict an agreement. With 2, 4 and 6 on 10 seeds
 # of the Lotka-Volterra fit 3, 2 and 1 claims were wrong; 4 costs a tenth more on all development problems.
 _DOUBTFUL = 4
+# The same if an unknown has no effect there: searches that begin on a plateau agree about it after one step. With 4 and
+# 20, 11 and 1 of 20 claims about Nelson's regression were wrong.
+_ON_PLATEAU = 20
+_FEWEST_SLOPES = 5  # that such an agreement is worth at least: on a plateau a search takes one evaluation
+_NO_EFFECT = 1e-2  # of an unknown over its width, relative to the residuals
 _NOISE = 1e-5  # relative to the residuals; less does no harm
 _ROUNDING = 1e-12  # relative to the outputs: less is no noise of the simulator
 _BESIDE = 1e-7  # length over which only noise changes outputs
@@ -131,7 +137,8 @@ class Descents:
         self._sent: dict[int, tuple[_Batch, int]] = {}  # by number of the request
         self._n_requests = 0
         self._starts = [self.pool.inside(np.asarray(start, dtype=float)) for start in starts]
-        self._enough: int | None = None  # how many points settle an agreement that the residuals contradict
+        self._agreed_after = 0  # points, when searches agreed for the first time
+        self._doubt = math.inf, 1  # a value, and how many times as many points it takes to believe in it
         self._finish: Finish | None = None
         self._is_done = False
         for point, outputs in known:
@@ -178,9 +185,23 @@ class Descents:
             return bool(self.ends)
         if not self.agreement.is_settled or self._is_undercut:
             return False
-        if self._enough is None:
-            self._enough = len(self.pool) * (_DOUBTFUL if self.contradiction else 1)
-        return len(self.pool) >= self._enough
+        self._agreed_after = self._agreed_after or max(len(self.pool), _FEWEST_SLOPES * (self.n + 1))
+        value = float(self.pool.values[self.best])
+        if value < self._doubt[0] * (1 - _BETTER):
+            self._doubt = value, self._doubt_of_best()
+        return len(self.pool) >= self._doubt[1] * self._agreed_after
+
+    def _doubt_of_best(self) -> int:
+        """How many times as many evaluations as when searches agreed it takes to believe in the best point."""
+        if not self.contradiction:
+            return 1
+        around = self.loss.around(self.pool.outputs[self.best])
+        slope = self.rough_jacobian
+        if slope is not None:
+            effects = np.linalg.norm(self.loss.slope(around, slope), axis=0)
+            if np.min(effects) < _NO_EFFECT * math.sqrt(around.value):
+                return _ON_PLATEAU
+        return _DOUBTFUL
 
     @property
     def _is_undercut(self) -> bool:
@@ -310,8 +331,9 @@ class Descents:
             self._scout = self._scout or Scout(self.pool, self._rng)
             self._send(self._scout.ask(), self._scouted)
             return
-        slices = np.argsort(self._rng.random((self.n, _BEST_OF)), axis=-1).T
-        points = latin_hypercube(slices, self._rng.random((_BEST_OF, self.n)))
+        count = 1 if self._agreed_after else _BEST_OF
+        slices = np.argsort(self._rng.random((self.n, count)), axis=-1).T
+        points = latin_hypercube(slices, self._rng.random((count, self.n)))
         self._send([self.pool.region.nearest(point) for point in points], self._begin)
 
     def _scouted(self, numbers: list[int]) -> None:
