@@ -89,7 +89,7 @@ class Cells:
         self._least = _LEAST if warm is None else 1
         self._searched = [c for c, one in enumerate(self.all) if warm is None or math.isfinite(self._value_of(one))]
         self._last = -1  # the cell that was asked last
-        self.is_finishing = False
+        self.is_finishing = False  # whether no search may begin
 
     @property
     def best_cell(self) -> int:
@@ -127,9 +127,7 @@ class Cells:
 
     def ask(self, room: int) -> list[CellRequest]:
         """The next points, at most so many; none if others must be known first, or if it is done."""
-        if not self.is_finishing and self.is_settled:
-            self.finish()
-        if self.is_finishing:
+        if self.is_finishing or self.is_settled:
             cell = self.best_cell
             return [CellRequest(cell, request) for request in self.all[cell].ask(room)]
         wanted: list[CellRequest] = []

@@ -116,7 +116,8 @@ class FitRun(Steered):
     def _finish(self, why: Status) -> None:
         """Begin no more searches, if no more points are recorded: only the slope at the best one is left to measure."""
         if not self.searches.is_finishing and self._n_asked >= self._n_recorded:
-            self._status = self._status or why
+            if not self.searches.is_settled:
+                self._status = self._status or why
             self.searches.finish()
 
     def _take(self, answer: Answer) -> None:

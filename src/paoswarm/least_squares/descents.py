@@ -10,7 +10,7 @@ r"""The searches of a fit: where they start, when they are given up, and when th
 - The ends are counted as `ends.py` says. They do not agree as long as there is a better point. When they agree but
   the residuals there are no noise, the search goes on for three times as long, on a plateau for longer. It starts at
   any random points then, because the better of two is where the others have begun.
-- At last the slope is measured at the best point.
+- At last the slope is measured at the best point. If it leads to a better fit than the ends, the searches go on there.
 """
 
 from __future__ import annotations
@@ -140,6 +140,7 @@ class Descents:
         self._agreed_after = 0  # points, when searches agreed for the first time
         self._doubt = math.inf, 1  # a value, and how many times as many points it takes to believe in it
         self._finish: Finish | None = None
+        self._is_last = False  # whether no search may follow, whatever the slope at the best point promises
         self._is_done = False
         for point, outputs in known:
             self._add(point, outputs)
@@ -261,6 +262,11 @@ class Descents:
 
     def finish(self) -> None:
         """Begin no more searches: measure the slope at the best point, which takes two evaluations for each unknown."""
+        self._is_last = True
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """Measure the slope at the best point."""
         if self._finish is not None or self._is_done:
             return
         self._queue.clear()
@@ -289,7 +295,7 @@ class Descents:
         if self._finish is not None or self._is_done:
             return False
         if self.is_settled:
-            self.finish()
+            self._conclude()
             return bool(self._queue)
         self._park()
         at_once = math.ceil(self.at_once / (self.n + 1)) if self.at_once > 1 else 1
@@ -310,8 +316,10 @@ class Descents:
         assert self._finish is not None
         if points := self._finish.ask():
             self._send(points, self._finishing)
-        else:
+        elif self._is_last or self._warm is not None or not self._is_undercut:
             self._is_done = True
+        else:
+            self._finish = None
 
     def _finishing(self, numbers: list[int]) -> None:
         assert self._finish is not None
