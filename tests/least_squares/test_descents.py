@@ -313,3 +313,20 @@ def test_searches_on_a_plateau_do_not_convince():
         searches = searches_of(data, 3, seed=seed)
         ran(searches, model, most=2000)
         assert searches.pool.values.min() < 0.25 or not searches.is_settled
+
+
+def osborne(u):
+    """Osborne's first model in a box in which it grows to exp(636)."""
+    x = np.array([-1.5, -1.5, -1.0, -1.99, -1.98]) + 7 * np.array([1, 1.5, 1, 1, 1]) * u
+    t = 10 * np.arange(33)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return x[0] + x[1] * np.exp(-x[3] * t) + x[2] * np.exp(-x[4] * t)
+
+
+@pytest.mark.parametrize("seed", [5, 28])
+def test_only_settled_searches_end_of_their_own(seed):
+    """Where some searches begin near overflow, too, and where the last step finds a better point."""
+    data = 0.4 + 2 * np.exp(-0.01 * np.arange(0, 330, 10)) - 1.5 * np.exp(-0.02 * np.arange(0, 330, 10))
+    searches = searches_of(data + 0.002 * np.random.default_rng(0).normal(size=33), 5, seed=seed)
+    spent = ran(searches, osborne, most=600)
+    assert spent >= 600 or (searches.is_settled and searches.pool.values.min() < 0.01)

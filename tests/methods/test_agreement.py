@@ -59,6 +59,11 @@ def test_values_that_are_zero_but_for_rounding_are_equal():
     assert agreement([search([i, 0], 1e-6 * 10**i, first=3.0) for i in range(5)], LOWER, UPPER).n_equal == 1
 
 
+def test_one_search_that_began_near_overflow_does_not_make_different_values_equal():
+    ends = [search([0.1 * k], 1.0 + k, first=1e144 if k == 2 else 50.0) for k in range(9)]
+    assert not agreement(ends, np.zeros(1), np.ones(1)).is_settled
+
+
 def test_of_equal_minima_the_one_reached_most_often_counts():
     ends = [search([1, 0], 2.0), search([-1, 0], 2.0 + 1e-9), search([-1, 0], 2.0 + 1e-9), search([4, 0], 9.0)]
     assert agreement(ends, LOWER, UPPER).n_here == 2

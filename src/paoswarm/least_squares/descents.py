@@ -10,7 +10,8 @@ r"""The searches of a fit: where they start, when they are given up, and when th
 - The ends are counted as `ends.py` says. They do not agree as long as there is a better point. When they agree but
   the residuals there are no noise, the search goes on for three times as long, on a plateau for longer. It starts at
   any random points then, because the better of two is where the others have begun.
-- At last the slope is measured at the best point. If it leads to a better fit than the ends, the searches go on there.
+- At last the slope is measured at the best point. If it leads to a better fit, on which searches do not agree yet,
+  they go on.
 """
 
 from __future__ import annotations
@@ -316,7 +317,7 @@ class Descents:
         assert self._finish is not None
         if points := self._finish.ask():
             self._send(points, self._finishing)
-        elif self._is_last or self._warm is not None or not self._is_undercut:
+        elif self._is_last or self.is_settled:
             self._is_done = True
         else:
             self._finish = None

@@ -75,8 +75,12 @@ class Ends:
         self.all: list[End] = []
         self.places: list[End] = []  # the first end at each place
         self.best = math.inf  # the least value at which a search has arrived
-        self.first_value = 0.0  # the largest at which a search began
         self._agreement = 0, Agreement()  # the latest, and how many ends were counted
+
+    @property
+    def first_value(self) -> float:
+        """The median value at which searches began; the largest may be near overflow."""
+        return float(np.median([end.first_value for end in self.all])) if self.all else 0.0
 
     def note(self, one: Descent) -> None:
         """Note the end of a search."""
@@ -88,7 +92,6 @@ class Ends:
                 x, value, state, residuals = known.x, min(known.value, value), KNOWN, known.residuals
         end = End(one.number, x, value, state, one.first_value, one.spent, residuals)
         self.all.append(end)
-        self.first_value = max(self.first_value, one.first_value)
         if state in (CONVERGED, KNOWN):
             self.best = min(self.best, value)
         if state == CONVERGED:

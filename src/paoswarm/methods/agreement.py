@@ -230,7 +230,7 @@ def counted(place: Any, values: Floats, first_values: Floats, is_hopeless: Any) 
         lowest[place[i]] = min(lowest[place[i]], values[i])
         sizes[place[i]] += 1
         is_reached[place[i]] += not is_hopeless[i]
-    gained = np.where(np.isfinite(first_values), first_values - values, 0.0).max()
+    gained = median(np.where(np.isfinite(first_values), first_values - values, 0.0))  # the largest may be near overflow
     # Differences up to this one are none.
     same = max(_SAME_VALUE * max(abs(lowest[0]), median(lowest) - lowest[0]), _ROUNDING * max(gained, 0.0))
     is_equal = lowest - lowest[0] <= same
