@@ -277,5 +277,9 @@ element = compiled(
     is_feasible=order_of.is_feasible,
 )
 agreement = compiled(
-    agreement_of_searches, "same_place places counted", median=median, ranked=ranked, is_feasible=order_of.is_feasible
+    agreement_of_searches,
+    "same_place _are_near places counted",
+    median=median,
+    ranked=ranked,
+    is_feasible=order_of.is_feasible,
 )

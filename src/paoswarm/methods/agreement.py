@@ -204,20 +204,23 @@ def _is_round(axes: Axes | None, d: int) -> Any:
 
 def same_place(apart: Floats, is_round: Any) -> bool:
     """Whether ends that are so far ``apart``, in widths of the bounds, are the same place."""
+    return bool(_are_near(apart.reshape(1, -1), is_round)[0])
+
+
+def _are_near(apart: Floats, is_round: Any) -> Any:
+    """The same for each row of ``apart``."""
     apart = np.where(is_round, apart - np.rint(apart), apart)  # the short way round
-    return math.sqrt(np.mean(apart * apart)) < _SAME_PLACE
+    return np.sqrt(np.sum(apart * apart, axis=1) / apart.shape[1]) < _SAME_PLACE
 
 
 def places(ends: Floats, values: Floats, width: Floats, is_round: Any) -> Any:
     """For each search the number of the place at which it has ended; places are numbered by their best values."""
-    found, firsts, count = np.full(len(values), -1), np.zeros(len(values), dtype=np.int64), 0
+    found, firsts, count = np.zeros(len(values), dtype=np.int64), np.zeros_like(ends), 0
     for one in ranked(values):
-        for p in range(count):
-            if same_place((ends[one] - ends[firsts[p]]) / width, is_round):
-                found[one] = p
-                break
-        if found[one] < 0:
-            found[one], firsts[count] = count, one
+        is_here = _are_near((firsts[:count] - ends[one]) / width, is_round)
+        found[one] = np.argmax(is_here) if is_here.any() else count
+        if found[one] == count:
+            firsts[count] = ends[one]
             count += 1
     return found
 
