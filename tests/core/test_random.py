@@ -1,5 +1,7 @@
 """Random numbers: standard normal, uniform, and the same for a run alone and in a batch. Every seed is fixed."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -101,6 +103,18 @@ def test_run_r_alone_is_run_r_in_a_batch(shape):
             assert together.shape == (4, *size)
             for r in range(4):
                 assert_array_equal(together[r], getattr(alone[r], kind)(*size))
+
+
+def test_deviates_that_are_drawn_ahead_take_no_more_memory_than_those_that_were_used():
+    """Searches whose swarms grow ask for hundreds of shapes, most of them a few times."""
+    one = draw()
+    tracemalloc.start()
+    try:
+        used = sum(8 * one.normal(n, 5).size for n in range(50, 450) for _ in range(3))
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < used
 
 
 def test_no_deviate_is_handed_out_twice():

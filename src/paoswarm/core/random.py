@@ -84,6 +84,7 @@ class Draw:
         self._entropy = [g.integers(0, 2**32, size=4, dtype=np.uint32).tolist() for g in generators]
         self._streams: dict[tuple[int, ...], list[np.random.SFC64]] = {}
         self._stock: dict[tuple[int, ...], list[Deviates]] = {}
+        self._drawn: dict[tuple[int, ...], int] = {}
         self._alone: list[Draw] = []
 
     def alone(self, r: int) -> Draw:
@@ -92,7 +93,7 @@ class Draw:
             for source, words in zip(self.generators, self._entropy, strict=True):
                 one = copy.copy(self)
                 one.generators, one.batch, one._entropy = [source], (), [words]
-                one._streams, one._stock = {}, {}
+                one._streams, one._stock, one._drawn = {}, {}, {}
                 self._alone.append(one)
         return self._alone[r]
 
@@ -109,7 +110,9 @@ class Draw:
             if shape not in self._streams:
                 self._streams[shape] = [np.random.SFC64([*words, *shape]) for words in self._entropy]
             size = math.prod(shape)
-            ahead = max(1, _AHEAD // max(1, size * len(self.generators)))
+            # As many as have been drawn: a shape that is asked for once leaves none over.
+            ahead = max(1, min(self._drawn.get(shape, 0), _AHEAD // max(1, size * len(self.generators))))
+            self._drawn[shape] = self._drawn.get(shape, 0) + ahead
             drawn = _box_muller(self._streams[shape], ahead, size).swapaxes(0, 1)
             if ahead > 1:  # small arrays: convert them all at once
                 drawn = drawn.astype(np.float64, order="C")
