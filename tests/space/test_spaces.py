@@ -1,11 +1,13 @@
 """Runs in spaces: what users give is what they get, whatever the method."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 import paoswarm as ps
+from paoswarm.run.read_space import read_space
 from paoswarm.sampling.read_prior import as_given, read_prior
 
 SPACE = {
@@ -219,6 +221,20 @@ def test_known_points_are_recalled_and_a_small_space_is_known_for_sure():
     complete = ps.minimize(gears, small, tol=0, maxfev=10_000, rng=1)
     assert (complete.nfev, complete.message) == (9, "Converged: every point of the space was evaluated.")
     assert complete.fun == min(gears({"a": a, "b": b, "c": 40, "d": 53}) for a in (12, 13, 14) for b in (12, 13, 16))
+
+
+def test_a_space_lists_all_of_its_points_once():
+    space = read_space({"a": ps.Integer(-1, 2), "b": ps.Choice(["x", "y", "z"]), "c": 7.0})
+    points = [tuple(space.point(row).values()) for row in space.rows(space.every_point())]
+    assert sorted(points) == sorted(itertools.product(range(-1, 3), "xyz", [7.0]))
+    assert space.size == len(points) == 12
+
+
+def test_a_space_smaller_than_a_swarm_is_evaluated_point_by_point():
+    for method in (None, ps.PAO(), ps.classic.DE()):
+        small = {"a": ps.Integer(0, 6), "b": ps.Choice(["x", "y"])}
+        result = ps.minimize(lambda p: abs(p["a"] - 4) + (p["b"] == "x"), small, method=method, rng=1)
+        assert (result.nit, result.nfev, result.best) == (0, 14, {"a": 4, "b": "y"})
 
 
 def test_no_hint_of_a_bound_on_a_logarithmic_scale():

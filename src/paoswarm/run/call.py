@@ -195,7 +195,7 @@ def read_call(
         objective=objective,
         space=space,
         method=method,
-        n_particles=_read_size(n_particles, method, d, read, x0, f0, store),
+        n_particles=_read_size(n_particles, method, space, read, x0, f0, store),
         chosen_size=n_particles is not None or not isinstance(init, str),
         limits=read,
         x0=x0,
@@ -237,13 +237,13 @@ def _read_points(space: Space, x0: Any, f0: Any, init: Any) -> tuple[Any, Any, A
 
 
 def _read_size(
-    n_particles: Any, method: Method, n_unknowns: int, limits: Limits, x0: Any, f0: Any, store: Store | None
+    n_particles: Any, method: Method, space: Space, limits: Limits, x0: Any, f0: Any, store: Store | None
 ) -> Any:
     """What the user gives; else what the store has recorded, since limits may change; else a choice."""
     if n_particles is not None:
         return n_particles
     recorded = None if store is None else store.recorded("n_particles")
-    return recorded or choose_size(method, n_unknowns, limits.maxfev, limits.maxiter, x0, f0)
+    return recorded or choose_size(method, space, limits.maxfev, limits.maxiter, x0, f0)
 
 
 def _for_workers(method: Method, workers: Workers, maxfev: int | None, store: Store | None) -> Method:

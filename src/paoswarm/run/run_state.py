@@ -18,7 +18,7 @@ from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.evaluate.constraints import ConstraintSet
 from paoswarm.methods.agreement import Agreement
-from paoswarm.methods.method import Method
+from paoswarm.methods.method import FEWEST_PARTICLES, Method
 from paoswarm.methods.mover import mover_of
 from paoswarm.run import read_input
 from paoswarm.run.first_swarm import FirstSwarm
@@ -116,7 +116,10 @@ class RunState:
             self._continue(init, earlier)
             return
         if n_particles is None:
-            n_particles = choose_size(self.method, len(self.lower), None, None, x0, f0)
+            n_particles = choose_size(self.method, self.space, None, None, x0, f0)
+        size = self.space.size
+        if isinstance(init, str) and x0 is None and size is not None and size <= n_particles:
+            init = np.resize(self.space.every_point(), (n_particles, len(self.lower)))
         self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
         self._mover = mover_of(self.method, (*self.batch, self._first.n_particles))
         self._leads = self._mover.keeps_bests
@@ -447,7 +450,13 @@ def check_share(reevaluate: Any) -> float:
     return share
 
 
-def choose_size(method: Method, n_unknowns: int, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
-    """The number of particles if the user gives none: what the method says, and room for all of ``x0``."""
+def choose_size(method: Method, space: Space, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
+    """The number of particles if the user gives none: what the method says, and room for all of ``x0``.
+
+    A space with fewer points needs no more particles than that: each choice counts as many unknowns as it has entries.
+    """
     n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
-    return max(n_given, method.default_particles(n_unknowns, maxfev, maxiter))
+    wanted = method.default_particles(len(space.lower), maxfev, maxiter)
+    if space.size is not None:
+        wanted = min(wanted, max(space.size, method.smallest_swarm, FEWEST_PARTICLES))
+    return max(n_given, wanted)

@@ -6,6 +6,8 @@ It is applied once on the way to the objective and once into everything that is 
 
 from __future__ import annotations
 
+import itertools
+import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,9 +132,22 @@ class Space:
         """How many different points there are; None if a variable is continuous."""
         if self.axes is None or self.axes.is_continuous.any():
             return None
-        counts = [len(one.entries) if isinstance(one, Choice) else int(one.box[1][0] - one.box[0][0])
-                  for one in self.variables if not isinstance(one, Fixed)]  # fmt: skip
-        return int(np.prod([float(count) for count in counts]))
+        return math.prod(map(len, self._numbers()))
+
+    def every_point(self) -> Floats:
+        """The coordinates ``(size, k)`` of all points of a space of whole numbers and choices."""
+        return self.coordinates(np.array(list(itertools.product(*self._numbers())), dtype=float))
+
+    def _numbers(self) -> list[Sequence[float]]:
+        """What the numbers of each discrete variable may be."""
+        return [
+            [one.number(one.fixed)]
+            if isinstance(one, Fixed)
+            else range(len(one.entries))
+            if isinstance(one, Choice)
+            else range(math.ceil(one.box[0][0]), math.floor(one.box[1][0]) + 1)
+            for one in self.variables
+        ]
 
     def labels(self) -> list[str]:
         """What the variables are called."""
