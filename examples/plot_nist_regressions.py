@@ -61,16 +61,16 @@ models = {
 
 # %%
 # `paoswarm.fit` needs only the boxes. The table shows how many simulations it took, the standard errors included, and
-# how many digits agree with NIST's, for the worst parameter of each set. The same lines fit all of them. (The sign of a
-# width in Gauss1 means nothing.)
+# how many digits agree with NIST's, for the worst parameter of each set. The same lines fit all of them. (The order of
+# terms of one form means nothing, nor does the sign of a width in Gauss1, so parameters are compared by size.)
 
 
 def digits(found: np.ndarray, certified: np.ndarray) -> float:
     """Correct digits of the worst parameter: minus the logarithm of the relative error."""
-    return float(-np.log10(np.max(np.abs(np.abs(found) - np.abs(certified)) / np.abs(certified))))
+    return float(-np.log10(np.max(np.abs(found - certified) / certified)))
 
 
-def fitted(name: str, seed: int = 1) -> ps.results.Fit:
+def fitted(name: str, seed: int = 2) -> ps.results.Fit:
     """The best fit in a wide box."""
     given = sets[name]
     size = np.abs(given["values"])
@@ -85,10 +85,14 @@ def fitted(name: str, seed: int = 1) -> ps.results.Fit:
 sets = {name: read(name) for name in models}
 sets["Nelson"]["y"] = np.log(sets["Nelson"]["y"])  # the model is that of the logarithm
 fits = {name: fitted(name) for name in sets}
+agreeing = []
 print("                              digits that agree with NIST")
 print("set       parameters  simulations  parameters  standard errors")
 for name, fit in fits.items():
-    right = digits(fit.x, sets[name]["values"]), digits(fit.standard_errors, sets[name]["errors"])
+    values, errors, own = np.abs(sets[name]["values"]), sets[name]["errors"], np.argsort(np.abs(fit.x))
+    order = np.argsort(values)
+    right = digits(np.abs(fit.x)[own], values[order]), digits(fit.standard_errors[own], errors[order])
+    agreeing.append(right[0])
     print(f"{name:9} {len(fit.x):10} {fit.nfev:12} {right[0]:11.1f} {right[1]:16.1f}")
 
 # %%
@@ -106,4 +110,4 @@ fig.supxlabel("x")
 fig.supylabel("y")
 plt.show()
 
-assert sum(digits(fit.x, sets[name]["values"]) > 4 for name, fit in fits.items()) >= 9
+assert sum(one > 4 for one in agreeing) >= 9
