@@ -118,6 +118,7 @@ def main():
     parser.add_argument("--no-keep", action="store_true", help="run all anew and keep nothing")
     parser.add_argument("--again", action="store_true", help="also run again what another version has run")
     parser.add_argument("--table", action="store_true", help="only print what is there")
+    parser.add_argument("--write", action="store_true", help="write the tables of the documentation")
     parser.add_argument("--each", action="store_true", help="a line for each problem instead of tables")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -139,7 +140,9 @@ def main():
             if count % 25 == 0 or count == len(missing):
                 print(f"{count} of {len(missing)} runs, {time.time() - began:.0f} s", file=sys.stderr, flush=True)
     runs = [(case, known[case.key]) for case in cases if case.key in known]
-    if given.each:
+    if given.write:
+        fit_tables.write(cases, known)
+    elif given.each:
         fit_tables.print_each(runs, given.searchers)
     else:
         fit_tables.print_tables(cases, known, given.searchers, given.sets, given.half)

@@ -5,9 +5,13 @@ set ``wild`` within 1e-5 (1e-9) of the value at the standard start, if that is m
 done is over: what it would find later does not count. The mean of a table of what is solved is geometric, and an
 unsolved run counts as 1000. *Rounds* are medians; a search without workers takes as many as evaluations. *Own µs* is
 the median time that a search itself takes for each evaluation.
+
+`write` makes the tables of the page "How good is it?", from the runs of the first seeds.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 from fit_problem import LEVELS
@@ -97,6 +101,59 @@ def _print(title, columns, lines):
         print(f"\n{title}\n\n| | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
         for name, cells in lines:
             print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+COLUMNS = {  # of the page: titles, sets, and which half
+    "ODE": (("ode",), "all"),
+    "NIST": (("nist",), "all"),
+    "both, held out": (("ode", "nist"), "held out"),
+    "Moré-Wild": (("wild",), "all"),
+    "rugged": (("rugged",), "all"),
+    "noise 10<sup>-3</sup>, held out": (("noise1e-3",), "held out"),
+}
+SERIAL = [name for name in NAMES if not name.startswith("ours-")]
+SHORT = ("ODE", "NIST", "both, held out")
+PAGES = Path(__file__).parent.parent / "docs" / "how_good"
+
+
+def write(cases, known):
+    """Write the tables of the documentation."""
+
+    def rows_of(name, column):
+        sets, half = COLUMNS[column]
+        own = [one for one in cases if one.set in sets and one.searcher == name and one.held_out in HALVES[half]]
+        is_there = all(one.key in known for one in own if one.seed == 1)  # else a mean would be one of easy problems
+        return [known[one.key] for one in own if one.key in known] if is_there else []
+
+    def solved(columns):
+        return _markdown(["", *columns],
+                         [[NAMES[name], *(_reached(rows_of(name, one)) for one in columns)] for name in SERIAL])  # fmt: skip
+
+    (PAGES / "fits_short.inc").write_text(solved(SHORT) + "\n")
+    text = [solved(COLUMNS)]
+    claims = []
+    for name in SERIAL:
+        rows = [known[one.key] for one in cases if one.searcher == name and one.key in known
+                and one.set in ("ode", "nist", "wild")]  # fmt: skip
+        if name not in WITHOUT_CLAIMS and rows:
+            said, wrong, effort = _claims(rows, True)[:3]
+            claims.append([NAMES[name], str(len(rows)), said, wrong.split(" ")[0], effort])
+    text.append(_markdown(["", "runs", "claims", "wrong", "simulations for each unknown, median"], claims))
+    (PAGES / "fits.inc").write_text("\n\n".join(text) + "\n")
+
+
+def _reached(rows):
+    """The mean of simulations for each unknown, and the share of runs that are solved."""
+    if not rows:
+        return "-"
+    *_, solved, mean = _solved(rows, 0)
+    mean = float(mean)
+    return f"{mean:.1f}, {solved} %" if mean < 100 else f"{mean:.0f}, {solved} %"
+
+
+def _markdown(columns, lines):
+    rows = [columns, ["---"] * len(columns), *lines]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
 
 
 def print_each(runs, searchers):
