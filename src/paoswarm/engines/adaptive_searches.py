@@ -1,6 +1,6 @@
 """Searches that follow each other and share a run, and how they agree, for numba.
 
-The rules are those of `paoswarm.methods.sharing`, `restarts` and `adaptive_pao`, whose texts work on
+The rules are those of `paoswarm.methods.sharing`, `searches` and `adaptive_pao`, whose texts work on
 objects and tuples of any length, which numba does not have. Series ``k`` has its search in lane ``k``, since one search
 of each series at most is under way. Searches that have found no feasible point do not count: compiled runs have no
 constraints.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
 from paoswarm.methods import behaviour, hyperparameters, pao_step, schedules
-from paoswarm.methods.method import Method, Step, check_walls
+from paoswarm.methods.method import Method, check_walls
 from paoswarm.methods.schedules import Hyperparameter
 from paoswarm.methods.validate_forces import name_of
 
@@ -78,8 +78,8 @@ class PAO(Method):
     attractors: Sequence[Attractor] = (local_best, global_best)
     noise_scale: Any = spread
     walls: str = "clip"
-    has_law: ClassVar[bool] = True
     moves_singly: ClassVar[bool] = True
+    step: pao_step.PAOStep = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         given: Any = self.attractors
@@ -106,7 +106,7 @@ class PAO(Method):
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
         hyperparameters.check(self._named)
-        self._step()  # raises if a function is not an attractor, or a step would be too large for floating point
+        self._prepare()  # raises if a function is not an attractor, or a step would be too large for floating point
         behaviour.warn_if_unhealthy(self)
 
     @property
@@ -189,6 +189,7 @@ class PAO(Method):
         for name in ("mass", "damping", "noise", "dt"):
             object.__setattr__(frozen, name, _frozen(getattr(self, name), progress))
         object.__setattr__(frozen, "stiffness", tuple(_frozen(k, progress) for k in self.stiffness))
+        frozen._prepare()
         return frozen
 
     def __eq__(self, other: object) -> bool:
@@ -245,16 +246,13 @@ class PAO(Method):
 
     # The step
 
-    def prepare(self) -> Step:
-        """Return the step of this swarm, with everything worked out that stays the same."""
-        return self._step() if type(self).ask is PAO.ask else self.ask  # a subclass may have its own
-
-    def _step(self) -> pao_step.PAOStep:
-        return pao_step.PAOStep(self.hyperparameters, self.attractors, self.noise_scale, self.wall)
+    def _prepare(self) -> None:
+        step = pao_step.PAOStep(self.hyperparameters, self.attractors, self.noise_scale, self.wall)
+        object.__setattr__(self, "step", step)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
-        return self._step()(state, draw, progress)
+        return self.step(state, draw, progress)
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next step of a swarm, given its attractors; see `StepLaw`.
@@ -265,7 +263,7 @@ class PAO(Method):
         if batch and not self.takes_batches:
             raise ValueError("your functions take one run at a time: use many.run(r).step_law()")
         hyperparameters.check_shapes(self._named, state.position.shape[:-1])
-        drift = self._step().drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
+        drift = self.step.drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))
         h11, h21, h22 = (np.asarray(h)[..., 0] if np.ndim(h) else np.asarray(h) for h in drift.by[-3:])
         columns = np.stack(np.broadcast_arrays(h11, np.zeros_like(h11), h21, h22), axis=-1)

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from paoswarm.core.arrays import Array, namespace
 from paoswarm.core.attractors import Attractor, RandomSource, is_random
 from paoswarm.core.noise import correlate, spread
@@ -70,9 +68,8 @@ class PAOStep:
     def __call__(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
         normal = draw.normal(2, *state.position.shape[-2:], single=True)
-        with np.errstate(under="ignore"):  # underflow is expected: a swarm contracts to a point
-            by = self._coefficients(state, progress)
-            return self.moved_by(by, state, draw, normal[..., 0, :, :], normal[..., 1, :, :])
+        by = self._coefficients(state, progress)
+        return self.moved_by(by, state, draw, normal[..., 0, :, :], normal[..., 1, :, :])
 
     def moved_by(self, by: Coefficients, state: Swarm, draw: RandomSource, d1: Array, d2: Array) -> Proposal:
         """The next positions and velocities with these coefficients and deviates ``(..., n, d)``, walls applied."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from paoswarm._checks import choices
-from paoswarm.methods.adaptive_pao import AdaptivePAO
+from paoswarm.methods.adaptive_pao import AdaptivePAO, MixedPAO
 from paoswarm.methods.de import DE
 from paoswarm.methods.dense_pao import DensePAO
 from paoswarm.methods.element_pao import ElementPAO
 from paoswarm.methods.method import Method
-from paoswarm.methods.mixed_pao import MixedPAO
 from paoswarm.methods.pao import PAO
 from paoswarm.methods.pso import PSO
 from paoswarm.methods.qpso import QPSO
