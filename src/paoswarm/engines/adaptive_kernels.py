@@ -278,7 +278,7 @@ element = compiled(
 )
 agreement = compiled(
     agreement_of_searches,
-    "same_place _are_near places counted",
+    "same_place _are_near places counted is_undercut",
     median=median,
     ranked=ranked,
     is_feasible=order_of.is_feasible,

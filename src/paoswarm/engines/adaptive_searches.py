@@ -71,6 +71,19 @@ def is_settled(facts):
     return is_unique or facts.n_equal >= 4 + 2 * math.sqrt(1 + facts.n_worse)
 
 
+@inner
+def is_undercut(run, width):
+    """Whether the best point is better than the ends of searches, and elsewhere; see `Sharing.agreed`."""
+    best, facts = -1, run.facts[0]
+    for i in range(facts.n_ended):
+        one = run.searches[i]
+        if one.ending != CUT_SHORT and (best < 0 or one.value < run.searches[best].value):
+            best = i
+    end = run.searches[best]
+    is_better = agreement.is_undercut(end.value, end.first_value, facts.value)
+    return is_better and not _is_same_place(run.x, run.ends[best], width)
+
+
 _LARGE, _NARROWEST = adaptive_pao.LARGE, adaptive_pao.NARROWEST
 _HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR, sharing.CONTRACTED
 _HORIZON = ElementPAO.horizon

@@ -56,7 +56,8 @@ LANE = _record(
     "most spread first_value value scale agreeing pairs apart negligible lowest unit radius horizon noise",
 )
 RUN = _record(
-    "status rule wanted nit nfev n_failed n_begun n_ended n_history n_searches n_here n_places n_once n_equal n_worse",
+    "status rule wanted nit nfev n_failed n_begun n_ended n_history "
+    "n_searches n_here n_places n_once n_equal n_worse is_undercut",
     "value",
 )
 TALLY = _record("spent has_reached", "reached")
@@ -195,6 +196,7 @@ def agreement_of(run: AdaptiveRun) -> Agreement:
         n_once=int(facts["n_once"]),
         n_equal=int(facts["n_equal"]),
         n_worse=int(facts["n_worse"]),
+        is_best=not facts["is_undercut"],
     )
 
 

@@ -27,6 +27,7 @@ LARGE = 0  # number of the series to which small searches are compared
 NARROWEST = 2.0  # powers of ten by which the first cloud of a small search may be narrower
 _FEWEST, _PER_UNKNOWN = 20, 6  # particles; covariance noise needs a few for each coordinate
 _PATIENCE = 60  # generations in which no particle has improved its best
+_HORIZON = 1000.0  # evaluations for each unknown of the first search by a user's method
 _LONGEST = 300.0  # evaluations of the first search for each coordinate: later, element-wise swarms gain more
 
 Kind = str | Method
@@ -106,7 +107,7 @@ def check_kinds(kinds: Any, ours: tuple[Kind, ...]) -> tuple[Kind, ...]:
 
 def series_of(kinds: tuple[Kind, ...], ours: Mapping[str, Series], growth: float = 2.0) -> tuple[Series, ...]:
     """A series for each kind of search: one of ``ours``, or the user's method."""
-    return tuple(ours[one] if isinstance(one, str) else Growing(one, growth, limited=True) for one in kinds)
+    return tuple(ours[one] if isinstance(one, str) else Growing(one, growth, longest=_HORIZON) for one in kinds)
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,9 @@ class AdaptivePAO(Searches):
         ``parallel=1`` makes runs independent of the workers.
     kinds : sequence of str and Method
         The kinds of searches, the first one begins. A method of yours, `PAO` with your attractors or noise for example,
-        is a further kind: ``kinds=(*AdaptivePAO.kinds, method)``. Its searches end when the method has converged, or
-        after its ``default_limits``; then the next one may last twice as long.
+        is a further kind: ``kinds=(*AdaptivePAO.kinds, method)``. Its searches end when the method has converged. The
+        first one takes at most 1000 evaluations for each unknown; after one that was cut short, the next one may last
+        twice as long.
 
     Examples
     --------

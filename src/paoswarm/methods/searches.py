@@ -8,6 +8,7 @@ a generation of the run consists of parts of several searches, side by side.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -144,13 +145,14 @@ class Searches(Method):
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the searches agree, so that another one would be a waste; see `paoswarm.methods.agreement`."""
         sharing: Sharing = state.memory
-        return np.asarray(tol > 0 and sharing.agreement.is_settled)
+        return np.asarray(tol > 0 and sharing.agreed(state.upper[0] - state.lower[0], state.axes).is_settled)
 
     def report(self, state: Swarm) -> Report:
         """The searches that have ended, and the one that has found the best point, as it was when it ended."""
         sharing = laid_open(state)
         _, method, swarm = sharing.leader
-        return Report(method, swarm, sharing.searches, sharing.agreement)
+        agreement = sharing.agreed(state.upper[0] - state.lower[0], state.axes)
+        return Report(method, swarm, sharing.searches, agreement)
 
 
 def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:
@@ -166,27 +168,24 @@ def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:
 class Growing:
     """The same method again and again, with more particles each time.
 
-    If it is ``limited``, a search lasts as long as a run of its method does by default. After one that was cut short,
-    the next one has as many particles and may last twice as long.
+    The first search takes at most ``longest`` evaluations for each unknown. After one that was cut short, the next one
+    has as many particles and may last twice as long.
     """
 
     method: Method
     growth: float = 2.0
     kind: str = ""
-    limited: bool = False
+    longest: float = math.inf
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
-        cut = sum(one.ending == CUT_SHORT for one in own) if self.limited else 0
-        first = own[0].n_particles if own else self.method.default_particles(d)
-        n_particles = max(int(first * self.growth ** (len(own) - cut)), self.method.smallest_swarm)
-        start = Start(self.method, n_particles, kind=self.kind)
-        if not self.limited:
-            return start
-        generations, evaluations = self.method.default_limits(d)
-        limits = (evaluations, None if generations is None else (1 + generations) * n_particles)
-        most = min((limit for limit in limits if limit is not None), default=np.inf)
-        return start._replace(most=most * 2.0**cut)
+        is_limited = math.isfinite(self.longest)
+        n_cut = sum(one.ending == CUT_SHORT for one in own) if is_limited else 0
+        larger = self.growth ** (len(own) - n_cut)
+        budget = int(self.longest * d) if is_limited else None
+        first = own[0].n_particles if own else self.method.default_particles(d, budget)
+        n_particles = max(int(first * larger), self.method.smallest_swarm)
+        return Start(self.method, n_particles, self.longest * d * larger * 2.0**n_cut, self.kind)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.core.axes import Axes
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.methods import moves, tolerance
 from paoswarm.methods.agreement import (
@@ -28,6 +29,7 @@ from paoswarm.methods.agreement import (
     Search,
     agreement,
     is_same_place,
+    is_undercut,
 )
 from paoswarm.methods.method import Method, Standing
 
@@ -252,6 +254,17 @@ class Sharing(NamedTuple):
         reached = np.array([untried if tally.reached is None else tally.reached for tally in self.tallies])
         shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
         return int(np.argmin(spent / shares))  # (A10)
+
+    def agreed(self, width: Floats, axes: Axes | None) -> Agreement:
+        """How searches agree; not at all if another one is known to be better, under way or cut short."""
+        if not self.agreement.is_settled:
+            return self.agreement
+        end = min((one for one in self.searches if one.ending != CUT_SHORT), key=lambda one: one.value)
+        known: tuple[Any, ...] = (*self.lanes, *self.searches)
+        best = min(known, key=lambda one: one.value)
+        is_elsewhere = is_undercut(end.value, end.first_value, best.value)
+        is_elsewhere = is_elsewhere and not is_same_place((best.x - end.x) / width, axes)
+        return self.agreement._replace(is_best=not is_elsewhere)
 
     @property
     def leader(self) -> Leader:
