@@ -17,9 +17,8 @@ import numpy as np
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Array, namespace
-from paoswarm.core.axes import Axes
 from paoswarm.core.order import Repeats, failed_last, score
-from paoswarm.core.walls import Wall
+from paoswarm.core.walls import Axes, Wall
 
 # A first measurement is forgotten if the second one shows that it was too good by this many standard deviations.
 FLUKE = 5.0

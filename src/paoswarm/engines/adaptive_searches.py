@@ -31,7 +31,7 @@ from paoswarm.engines.adaptive_state import (
 from paoswarm.engines.adaptive_swarms import end_of_dense, is_element_over, law_of, leader_of, reach
 from paoswarm.engines.search_plan import SHRINKING, SMALL
 from paoswarm.methods import adaptive_pao, sharing
-from paoswarm.methods.dense_progress import GREW
+from paoswarm.methods.dense_learning import GREW
 from paoswarm.methods.element_pao import ElementPAO
 
 

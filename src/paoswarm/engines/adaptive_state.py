@@ -20,9 +20,8 @@ from paoswarm.engines.adaptive_kernels import inner
 from paoswarm.engines.search_plan import SearchPlan
 from paoswarm.methods import agreement
 from paoswarm.methods.agreement import Agreement, Search
-from paoswarm.methods.dense_learning import DenseLaw
+from paoswarm.methods.dense_learning import DenseLaw, DenseProgress
 from paoswarm.methods.dense_pao import DenseMemory
-from paoswarm.methods.dense_progress import DenseProgress
 from paoswarm.methods.element_pao import PERIODS, ElementMemory
 from paoswarm.methods.quadratic_model import Trust
 from paoswarm.methods.sharing import NOBODY, Lane, Leader, Sharing, Start, Tally, shown

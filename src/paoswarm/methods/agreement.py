@@ -37,9 +37,9 @@ import numpy as np
 from scipy.special import betaln
 
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
 from paoswarm.core.order import is_feasible, ranked
-from paoswarm.methods.dense_progress import median
+from paoswarm.core.walls import Axes
+from paoswarm.methods.dense_learning import median
 
 _SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
 _SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median

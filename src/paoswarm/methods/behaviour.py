@@ -23,8 +23,8 @@ from paoswarm.core import attractors, noise
 from paoswarm.core.arrays import Floats
 from paoswarm.core.dynamics import slow_rate, transition
 from paoswarm.methods.hyperparameters import HyperparameterWarning
+from paoswarm.methods.pao_step import name_of
 from paoswarm.methods.schedules import Adaptive
-from paoswarm.methods.validate_forces import name_of
 
 if TYPE_CHECKING:
     from paoswarm.methods.pao import PAO

@@ -29,17 +29,21 @@ from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
 from paoswarm.methods import quadratic_model
-from paoswarm.methods.dense_learning import DenseLaw, draws, first_law, longest, rates
-from paoswarm.methods.dense_progress import (
+from paoswarm.methods.dense_learning import (
     EVALUATED,
     GOES_ON,
     GREW,
+    DenseLaw,
     DenseProgress,
     after_generation,
     asked_of,
     completed,
+    draws,
     end_of,
+    first_law,
     first_progress,
+    longest,
+    rates,
 )
 from paoswarm.methods.hyperparameters import check_hyperparameter
 from paoswarm.methods.method import Method, Standing, check_parallel, in_rounds
@@ -208,7 +212,7 @@ class DensePAO(Method):
         return after._replace(memory=memory)
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
-        """Whether the search is over; see `paoswarm.methods.dense_progress`."""
+        """Whether the search is over; see `paoswarm.methods.dense_learning`."""
         return np.asarray(self._end(state) != GOES_ON)
 
     def _end(self, state: Swarm) -> int:

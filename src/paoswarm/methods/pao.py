@@ -23,8 +23,8 @@ from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
 from paoswarm.methods import behaviour, hyperparameters, pao_step, schedules
 from paoswarm.methods.method import Method, check_walls
+from paoswarm.methods.pao_step import name_of
 from paoswarm.methods.schedules import Hyperparameter
-from paoswarm.methods.validate_forces import name_of
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -17,8 +17,8 @@ import numpy as np
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.walls import Axes
 from paoswarm.methods import moves, tolerance
 from paoswarm.methods.agreement import (
     CONVERGED,
