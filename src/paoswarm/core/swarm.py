@@ -48,7 +48,7 @@ class Swarm(NamedTuple):
     axes : Axes or None
         Which coordinates are round, whole or choices; None if all are plain numbers.
     tolerance : Tolerance or None
-        How far constraints may be violated for now, see `paoswarm.methods.tolerance`; None if not at all.
+        How far constraints may be violated for now, see `paoswarm.methods.moves`; None if not at all.
     """
 
     position: Array

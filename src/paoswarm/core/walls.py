@@ -299,11 +299,11 @@ class Axes(NamedTuple):
 
         def apply(x: Array, v: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
             inside, bounced = rule.apply(x, v, lower, upper)
-            wrapped, _ = periodic.apply(x, v, lower, upper)
-            return np.where(is_round, wrapped, inside), np.where(is_round, v, bounced)
+            return self.wrapped(x, inside, lower, upper), np.where(is_round, v, bounced)
 
         def unroll(x: Array, around: Array, lower: Array, upper: Array) -> Array:
-            return np.where(is_round, _nearest(x, around, lower, upper), _near(rule, x, around, lower, upper))
+            others = x if rule.unroll is None else rule.unroll(x, around, lower, upper)
+            return np.where(is_round, _nearest_image(x, around, lower, upper), others)
 
         return rule._replace(apply=apply, unroll=unroll)
 
@@ -318,12 +318,3 @@ class Axes(NamedTuple):
         if not self.is_round.any():
             return x
         return np.where(self.is_round, x - width * np.round((x - around) / width), x)
-
-
-def _nearest(x: Array, around: Array, lower: Array, upper: Array) -> Array:
-    assert periodic.unroll is not None
-    return periodic.unroll(x, around, lower, upper)
-
-
-def _near(rule: Wall, x: Array, around: Array, lower: Array, upper: Array) -> Array:
-    return x if rule.unroll is None else rule.unroll(x, around, lower, upper)

@@ -24,7 +24,7 @@ from paoswarm.methods.dense_learning import DenseLaw, DenseProgress
 from paoswarm.methods.dense_pao import DenseMemory
 from paoswarm.methods.element_pao import PERIODS, ElementMemory
 from paoswarm.methods.quadratic_model import Trust
-from paoswarm.methods.sharing import NOBODY, Lane, Leader, Sharing, Start, Tally, shown
+from paoswarm.methods.sharing import NOBODY, Lane, Sharing, Start, Tally, shown
 
 GOES_ON = 0
 CONVERGED, KNOWN, HOPELESS, CUT_SHORT = range(1, 5)  # how a search ends
@@ -208,9 +208,7 @@ def swarm_of(run: AdaptiveRun, plan: SearchPlan, lower: Floats, upper: Floats) -
     lanes = [lane for lane in lanes if lane.used]  # one whose first swarm the budget did not pay for has not begun
     best = None
     if run.lanes.own[last]["is_used"]:
-        best = Leader(
-            float(run.lanes.own[last]["value"]), _start(run, last, plan).method, _swarm(run, last, lower, upper)
-        )
+        best = _lane(run, last, plan, lower, upper)
     tallies = [Tally(int(one["spent"]), float(one["reached"]) if one["has_reached"] else None) for one in run.tallies]
     sharing = Sharing(
         tallies=tuple(tallies),
@@ -252,11 +250,11 @@ def _start(run: AdaptiveRun, k: int, plan: SearchPlan) -> Start:
 
 
 def _lane(run: AdaptiveRun, k: int, plan: SearchPlan, lower: Floats, upper: Floats) -> Lane:
-    """A search that is under way."""
+    """A search that is under way, or the best one that has ended."""
     own = run.lanes.own[k]
     return Lane(
         search=int(own["search"]),
-        series=k,
+        series=int(own["series"]),
         start=_start(run, k, plan),
         swarm=_swarm(run, k, lower, upper),
         began=int(own["began"]),

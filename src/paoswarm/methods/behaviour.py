@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from paoswarm.core import attractors, noise
 from paoswarm.core.arrays import Floats
 from paoswarm.core.dynamics import slow_rate, transition
-from paoswarm.methods.hyperparameters import HyperparameterWarning
+from paoswarm.methods.method import HyperparameterWarning
 from paoswarm.methods.pao_step import name_of
 from paoswarm.methods.schedules import Adaptive
 

@@ -10,8 +10,7 @@ from paoswarm.core.arrays import namespace
 from paoswarm.core.attractors import RandomSource, average_local_best
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.methods import schedules
-from paoswarm.methods.hyperparameters import check_hyperparameter
-from paoswarm.methods.method import Method, check_walls
+from paoswarm.methods.method import Method, check_hyperparameter, check_walls
 from paoswarm.methods.schedules import Hyperparameter
 
 

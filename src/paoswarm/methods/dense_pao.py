@@ -45,8 +45,7 @@ from paoswarm.methods.dense_learning import (
     longest,
     rates,
 )
-from paoswarm.methods.hyperparameters import check_hyperparameter
-from paoswarm.methods.method import Method, Standing, check_parallel, in_rounds
+from paoswarm.methods.method import Method, Standing, check_hyperparameter, check_parallel, in_rounds
 from paoswarm.methods.quadratic_model import (
     QuadraticModel,
     Trust,

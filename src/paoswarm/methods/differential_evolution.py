@@ -12,8 +12,7 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.differences import STRATEGIES, crossover, partners, rows
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.methods import schedules
-from paoswarm.methods.hyperparameters import check_hyperparameter
-from paoswarm.methods.method import Method, check_walls
+from paoswarm.methods.method import Method, check_hyperparameter, check_walls
 from paoswarm.methods.schedules import Hyperparameter
 
 
@@ -67,9 +66,10 @@ class DE(Method):
         """Return DE with the hyperparameters of Champneys and Rogers' study."""
         return cls(factor=0.5, crossover=0.2)
 
-    def check_swarm(self, shape: tuple[int, ...]) -> None:
-        """Raise if there are too few individuals for the strategy."""
-        check_enough(self, shape[-1], (self.strategy,))
+    @property
+    def smallest_swarm(self) -> int:
+        """An individual and its partners."""
+        return 1 + STRATEGIES[self.strategy].n_partners
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose one trial for every individual."""
@@ -89,13 +89,6 @@ def check_strategies(names: tuple[str, ...]) -> None:
     for name in names:
         if not isinstance(name, str) or name not in STRATEGIES:
             raise ValueError(f"strategy must be one of {list(STRATEGIES)}, got {name!r}")
-
-
-def check_enough(method: Method, n: int, names: tuple[str, ...]) -> None:
-    """Raise if a strategy needs more partners than there are."""
-    needed = 1 + max(STRATEGIES[name].n_partners for name in names)
-    if n < needed:
-        raise ValueError(f"{type(method).__name__} with {', '.join(names)} needs n_particles >= {needed}, got {n}")
 
 
 _TRIES = 6  # normal deviates per factor; with the defaults, all lie outside (0, 2] once in 1e7 trials
@@ -207,9 +200,10 @@ class SADE(Method):
             rate_learning_period=10,
         )
 
-    def check_swarm(self, shape: tuple[int, ...]) -> None:
-        """Raise if there are too few individuals for a strategy."""
-        check_enough(self, shape[-1], self.strategies)
+    @property
+    def smallest_swarm(self) -> int:
+        """An individual and the partners of any strategy."""
+        return 1 + max(STRATEGIES[name].n_partners for name in self.strategies)
 
     def begin(self, state: Swarm) -> Swarm:
         """Return the swarm with an empty memory, or unchanged if it has learnt with these strategies before."""

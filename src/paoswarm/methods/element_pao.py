@@ -28,8 +28,7 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.dynamics import NODES, WEIGHTS
 from paoswarm.core.order import is_feasible
 from paoswarm.core.swarm import Proposal, Swarm
-from paoswarm.methods.hyperparameters import check_hyperparameter
-from paoswarm.methods.method import Method
+from paoswarm.methods.method import Method, check_hyperparameter
 
 _DAMPING, _FREQUENCY = 0.2, 2.0**0.5  # the paper's spring
 _LONGEST = 1.33  # A11 is -0.05: a particle slightly overshoots, as with F = 1.05
@@ -103,7 +102,7 @@ class ElementPAO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
-    smallest_swarm: ClassVar[int] = _SMALLEST
+    smallest_swarm = _SMALLEST
     horizon: int = 1000
     noise: float = 1e-4
 

@@ -25,6 +25,8 @@ from abc import ABC, abstractmethod
 from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
+import numpy as np
+
 from paoswarm._checks import whole_number
 from paoswarm.core import swarm
 from paoswarm.core.arrays import Array, Floats
@@ -32,8 +34,10 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS, Wall
 from paoswarm.methods.agreement import Agreement, Search
+from paoswarm.methods.schedules import Adaptive, Hyperparameter
 
 MOST_PARTICLES, FEWEST_PARTICLES = 100, 6  # in a swarm whose size the user does not choose
+_TRIED = 21  # values of progress at which a schedule is looked at
 
 
 class Standing(NamedTuple):
@@ -83,7 +87,7 @@ class Method(ABC):
     """
 
     walls: str = "clip"
-    smallest_swarm: ClassVar[Any] = 2
+    smallest_swarm: Any = 2
     takes_batches: Any = False
     moves_singly: ClassVar[bool] = False
     applies_walls: ClassVar[bool] = False
@@ -204,3 +208,53 @@ def check_walls(walls: Any) -> None:
     """Raise if no wall rule has this name."""
     if not isinstance(walls, str) or walls not in WALLS:
         raise ValueError(f"walls must be one of {sorted(WALLS)}, got {walls!r}")
+
+
+class HyperparameterWarning(UserWarning):
+    """A choice of hyperparameters that is legal but will disappoint."""
+
+
+def check_hyperparameter(
+    name: str,
+    parameter: Hyperparameter,
+    low: float = 0.0,
+    high: float = math.inf,
+    *,
+    may_equal: bool = True,
+    may_differ: bool = False,
+) -> None:
+    """Raise unless a number, or every value of a function of progress, is finite and in ``[low, high]``.
+
+    ``may_equal=False`` excludes ``low`` itself. With ``may_differ`` the number may be an array, one for each particle,
+    and the function one of the swarm, `Adaptive`.
+    """
+    kinds = "a number, an array or a function of progress" if may_differ else "a number or a function of progress"
+    if isinstance(parameter, Adaptive):
+        if may_differ:
+            return  # its values show during the run
+        raise TypeError(f"{name} must be {kinds} in [0, 1]; only PAO takes Adaptive ones")
+    try:
+        tried = [parameter(i / (_TRIED - 1)) for i in range(_TRIED)] if callable(parameter) else [parameter]
+    except Exception as error:
+        hint = "; a function of the swarm goes into ps.schedules.Adaptive(...)" if may_differ else ""
+        raise TypeError(
+            f"{name} as a function of progress in [0, 1] failed: {type(error).__name__}: {error}{hint}"
+        ) from error
+    for given in tried:
+        numbers = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
+        if not _is_numeric(numbers, may_differ):
+            raise TypeError(f"{name} must be {kinds}, got {given!r}")
+        is_high_enough = numbers >= low if may_equal else numbers > low
+        if not np.all(np.isfinite(numbers) & is_high_enough & (numbers <= high)):
+            raise ValueError(f"{name} must {_allowed(low, high, may_equal)}, got {given!r}")
+
+
+def _is_numeric(values: Any, may_differ: bool) -> bool:
+    """Whether an array holds a real number, or several if these may differ between particles."""
+    return values.dtype.kind in "fiu" and values.size > 0 and (may_differ or not values.ndim)
+
+
+def _allowed(low: float, high: float, may_equal: bool) -> str:
+    if math.isfinite(high):
+        return f"lie between {low:g} and {high:g}"
+    return f"be {'zero or positive' if may_equal else 'positive'} and finite"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -21,10 +21,13 @@ from paoswarm.core.noise import spread
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
-from paoswarm.methods import behaviour, hyperparameters, pao_step, schedules
-from paoswarm.methods.method import Method, check_walls
-from paoswarm.methods.pao_step import name_of
-from paoswarm.methods.schedules import Hyperparameter
+from paoswarm.methods import behaviour, pao_step, schedules
+from paoswarm.methods.method import Method, check_hyperparameter, check_walls
+from paoswarm.methods.schedules import Adaptive, Hyperparameter, is_constant
+
+
+def _of_behaviour(name: str, what: str) -> Any:
+    return property(lambda method: getattr(method.behaviour(), name), doc=what)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -105,9 +108,14 @@ class PAO(Method):
         check_walls(self.walls)
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
-        hyperparameters.check(self._named)
+        _check(self._named)
         self._prepare()  # raises if a function is not an attractor, or a step would be too large for floating point
         behaviour.warn_if_unhealthy(self)
+
+    @property
+    def smallest_swarm(self) -> int:
+        """Two, or what an attractor needs."""
+        return max(2, *(getattr(pull, "smallest_swarm", 2) for pull in self.attractors))
 
     @property
     def takes_batches(self) -> bool:
@@ -132,11 +140,7 @@ class PAO(Method):
     def check_swarm(self, shape: tuple[int, ...]) -> None:
         """Raise if there are too few particles, or if a hyperparameter is an array that does not fit them."""
         super().check_swarm(shape)
-        for pull in self.attractors:
-            needed = getattr(pull, "smallest_swarm", 1)
-            if shape[-1] < needed:
-                raise ValueError(f"PAO with {name_of(pull)} needs n_particles >= {needed}, got {shape[-1]}")
-        hyperparameters.check_shapes(self._named, shape)
+        _check_shapes(self._named, shape)
 
     # How it behaves, in words and numbers
 
@@ -205,35 +209,15 @@ class PAO(Method):
     def __hash__(self) -> int:
         return hash((self.attractors, self.noise_scale, self.walls))
 
-    @property
-    def natural_frequency(self) -> Any:
-        r""":math:`\omega = \sqrt{k/m}`, radians per unit of time."""
-        return self.behaviour().natural_frequency
-
-    @property
-    def phase(self) -> Any:
-        r""":math:`\omega\,dt`, radians per step."""
-        return self.behaviour().phase
-
-    @property
-    def period(self) -> Any:
-        """Steps per swing of the damped spring; infinite when it does not swing."""
-        return self.behaviour().period
-
-    @property
-    def regime(self) -> str:
-        """``undamped``, ``underdamped``, ``critical`` or ``overdamped``."""
-        return self.behaviour().regime
-
-    @property
-    def half_life(self) -> Any:
-        """Steps in which a displacement halves in the long run (its envelope, if it swings)."""
-        return self.behaviour().half_life
-
-    @property
-    def stationary_spread(self) -> Any:
-        r""":math:`\rho = \sqrt{q / (4 \zeta \omega^3)}`, the size of the cloud in distances between the bests."""
-        return self.behaviour().stationary_spread
+    natural_frequency = _of_behaviour("natural_frequency", r":math:`\omega = \sqrt{k/m}`, radians per unit of time.")
+    phase = _of_behaviour("phase", r":math:`\omega\,dt`, radians per step.")
+    period = _of_behaviour("period", "Steps per swing of the damped spring; infinite when it does not swing.")
+    regime = _of_behaviour("regime", "``undamped``, ``underdamped``, ``critical`` or ``overdamped``.")
+    half_life = _of_behaviour("half_life", "Steps in which a displacement, or its envelope, halves in the long run.")
+    stationary_spread = _of_behaviour(
+        "stationary_spread",
+        r":math:`\rho = \sqrt{q / (4 \zeta \omega^3)}`, the size of the cloud in distances between bests.",
+    )
 
     def summary(self) -> str:
         """The hyperparameters and what they mean, in a few lines."""
@@ -262,7 +246,7 @@ class PAO(Method):
         batch = state.position.shape[:-2]
         if batch and not self.takes_batches:
             raise ValueError("your functions take one run at a time: use many.run(r).step_law()")
-        hyperparameters.check_shapes(self._named, state.position.shape[:-1])
+        _check_shapes(self._named, state.position.shape[:-1])
         drift = self.step.drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))
         h11, h21, h22 = (np.asarray(h)[..., 0] if np.ndim(h) else np.asarray(h) for h in drift.by[-3:])
@@ -282,3 +266,26 @@ class PAO(Method):
 def _frozen(parameter: Hyperparameter, progress: float) -> Any:
     """The value at ``progress``; an adaptive hyperparameter stays what it is."""
     return parameter if isinstance(parameter, schedules.Adaptive) else schedules.evaluate(parameter, progress, None)
+
+
+def _check(named: Mapping[str, Hyperparameter]) -> None:
+    """Raise if a hyperparameter of PAO is out of range, or if no attractor pulls at all."""
+    for name, parameter in named.items():  # one spring may be slack
+        check_hyperparameter(name, parameter, may_equal=name != "mass", may_differ=True)
+    stiffness = [parameter for name, parameter in named.items() if name.startswith("stiffness")]
+    for progress in (0.0, 1.0):
+        springs = [k(progress) if callable(k) else k for k in stiffness if not isinstance(k, Adaptive)]
+        if len(springs) == len(stiffness) and np.any(sum(np.asarray(k, dtype=float) for k in springs) <= 0):
+            raise ValueError(f"stiffness is zero for every attractor: at least one must pull, got {stiffness!r}")
+
+
+def _check_shapes(named: Mapping[str, Hyperparameter], shape: tuple[int, ...]) -> None:
+    """Raise if a hyperparameter is an array that does not fit particles of shape ``(*batch, n)``."""
+    for name, parameter in named.items():
+        given: Any = np.shape(parameter) if is_constant(parameter) else ()
+        try:
+            fits = np.broadcast_shapes(given, shape) == shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(f"{name} has shape {given}, which does not broadcast to the particles' {shape}")

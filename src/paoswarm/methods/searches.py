@@ -150,9 +150,8 @@ class Searches(Method):
     def report(self, state: Swarm) -> Report:
         """The searches that have ended, and the one that has found the best point, as it was when it ended."""
         sharing = laid_open(state)
-        _, method, swarm = sharing.leader
         agreement = sharing.agreed(state.upper[0] - state.lower[0], state.axes)
-        return Report(method, swarm, sharing.searches, agreement)
+        return Report(sharing.leader.start.method, sharing.leader.swarm, sharing.searches, agreement)
 
 
 def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:

@@ -19,7 +19,7 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import Axes
-from paoswarm.methods import moves, tolerance
+from paoswarm.methods import moves
 from paoswarm.methods.agreement import (
     CONVERGED,
     CUT_SHORT,
@@ -100,14 +100,6 @@ class Tally(NamedTuple):
     reached: float | None = None
 
 
-class Leader(NamedTuple):
-    """The search that has found the best point so far, with its swarm."""
-
-    value: float
-    method: Method
-    swarm: Swarm
-
-
 class Sharing(NamedTuple):
     """What a run of several searches remembers."""
 
@@ -117,7 +109,7 @@ class Sharing(NamedTuple):
     n_begun: int = 0
     searches: tuple[Search, ...] = ()  # that have ended, in order
     agreement: Agreement = Agreement()  # among them
-    ended_best: Leader | None = None  # of them
+    ended_best: Lane | None = None  # of them
 
     @property
     def spent(self) -> int:
@@ -134,7 +126,7 @@ class Sharing(NamedTuple):
         method = part.start.method
         if swarm.tolerance is None:  # the driver has given the first one its own
             length = method.tolerant_for(swarm.n_dimensions, swarm.n_particles)
-            swarm = tolerance.starting(swarm, length, part.proposal.objective)
+            swarm = moves.starting(swarm, length, part.proposal.objective)
         inner = moves.begin(method, swarm._replace(memory=None))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
         lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
@@ -151,7 +143,7 @@ class Sharing(NamedTuple):
         sharing = self._charged(lane.series, len(value))
         best_known = math.inf if self.ended_best is None else self.ended_best.value
         is_tolerant = inner.tolerance is not None
-        standing = method.standing(tolerance.eased(inner), _TOL)
+        standing = method.standing(moves.eased(inner), _TOL)
         is_behind = not is_tolerant and standing.lowest - HOPELESS_RATIO * standing.apart > best_known  # (A9)
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
         if ending := self._ending(lane, standing, is_tolerant):
@@ -188,25 +180,15 @@ class Sharing(NamedTuple):
 
     def _ended(self, lane: Lane, ending: str) -> Sharing:
         assert lane.x is not None
-        ended = Search(
-            lane.series,
-            lane.n_particles,
-            lane.used,
-            lane.x,
-            lane.value,
-            ending,
-            lane.first_value,
-            lane.kind,
-            lane.began,
-            self.spent,
-        )
+        found = lane.x, lane.value, ending, lane.first_value
+        ended = Search(lane.series, lane.n_particles, lane.used, *found, lane.kind, lane.began, self.spent)
         # A search that was over at a known end would have reached its value.
         reached = lane.value if ending != KNOWN else min(one.value for one in self.searches)
         tally = self.tallies[lane.series]._replace(reached=reached)
         searches = (*self.searches, ended)
         best = self.ended_best
         if best is None or order.is_better(lane.value, best.value):
-            best = Leader(lane.value, lane.start.method, lane.swarm)
+            best = lane
         return self._replace(
             lanes=tuple(one for one in self.lanes if one.search != lane.search),
             tallies=(*self.tallies[: lane.series], tally, *self.tallies[lane.series + 1 :]),
@@ -267,12 +249,10 @@ class Sharing(NamedTuple):
         return self.agreement._replace(is_best=not is_elsewhere)
 
     @property
-    def leader(self) -> Leader:
+    def leader(self) -> Lane:
         """The search with the best point, under way or ended; of equal ones, one that has ended."""
-        leaders = [Leader(lane.value, lane.start.method, lane.swarm) for lane in self.lanes]
-        if self.ended_best is not None:
-            leaders.insert(0, self.ended_best)
-        return leaders[int(order.best(np.array([leader.value for leader in leaders])))]
+        ended = () if self.ended_best is None else (self.ended_best,)
+        return min((*ended, *self.lanes), key=lambda lane: lane.value)
 
 
 def shown(state: Swarm, sharing: Sharing) -> Swarm:
