@@ -198,10 +198,7 @@ def concerns(method: PAO) -> list[str]:
     if rho < STAGNATES_BELOW and not momentum:
         advice = f"below {STAGNATES_BELOW} the swarm tends to stagnate early; lower damping or raise noise"
     elif widest > SCATTERS_ABOVE:
-        rho, advice = (
-            widest,
-            f"above {SCATTERS_ABOVE} the swarm does not contract; raise damping or lower noise",
-        )
+        rho, advice = widest, f"above {SCATTERS_ABOVE} the swarm does not contract; raise damping or lower noise"
     elif widest > SLOW_ABOVE:
         rho, advice = widest, f"above {SLOW_ABOVE} the swarm contracts slowly; raise damping or lower noise"
     else:

@@ -50,9 +50,7 @@ def rates(n: int, d: int) -> Rates:
     rank_one = 2 / ((d + 1.3) ** 2 + effective)
     rank_many = min(1 - rank_one, 2 * (0.25 + effective + 1 / effective - 2) / ((d + 2) ** 2 + effective))
     negative = min(
-        1 + rank_one / rank_many,
-        1 + 2 * rest_effective / (effective + 2),
-        (1 - rank_one - rank_many) / (d * rank_many),
+        1 + rank_one / rank_many, 1 + 2 * rest_effective / (effective + 2), (1 - rank_one - rank_many) / (d * rank_many)
     )
     return Rates(
         pulls=pulls,

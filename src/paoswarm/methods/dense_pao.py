@@ -280,8 +280,7 @@ def _with_points(memory: DenseMemory, x: Floats, f: Floats) -> DenseMemory:
     d = x.shape[-1]
     kept = max(3 * points_for(n_coefficients(d)), 4 * len(x))
     return memory._replace(
-        x=np.concatenate([memory.x, x[known]])[-kept:],
-        f=np.concatenate([memory.f, f[known]])[-kept:],
+        x=np.concatenate([memory.x, x[known]])[-kept:], f=np.concatenate([memory.f, f[known]])[-kept:]
     )
 
 

@@ -84,6 +84,7 @@ class Method(ABC):
         ``step_law(state, progress, rng) -> StepLaw``, if the density of the next step is known in closed form.
 
     A class says itself whether it ``takes_batches``, ``moves_singly`` and ``applies_walls``; these are not inherited.
+    A dataclass with a field ``parallel`` that is None gets the number of points that are evaluated at once there.
     """
 
     walls: str = "clip"

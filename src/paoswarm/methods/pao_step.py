@@ -187,11 +187,7 @@ class PAOStep:
     """
 
     def __init__(
-        self,
-        hyperparameters: tuple[Hyperparameter, ...],
-        attractors: Sequence[Attractor],
-        noise_scale: Any,
-        wall: Wall,
+        self, hyperparameters: tuple[Hyperparameter, ...], attractors: Sequence[Attractor], noise_scale: Any, wall: Wall
     ) -> None:
         functions = (*attractors, noise_scale)
         self._hyperparameters = hyperparameters
