@@ -133,7 +133,10 @@ class ElementPAO(Method):
         near = self.unrolled(state)
         bests = near.best_position
         n, d = bests.shape
-        memory: ElementMemory = state.memory._replace(replaced=_seen(state, state.memory.replaced))
+        memory: ElementMemory = state.memory
+        if state.axes is not None:  # what was replaced, the short way round
+            width = state.upper[0] - state.lower[0]
+            memory = memory._replace(replaced=state.axes.unrolled(memory.replaced, state.global_best[0], width))
         chances = Chances(
             *(draw.uniform(n), draw.normal(n), draw.uniform(TRIES, n), draw.uniform(3, n)),
             *(draw.normal(n, d), draw.uniform(n, d), draw.uniform(n)),
@@ -163,13 +166,6 @@ class ElementPAO(Method):
         reach, d = float(spread), state.n_dimensions
         with np.errstate(invalid="ignore"):
             return np.asarray(is_over(state.memory, state.best_value, reach, self.horizon, d))
-
-
-def _seen(state: Swarm, points: Floats) -> Floats:
-    """Points as seen from the best one, the short way round."""
-    if state.axes is None:
-        return points
-    return state.axes.unrolled(points, state.global_best[0], state.upper[0] - state.lower[0])
 
 
 def first_memory(n: int, d: int) -> ElementMemory:

@@ -40,12 +40,6 @@ class Coefficients(NamedTuple):
     h22: Any
 
 
-@lru_cache(maxsize=64)
-def constant_coefficients(*numbers: float) -> Coefficients:
-    """`coefficients` of plain numbers, remembered: every run with the same method needs the same ones."""
-    return coefficients(*numbers)
-
-
 def coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
     """Return the coefficients of one step, equations (2), (3) and (8), for numbers or for arrays over the particles."""
     m, zeta, q, dt, *springs = np.broadcast_arrays(*(np.asarray(p, dtype=float) for p in (m, zeta, q, dt, *k)))
@@ -63,6 +57,10 @@ def coefficients(m: Any, zeta: Any, q: Any, dt: Any, *k: Any) -> Coefficients:
     entries = [law.A[..., i, j] for i in (0, 1) for j in (0, 1)]
     entries += [size[..., i, j] for i, j in ((0, 0), (1, 0), (1, 1))]
     return Coefficients(tuple(_per_element(spring / total) for spring in springs), *map(_per_element, entries))
+
+
+# Remembered: every run with the same numbers needs the same ones.
+_constant_coefficients = lru_cache(maxsize=64)(coefficients)
 
 
 def _per_element(parameter: Any) -> Any:
@@ -263,7 +261,7 @@ class PAOStep:
 
 def _constant(hyperparameters: tuple[Hyperparameter, ...]) -> Coefficients:
     if all(isinstance(number, int | float) for number in hyperparameters):
-        return constant_coefficients(*map(float, hyperparameters))
+        return _constant_coefficients(*map(float, hyperparameters))
     return coefficients(*hyperparameters)
 
 
