@@ -397,7 +397,7 @@ class MethodContract:
     def test_the_law_of_the_next_step_is_there_where_steps_have_one(self, method):
         result, of_many = run(method), run_many(method, runs=2).run(1)
         for one in (result, of_many):
-            if method.has_law:
+            if method.step_law is not None:
                 assert_inside(one.next_step.mean)
                 assert one.step_law().mean_position.shape == (N, 3)
             else:

@@ -147,7 +147,7 @@ def test_runs_without_searches_are_refused(result):
 
 def test_a_run_of_several_searches_shows_the_swarm_of_the_best_point(restarted):
     ax = ps.plot.swarm(restarted)
-    _, leading = restarted.method.leading(restarted.swarm)
+    leading = restarted.method.report(restarted.swarm).swarm
     (star,) = (line for line in ax.lines if line.get_label() == "global best")
     assert_allclose([star.get_xdata()[0], star.get_ydata()[0]], restarted.x[:2])
     assert len([patch for patch in ax.patches if isinstance(patch, Ellipse)]) == leading.n_particles

@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from paoswarm.least_squares import likelihoods
     from paoswarm.least_squares.loss import Scaled
     from paoswarm.methods import schedules
-    from paoswarm.methods.adaptive_pao import AdaptivePAO
+    from paoswarm.methods.adaptive_pao import AdaptivePAO, MixedPAO
     from paoswarm.methods.dense_pao import DensePAO
     from paoswarm.methods.element_pao import ElementPAO
     from paoswarm.methods.method import Method
-    from paoswarm.methods.mixed_pao import MixedPAO
     from paoswarm.methods.pao import PAO
-    from paoswarm.methods.restarts import Portfolio, Restarts
+    from paoswarm.methods.searches import Portfolio, Restarts
     from paoswarm.resume_run import resume
     from paoswarm.run.minimize import minimize, minimize_many
     from paoswarm.run.optimizer import Optimizer
@@ -101,14 +100,14 @@ _ON_FIRST_USE = {
     "ElementPAO": "paoswarm.methods.element_pao:ElementPAO",
     "Integer": "paoswarm.space.variables:Integer",
     "Method": "paoswarm.methods.method:Method",
-    "MixedPAO": "paoswarm.methods.mixed_pao:MixedPAO",
+    "MixedPAO": "paoswarm.methods.adaptive_pao:MixedPAO",
     "Optimizer": "paoswarm.run.optimizer:Optimizer",
     "Periodic": "paoswarm.space.variables:Periodic",
-    "Portfolio": "paoswarm.methods.restarts:Portfolio",
+    "Portfolio": "paoswarm.methods.searches:Portfolio",
     "Proposal": "paoswarm.core.swarm:Proposal",
     "RayExecutor": "paoswarm.evaluate.ray:RayExecutor",
     "Real": "paoswarm.space.variables:Real",
-    "Restarts": "paoswarm.methods.restarts:Restarts",
+    "Restarts": "paoswarm.methods.searches:Restarts",
     "Returned": "paoswarm.evaluate.constraints:Returned",
     "Scaled": "paoswarm.least_squares.loss:Scaled",
     "Store": "paoswarm.store.store:Store",

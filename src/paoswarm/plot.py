@@ -7,7 +7,7 @@ Matplotlib is imported when a plot is drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -117,8 +117,8 @@ def swarm(
             raise ValueError("plot.swarm shows one swarm: give one run, many.run(r)")
         space = state.get("space")
         progress = state.get("progress", 0.0)
-        leading: tuple[Any, Swarm] = state.method.leading(state.swarm)
-        method, state = method or leading[0], leading[1]
+        report = state.method.report(state.swarm)
+        method, state = method or report.method, cast(Swarm, report.swarm)
     if state.position.ndim != 2 or state.n_dimensions < 2:
         raise ValueError(f"plot.swarm shows one swarm with at least two unknowns, got shape {state.position.shape}")
     ax = _axes(ax)
@@ -128,7 +128,7 @@ def swarm(
     lower, upper = state.lower[0], state.upper[0]
     if fun is not None:
         _contours(ax, state, fun, dims, CallOptions(vectorized), space, points)
-    if method is not None and method.has_law:
+    if method is not None and method.step_law is not None:
         _next_positions(ax, method.step_law(state, progress, rng=0), dims)
     ax.plot(*state.position[:, [i, j]].T, "o", ms=3, color="C0", label="particles")
     ax.plot(*state.best_position[:, [i, j]].T, ".", ms=2.5, color="C1", label="personal bests")

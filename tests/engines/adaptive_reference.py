@@ -5,7 +5,6 @@ import numpy as np
 from paoswarm.core import swarm as swarms
 from paoswarm.engines import counter, numba_noise
 from paoswarm.methods.dense_pao import DensePAO
-from paoswarm.methods.mover import mover_of
 from paoswarm.methods.searches import Searches
 from paoswarm.methods.sharing import laid_open
 
@@ -82,16 +81,14 @@ def reference(method, fun, n, lower, upper, key):
     x = counter.first_points(counter.search_key(key, 0), n, lower, upper)
     state = method.begin(swarms.start(x, fun(x), lower, upper))
     yield state, n
-    mover = mover_of(method, (n,))
     while True:
         if isinstance(method, Searches):
             sharing = laid_open(state)
             _, lane = sharing.turn()
             numbers.expect(sharing.n_begun if lane is None else lane.search, lane, d)
-            proposal = mover.ask(state, numbers, 0.0)
         else:
             numbers.expect(0, _Alone(method, state), d)
-            proposal = method.ask(state, numbers)
+        proposal = method.ask(state, numbers)
         state = method.tell(state, proposal, fun(proposal.position))
         yield state, len(proposal.position)
 

@@ -30,7 +30,7 @@ def reference(method, fun, n, lower, upper, keys, generations, normals):
     x = counter.first_points(keys, n, lower, upper)
     state = swarms.start(x, fun(x), lower, upper)
     yield state
-    step, numbers = method.prepare(), Numbers(normals)
+    step, numbers = method.step, Numbers(normals)
     for t in range(generations):
         proposal = step(state, numbers, t / generations)
         state = method.tell(state, proposal, fun(proposal.position))

@@ -69,7 +69,7 @@ def test_searches_agree_as_with_numpy():
             row["ending"] = adaptive_state.ENDINGS.index(one.ending)
         ends = np.array([one.x for one in searches]).reshape(count, 2)
         agreed(facts, table, ends, upper - lower)
-        found = Agreement(*(int(facts[0][name]) for name in Agreement._fields[:-1]))
+        found = Agreement(*(int(facts[0][name]) for name in Agreement._fields[:6]))
         assert found == expected
         settled.add(found.is_settled)
     assert settled == {True, False}

@@ -108,8 +108,10 @@ def test_searches_follow_each_other_as_with_numpy(method, d, generations):
     for state, run in side_by_side(method, rosenbrock, d, n, 2, generations):
         facts, sharing = run.facts[0], state.memory
         assert facts["n_ended"] == len(sharing.searches)
-        found = [int(facts[name]) for name in agreement.Agreement._fields[:-1]]
-        assert found == list(sharing.agreement[:-1])
+        found = [int(facts[name]) for name in agreement.Agreement._fields[:6]]
+        assert found == list(sharing.agreement[:6])
+        is_best = sharing.agreed(state.upper[0] - state.lower[0], None).is_best
+        assert is_best is not bool(facts["is_undercut"])
     assert len(sharing.searches) >= 4
     for one, theirs in zip(run.searches, sharing.searches, strict=False):
         same = ("series", "n_particles", "evaluations", "began", "ended")

@@ -271,7 +271,8 @@ class Late(Climber):
 class Boastful(Climber):
     """Says that it has a law."""
 
-    has_law = True
+    def step_law(self, state, progress=0.0, rng=None):
+        return state.no_law
 
 
 class Stubborn(Climber):

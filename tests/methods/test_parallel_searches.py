@@ -7,7 +7,6 @@ from numpy.testing import assert_array_equal
 import paoswarm as ps
 from paoswarm.core.random import Draw, generator
 from paoswarm.methods.method import in_rounds
-from paoswarm.methods.searches import SearchMover
 
 W = 8
 METHODS = [
@@ -97,32 +96,32 @@ def test_a_search_that_moves_is_not_moved_again_before_it_was_told():
     draw, state = stepped(method)
     parts = ()
     for _ in range(4):
-        parts = (*parts, SearchMover(method, ()).next_part(state, parts, draw, 0.0))
+        parts = (*parts, method.next_part(state, parts, draw, 0.0))
     assert [part.search for part in parts] == [0, 1, 2, 3]
     assert parts[0].start is None
     assert all(part.start is not None for part in parts[1:])
     assert all(len(part) == 24 for part in parts[1:])  # as large as the user's first swarm
 
 
-def test_parts_may_be_told_in_any_order():
+def test_a_part_that_the_budget_has_cut_is_not_told():
     """Each search depends on its own values alone, as long as none of them ends."""
     method = ps.AdaptivePAO(parallel=W)
     draw, state = stepped(method)
     parts = ()
     for _ in range(3):
-        parts = (*parts, SearchMover(method, ()).next_part(state, parts, draw, 0.0))
-    told = [(part, two_wells(part.proposal.position)) for part in parts]
-    together = method.tell_parts(state, told)
-    for turned in (told[::-1], [told[1], told[2], told[0]]):
-        one_by_one = state
-        for pair in turned:
-            one_by_one = method.tell_parts(one_by_one, [pair])
-        for lane, other in zip(together.memory.lanes, one_by_one.memory.lanes, strict=True):
-            assert lane.search == other.search
-            assert lane.used == other.used
-            assert_array_equal(lane.x, other.x)
-            assert_array_equal(lane.swarm.best_value, other.swarm.best_value)
-        assert one_by_one.memory.spent == together.memory.spent == state.memory.spent + sum(map(len, parts))
+        parts = (*parts, method.next_part(state, parts, draw, 0.0))
+    points, velocity = (np.concatenate([part.proposal[i] for part in parts]) for i in range(2))
+    proposal, values = ps.Proposal(points, velocity, notes=parts), two_wells(points)
+    together = method.tell(state, proposal, values)
+    evaluated = np.arange(len(points)) < len(points) - 1
+    cut = method.tell(state, proposal, values, evaluated)
+    assert together.memory.spent == state.memory.spent + len(points)
+    assert cut.memory.spent == together.memory.spent - len(parts[2])
+    assert [lane.search for lane in cut.memory.lanes] == [0, 1]
+    for lane, other in zip(together.memory.lanes, cut.memory.lanes, strict=False):
+        assert lane.used == other.used
+        assert_array_equal(lane.x, other.x)
+        assert_array_equal(lane.swarm.best_value, other.swarm.best_value)
 
 
 def test_small_swarms_move_side_by_side():
@@ -148,7 +147,7 @@ def test_wrong_numbers_of_workers_are_named(wrong):
 def test_the_best_search_is_the_one_with_the_law():
     method = ps.AdaptivePAO(model=False)
     result = solve(method, maxfev=2500)
-    inner, swarm = method.leading(result.swarm)
+    inner, swarm, *_ = method.report(result.swarm)
     assert swarm.best_value.min() == result.fun
     assert isinstance(inner, ps.DensePAO)
     assert_array_equal(result.step_law().mean_position, inner.step_law(swarm).mean_position)
@@ -164,7 +163,7 @@ def test_next_step_is_the_law_of_the_next_generation_of_the_best_search():
     method = ps.AdaptivePAO(model=False)
     result = solve(method, valley, maxfev=400)
     assert not result.searches  # the first search is under way
-    law, inner = result.next_step, method.leading(result.swarm)
+    law, inner = result.next_step, method.report(result.swarm)
     draw = Draw([generator(1)], ())
     # In widths of the bounds, before they are brought inside.
     x = -2 + 4 * np.concatenate([inner[0].ask(inner[1], draw).notes.x for _ in range(400)])

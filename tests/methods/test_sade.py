@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
 from paoswarm.core import swarm as kernels
-from paoswarm.methods.sade import Learning, Trial
+from paoswarm.methods.differential_evolution import Learning, Trial
 
 FIVE = ("rand/1", "rand/2", "best/1", "best/2", "current-to-best/1")
 NEEDED = {"rand/1": 3, "rand/2": 5, "best/1": 2, "best/2": 4, "current-to-best/1": 2}

@@ -49,7 +49,7 @@ def test_no_evaluation_is_lost_and_the_best_point_is_kept(method):
     assert result.nfev == len(f.values) == 1500
     assert result.fun == min(f.values)
     assert (np.diff(result.history.best) <= 0).all()
-    searches = method.finished_searches(result.swarm)
+    searches = method.report(result.swarm).searches
     sharing = result.swarm.memory
     told = sum(one.evaluations for one in searches) + sum(lane.used for lane in sharing.lanes)
     assert sharing.spent == told
@@ -107,10 +107,10 @@ def test_without_the_model_no_dense_swarm_of_the_portfolio_has_one():
 
 def test_searches_grow_and_the_first_one_is_not_interrupted():
     method = ps.Restarts(ps.DensePAO(), growth=2.0)
-    searches = method.finished_searches(solve(method, maxfev=3000).swarm)
+    searches = method.report(solve(method, maxfev=3000).swarm).searches
     assert [one.n_particles for one in searches[:3]] == [12, 24, 48]
     both = ps.Portfolio([ps.DensePAO(), ps.ElementPAO()])
-    assert method.finished_searches(solve(both, maxfev=2000).swarm)[0].series == 0
+    assert both.report(solve(both, maxfev=2000).swarm).searches[0].series == 0
 
 
 def test_the_series_that_reaches_better_values_gets_more_evaluations():
@@ -143,7 +143,7 @@ def test_a_hopeless_search_is_given_up():
 
     method = ps.Restarts(ps.DensePAO(model=False), growth=1.0)
     result = solve(method, f, maxfev=4000, x0=[1.0, 1.0], n_particles=8)
-    endings = [one.ending for one in method.finished_searches(result.swarm)]
+    endings = [one.ending for one in method.report(result.swarm).searches]
     assert "hopeless" in endings
     assert endings[0] == "converged"
 

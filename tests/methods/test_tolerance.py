@@ -8,9 +8,9 @@ from numpy.testing import assert_array_equal
 
 import paoswarm as ps
 from paoswarm.core import order, swarm
-from paoswarm.methods import tolerance
+from paoswarm.methods import moves
 from paoswarm.methods.method import Method
-from paoswarm.methods.tolerance import Tolerance
+from paoswarm.methods.moves import Tolerance
 
 BOX = [(-2.0, 3.0)] * 3
 CURVE = ps.Returned(2, lb=0.0, ub=0.0)  # two equalities: a curve in three dimensions
@@ -69,12 +69,12 @@ def test_the_tolerance_falls_from_its_first_value_to_zero():
 def test_a_first_swarm_that_needs_no_tolerance_has_none(violations):
     scores = order.feasible_first(np.ones(5), np.array(violations, dtype=float))
     first = swarm.start(np.arange(10.0).reshape(5, 2), scores, np.zeros(2), np.full(2, 9.0))
-    assert tolerance.starting(first, 100.0, np.ones(5)) is first
+    assert moves.starting(first, 100.0, np.ones(5)) is first
     far = first._replace(best_value=order.feasible_first(np.ones(5), np.arange(1.0, 6.0)))
-    assert math.isclose(tolerance.starting(far, 100.0, np.ones(5)).tolerance.first, 1.8)  # the control
-    assert tolerance.starting(far, 100.0, None) is far  # no equalities
+    assert math.isclose(moves.starting(far, 100.0, np.ones(5)).tolerance.first, 1.8)  # the control
+    assert moves.starting(far, 100.0, None) is far  # no equalities
     noisy = far._replace(repeats=swarm.measured_once(far.best_value))
-    assert tolerance.starting(noisy, 100.0, np.ones(5)) is noisy
+    assert moves.starting(noisy, 100.0, np.ones(5)) is noisy
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
@@ -90,7 +90,7 @@ def test_only_the_method_sees_the_tolerance(method):
         assert state.global_value == state.best_value.min()
         assert optimizer.incumbent.value == best  # of all points, by the strict order
         if state.tolerance is not None:
-            seen = tolerance.eased(state)
+            seen = moves.eased(state)
             has_preferred = has_preferred or seen.global_value < state.best_value.min()
     assert has_preferred  # it has followed an infeasible point with a better value
 

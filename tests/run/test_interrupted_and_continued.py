@@ -226,9 +226,9 @@ class TestMemoryAndFlags:
         class Plain(ps.PAO):
             pass
 
-        assert (Wild.applies_walls, Wild.moves_singly, Wild.takes_batches) == (False, True, False)
-        assert (Learning.applies_walls, Learning.moves_singly) == (True, False)
-        assert (Plain.applies_walls, Plain.moves_singly) == (True, True)
+        assert (Wild.applies_walls, Wild.moves_singly, Wild.takes_batches) == (False, False, False)
+        for kind in (Learning, Plain):
+            assert (kind.applies_walls, kind.moves_singly, kind.takes_batches) == (False, False, False)
         seen = []
         ps.minimize(lambda x: seen.append(x) or bowl(x), BOX, method=Wild(), n_particles=5, maxiter=5, rng=1)
         assert (np.array(seen) <= np.array(BOX)[:, 1]).all()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import paoswarm as ps
-from paoswarm.core.axes import Axes
-from paoswarm.core.walls import clip
+from paoswarm.core.walls import Axes, clip
 from paoswarm.space.space import Fixed
 
 VARIABLES = [

@@ -11,7 +11,7 @@ Points are compared by their *score*, an array ``(*batch, n)``; a smaller score 
 .. math:: s = f \text{ if } V = 0, \qquad s = 10^{250}\,V \text{ if } V > 0             \tag{C2}
 
   A product keeps all digits of small violations; a large constant plus the violation would not.
-- While a swarm tolerates violations up to :math:`\epsilon`, see `paoswarm.methods.tolerance`, it compares by
+- While a swarm tolerates violations up to :math:`\epsilon`, see `paoswarm.methods.moves`, it compares by
 
 .. math:: s = f \text{ if } V \le \epsilon, \qquad s = 10^{250}\,V \text{ if } V > \epsilon   \tag{C4}
 """

@@ -7,7 +7,6 @@ deviations with a resolution of 1e-6. That is ample for noise; positions are in 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -85,17 +84,6 @@ class Draw:
         self._streams: dict[tuple[int, ...], list[np.random.SFC64]] = {}
         self._stock: dict[tuple[int, ...], list[Deviates]] = {}
         self._drawn: dict[tuple[int, ...], int] = {}
-        self._alone: list[Draw] = []
-
-    def alone(self, r: int) -> Draw:
-        """Return the source of run ``r`` alone; it gives the same numbers as in the batch."""
-        if not self._alone:
-            for source, words in zip(self.generators, self._entropy, strict=True):
-                one = copy.copy(self)
-                one.generators, one.batch, one._entropy = [source], (), [words]
-                one._streams, one._stock, one._drawn = {}, {}, {}
-                self._alone.append(one)
-        return self._alone[r]
 
     def normal(self, *shape: int, single: bool = False) -> Deviates:
         """Return standard normal deviates of shape ``(*batch, *shape)``.

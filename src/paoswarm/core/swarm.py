@@ -17,9 +17,8 @@ import numpy as np
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Array, namespace
-from paoswarm.core.axes import Axes
 from paoswarm.core.order import Repeats, failed_last, score
-from paoswarm.core.walls import Wall
+from paoswarm.core.walls import Axes, Wall
 
 # A first measurement is forgotten if the second one shows that it was too good by this many standard deviations.
 FLUKE = 5.0
@@ -49,7 +48,7 @@ class Swarm(NamedTuple):
     axes : Axes or None
         Which coordinates are round, whole or choices; None if all are plain numbers.
     tolerance : Tolerance or None
-        How far constraints may be violated for now, see `paoswarm.methods.tolerance`; None if not at all.
+        How far constraints may be violated for now, see `paoswarm.methods.moves`; None if not at all.
     """
 
     position: Array

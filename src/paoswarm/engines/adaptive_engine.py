@@ -25,7 +25,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import on_one_thread
 from paoswarm.engines import adaptive_kernels, adaptive_searches, adaptive_state, adaptive_swarms, numba_noise
 from paoswarm.engines.adaptive_kernels import inner, once
-from paoswarm.engines.adaptive_searches import charge, follow, is_settled, judge, turn
+from paoswarm.engines.adaptive_searches import charge, follow, is_settled, is_undercut, judge, turn
 from paoswarm.engines.adaptive_state import (
     AGE,
     ASKED,
@@ -285,7 +285,8 @@ def _see_whether_it_ends(run, k, width, limits):
         stands = end_of_dense(run.lanes, k) if is_dense else is_element_over(run.lanes, k, width)
         has_converged = stands != 0
     else:
-        has_converged = limits.may_agree and is_settled(facts)
+        facts.is_undercut = is_settled(facts) and is_undercut(run, width)
+        has_converged = limits.may_agree and is_settled(facts) and not facts.is_undercut
     facts.rule = BY_ITS_OWN_RULE if has_converged else 0
     if facts.nit == 0 and facts.value == np.inf:
         facts.status = FAILED

@@ -21,9 +21,9 @@ import numpy as np
 
 from paoswarm.core import order
 from paoswarm.methods import agreement as agreement_of_searches
-from paoswarm.methods import dense_learning, dense_progress, element_pao, quadratic_model
+from paoswarm.methods import dense_learning, element_pao, quadratic_model
 
-KERNELS = agreement_of_searches, dense_learning, dense_progress, element_pao, quadratic_model, order
+KERNELS = agreement_of_searches, dense_learning, element_pao, quadratic_model, order
 _PART = 8  # numbers that are sorted by insertion
 
 _compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -261,7 +261,7 @@ model = compiled(
     smallest=smallest,
 )
 progress = compiled(
-    dense_progress,
+    dense_learning,
     "first_progress asked_of completed window _nearest _stagnates after_generation end_of",
     learn=law.learn,
     longest=law.longest,
@@ -278,7 +278,7 @@ element = compiled(
 )
 agreement = compiled(
     agreement_of_searches,
-    "same_place _are_near places counted",
+    "same_place _are_near places counted is_undercut",
     median=median,
     ranked=ranked,
     is_feasible=order_of.is_feasible,

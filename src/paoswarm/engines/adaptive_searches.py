@@ -1,6 +1,6 @@
 """Searches that follow each other and share a run, and how they agree, for numba.
 
-The rules are those of `paoswarm.methods.sharing`, `restarts` and `adaptive_pao`, whose texts work on
+The rules are those of `paoswarm.methods.sharing`, `searches` and `adaptive_pao`, whose texts work on
 objects and tuples of any length, which numba does not have. Series ``k`` has its search in lane ``k``, since one search
 of each series at most is under way. Searches that have found no feasible point do not count: compiled runs have no
 constraints.
@@ -31,7 +31,7 @@ from paoswarm.engines.adaptive_state import (
 from paoswarm.engines.adaptive_swarms import end_of_dense, is_element_over, law_of, leader_of, reach
 from paoswarm.engines.search_plan import SHRINKING, SMALL
 from paoswarm.methods import adaptive_pao, sharing
-from paoswarm.methods.dense_progress import GREW
+from paoswarm.methods.dense_learning import GREW
 from paoswarm.methods.element_pao import ElementPAO
 
 
@@ -69,6 +69,19 @@ def is_settled(facts):
     """Whether the minimum is taken as found (A11, A12)."""
     is_unique = facts.n_searches > 0 and facts.n_here >= 2 + math.sqrt(facts.n_places)
     return is_unique or facts.n_equal >= 4 + 2 * math.sqrt(1 + facts.n_worse)
+
+
+@inner
+def is_undercut(run, width):
+    """Whether the best point is better than the ends of searches, and elsewhere; see `Sharing.agreed`."""
+    best, facts = -1, run.facts[0]
+    for i in range(facts.n_ended):
+        one = run.searches[i]
+        if one.ending != CUT_SHORT and (best < 0 or one.value < run.searches[best].value):
+            best = i
+    end = run.searches[best]
+    is_better = agreement.is_undercut(end.value, end.first_value, facts.value)
+    return is_better and not _is_same_place(run.x, run.ends[best], width)
 
 
 _LARGE, _NARROWEST = adaptive_pao.LARGE, adaptive_pao.NARROWEST

@@ -20,12 +20,11 @@ from paoswarm.engines.adaptive_kernels import inner
 from paoswarm.engines.search_plan import SearchPlan
 from paoswarm.methods import agreement
 from paoswarm.methods.agreement import Agreement, Search
-from paoswarm.methods.dense_learning import DenseLaw
+from paoswarm.methods.dense_learning import DenseLaw, DenseProgress
 from paoswarm.methods.dense_pao import DenseMemory
-from paoswarm.methods.dense_progress import DenseProgress
 from paoswarm.methods.element_pao import PERIODS, ElementMemory
 from paoswarm.methods.quadratic_model import Trust
-from paoswarm.methods.sharing import NOBODY, Lane, Leader, Sharing, Start, Tally, shown
+from paoswarm.methods.sharing import NOBODY, Lane, Sharing, Start, Tally, shown
 
 GOES_ON = 0
 CONVERGED, KNOWN, HOPELESS, CUT_SHORT = range(1, 5)  # how a search ends
@@ -56,7 +55,8 @@ LANE = _record(
     "most spread first_value value scale agreeing pairs apart negligible lowest unit radius horizon noise",
 )
 RUN = _record(
-    "status rule wanted nit nfev n_failed n_begun n_ended n_history n_searches n_here n_places n_once n_equal n_worse",
+    "status rule wanted nit nfev n_failed n_begun n_ended n_history "
+    "n_searches n_here n_places n_once n_equal n_worse is_undercut",
     "value",
 )
 TALLY = _record("spent has_reached", "reached")
@@ -195,6 +195,7 @@ def agreement_of(run: AdaptiveRun) -> Agreement:
         n_once=int(facts["n_once"]),
         n_equal=int(facts["n_equal"]),
         n_worse=int(facts["n_worse"]),
+        is_best=not facts["is_undercut"],
     )
 
 
@@ -207,9 +208,7 @@ def swarm_of(run: AdaptiveRun, plan: SearchPlan, lower: Floats, upper: Floats) -
     lanes = [lane for lane in lanes if lane.used]  # one whose first swarm the budget did not pay for has not begun
     best = None
     if run.lanes.own[last]["is_used"]:
-        best = Leader(
-            float(run.lanes.own[last]["value"]), _start(run, last, plan).method, _swarm(run, last, lower, upper)
-        )
+        best = _lane(run, last, plan, lower, upper)
     tallies = [Tally(int(one["spent"]), float(one["reached"]) if one["has_reached"] else None) for one in run.tallies]
     sharing = Sharing(
         tallies=tuple(tallies),
@@ -251,11 +250,11 @@ def _start(run: AdaptiveRun, k: int, plan: SearchPlan) -> Start:
 
 
 def _lane(run: AdaptiveRun, k: int, plan: SearchPlan, lower: Floats, upper: Floats) -> Lane:
-    """A search that is under way."""
+    """A search that is under way, or the best one that has ended."""
     own = run.lanes.own[k]
     return Lane(
         search=int(own["search"]),
-        series=k,
+        series=int(own["series"]),
         start=_start(run, k, plan),
         swarm=_swarm(run, k, lower, upper),
         began=int(own["began"]),

@@ -42,8 +42,7 @@ from paoswarm.engines.adaptive_state import (
     copy_rows,
 )
 from paoswarm.engines.numba_noise import generation_key, philox
-from paoswarm.methods.dense_learning import DenseLaw
-from paoswarm.methods.dense_progress import EVALUATED, DenseProgress
+from paoswarm.methods.dense_learning import EVALUATED, DenseLaw, DenseProgress
 from paoswarm.methods.element_pao import PERIODS, TRIES, Chances, ElementMemory, ElementSteps
 from paoswarm.methods.quadratic_model import QuadraticModel, Trust
 
@@ -254,7 +253,7 @@ def _open_again(own, numbers):
 
 @inner
 def end_of_dense(lanes, k):
-    """Why the search is over, as `dense_progress.end_of` says."""
+    """Why the search is over, as `dense_learning.end_of` says."""
     return progress.end_of(law_of(lanes, k), _progress_of(lanes, k), lanes.own[k].n, lanes.own[k].spread)
 
 

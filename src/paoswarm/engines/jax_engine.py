@@ -38,8 +38,7 @@ from paoswarm.engines.program import (
     Program,
     State,
 )
-from paoswarm.methods.coefficients import Coefficients
-from paoswarm.methods.pao_step import PAOStep
+from paoswarm.methods.pao_step import Coefficients, PAOStep
 
 _LONGEST = 512  # generations in one call; the best values of so many are kept on the device
 _AT_ONCE = 64  # generations of a loop whose length XLA knows

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from paoswarm.core import attractors, noise
 from paoswarm.core.arrays import Floats
 from paoswarm.methods import schedules
-from paoswarm.methods.coefficients import coefficients
 from paoswarm.methods.method import Method
 from paoswarm.methods.pao import PAO
+from paoswarm.methods.pao_step import coefficients
 
 # What a run has come to, in the order in which reasons count; the numbers are those of `Status` and `Rule`.
 RUNNING, TARGET, CONVERGED = range(3)

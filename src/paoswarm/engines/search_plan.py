@@ -15,7 +15,7 @@ from paoswarm.methods.adaptive_pao import AdaptivePAO, Shrinking, Small
 from paoswarm.methods.dense_pao import DensePAO
 from paoswarm.methods.element_pao import ElementPAO
 from paoswarm.methods.method import Method
-from paoswarm.methods.restarts import Growing, Portfolio, Restarts
+from paoswarm.methods.searches import Growing, Portfolio, Restarts
 from paoswarm.methods.sharing import Start
 
 GROWING, SMALL, SHRINKING = range(3)  # how the searches of a series follow each other
@@ -76,6 +76,8 @@ def read_plan(method: Method, d: int) -> SearchPlan:
         kinds: tuple[Any, ...] = (Growing(method),)
     else:
         assert isinstance(method, _OVER_OTHERS)
+        if isinstance(method, AdaptivePAO) and method.kinds != AdaptivePAO.kinds:
+            raise NotCompiled("compiled engines have no kinds of searches but our own; kinds=... needs engine='numpy'")
         kinds = method.series
     rows = [_numbers(kind, d) for kind in kinds]
     return SearchPlan(method, isinstance(method, _SINGLE), kinds, np.array(rows, dtype=SERIES))

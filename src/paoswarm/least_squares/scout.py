@@ -11,9 +11,9 @@ import numpy as np
 
 from paoswarm.core import swarm
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
 from paoswarm.core.random import Draw, latin_hypercube
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.walls import Axes
 from paoswarm.least_squares.pool import Pool
 from paoswarm.methods.element_pao import ElementPAO
 

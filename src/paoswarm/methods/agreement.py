@@ -37,9 +37,9 @@ import numpy as np
 from scipy.special import betaln
 
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
 from paoswarm.core.order import is_feasible, ranked
-from paoswarm.methods.dense_progress import median
+from paoswarm.core.walls import Axes
+from paoswarm.methods.dense_learning import median
 
 _SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
 _SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
@@ -107,6 +107,8 @@ class Agreement(NamedTuple):
         Places at which searches have converged at a worse value.
     is_feasible : bool
         Whether a search has ended at a feasible point. If none has, values are violations.
+    is_best : bool
+        False if searches would agree, but a better point is known than their ends.
     """
 
     n_searches: int = 0
@@ -116,6 +118,7 @@ class Agreement(NamedTuple):
     n_equal: int = 0
     n_worse: int = 0
     is_feasible: bool = True
+    is_best: bool = True
 
     @property
     def is_unanimous(self) -> bool:
@@ -131,7 +134,7 @@ class Agreement(NamedTuple):
     def is_settled(self) -> bool:
         """Whether the minimum is taken as found, or the least violation if no point seems to be feasible."""
         needed = 4 + 2 * math.sqrt(1 + self.n_worse)
-        return self.is_unique or self.n_equal >= (needed if self.is_feasible else 2 * needed)
+        return self.is_best and (self.is_unique or self.n_equal >= (needed if self.is_feasible else 2 * needed))
 
     @property
     def missed(self) -> float:
@@ -145,6 +148,10 @@ class Agreement(NamedTuple):
     def __str__(self) -> str:
         if self.n_searches == 0:
             return "Not confirmed: no search has converged yet. More evaluations may improve it."
+        if not self.is_best:
+            return (
+                "Not confirmed: no search has ended at the best point yet. More evaluations may confirm or improve it."
+            )
         if not self.is_feasible:
             least = f"{self.n_equal} of {self.n_searches} independent searches ended at this violation"
             why = "the constraints may contradict each other" if self.n_equal > 1 else "more evaluations may find less"
@@ -211,6 +218,12 @@ def _are_near(apart: Floats, is_round: Any) -> Any:
     """The same for each row of ``apart``."""
     apart = np.where(is_round, apart - np.rint(apart), apart)  # the short way round
     return np.sqrt(np.sum(apart * apart, axis=1) / apart.shape[1]) < _SAME_PLACE
+
+
+def is_undercut(end: float, first: float, value: float) -> bool:
+    """Whether a value is better than the best ``end``, of a search that began at ``first``, by more than rounding."""
+    gained = first - end if math.isfinite(first) else 0.0
+    return end - value > max(_SAME_VALUE * max(abs(end), abs(value)), _ROUNDING * gained)
 
 
 def places(ends: Floats, values: Floats, width: Floats, is_round: Any) -> Any:

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from paoswarm.core import attractors, noise
 from paoswarm.core.arrays import Floats
 from paoswarm.core.dynamics import slow_rate, transition
-from paoswarm.methods.hyperparameters import HyperparameterWarning
+from paoswarm.methods.method import HyperparameterWarning
+from paoswarm.methods.pao_step import name_of
 from paoswarm.methods.schedules import Adaptive
-from paoswarm.methods.validate_forces import name_of
 
 if TYPE_CHECKING:
     from paoswarm.methods.pao import PAO
@@ -198,10 +198,7 @@ def concerns(method: PAO) -> list[str]:
     if rho < STAGNATES_BELOW and not momentum:
         advice = f"below {STAGNATES_BELOW} the swarm tends to stagnate early; lower damping or raise noise"
     elif widest > SCATTERS_ABOVE:
-        rho, advice = (
-            widest,
-            f"above {SCATTERS_ABOVE} the swarm does not contract; raise damping or lower noise",
-        )
+        rho, advice = widest, f"above {SCATTERS_ABOVE} the swarm does not contract; raise damping or lower noise"
     elif widest > SLOW_ABOVE:
         rho, advice = widest, f"above {SLOW_ABOVE} the swarm contracts slowly; raise damping or lower noise"
     else:

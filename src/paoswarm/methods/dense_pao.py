@@ -15,7 +15,7 @@ against them. Everything is computed in widths of the bounds.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -29,20 +29,23 @@ from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
 from paoswarm.methods import quadratic_model
-from paoswarm.methods.dense_learning import DenseLaw, draws, first_law, longest, rates
-from paoswarm.methods.dense_progress import (
+from paoswarm.methods.dense_learning import (
     EVALUATED,
     GOES_ON,
     GREW,
+    DenseLaw,
     DenseProgress,
     after_generation,
     asked_of,
     completed,
+    draws,
     end_of,
+    first_law,
     first_progress,
+    longest,
+    rates,
 )
-from paoswarm.methods.hyperparameters import check_hyperparameter
-from paoswarm.methods.method import Method, check_parallel, in_rounds
+from paoswarm.methods.method import Method, Standing, check_hyperparameter, check_parallel, in_rounds
 from paoswarm.methods.quadratic_model import (
     QuadraticModel,
     Trust,
@@ -119,7 +122,6 @@ class DensePAO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
-    has_law: ClassVar[bool] = True
     spread: float = 0.2
     model: bool = True
     parallel: int | None = None
@@ -129,23 +131,9 @@ class DensePAO(Method):
         flag("model", self.model)
         check_parallel(self.parallel)
 
-    def for_workers(self, count: int) -> Method:
-        """The same swarm for so many workers, unless it says itself for how many it is."""
-        return replace(self, parallel=count) if self.parallel is None else self
-
     def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
         """Hansen's size, 4 + 3 ln d, or the next multiple of ``parallel``."""
         return in_rounds(4 + int(3 * math.log(n_unknowns)), self.parallel)
-
-    def outlook(self, state: Swarm) -> tuple[float, float]:
-        """The best value of the last generation, and how far its values are apart."""
-        progress: DenseProgress = state.memory.progress
-        return (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
-
-    def whereabouts(self, state: Swarm) -> tuple[Floats, float]:
-        """The centre of the cloud, and its longest standard deviation."""
-        law: DenseLaw = state.memory.law
-        return law.centre, longest(law)
 
     def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
         """Ten thousand evaluations for each unknown; most searches end by themselves long before."""
@@ -223,14 +211,22 @@ class DensePAO(Method):
         return after._replace(memory=memory)
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
-        """Whether the search is over; see `paoswarm.methods.dense_progress`."""
-        memory: DenseMemory = state.memory
-        return np.asarray(end_of(memory.law, memory.progress, state.n_particles, self.spread) != GOES_ON)
+        """Whether the search is over; see `paoswarm.methods.dense_learning`."""
+        return np.asarray(self._end(state) != GOES_ON)
 
-    def has_given_up(self, state: Swarm) -> bool:
-        """Whether the cloud has grown too wide: a swarm that began elsewhere will do better."""
+    def _end(self, state: Swarm) -> int:
         memory: DenseMemory = state.memory
-        return end_of(memory.law, memory.progress, state.n_particles, self.spread) == GREW
+        return end_of(memory.law, memory.progress, state.n_particles, self.spread)
+
+    def standing(self, state: Swarm, tol: float) -> Standing:
+        """By the values of the last generation, and the law of the next one.
+
+        If the cloud has grown too wide, a swarm that begins elsewhere will do better.
+        """
+        memory: DenseMemory = state.memory
+        progress, law, end = memory.progress, memory.law, self._end(state)
+        lowest, apart = (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
+        return Standing(lowest, apart, law.centre, longest(law), end != GOES_ON, has_arrived=end != GREW)
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next positions, before they are brought inside the bounds; see `StepLaw`.
@@ -284,8 +280,7 @@ def _with_points(memory: DenseMemory, x: Floats, f: Floats) -> DenseMemory:
     d = x.shape[-1]
     kept = max(3 * points_for(n_coefficients(d)), 4 * len(x))
     return memory._replace(
-        x=np.concatenate([memory.x, x[known]])[-kept:],
-        f=np.concatenate([memory.f, f[known]])[-kept:],
+        x=np.concatenate([memory.x, x[known]])[-kept:], f=np.concatenate([memory.f, f[known]])[-kept:]
     )
 
 

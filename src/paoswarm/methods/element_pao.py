@@ -28,8 +28,7 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.dynamics import NODES, WEIGHTS
 from paoswarm.core.order import is_feasible
 from paoswarm.core.swarm import Proposal, Swarm
-from paoswarm.methods.hyperparameters import check_hyperparameter
-from paoswarm.methods.method import Method
+from paoswarm.methods.method import Method, check_hyperparameter
 
 _DAMPING, _FREQUENCY = 0.2, 2.0**0.5  # the paper's spring
 _LONGEST = 1.33  # A11 is -0.05: a particle slightly overshoots, as with F = 1.05
@@ -103,7 +102,7 @@ class ElementPAO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
-    smallest_swarm: ClassVar[int] = _SMALLEST
+    smallest_swarm = _SMALLEST
     horizon: int = 1000
     noise: float = 1e-4
 
@@ -134,7 +133,10 @@ class ElementPAO(Method):
         near = self.unrolled(state)
         bests = near.best_position
         n, d = bests.shape
-        memory: ElementMemory = state.memory._replace(replaced=_seen(state, state.memory.replaced))
+        memory: ElementMemory = state.memory
+        if state.axes is not None:  # what was replaced, the short way round
+            width = state.upper[0] - state.lower[0]
+            memory = memory._replace(replaced=state.axes.unrolled(memory.replaced, state.global_best[0], width))
         chances = Chances(
             *(draw.uniform(n), draw.normal(n), draw.uniform(TRIES, n), draw.uniform(3, n)),
             *(draw.normal(n, d), draw.uniform(n, d), draw.uniform(n)),
@@ -164,13 +166,6 @@ class ElementPAO(Method):
         reach, d = float(spread), state.n_dimensions
         with np.errstate(invalid="ignore"):
             return np.asarray(is_over(state.memory, state.best_value, reach, self.horizon, d))
-
-
-def _seen(state: Swarm, points: Floats) -> Floats:
-    """Points as seen from the best one, the short way round."""
-    if state.axes is None:
-        return points
-    return state.axes.unrolled(points, state.global_best[0], state.upper[0] - state.lower[0])
 
 
 def first_memory(n: int, d: int) -> ElementMemory:

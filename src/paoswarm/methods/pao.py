@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,10 +21,13 @@ from paoswarm.core.noise import spread
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
-from paoswarm.methods import behaviour, hyperparameters, pao_step, schedules
-from paoswarm.methods.method import Method, Step, check_walls
-from paoswarm.methods.schedules import Hyperparameter
-from paoswarm.methods.validate_forces import name_of
+from paoswarm.methods import behaviour, pao_step, schedules
+from paoswarm.methods.method import Method, check_hyperparameter, check_walls
+from paoswarm.methods.schedules import Adaptive, Hyperparameter, is_constant
+
+
+def _of_behaviour(name: str, what: str) -> Any:
+    return property(lambda method: getattr(method.behaviour(), name), doc=what)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -78,8 +81,8 @@ class PAO(Method):
     attractors: Sequence[Attractor] = (local_best, global_best)
     noise_scale: Any = spread
     walls: str = "clip"
-    has_law: ClassVar[bool] = True
     moves_singly: ClassVar[bool] = True
+    step: pao_step.PAOStep = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         given: Any = self.attractors
@@ -105,9 +108,14 @@ class PAO(Method):
         check_walls(self.walls)
         object.__setattr__(self, "attractors", tuple(pulls))
         object.__setattr__(self, "stiffness", tuple(springs))
-        hyperparameters.check(self._named)
-        self._step()  # raises if a function is not an attractor, or a step would be too large for floating point
+        _check(self._named)
+        self._prepare()  # raises if a function is not an attractor, or a step would be too large for floating point
         behaviour.warn_if_unhealthy(self)
+
+    @property
+    def smallest_swarm(self) -> int:
+        """Two, or what an attractor needs."""
+        return max(2, *(getattr(pull, "smallest_swarm", 2) for pull in self.attractors))
 
     @property
     def takes_batches(self) -> bool:
@@ -132,11 +140,7 @@ class PAO(Method):
     def check_swarm(self, shape: tuple[int, ...]) -> None:
         """Raise if there are too few particles, or if a hyperparameter is an array that does not fit them."""
         super().check_swarm(shape)
-        for pull in self.attractors:
-            needed = getattr(pull, "smallest_swarm", 1)
-            if shape[-1] < needed:
-                raise ValueError(f"PAO with {name_of(pull)} needs n_particles >= {needed}, got {shape[-1]}")
-        hyperparameters.check_shapes(self._named, shape)
+        _check_shapes(self._named, shape)
 
     # How it behaves, in words and numbers
 
@@ -189,6 +193,7 @@ class PAO(Method):
         for name in ("mass", "damping", "noise", "dt"):
             object.__setattr__(frozen, name, _frozen(getattr(self, name), progress))
         object.__setattr__(frozen, "stiffness", tuple(_frozen(k, progress) for k in self.stiffness))
+        frozen._prepare()
         return frozen
 
     def __eq__(self, other: object) -> bool:
@@ -204,35 +209,15 @@ class PAO(Method):
     def __hash__(self) -> int:
         return hash((self.attractors, self.noise_scale, self.walls))
 
-    @property
-    def natural_frequency(self) -> Any:
-        r""":math:`\omega = \sqrt{k/m}`, radians per unit of time."""
-        return self.behaviour().natural_frequency
-
-    @property
-    def phase(self) -> Any:
-        r""":math:`\omega\,dt`, radians per step."""
-        return self.behaviour().phase
-
-    @property
-    def period(self) -> Any:
-        """Steps per swing of the damped spring; infinite when it does not swing."""
-        return self.behaviour().period
-
-    @property
-    def regime(self) -> str:
-        """``undamped``, ``underdamped``, ``critical`` or ``overdamped``."""
-        return self.behaviour().regime
-
-    @property
-    def half_life(self) -> Any:
-        """Steps in which a displacement halves in the long run (its envelope, if it swings)."""
-        return self.behaviour().half_life
-
-    @property
-    def stationary_spread(self) -> Any:
-        r""":math:`\rho = \sqrt{q / (4 \zeta \omega^3)}`, the size of the cloud in distances between the bests."""
-        return self.behaviour().stationary_spread
+    natural_frequency = _of_behaviour("natural_frequency", r":math:`\omega = \sqrt{k/m}`, radians per unit of time.")
+    phase = _of_behaviour("phase", r":math:`\omega\,dt`, radians per step.")
+    period = _of_behaviour("period", "Steps per swing of the damped spring; infinite when it does not swing.")
+    regime = _of_behaviour("regime", "``undamped``, ``underdamped``, ``critical`` or ``overdamped``.")
+    half_life = _of_behaviour("half_life", "Steps in which a displacement, or its envelope, halves in the long run.")
+    stationary_spread = _of_behaviour(
+        "stationary_spread",
+        r":math:`\rho = \sqrt{q / (4 \zeta \omega^3)}`, the size of the cloud in distances between bests.",
+    )
 
     def summary(self) -> str:
         """The hyperparameters and what they mean, in a few lines."""
@@ -245,16 +230,13 @@ class PAO(Method):
 
     # The step
 
-    def prepare(self) -> Step:
-        """Return the step of this swarm, with everything worked out that stays the same."""
-        return self._step() if type(self).ask is PAO.ask else self.ask  # a subclass may have its own
-
-    def _step(self) -> pao_step.PAOStep:
-        return pao_step.PAOStep(self.hyperparameters, self.attractors, self.noise_scale, self.wall)
+    def _prepare(self) -> None:
+        step = pao_step.PAOStep(self.hyperparameters, self.attractors, self.noise_scale, self.wall)
+        object.__setattr__(self, "step", step)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """The next positions and velocities, drawn from the exact law of the step."""
-        return self._step()(state, draw, progress)
+        return self.step(state, draw, progress)
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next step of a swarm, given its attractors; see `StepLaw`.
@@ -264,8 +246,8 @@ class PAO(Method):
         batch = state.position.shape[:-2]
         if batch and not self.takes_batches:
             raise ValueError("your functions take one run at a time: use many.run(r).step_law()")
-        hyperparameters.check_shapes(self._named, state.position.shape[:-1])
-        drift = self._step().drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
+        _check_shapes(self._named, state.position.shape[:-1])
+        drift = self.step.drift(state, Draw([generator(rng)] * math.prod(batch), batch), progress)
         scale = drift.scale if drift.factor is None else np.sqrt(np.square(drift.factor).sum(axis=-1))
         h11, h21, h22 = (np.asarray(h)[..., 0] if np.ndim(h) else np.asarray(h) for h in drift.by[-3:])
         columns = np.stack(np.broadcast_arrays(h11, np.zeros_like(h11), h21, h22), axis=-1)
@@ -284,3 +266,26 @@ class PAO(Method):
 def _frozen(parameter: Hyperparameter, progress: float) -> Any:
     """The value at ``progress``; an adaptive hyperparameter stays what it is."""
     return parameter if isinstance(parameter, schedules.Adaptive) else schedules.evaluate(parameter, progress, None)
+
+
+def _check(named: Mapping[str, Hyperparameter]) -> None:
+    """Raise if a hyperparameter of PAO is out of range, or if no attractor pulls at all."""
+    for name, parameter in named.items():  # one spring may be slack
+        check_hyperparameter(name, parameter, may_equal=name != "mass", may_differ=True)
+    stiffness = [parameter for name, parameter in named.items() if name.startswith("stiffness")]
+    for progress in (0.0, 1.0):
+        springs = [k(progress) if callable(k) else k for k in stiffness if not isinstance(k, Adaptive)]
+        if len(springs) == len(stiffness) and np.any(sum(np.asarray(k, dtype=float) for k in springs) <= 0):
+            raise ValueError(f"stiffness is zero for every attractor: at least one must pull, got {stiffness!r}")
+
+
+def _check_shapes(named: Mapping[str, Hyperparameter], shape: tuple[int, ...]) -> None:
+    """Raise if a hyperparameter is an array that does not fit particles of shape ``(*batch, n)``."""
+    for name, parameter in named.items():
+        given: Any = np.shape(parameter) if is_constant(parameter) else ()
+        try:
+            fits = np.broadcast_shapes(given, shape) == shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(f"{name} has shape {given}, which does not broadcast to the particles' {shape}")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from paoswarm._checks import choices
-from paoswarm.methods.adaptive_pao import AdaptivePAO
-from paoswarm.methods.de import DE
+from paoswarm.methods.adaptive_pao import AdaptivePAO, MixedPAO
+from paoswarm.methods.classic_swarms import PSO, QPSO, RandomSearch
 from paoswarm.methods.dense_pao import DensePAO
+from paoswarm.methods.differential_evolution import DE, SADE
 from paoswarm.methods.element_pao import ElementPAO
 from paoswarm.methods.method import Method
-from paoswarm.methods.mixed_pao import MixedPAO
 from paoswarm.methods.pao import PAO
-from paoswarm.methods.pso import PSO
-from paoswarm.methods.qpso import QPSO
-from paoswarm.methods.random_search import RandomSearch
-from paoswarm.methods.sade import SADE
 
 _ALL: tuple[type[Method], ...] = (PAO, PSO, QPSO, DE, SADE, RandomSearch, AdaptivePAO, DensePAO, ElementPAO, MixedPAO)
 METHODS: dict[str, type[Method]] = {method.__name__: method for method in _ALL}

@@ -8,19 +8,21 @@ a generation of the run consists of parts of several searches, side by side.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from dataclasses import replace
-from typing import Any, ClassVar, Protocol, cast
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
+from paoswarm._checks import real_number
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.attractors import RandomSource
 from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Proposal, Swarm
-from paoswarm.methods.agreement import Agreement, Search
-from paoswarm.methods.method import Method, in_rounds
-from paoswarm.methods.mover import Mover
+from paoswarm.methods import moves
+from paoswarm.methods.agreement import CUT_SHORT, Search
+from paoswarm.methods.method import Method, Report, check_method, check_parallel, for_workers, in_rounds
 from paoswarm.methods.sharing import NOBODY, Part, Sharing, Start, Tally, laid_open, shown
 
 
@@ -34,7 +36,6 @@ class Series(Protocol):
 class Searches(Method):
     """A method whose run consists of searches by other methods."""
 
-    applies_walls: ClassVar[bool] = True
     applies_tolerance: ClassVar[bool] = True
     parallel: int | None = None
 
@@ -43,12 +44,14 @@ class Searches(Method):
     def series(self) -> tuple[Series, ...]:
         """The series that share the evaluations; the first one begins."""
 
-    def for_workers(self, count: int) -> Method:
-        """The same method for so many workers, unless it says itself for how many it is."""
-        if self.parallel is not None:
-            return self
-        filled: Method = replace(cast(Any, self), parallel=count)  # every kind of searches is a dataclass
-        return filled
+    def __init_subclass__(cls, **others: object) -> None:
+        super().__init_subclass__(**others)
+        cls.applies_walls = True  # each search does
+
+    def check_swarm(self, shape: tuple[int, ...]) -> None:
+        """Raise if the first search cannot have such a swarm."""
+        super().check_swarm(shape)
+        self._first(1).method.check_swarm(shape)
 
     def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
         """As many as the first search has."""
@@ -69,7 +72,7 @@ class Searches(Method):
         """A start that keeps the workers busy."""
         if self.parallel is None:
             return start
-        method = start.method.for_workers(self.parallel)
+        method = for_workers(start.method, self.parallel)
         return start._replace(method=method, n_particles=in_rounds(start.n_particles, self.parallel))
 
     def begin(self, state: Swarm) -> Swarm:
@@ -82,85 +85,8 @@ class Searches(Method):
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose the next generations of the searches whose turn it is, until there is a point for each worker."""
-        return SearchMover(self, ()).ask(state, draw, progress)
-
-    def next_start(self, state: Swarm, series: int, uniform: Floats) -> Start:
-        """How the next search of a series begins; ``uniform`` (2,) is its chance."""
-        sharing: Sharing = state.memory
-        own, d = sharing.of_series(series), state.n_dimensions
-        start = self._sized(self.series[series].following(own, sharing.searches, d, uniform))
-        if sharing.searches:
-            return start
-        return start._replace(n_particles=sharing.lanes[0].n_particles)  # the user may have chosen it
-
-    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-        """Tell each search its values.
-
-        If the budget has ended inside this generation, searches without all of theirs are not told: they could not go
-        on, and the driver keeps the best point.
-        """
-        begin, told = 0, []
-        for part in proposal.notes:
-            end = begin + len(part)
-            if evaluated is None or evaluated[begin:end].all():
-                if proposal.objective is not None:
-                    own = part.proposal._replace(objective=proposal.objective[begin:end])
-                    part = Part(part.search, part.series, own, part.start)
-                told.append((part, value[begin:end]))
-            begin = end
-        return self.tell_parts(state, told)
-
-    def tell_parts(self, state: Swarm, told: list[tuple[Part, Floats]]) -> Swarm:
-        """The run after some parts were evaluated."""
-        if not told:
-            return state
-        sharing, latest = laid_open(state), state
-        for part, value in told:
-            if part.start is None:
-                sharing, latest = sharing.moved(part, value)
-            else:
-                sharing, latest = sharing.begun(part, state.renewed(part.proposal.position, value))
-        return shown(latest, sharing)
-
-    def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
-        """Whether the searches agree, so that another one would be a waste; see `paoswarm.methods.agreement`."""
-        sharing: Sharing = state.memory
-        return np.asarray(tol > 0 and sharing.agreement.is_settled)
-
-    def leading(self, state: Swarm) -> tuple[Method, Swarm]:
-        """The method and the swarm of the search that has found the best point, as it was when it ended."""
-        _, method, swarm = laid_open(state).leader
-        return method, swarm
-
-    def agreement(self, state: Swarm) -> Agreement:
-        """How the searches that have ended agree."""
-        sharing: Sharing = state.memory
-        return sharing.agreement
-
-    def finished_searches(self, state: Swarm) -> tuple[Search, ...]:
-        """The searches that have ended, in order."""
-        sharing: Sharing = state.memory
-        return sharing.searches
-
-
-class SearchMover(Mover):
-    """Moves the searches of a run, each by the mover of its own method."""
-
-    def __init__(self, searches: Searches, shape: tuple[int, ...]) -> None:
-        self.method = self._searches = searches
-        self.has_converged = searches.has_converged
-        self.decides_its_end, self.keeps_bests = True, False
-        self._at_once = searches.parallel or 1
-        self._movers: dict[int, Mover] = {}  # what is worked out once for each method
-
-    def begin(self, state: Swarm) -> Swarm:
-        """The first swarm as the start of the first search."""
-        return self._searches.begin(state)
-
-    def ask(self, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
-        """The next generations of the searches whose turn it is, until there is a point for each worker."""
         parts: tuple[Part, ...] = (self.next_part(state, (), draw, progress),)
-        while self._at_once > 1 and self._has_room(state, parts):
+        while self._has_room(state, parts):
             parts = (*parts, self.next_part(state, parts, draw, progress))
         if len(parts) == 1:
             return Proposal(*parts[0].proposal[:2], notes=parts)
@@ -172,7 +98,7 @@ class SearchMover(Mover):
 
         Repeated measurements are those of one swarm: if there are any, searches take turns.
         """
-        idle = -sum(map(len, parts)) % self._at_once
+        idle = -sum(map(len, parts)) % (self.parallel or 1)
         if idle == 0 or state.repeats is not None:
             return False
         sharing: Sharing = state.memory
@@ -186,23 +112,46 @@ class SearchMover(Mover):
         """
         sharing = laid_open(state)
         series, lane = sharing.turn(out) if out or sharing.shown == NOBODY else sharing.shown_lane
-        if lane is None:
-            start = self._searches.next_start(state._replace(memory=sharing), series, draw.uniform(2))
-            x = _latin_hypercube(state, start.n_particles, draw)
-            number = max([sharing.n_begun, *(part.search + 1 for part in out)])
-            return Part(number, series, Proposal(x, np.zeros_like(x)), start)
-        method, swarm = lane.start.method, lane.swarm
-        mover = self._movers.get(id(method))
-        if mover is None or mover.method is not method:
-            mover = self._movers[id(method)] = Mover(method, (swarm.n_particles,))
-        return Part(lane.search, series, mover.ask(swarm, draw, progress))
+        if lane is not None:
+            return Part(lane.search, series, moves.ask(lane.start.method, lane.swarm, draw, progress))
+        own, d = sharing.of_series(series), state.n_dimensions
+        start = self._sized(self.series[series].following(own, sharing.searches, d, draw.uniform(2)))
+        if not sharing.searches:
+            start = start._replace(n_particles=sharing.lanes[0].n_particles)  # the user may have chosen it
+        start.method.check_swarm((start.n_particles,))
+        x = _latin_hypercube(state, start.n_particles, draw)
+        number = max([sharing.n_begun, *(part.search + 1 for part in out)])
+        return Part(number, series, Proposal(x, np.zeros_like(x)), start)
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-        """The run after its searches were told their values."""
-        return self._searches.tell(state, proposal, value, evaluated)
+        """Tell each search its values.
 
+        If the budget has ended inside this generation, searches without all of theirs are not told: they could not go
+        on, and the driver keeps the best point.
+        """
+        sharing, latest, begin = laid_open(state), None, 0
+        for part in proposal.notes:
+            end = begin + len(part)
+            if evaluated is None or evaluated[begin:end].all():
+                objective = None if proposal.objective is None else proposal.objective[begin:end]
+                own = Part(part.search, part.series, part.proposal._replace(objective=objective), part.start)
+                if part.start is None:
+                    sharing, latest = sharing.moved(own, value[begin:end])
+                else:
+                    sharing, latest = sharing.begun(own, state.renewed(own.proposal.position, value[begin:end]))
+            begin = end
+        return state if latest is None else shown(latest, sharing)
 
-Searches.mover = SearchMover
+    def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
+        """Whether the searches agree, so that another one would be a waste; see `paoswarm.methods.agreement`."""
+        sharing: Sharing = state.memory
+        return np.asarray(tol > 0 and sharing.agreed(state.upper[0] - state.lower[0], state.axes).is_settled)
+
+    def report(self, state: Swarm) -> Report:
+        """The searches that have ended, and the one that has found the best point, as it was when it ended."""
+        sharing = laid_open(state)
+        agreement = sharing.agreed(state.upper[0] - state.lower[0], state.axes)
+        return Report(sharing.leader.start.method, sharing.leader.swarm, sharing.searches, agreement)
 
 
 def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:
@@ -212,3 +161,101 @@ def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:
     share = latin_hypercube(slices, draw.uniform(n, len(low)))
     points: Floats = np.clip(low + share * (high - low), low, high)
     return points
+
+
+@dataclass(frozen=True)
+class Growing:
+    """The same method again and again, with more particles each time.
+
+    The first search takes at most ``longest`` evaluations for each unknown. After one that was cut short, the next one
+    has as many particles and may last twice as long.
+    """
+
+    method: Method
+    growth: float = 2.0
+    kind: str = ""
+    longest: float = math.inf
+
+    def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
+        """The next search."""
+        is_limited = math.isfinite(self.longest)
+        n_cut = sum(one.ending == CUT_SHORT for one in own) if is_limited else 0
+        larger = self.growth ** (len(own) - n_cut)
+        budget = int(self.longest * d) if is_limited else None
+        first = own[0].n_particles if own else self.method.default_particles(d, budget)
+        n_particles = max(int(first * larger), self.method.smallest_swarm)
+        return Start(self.method, n_particles, self.longest * d * larger * 2.0**n_cut, self.kind)
+
+
+@dataclass(frozen=True)
+class Restarts(Searches):
+    """Start a method again whenever it has converged, with more particles each time.
+
+    Parameters
+    ----------
+    method : Method
+        Any method: `PAO`, `DE`, `DensePAO`, your own.
+    growth : float
+        Factor of the number of particles from search to search; 1 keeps it.
+    parallel : int or None
+        How many points are evaluated at once; see `AdaptivePAO`.
+
+    Examples
+    --------
+    >>> import paoswarm as ps
+    >>> def two_wells(x):
+    ...     return ((x**2 - 1) ** 2).sum(axis=1) + 0.1 * x.sum(axis=1)
+    >>> method = ps.Restarts(ps.DensePAO())
+    >>> result = ps.minimize(two_wells, [(-2, 2)] * 3, method=method, vectorized=True, rng=1)
+    >>> [round(float(x), 2) for x in result.x]
+    [-1.01, -1.01, -1.01]
+    """
+
+    method: Method
+    growth: float = 2.0
+    parallel: int | None = None
+
+    def __post_init__(self) -> None:
+        check_method(self.method)
+        real_number("growth", self.growth, 1.0, may_equal=True)
+        check_parallel(self.parallel)
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """One series."""
+        return (Growing(self.method, self.growth),)
+
+
+@dataclass(frozen=True)
+class Portfolio(Searches):
+    """Let several methods share the evaluations of a run; each is started again when it has converged.
+
+    Methods whose latest search has reached better values get more evaluations: shares are halved from rank to rank.
+
+    Parameters
+    ----------
+    methods : sequence of Method
+        The first one begins, and its first search is not interrupted.
+    growth : float
+        Factor of the number of particles from search to search of the same method.
+    parallel : int or None
+        How many points are evaluated at once; see `AdaptivePAO`.
+    """
+
+    methods: tuple[Method, ...]
+    growth: float = 2.0
+    parallel: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "methods", tuple(self.methods))
+        for method in self.methods:
+            check_method(method)
+        if not self.methods:
+            raise ValueError("methods is empty: give at least one")
+        real_number("growth", self.growth, 1.0, may_equal=True)
+        check_parallel(self.parallel)
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """One series for each method."""
+        return tuple(Growing(method, self.growth) for method in self.methods)

@@ -11,14 +11,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
-from paoswarm.core.swarm import Proposal, Swarm, spread
-from paoswarm.methods import tolerance
+from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.core.walls import Axes
+from paoswarm.methods import moves
 from paoswarm.methods.agreement import (
     CONVERGED,
     CUT_SHORT,
@@ -28,8 +29,9 @@ from paoswarm.methods.agreement import (
     Search,
     agreement,
     is_same_place,
+    is_undercut,
 )
-from paoswarm.methods.method import Method
+from paoswarm.methods.method import Method, Standing
 
 HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
 HOPELESS_FOR = 10  # generations
@@ -98,14 +100,6 @@ class Tally(NamedTuple):
     reached: float | None = None
 
 
-class Leader(NamedTuple):
-    """The search that has found the best point so far, with its swarm."""
-
-    value: float
-    method: Method
-    swarm: Swarm
-
-
 class Sharing(NamedTuple):
     """What a run of several searches remembers."""
 
@@ -115,7 +109,7 @@ class Sharing(NamedTuple):
     n_begun: int = 0
     searches: tuple[Search, ...] = ()  # that have ended, in order
     agreement: Agreement = Agreement()  # among them
-    ended_best: Leader | None = None  # of them
+    ended_best: Lane | None = None  # of them
 
     @property
     def spent(self) -> int:
@@ -132,40 +126,41 @@ class Sharing(NamedTuple):
         method = part.start.method
         if swarm.tolerance is None:  # the driver has given the first one its own
             length = method.tolerant_for(swarm.n_dimensions, swarm.n_particles)
-            swarm = tolerance.starting(swarm, length, part.proposal.objective)
-        inner = tolerance.begin(method.begin, swarm._replace(memory=None))
+            swarm = moves.starting(swarm, length, part.proposal.objective)
+        inner = moves.begin(method, swarm._replace(memory=None))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
         lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
         lane = lane._replace(first_value=lane.value)
         sharing = self._charged(part.series, swarm.n_particles)
-        # Searches may be told in another order than they have begun.
-        lanes = tuple(sorted((*self.lanes, lane), key=lambda one: one.search))
-        return sharing._replace(lanes=lanes, n_begun=max(self.n_begun, part.search + 1)), inner
+        return sharing._replace(lanes=(*self.lanes, lane), n_begun=part.search + 1), inner
 
     def moved(self, part: Part, value: Floats) -> tuple[Sharing, Swarm]:
         """After a generation of a search, which may have ended it; and its swarm."""
-        place = 0
-        while self.lanes[place].search != part.search:
-            place += 1
-        lane = self.lanes[place]
+        place, lane = self._lane(part.search)
         method = lane.start.method
-        inner = tolerance.tell(method.tell, lane.swarm, part.proposal, value)
+        inner = moves.tell(method, lane.swarm, part.proposal, value)
         lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
         sharing = self._charged(lane.series, len(value))
         best_known = math.inf if self.ended_best is None else self.ended_best.value
-        seen, is_tolerant = tolerance.eased(inner), inner.tolerance is not None
-        lowest, apart = method.outlook(seen)
-        is_behind = not is_tolerant and lowest - HOPELESS_RATIO * apart > best_known  # (A9)
+        is_tolerant = inner.tolerance is not None
+        standing = method.standing(moves.eased(inner), _TOL)
+        is_behind = not is_tolerant and standing.lowest - HOPELESS_RATIO * standing.apart > best_known  # (A9)
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
-        has_converged = bool(method.has_converged(seen, spread(seen, method.wall.unroll), _TOL))
-        ending = _ending(lane, has_converged, self._is_known(lane))
-        if ending == CONVERGED and (is_tolerant or method.has_given_up(inner)):
-            ending = CUT_SHORT
-        if ending:
+        if ending := self._ending(lane, standing, is_tolerant):
             return sharing._ended(lane, ending), inner
         return sharing._replace(lanes=(*self.lanes[:place], lane, *self.lanes[place + 1 :])), inner
 
-    def _is_known(self, lane: Lane) -> bool:
+    def _ending(self, lane: Lane, standing: Standing, is_tolerant: bool) -> str:
+        """How a search ends; empty if it goes on."""
+        if standing.is_over:
+            return CONVERGED if standing.has_arrived and not is_tolerant else CUT_SHORT
+        if self._is_known(lane, standing):
+            return KNOWN
+        if lane.hopeless >= HOPELESS_FOR:
+            return HOPELESS
+        return CUT_SHORT if lane.used >= lane.start.most else ""
+
+    def _is_known(self, lane: Lane, standing: Standing) -> bool:
         """Whether a search has contracted around the end of the best finished one, and found nothing better.
 
         Only if all that have ended are at one place: elsewhere, there may be better minima close to known ones.
@@ -173,11 +168,10 @@ class Sharing(NamedTuple):
         if not self.agreement.is_unanimous:
             return False
         best = min(self.searches, key=lambda one: one.value)
-        centre, reach = lane.start.method.whereabouts(lane.swarm)
-        if reach >= CONTRACTED or order.is_better(lane.value, best.value):
+        if standing.reach >= CONTRACTED or order.is_better(lane.value, best.value):
             return False
         lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
-        return is_same_place((best.x - lower) / (upper - lower) - centre, lane.swarm.axes)
+        return is_same_place((best.x - lower) / (upper - lower) - standing.centre, lane.swarm.axes)
 
     def _charged(self, series: int, evaluations: int) -> Sharing:
         tally = self.tallies[series]
@@ -186,25 +180,15 @@ class Sharing(NamedTuple):
 
     def _ended(self, lane: Lane, ending: str) -> Sharing:
         assert lane.x is not None
-        ended = Search(
-            lane.series,
-            lane.n_particles,
-            lane.used,
-            lane.x,
-            lane.value,
-            ending,
-            lane.first_value,
-            lane.kind,
-            lane.began,
-            self.spent,
-        )
+        found = lane.x, lane.value, ending, lane.first_value
+        ended = Search(lane.series, lane.n_particles, lane.used, *found, lane.kind, lane.began, self.spent)
         # A search that was over at a known end would have reached its value.
         reached = lane.value if ending != KNOWN else min(one.value for one in self.searches)
         tally = self.tallies[lane.series]._replace(reached=reached)
         searches = (*self.searches, ended)
         best = self.ended_best
         if best is None or order.is_better(lane.value, best.value):
-            best = Leader(lane.value, lane.start.method, lane.swarm)
+            best = lane
         return self._replace(
             lanes=tuple(one for one in self.lanes if one.search != lane.search),
             tallies=(*self.tallies[: lane.series], tally, *self.tallies[lane.series + 1 :]),
@@ -213,13 +197,15 @@ class Sharing(NamedTuple):
             ended_best=best,
         )
 
+    def _lane(self, search: int) -> tuple[int, Lane]:
+        """The place and the lane of the search with this number."""
+        return next((place, lane) for place, lane in enumerate(self.lanes) if lane.search == search)
+
     @property
     def shown_lane(self) -> tuple[int, Lane]:
         """The search whose swarm is the run's, and its series: its turn is next."""
-        place = 0
-        while self.lanes[place].search != self.shown:
-            place += 1
-        return self.lanes[place].series, self.lanes[place]
+        _, lane = self._lane(self.shown)
+        return lane.series, lane
 
     def turn(self, out: tuple[Part, ...] = ()) -> tuple[int, Lane | None]:
         """The series that moves next, and its oldest search that can; None if it begins another one.
@@ -251,24 +237,22 @@ class Sharing(NamedTuple):
         shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
         return int(np.argmin(spent / shares))  # (A10)
 
+    def agreed(self, width: Floats, axes: Axes | None) -> Agreement:
+        """How searches agree; not at all if another one is known to be better, under way or cut short."""
+        if not self.agreement.is_settled:
+            return self.agreement
+        end = min((one for one in self.searches if one.ending != CUT_SHORT), key=lambda one: one.value)
+        known: tuple[Any, ...] = (*self.lanes, *self.searches)
+        best = min(known, key=lambda one: one.value)
+        is_elsewhere = is_undercut(end.value, end.first_value, best.value)
+        is_elsewhere = is_elsewhere and not is_same_place((best.x - end.x) / width, axes)
+        return self.agreement._replace(is_best=not is_elsewhere)
+
     @property
-    def leader(self) -> Leader:
+    def leader(self) -> Lane:
         """The search with the best point, under way or ended; of equal ones, one that has ended."""
-        leaders = [Leader(lane.value, lane.start.method, lane.swarm) for lane in self.lanes]
-        if self.ended_best is not None:
-            leaders.insert(0, self.ended_best)
-        return leaders[int(order.best(np.array([leader.value for leader in leaders])))]
-
-
-def _ending(lane: Lane, has_converged: bool, is_known: bool) -> str:
-    """How a search ends; empty if it goes on."""
-    if has_converged:
-        return CONVERGED
-    if is_known:
-        return KNOWN
-    if lane.hopeless >= HOPELESS_FOR:
-        return HOPELESS
-    return CUT_SHORT if lane.used >= lane.start.most else ""
+        ended = () if self.ended_best is None else (self.ended_best,)
+        return min((*ended, *self.lanes), key=lambda lane: lane.value)
 
 
 def shown(state: Swarm, sharing: Sharing) -> Swarm:

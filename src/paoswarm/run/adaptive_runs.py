@@ -17,6 +17,7 @@ from paoswarm.engines.engines import Compiled, Numba
 from paoswarm.engines.program import FAILED, RUNNING
 from paoswarm.engines.search_plan import read_plan
 from paoswarm.evaluate.calls import NAN
+from paoswarm.methods.method import for_workers
 from paoswarm.run.call import Call
 from paoswarm.run.compiled_runs import NO_VALUE, CompiledRuns
 from paoswarm.run.many_result import Found
@@ -53,7 +54,7 @@ class AdaptiveSearches(CompiledRuns):
         keys: Words,
     ) -> None:
         assert isinstance(engine, Numba)
-        method, space = call.method.for_workers(1), call.space
+        method, space = for_workers(call.method, 1), call.space
         method.check_swarm((n_particles,))
         self._plan, self._box, self._space = read_plan(method, len(space.lower)), (space.lower, space.upper), space
         ends = limits_of(self._plan, limits.maxfev, limits.maxiter, limits.target, limits.tol)

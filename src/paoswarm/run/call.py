@@ -17,7 +17,7 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.constrained_function import ConstrainedFunction
 from paoswarm.evaluate.constraints import ConstraintSet
-from paoswarm.methods.method import Method
+from paoswarm.methods.method import Method, for_workers
 from paoswarm.run.callback import Notify, read_callback
 from paoswarm.run.many_result import ManyResult
 from paoswarm.run.read_input import read_method, read_start
@@ -188,7 +188,7 @@ def read_call(
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)
     x0, f0, init = _read_points(space, *read_start(x0), init)
-    method = _for_workers(method, workers, read.maxfev, store) if runs is None else method.for_workers(1)
+    method = _for_workers(method, workers, read.maxfev, store) if runs is None else for_workers(method, 1)
     return Call(
         fun=fun,
         args=args if isinstance(args, tuple) else (args,),
@@ -257,7 +257,7 @@ def _for_workers(method: Method, workers: Workers, maxfev: int | None, store: St
     if not isinstance(count, int):
         count = workers.count
         count = count if maxfev is None else min(count, max(1, maxfev // _ENOUGH))
-    return method.for_workers(count)
+    return for_workers(method, count)
 
 
 def _part_of(init: Any, runs: int, numbers: range) -> Any:

@@ -12,9 +12,9 @@ from paoswarm._checks import choices, whole_number
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
 from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Swarm
+from paoswarm.core.walls import Axes
 from paoswarm.run import read_input
 from paoswarm.run.read_input import Box
 

@@ -46,7 +46,7 @@ def _is_constant(result: OptimizeResult) -> bool:
 
 def _on_the_bounds(result: OptimizeResult) -> str:
     """Name the unknowns that ended on a bound: a wider range often has a better point."""
-    method, swarm = result.method.leading(result.swarm)
+    method, swarm, *_ = result.method.report(result.swarm)
     wall = method.wall
     if wall.unroll is not None or not wall.is_bounded:  # nothing stops a particle there
         return ""

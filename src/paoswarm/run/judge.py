@@ -22,7 +22,7 @@ from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluate.constraints import ConstraintSet
-from paoswarm.methods import tolerance
+from paoswarm.methods import moves
 from paoswarm.methods.method import Method
 from paoswarm.run.incumbent import reported
 from paoswarm.space.space import Space
@@ -137,7 +137,7 @@ class FeasibleFirst(Judge):
         if not self.is_tolerant:
             return first
         length = method.tolerant_for(first.n_dimensions, first.n_particles)
-        return tolerance.starting(first, length, self.objective(first.best_position))
+        return moves.starting(first, length, self.objective(first.best_position))
 
     def remeasured(self, swarm: Swarm, index: Any, scores: Floats) -> Swarm:
         """A point that has ever been infeasible is infeasible, and has no noise."""

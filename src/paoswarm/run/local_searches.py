@@ -25,8 +25,8 @@ import numpy as np
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
 from paoswarm.core.random import Draw
+from paoswarm.core.walls import Axes
 from paoswarm.methods.agreement import CONVERGED, CUT_SHORT, HOPELESS, Search
 from paoswarm.run import sqp
 from paoswarm.run.judge import FeasibleFirst

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
+from paoswarm.core.walls import Axes
 from paoswarm.run.read_input import Box
 from paoswarm.run.stopping import Rule
 

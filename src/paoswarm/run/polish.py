@@ -16,7 +16,7 @@ from scipy.optimize import minimize as scipy_minimize
 from paoswarm._checks import counted
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
+from paoswarm.core.walls import Axes
 from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator

@@ -12,9 +12,8 @@ from scipy.optimize import Bounds, OptimizeResult
 from paoswarm._checks import rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
-from paoswarm.methods.adaptive_pao import AdaptivePAO
+from paoswarm.methods.adaptive_pao import AdaptivePAO, MixedPAO
 from paoswarm.methods.method import Method
-from paoswarm.methods.mixed_pao import MixedPAO
 from paoswarm.methods.registry import method_named
 from paoswarm.space.space import Space
 

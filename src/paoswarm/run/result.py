@@ -189,7 +189,7 @@ class Result(OptimizeResult):
     def searches(self) -> SearchTable:
         """The searches that have ended; empty for a method that does not start again."""
         self._refuse_many("searches")
-        found: tuple[Search, ...] = (*self.method.finished_searches(self.swarm), *self.get("local_searches", ()))
+        found: tuple[Search, ...] = (*self.method.report(self.swarm).searches, *self.get("local_searches", ()))
         return SearchTable(found, self.swarm.lower[0], self.swarm.upper[0], self.swarm.axes, self.get("space"))
 
     @property
@@ -204,14 +204,14 @@ class Result(OptimizeResult):
         if "next_step" not in self:  # worked out when it is first asked for
             self["next_step"] = None
             if "method" in self and not np.ndim(self.fun):
-                method, swarm = self.method.leading(self.swarm)
-                self["next_step"] = NextStep(self.step_law(), swarm) if method.has_law else None
+                leader = self.method.report(self.swarm)
+                self["next_step"] = NextStep(self.step_law(), leader.swarm) if leader.method.step_law else None
         return self["next_step"]
 
     def step_law(self) -> StepLaw:
         """Closed-form law of the next step of the swarm that has found ``x``; `PAO` and `DensePAO` have one."""
-        method, swarm = self.method.leading(self.swarm)
-        if not method.has_law:
+        method, swarm, *_ = self.method.report(self.swarm)
+        if method.step_law is None:
             raise ValueError(f"{type(method).__name__} has no closed-form law of its step; PAO and DensePAO have one")
         law: StepLaw = method.step_law(swarm, self.progress, rng=0)
         return law
@@ -289,9 +289,10 @@ def _text(value: Any) -> str:
 
 def combined_agreement(method: Method, swarm: Swarm, local: tuple[Search, ...]) -> Agreement | None:
     """How the searches of a run agree, those of its method together with local ones; None if there are none."""
+    report = method.report(swarm)
     if not local:
-        return method.agreement(swarm)
-    return agreement((*method.finished_searches(swarm), *local), swarm.lower[0], swarm.upper[0], swarm.axes)
+        return report.agreement
+    return agreement((*report.searches, *local), swarm.lower[0], swarm.upper[0], swarm.axes)
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:

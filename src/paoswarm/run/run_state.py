@@ -17,9 +17,10 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.evaluate.constraints import ConstraintSet
+from paoswarm.methods import moves
+from paoswarm.methods.adaptive_pao import AdaptivePAO
 from paoswarm.methods.agreement import Agreement
 from paoswarm.methods.method import FEWEST_PARTICLES, Method
-from paoswarm.methods.mover import mover_of
 from paoswarm.run import read_input
 from paoswarm.run.first_swarm import FirstSwarm
 from paoswarm.run.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
@@ -95,9 +96,12 @@ class RunState:
         self._again: Any = None  # numbers of the bests that are measured again
         self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
         self._first: FirstSwarm | None = None
+        self._keeps_bests = moves.keeps_bests(method)
+        self._leads = self._keeps_bests  # with repeats: whether the swarm's leader is always the best point
         self.judge = self._judge_by(constraints, f0, init)
         self.local: LocalSearches | None = None
-        if isinstance(self.judge, FeasibleFirst) and method.searches_locally and not self._is_noisy:
+        searches_locally = isinstance(method, AdaptivePAO) and method.local and not self._is_noisy
+        if isinstance(self.judge, FeasibleFirst) and searches_locally:
             self.local = LocalSearches(self.judge, self.lower, self.upper, space.axes)
         self._start(n_particles, self._located("x0", x0), f0, self._located("init", init))
 
@@ -111,8 +115,7 @@ class RunState:
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 does not go with init=swarm; use Optimizer.inject to add points to a swarm")
-            self._mover = mover_of(self.method, (*self.batch, init.n_particles))
-            self._leads = self._mover.keeps_bests  # with repeats: whether the swarm's leader is always the best point
+            moves.check(self.method, (*self.batch, init.n_particles))
             self._continue(init, earlier)
             return
         if n_particles is None:
@@ -121,8 +124,7 @@ class RunState:
         if isinstance(init, str) and x0 is None and size is not None and size <= n_particles:
             init = np.resize(self.space.every_point(), (n_particles, len(self.lower)))
         self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
-        self._mover = mover_of(self.method, (*self.batch, self._first.n_particles))
-        self._leads = self._mover.keeps_bests
+        moves.check(self.method, (*self.batch, self._first.n_particles))
         if self._first.n_unknown == 0:  # every value is known already
             self._first.points(self.draw.generators, self.batch)
             self.begin(np.empty((*self.batch, 0)))
@@ -159,7 +161,7 @@ class RunState:
         swarm = swarm._replace(axes=self.space.axes)
         if self._is_noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
-        swarm = self._mover.begin(swarms.with_leader(swarm))
+        swarm = moves.begin(self.method, swarms.with_leader(swarm))
         self.swarm, self._best = swarm, leader_of(swarm)
         if earlier is None or "fun" not in earlier:
             return
@@ -172,7 +174,7 @@ class RunState:
         is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
         found = found._replace(score=np.where(is_inside, found.score, np.inf))
         best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
-        if self._mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
+        if self._keeps_bests and not self.batch and best is not self._best:  # found by polishing
             swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
         self._leads = self._leads and best is self._best
         self.swarm, self._best = swarm, best
@@ -188,7 +190,7 @@ class RunState:
                 return points
             self.begin(np.empty((*self.batch, 0)))  # known values have filled it
         assert self.swarm is not None
-        self._proposal = self._mover.ask(self.swarm, self.draw, progress)
+        self._proposal = self.propose(progress)
         self._pending = self._proposal.position
         if self._share:  # by their means, not their scores: a low mean of few measurements is the one to check
             self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
@@ -201,20 +203,20 @@ class RunState:
         assert self._first is not None
         return self._first.points(self.draw.generators, self.batch)
 
-    def propose(self, progress: float) -> Proposal:
-        """The next move of the swarm."""
+    def propose(self, progress: float, draw: Draw | None = None) -> Proposal:
+        """The next move of the swarm; with chance of its own, one that it might make as well."""
         assert self.swarm is not None
-        return self._mover.ask(self.swarm, self.draw, progress)
+        return moves.ask(self.method, self.swarm, draw or self.draw, progress)
 
     def told(self, swarm: Swarm, proposal: Proposal, values: Floats, evaluated: Any) -> Swarm:
         """A swarm after a move was evaluated, if it was."""
-        return self._mover.tell(swarm, proposal, values, evaluated)
+        return moves.tell(self.method, swarm, proposal, values, evaluated)
 
     def begin(self, f: Floats, may_fail: bool = False) -> None:
         """Make the first swarm from its values ``(*batch, m)``."""
         assert self._first is not None
         first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
-        self.swarm = self._mover.begin(self.judge.tolerant(first, self.method))
+        self.swarm = moves.begin(self.method, self.judge.tolerant(first, self.method))
         self._best = leader_of(first)
 
     def take(
@@ -262,7 +264,7 @@ class RunState:
             x, f = x[..., :new, :], f[..., :new]
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
-        if before.repeats is None and not self._mover.keeps_bests:  # before a user's code sees the values
+        if before.repeats is None and not self._keeps_bests:  # before a user's code sees the values
             self.improve(x, f)
         proposal = self._proposal
         if self.judge.is_tolerant:
@@ -274,7 +276,7 @@ class RunState:
                 f"{name} changes the size of its swarm, so it cannot take batches: set takes_batches = False"
             )
         self.swarm = after if active is None else swarms.select(active, after, before)
-        if before.repeats is not None or self._mover.keeps_bests:
+        if before.repeats is not None or self._keeps_bests:
             self.improve(x, f)
         self.count_stale(old)
         self.nit += 1
@@ -291,7 +293,7 @@ class RunState:
         assert self._best is not None
         if self.swarm.repeats is not None:
             self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
-        elif not self._mover.keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
+        elif not self._keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
             self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all
             is_better = order.is_better(self.swarm.global_value, self._best.value)
@@ -406,7 +408,7 @@ class RunState:
 
     def expected_evaluations(self, limits: Limits) -> int | None:
         """The most evaluations of a run; None if unknown, because the method may ask for any number of points."""
-        if not (self._mover.keeps_bests or self.method.takes_batches):
+        if not (self._keeps_bests or self.method.takes_batches):
             return limits.maxfev
         return limits.evaluations(self.n_to_start, self.n_each)
 
@@ -416,8 +418,8 @@ class RunState:
         if self.local is not None and self.local.found and tol > 0:
             agreed = self.agreement
             return np.asarray(Rule.OWN if agreed is not None and agreed.is_settled else Rule.NONE)
-        if self._mover.decides_its_end:
-            is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+        if moves.decides_its_end(self.method):
+            is_done = np.asarray(self.method.has_converged(self.swarm, self.spread, tol))
             return np.where(is_done, Rule.OWN, Rule.NONE)
         return judge_convergence(self.swarm, self.spread, self.stale, tol) if tol > 0 else None
 

@@ -8,7 +8,7 @@ from typing import Any
 from paoswarm._text import block, table
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
+from paoswarm.core.walls import Axes
 from paoswarm.methods.agreement import Search, places_of
 from paoswarm.space.space import Space
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from paoswarm._checks import choices, unmasked
 from paoswarm.core.arrays import Floats
-from paoswarm.core.axes import Axes
+from paoswarm.core.walls import Axes
 from paoswarm.space.names import numbered, text_by_name
 from paoswarm.space.variables import Choice, Real, Variable
 

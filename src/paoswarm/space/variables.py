@@ -34,7 +34,7 @@ class Variable(ABC):
     Attributes
     ----------
     is_round, is_whole, is_choice : bool
-        What its coordinates are, see `paoswarm.core.axes`.
+        What its coordinates are, see `paoswarm.core.walls`.
     """
 
     is_round = False
