@@ -126,8 +126,8 @@ def write(cases, known):
         return [known[one.key] for one in own if one.key in known] if is_there else []
 
     def solved(columns):
-        return _markdown(["", *columns],
-                         [[NAMES[name], *(_reached(rows_of(name, one)) for one in columns)] for name in SERIAL])  # fmt: skip
+        lines = [[NAMES[name], *(_reached(rows_of(name, one)) for one in columns)] for name in SERIAL]
+        return _markdown(["", *columns], lines)
 
     (PAGES / "fits_short.inc").write_text(solved(SHORT) + "\n")
     text = [solved(COLUMNS)]
