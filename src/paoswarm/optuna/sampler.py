@@ -22,11 +22,12 @@ from paoswarm.optuna.shared_search import (
     Seat,
     Seats,
     SharedSearch,
+    TrialSpace,
+    constraint_names,
     is_taken,
     known_trials,
     read_seats,
 )
-from paoswarm.optuna.trial_space import TrialSpace, constraint_names
 
 
 class PAOSampler(BaseSampler):
