@@ -8,20 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paoswarm.cli.options import (
-    add_command,
-    add_draws,
-    add_fit_output,
-    add_function,
-    add_objective,
-    add_output,
-    add_program,
-    add_running,
-    add_trust,
-    add_unknowns,
-    given_of,
-    read_unknowns,
-)
+from paoswarm.cli.options import OUTPUT, PROGRAM, RUNNING, TABLES, add, add_unknowns, given_of, read_unknowns
 
 if TYPE_CHECKING:
     from paoswarm.cli.source import Source
@@ -66,19 +53,13 @@ state what to run.
 def fill_minimize(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `minimize`."""
     parser.epilog = _MINIMIZE_EXAMPLES
-    add_objective(parser, "what to minimise")
+    add(parser, "what to minimise", "function --vectorized")
+    add(parser, PROGRAM, "--limit --factor")
     add_unknowns(parser, "the variables, one on each line; see the documentation, page Command line")
-    limits = add_running(parser)
-    limits.add_argument("--maxiter", type=float, metavar="N", help="most generations")
-    limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
-    limits.add_argument("--target", type=float, metavar="VALUE", help="stop when the value is at or below it")
-    limits.add_argument("--tol", type=float, help="when a single swarm has converged (default: 1e-12)")
-    search = parser.add_argument_group("search")
-    search.add_argument("--method", metavar="NAME", help="PAO, DE, PSO, ... or your own, FILE.py:NAME")
-    search.add_argument("--particles", dest="n_particles", type=int, metavar="N", help="size of the first swarm")
-    search.add_argument("--constraints", action="append", metavar="FILE.py:NAME", help="what a point must satisfy")
-    search.add_argument("--polish", action="store_true", default=None, help="finish with a local search")
-    search.add_argument("--asynchronous", action="store_true", default=None, help="do not wait for whole generations")
+    add(parser, "limits", "--maxfev --timeout --maxiter --time-limit --target --tol")
+    add(parser, RUNNING)
+    add(parser, OUTPUT)
+    add(parser, "search", "--method --particles --constraints --polish --asynchronous")
 
 
 def run_minimize(options: argparse.Namespace) -> int:
@@ -91,12 +72,13 @@ def run_minimize(options: argparse.Namespace) -> int:
 def fill_sample(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `sample`."""
     parser.epilog = _SAMPLE_EXAMPLES
-    add_objective(parser, "the log likelihood")
+    add(parser, "the log likelihood", "function --vectorized")
+    add(parser, PROGRAM, "--limit --factor")
     add_unknowns(parser, "the prior: variables as for minimize, and entries prior = { normal = [mean, sd] }")
-    limits = add_running(parser)
-    limits.add_argument("--n-effective", type=int, metavar="N", help="wanted effective sample size (default: 2000)")
-    parser.add_argument("--particles", dest="n_particles", type=int, metavar="N", help="number of first draws")
-    add_draws(parser)
+    add(parser, "limits", "--maxfev --timeout --n-effective")
+    add(parser, RUNNING)
+    add(parser, OUTPUT)
+    add(parser, "", "--particles --draws", particles="number of first draws")
 
 
 def run_sample(options: argparse.Namespace) -> int:
@@ -121,42 +103,29 @@ def _start(options: argparse.Namespace, function: Any, *names: str) -> int:
 def fill_fit(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `fit`."""
     parser.epilog = _FIT_EXAMPLES
-    add_function(parser, "the simulator")
-    add_program(
+    add(parser, "the simulator", "function")
+    add(
         parser,
-        "read the table from this file, not from the output",
-        "what stands in the line before the table, if the program writes more",
+        PROGRAM,
+        value_from="read the table from this file, not from the output",
+        pattern="what stands in the line before the table, if the program writes more",
     )
-    group = parser.add_argument_group("data")
-    group.add_argument("--data", metavar="FILE", required=True, help="a table with names in its first line, as CSV")
-    group.add_argument("--outputs", nargs="+", metavar="COLUMN", help="columns of it to fit (default: all others)")
-    group.add_argument(
-        "--x",
-        metavar="COLUMN",
-        help="column of places, such as a time: a function is called as f(x, *values), a program's table has it too",
+    add(
+        parser,
+        "data",
+        "--data --outputs --x --sigma --likelihood --scale --offset --penalty --constraints",
+        constraints="what the unknowns must satisfy",
     )
-    group.add_argument(
-        "--sigma",
-        action="append",
-        metavar="[OUTPUT=]WHAT",
-        help="standard deviation, a number or a column (default: a column sigma_OUTPUT; without one it is estimated)",
-    )
-    group.add_argument(
-        "--likelihood",
-        action="append",
-        metavar="[OUTPUT=]LAW",
-        help="law of the noise: normal, lognormal, poisson, student-t, huber",
-    )
-    group.add_argument("--scale", action="append", metavar="OUTPUT", help="its unit is unknown: fit a factor, too")
-    group.add_argument("--offset", action="append", metavar="OUTPUT", help="its zero is unknown: fit an offset, too")
-    group.add_argument("--penalty", metavar="FILE.py:NAME", help="a function of the unknowns: more residuals")
-    group.add_argument("--constraints", action="append", metavar="FILE.py:NAME", help="what the unknowns must satisfy")
     add_unknowns(parser, "the variables; an entry prior = { normal = [mean, sd] } counts as a measurement")
-    limits = add_running(parser)
-    limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
-    limits.add_argument("--target", type=float, metavar="VALUE", help="stop when the value is at or below it")
-    limits.add_argument("--asynchronous", action="store_true", default=None, help="no worker waits for another")
-    add_fit_output(parser)
+    add(
+        parser,
+        "limits",
+        "--maxfev --timeout --time-limit --target --asynchronous",
+        asynchronous="no worker waits for another",
+    )
+    add(parser, RUNNING)
+    add(parser, OUTPUT)
+    add(parser, TABLES)
 
 
 def run_fit(options: argparse.Namespace) -> int:
@@ -192,21 +161,23 @@ def fill_resume(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _RESUME_EXAMPLES
     parser.add_argument("store", type=Path, help="the file that was given as store to fit, minimize or sample")
     parser.add_argument("--fun", metavar="FILE.py:FUNCTION", help="the function; by default as the file says")
-    parser.add_argument(
-        "--constraints", action="append", metavar="FILE.py:NAME", help="its constraints; by default as the file says"
+    add(
+        parser,
+        "",
+        "--constraints --penalty",
+        constraints="its constraints; by default as the file says",
+        penalty="that of a fit; by default as the file says",
     )
-    parser.add_argument("--penalty", metavar="FILE.py:NAME", help="that of a fit; by default as the file says")
-    limits = parser.add_argument_group("new limits, and how to run")
-    limits.add_argument("--maxiter", type=float, metavar="N", help="most generations")
-    limits.add_argument("--maxfev", type=float, metavar="N", help="most evaluations")
-    limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
-    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="kill an evaluation after this time")
-    limits.add_argument("--workers", type=int, metavar="N", help="number of processes (default: as before)")
-    add_trust(limits)
-    add_command(parser)
-    add_output(parser)
-    add_draws(parser)
-    add_fit_output(parser)
+    add(
+        parser,
+        "new limits, and how to run",
+        "--maxiter --maxfev --time-limit --timeout --workers --trust",
+        workers="number of processes (default: as before)",
+    )
+    add(parser, PROGRAM, "--limit --factor")
+    add(parser, OUTPUT)
+    add(parser, "", "--draws")
+    add(parser, TABLES)
 
 
 def run_resume(options: argparse.Namespace) -> int:
