@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from paoswarm.problems import split_name
 
 Floats = NDArray[np.float64]
+Task = tuple[str, int]  # problem and dimension
 
 
 class Key(NamedTuple):
@@ -100,7 +101,7 @@ class Results:
         """Return the final errors of one cell, ``(runs,)``."""
         return self.trace(problem, dim, method).final
 
-    def tasks(self, dims: Sequence[int] | None = None) -> Iterator[tuple[str, int]]:
+    def tasks(self, dims: Sequence[int] | None = None) -> Iterator[Task]:
         """Iterate over every problem in every dimension."""
         for dim in self.dims if dims is None else dims:
             for problem in self.problems:

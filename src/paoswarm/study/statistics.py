@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from paoswarm.study.results import Floats, Results
+from paoswarm.study.results import Floats, Results, Task
 
 FLOOR = 1e-50  # errors below it count as equal: they are zero for every practical purpose
 CEILING = 1e50  # errors above it, infinite ones included, count as equal: the run has failed
@@ -117,6 +117,11 @@ class Comparison(NamedTuple):
     p_holm: float  # corrected for all comparisons of the group
     verdict: Verdict  # of the reference
 
+    @property
+    def task(self) -> Task:
+        """Problem and dimension."""
+        return self.problem, self.dim
+
 
 def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list[Comparison]:
     """Compare the reference with every other method of the group, on every task.
@@ -209,13 +214,13 @@ def average_ranks(results: Results, group: Sequence[str], dims: Sequence[int] | 
     return Ranks(dict(zip(group, ranks.mean(axis=0).tolist(), strict=True)), p)
 
 
-def wins(results: Results, group: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
+def wins(results: Results, group: Sequence[str]) -> dict[str, list[Task]]:
     """Return, for each method, the tasks on which its mean final error is the smallest of the group.
 
     Means below `FLOOR` count as equal, and all methods with the smallest mean win. If every mean is infinite, none
     wins.
     """
-    won: dict[str, list[tuple[str, int]]] = {method: [] for method in known(results, group)}
+    won: dict[str, list[Task]] = {method: [] for method in known(results, group)}
     for task in results.tasks():
         means = {method: max(float(_mean(results.final(*task, method))), FLOOR) for method in group}
         smallest = min(means.values())
