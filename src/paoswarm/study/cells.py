@@ -26,8 +26,7 @@ from paoswarm.helpers import ProgressBar, describe
 from paoswarm.problems import Problem, get
 from paoswarm.results import Status
 from paoswarm.study.adapters import Adapter, CountedObjective
-from paoswarm.study.files import CellFiles, DamagedFile
-from paoswarm.study.results import CellRuns, Floats, Key
+from paoswarm.study.results import CellFiles, CellRuns, DamagedFile, Floats, Key
 
 ProblemSource = str | Callable[[int], Any]  # a name, or a function of the dimension
 

@@ -19,8 +19,7 @@ import numpy as np
 
 from paoswarm.helpers import counted, need
 from paoswarm.study import statistics
-from paoswarm.study.files import whole_file
-from paoswarm.study.results import Floats, Results
+from paoswarm.study.results import Floats, Results, whole_file
 
 # Any two of these can be told apart, also with three kinds of colour blindness, on white and on dark pages.
 PALETTE = ("#0072B2", "#D55E00", "#00A578", "#F078C3", "#694B69", "#A5B400", "#A51E00", "#2DB4FF")

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paoswarm.study import figures, report, statistics
-from paoswarm.study.files import whole_file
-from paoswarm.study.results import Results
+from paoswarm.study.results import Results, whole_file
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 

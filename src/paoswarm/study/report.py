@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from paoswarm.helpers import counted, need
 from paoswarm.study import figures, statistics
-from paoswarm.study.files import whole_file
-from paoswarm.study.results import Floats, Key, Results, Trace
+from paoswarm.study.results import Floats, Key, Results, Trace, whole_file
 from paoswarm.study.sentences import LEVEL, SOLVED, group_findings, listed, short, standings, verdict
 from paoswarm.study.statistics import Summary, Verdict
 
