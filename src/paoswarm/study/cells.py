@@ -210,12 +210,8 @@ def finish(cells: list[Cell], files: CellFiles, version: str, *, workers: Any, p
         for key in _run(missing, files, descriptions, workers):
             bar.show(note=f"{key.method} on {key.problem} {key.dim}-D")
             bar.count()
-    done = {}
-    for key, found in stored.items():
-        runs = found or files.read(key, descriptions[key])
-        assert runs is not None
-        done[key] = runs
-    return done
+    now = {key: found or files.read(key, descriptions[key]) for key, found in stored.items()}
+    return {key: runs for key, runs in now.items() if runs is not None}  # all of them
 
 
 def _read(files: CellFiles, key: Key, description: dict[str, Any]) -> CellRuns | None:
@@ -284,10 +280,8 @@ def _close(executor: Any) -> None:
 def _check_portable(cells: list[Cell]) -> None:
     """Raise before the first run if something cannot be sent to worker processes."""
     for cell in cells:
-        for what, thing in (
-            (f"problem {cell.key.problem!r}", cell.source),
-            (f"method {cell.key.method!r}", cell.method),
-        ):
+        parts = {f"problem {cell.key.problem!r}": cell.source, f"method {cell.key.method!r}": cell.method}
+        for what, thing in parts.items():
             try:
                 pickle.dumps(thing)
             except Exception as error:

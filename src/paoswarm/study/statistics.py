@@ -51,17 +51,15 @@ def summary(results: Results, problem: str, dim: int, method: str) -> Summary:
     because some resamples do not contain the failed runs.
     """
     final = results.final(problem, dim, method)
-    low, high = _quantiles(final)
-    mean_interval, median_interval = _intervals(final)
+    low, high = _quantiles(final).tolist()
     return Summary(
         float(_mean(final)),
         float(_median(final)),
-        float(low),
-        float(high),
+        low,
+        high,
         float(final.min()),
         float(final.max()),
-        mean_interval,
-        median_interval,
+        *_intervals(final),
     )
 
 
@@ -142,10 +140,8 @@ def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list
     found = []
     for pair, difference, (p, direction), p_holm in zip(pairs, differences, tests, corrected, strict=True):
         decades = float(np.median(difference))
-        verdict: Verdict = "not significant"
-        if p_holm <= level and direction * decades >= 0:
-            verdict = _VERDICTS[direction]
-        found.append(Comparison(*pair, decades, p, p_holm, verdict))
+        is_clear = p_holm <= level and direction * decades >= 0
+        found.append(Comparison(*pair, decades, p, p_holm, _VERDICTS[direction if is_clear else 0]))
     return found
 
 
@@ -198,10 +194,8 @@ def average_ranks(results: Results, group: Sequence[str], dims: Sequence[int] | 
     The Friedman test needs three methods and two tasks; with fewer, ``p`` is NaN. If all methods are equal on all
     tasks, it is 1.
     """
-    medians = [
-        [float(_median(results.final(*task, method))) for method in known(results, group)]
-        for task in results.tasks(dims)
-    ]
+    group = known(results, group)
+    medians = [[_median(results.final(*task, method)) for method in group] for task in results.tasks(dims)]
     table = np.clip(medians, FLOOR, CEILING)
     ranks = stats.rankdata(table, axis=1)
     tasks, methods = table.shape
@@ -223,9 +217,8 @@ def wins(results: Results, group: Sequence[str]) -> dict[str, list[Task]]:
     won: dict[str, list[Task]] = {method: [] for method in known(results, group)}
     for task in results.tasks():
         means = {method: max(float(_mean(results.final(*task, method))), FLOOR) for method in group}
-        smallest = min(means.values())
         for method, mean in means.items():
-            if mean == smallest < np.inf:
+            if mean == min(means.values()) < np.inf:
                 won[method].append(task)
     return won
 

@@ -131,18 +131,9 @@ class Study:
 
     def cells(self) -> list[Cell]:
         """Return one cell for every problem, dimension and method."""
+        same: dict[str, Any] = {name: getattr(self, name) for name in ("population", "init", "seed", "precision")}
         return [
-            Cell(
-                key=Key(problem, dim, name),
-                source=source,
-                method=method,
-                runs=self.runs_of(name),
-                population=self.population,
-                budget=self.budget(dim),
-                init=self.init,
-                seed=self.seed,
-                precision=self.precision,
-            )
+            Cell(Key(problem, dim, name), source, method, runs=self.runs_of(name), budget=self.budget(dim), **same)
             for dim in self.dims
             for problem, source in zip(self._names, self.problems, strict=True)
             for name, method in self.methods.items()
@@ -184,9 +175,8 @@ class Study:
         )
 
     def _facts(self) -> dict[str, str]:
-        budgets = {dim: self.budget(dim) for dim in self.dims}
-        same = len(set(budgets.values())) == 1
-        each = f"{budgets[self.dims[0]]}" if same else ", ".join(f"{b} in {d}-D" for d, b in budgets.items())
+        by_dim = ", ".join(f"{self.budget(dim)} in {dim}-D" for dim in self.dims)
+        each = by_dim if len({self.budget(dim) for dim in self.dims}) > 1 else str(self.budget(self.dims[0]))
         fewer: dict[int, list[str]] = {}
         for name in self.methods:
             if self.runs_of(name) < self.runs:
