@@ -130,18 +130,9 @@ def bbob(dims: Sequence[int] = (2, 5, 10), *, peers: bool = False, **options: An
 _OURS = (PAO, AdaptivePAO, DensePAO, ElementPAO, MixedPAO)
 _OTHERS = (PSO, QPSO, DE, SADE, RandomSearch, SciPyDE, CMAES, Freelunch)
 KINDS: dict[str, Any] = {one.__name__: one for one in (*_OURS, *_OTHERS)}
-_SCHEDULES: dict[str, Any] = {
-    "linear": schedules.linear,
-    "geometric": schedules.geometric,
-    "piecewise": schedules.piecewise,
-}
-_ATTRACTORS = (
-    attractors.local_best,
-    attractors.global_best,
-    attractors.average_local_best,
-    attractors.average_particle,
-    attractors.weighted_average_particle,
-)
+_SCHEDULES: dict[str, Any] = {one.__name__: one for one in (schedules.linear, schedules.geometric, schedules.piecewise)}
+_AVERAGES = (attractors.average_local_best, attractors.average_particle, attractors.weighted_average_particle)
+_ATTRACTORS = (attractors.local_best, attractors.global_best, *_AVERAGES)
 _NOISES = (noise.spread, noise.mean_to_best, noise.covariance)
 
 
@@ -165,10 +156,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
 
 def study_from(given: Mapping[str, Any]) -> Study:
     """Return the study that a mapping describes, in the form that TOML is parsed to."""
-    known = [field.name for field in dataclasses.fields(Study) if field.init]
-    for key in given:
-        if key not in known:
-            raise ConfigurationError(f"{key}: no such key; {choices(key, known)}")
+    _check_keys(given, Study, "{key}: no such key")
     for key in ("problems", "methods"):
         if key not in given:
             raise ConfigurationError(f"{key}: missing key; a study needs problems and methods")
@@ -198,16 +186,20 @@ def _method(name: str, table: Any) -> Any:
     kind = KINDS[kind_name]
     if "preset" in options:
         return _preset(where, kind, options.pop("preset"), options)
-    known = [field.name for field in dataclasses.fields(kind) if field.init]
-    for key in options:
-        if key not in known:
-            raise ConfigurationError(f"{where}.{key}: {kind_name} has no such hyperparameter; {choices(key, known)}")
+    _check_keys(options, kind, f"{where}.{{key}}: {kind_name} has no such hyperparameter")
     try:
         return kind(**{key: _value(f"{where}.{key}", key, value) for key, value in options.items()})
     except ConfigurationError:
         raise
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{where}: {error}") from error
+
+
+def _check_keys(given: Mapping[str, Any], kind: Any, mistake: str) -> None:
+    known = [field.name for field in dataclasses.fields(kind) if field.init]
+    for key in given:
+        if key not in known:
+            raise ConfigurationError(f"{mistake.format(key=key)}; {choices(key, known)}")
 
 
 def _preset(where: str, kind: Any, preset: Any, others: Mapping[str, Any]) -> Any:
@@ -241,7 +233,7 @@ def _value(where: str, key: str, value: Any) -> Any:
 
 
 def _function(where: str, name: Any, known: tuple[Any, ...]) -> Any:
-    for function in known:
-        if function.__name__ == name:
-            return function
-    raise ConfigurationError(f"{where}: unknown {name!r}; {choices(str(name), [f.__name__ for f in known])}")
+    by_name = {function.__name__: function for function in known}
+    if str(name) not in by_name:
+        raise ConfigurationError(f"{where}: unknown {name!r}; {choices(str(name), by_name)}")
+    return by_name[str(name)]
