@@ -100,12 +100,8 @@ def _check_can_write(path: str | None) -> None:
     """Raise now if a file cannot be written, not after hours."""
     if path is None or path == "-":
         return
-    parent = Path(path).absolute().parent
-    if (
-        Path(path).is_dir()
-        or not parent.is_dir()
-        or not os.access(Path(path) if Path(path).exists() else parent, os.W_OK)
-    ):
+    file, folder = Path(path), Path(path).absolute().parent
+    if file.is_dir() or not folder.is_dir() or not os.access(file if file.exists() else folder, os.W_OK):
         raise ValueError(f"{path} cannot be written")
 
 
@@ -127,18 +123,17 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 def _exit_code(result: Any) -> tuple[int, Any]:
     """The exit code, and why it is not zero."""
+    why: Any
     if isinstance(result, Posterior):
-        if result.method == "interrupted":
-            return INTERRUPTED, ""
-        return (0, "") if result.success else (WITHOUT_SUCCESS, "a value is doubtful")
-    if isinstance(result, ManyResult):
-        if (result.status == Status.INTERRUPTED).any():
-            return INTERRUPTED, ""
-        failed = int((~result.success).sum())
-        return (WITHOUT_SUCCESS, f"{failed} of {len(result.fun)} runs") if failed else (0, "")
-    if result.status is Status.INTERRUPTED:
+        is_interrupted, why = result.method == "interrupted", "a value is doubtful"
+    elif isinstance(result, ManyResult):
+        is_interrupted = (result.status == Status.INTERRUPTED).any()
+        why = f"{int((~result.success).sum())} of {len(result.fun)} runs"
+    else:
+        is_interrupted, why = result.status is Status.INTERRUPTED, result.status
+    if is_interrupted:
         return INTERRUPTED, ""
-    return (0, "") if result.success else (WITHOUT_SUCCESS, result.status)
+    return (0, "") if np.all(result.success) else (WITHOUT_SUCCESS, why)
 
 
 def summary(result: Any, seconds: float) -> str:

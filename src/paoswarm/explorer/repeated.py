@@ -36,15 +36,7 @@ _MOST_SHOWN = 6  # parameters in the corner plot
 
 
 class Repeated:
-    """The answer about a repeated run, computed in the background when it is asked for.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    describe : callable
-        Makes the answer from what the run returns.
-    """
+    """The answer about a repeated run, which ``describe`` makes in the background when it is asked for."""
 
     def __init__(self, path: Path, describe: Callable[[Any], dict[str, Any]]) -> None:
         self._path, self._describe = path, describe

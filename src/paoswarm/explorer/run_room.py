@@ -19,13 +19,7 @@ _MOST_CHARACTERS = 1000
 
 
 class RunRoom:
-    """Answers about one stored run.
-
-    Parameters
-    ----------
-    path : Path
-        The file; raises if it is missing or no store.
-    """
+    """Answers about one stored run; raises if the file is missing or no store."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -191,15 +185,10 @@ class RunRoom:
     def _state(self) -> dict[str, Any]:
         """Return the progress of the run: numbers, and whether it is running, stopped or has ended."""
         store, progress = self._store, self._store.progress
-        run, ended = store.run, self._store.progress.ended
+        run, ended = store.run, progress.ended
         method = run["problem"].get("method")
-        word = "running"
-        if not store.header:
-            word = "empty"
-        elif ended is not None:
-            word = "ended"
-        elif progress.is_alive is False:
-            word = "stopped"
+        word = "ended" if ended is not None else "stopped" if progress.is_alive is False else "running"
+        word = word if store.header else "empty"
         return {
             "word": word,
             "file": self.path.name,

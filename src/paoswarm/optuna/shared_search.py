@@ -72,18 +72,7 @@ def is_taken(seat: Seat, number: int, trials: Mapping[int, FrozenTrial]) -> bool
 
 
 class SharedSearch:
-    """A swarm as the trials of a study have moved it.
-
-    Parameters
-    ----------
-    space : TrialSpace
-    method : Method
-    seed : int
-    known : list of int
-        Numbers of the trials that are part of the first swarm.
-    trials : dict of int to FrozenTrial
-        All trials of the study.
-    """
+    """A swarm as the trials of a study have moved it; those with ``known`` numbers are part of the first swarm."""
 
     def __init__(
         self, space: TrialSpace, method: Method, seed: int, known: list[int | None], trials: Mapping[int, FrozenTrial]
@@ -220,23 +209,10 @@ def _is_choosing(trial: FrozenTrial) -> bool:
 
 
 class TrialSpace:
-    """The parameters that a search chooses, and the constraints that it knows.
+    """The parameters that a search chooses, none with a single value only, and the constraints that it knows.
 
-    Parameters
-    ----------
-    distributions : dict of str to BaseDistribution
-        The parameters. None of them has a single value only.
-    constraints : sequence of str
-        Names of the constraints.
-    sign : float
-        1 if the study minimises, -1 if it maximises.
-    method : str
-        A text that tells the method from others.
-
-    Attributes
-    ----------
-    key : str
-        The same for all workers, and another one for other parameters, constraints or methods.
+    ``sign`` is 1 if the study minimises, -1 if it maximises, and ``method`` a text that tells the method from others.
+    All workers have the same ``key``, and another one for other parameters, constraints or methods.
     """
 
     def __init__(

@@ -174,13 +174,7 @@ class CellFiles:
     def write(self, key: Key, description: dict[str, Any], runs: CellRuns) -> None:
         """Write a finished cell."""
         pa, pq = _pyarrow()
-        count, steps = runs.best.shape
-        columns: dict[str, np.ndarray] = {
-            "run": np.repeat(np.arange(count, dtype=np.int32), steps),
-            "evaluations": np.tile(runs.evaluations.astype(np.int64), count),
-            "best": runs.best.ravel(),
-            "minimum": np.repeat(runs.minimum, steps),
-        }
+        columns = _columns(runs)
         text = json.dumps({"description": description, "sha256": _digest(columns, description)}, sort_keys=True)
         table = pa.table(columns).replace_schema_metadata({_KEY: text.encode()})
         path = self.path(key)
@@ -243,16 +237,25 @@ def _load(path: Path, most: int) -> tuple[CellRuns, dict[str, Any]]:
     return _runs(columns), kept["description"]
 
 
+def _columns(runs: CellRuns) -> dict[str, np.ndarray]:
+    count, steps = runs.best.shape
+    return {
+        "run": np.repeat(np.arange(count, dtype=np.int32), steps),
+        "evaluations": np.tile(runs.evaluations.astype(np.int64), count),
+        "best": runs.best.ravel(),
+        "minimum": np.repeat(runs.minimum, steps),
+    }
+
+
 def _runs(columns: dict[str, np.ndarray]) -> CellRuns:
     count = int(columns["run"][-1]) + 1
-    shape = (count, len(columns["run"]) // max(1, count))
-    if count < 1 or shape[0] * shape[1] != len(columns["run"]):
+    if count < 1 or len(columns["run"]) % count:
         raise ValueError("the runs have different lengths")
-    run, evaluations, best, minimum = (columns[name].reshape(shape) for name in _TYPES)
-    is_regular = (run == np.arange(count)[:, None]).all() and (evaluations == evaluations[0]).all()
-    if not is_regular or minimum.tobytes() != np.repeat(minimum[:, :1], shape[1], axis=1).tobytes():
+    _, evaluations, best, minimum = (columns[name].reshape(count, -1) for name in _TYPES)
+    runs = CellRuns(evaluations[0], best, minimum[:, 0])
+    if any(column.tobytes() != columns[name].tobytes() for name, column in _columns(runs).items()):
         raise ValueError("the rows are not in order")
-    return CellRuns(evaluations[0], best, minimum[:, 0])
+    return runs
 
 
 def _digest(columns: dict[str, np.ndarray], description: dict[str, Any]) -> str:
