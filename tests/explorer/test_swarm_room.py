@@ -2,6 +2,7 @@
 
 import base64
 import json
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -106,7 +107,7 @@ class TestLaws:
 
     def test_the_link_shows_the_same(self, given):
         answer = shown(given)
-        again = shown(Settings.from_link(answer["link"]).__dict__)
+        again = shown(dict(parse_qsl(answer["link"])))
         assert to_json(answer) == to_json(again)
 
     def test_the_snippet_makes_the_same_swarm(self, given):

@@ -148,7 +148,8 @@ class Server(ThreadingHTTPServer):
         whole_number("port", port, 0, 65535)
         self.answers = Answers(stores)
         self.token = secrets.token_urlsafe(24)
-        self.static = _read_static()
+        static = (files("paoswarm.explorer") / "static").iterdir()
+        self.static = {file.name: file.read_bytes() for file in static if Path(file.name).suffix in _KINDS}
         self._connections: set[Any] = set()
         try:
             super().__init__(("127.0.0.1", port), _Handler)
@@ -275,11 +276,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is printed."""
-
-
-def _read_static() -> dict[str, bytes]:
-    folder = files("paoswarm.explorer") / "static"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if Path(file.name).suffix in _KINDS}
 
 
 class Answers:

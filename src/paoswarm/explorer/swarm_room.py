@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,11 +95,6 @@ class Settings:
                 is_known = _is_function(value) if name == "fun" else isinstance(value, str) and value in _CHOICES[name]
                 read[name] = value if is_known else default
         return cls(**read)
-
-    @classmethod
-    def from_link(cls, link: str) -> Settings:
-        """Read the part of a link after the question mark."""
-        return cls.read(dict(parse_qsl(link[:2000])))
 
     @property
     def link(self) -> str:

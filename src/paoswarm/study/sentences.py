@@ -36,7 +36,10 @@ class MethodRank(NamedTuple):
 def standings(results: Results) -> list[MethodRank]:
     """Return all methods, the best average rank first; of equal ones the reference first."""
     ranks = average_ranks(results, results.methods).average
-    rows = [MethodRank(method, ranks[method], _solved(results, method)) for method in results.methods]
+    rows = []
+    for method in results.methods:
+        rates = [success(results, *task, method, SOLVED).rate for task in results.tasks()]
+        rows.append(MethodRank(method, ranks[method], sum(rates) / len(rates)))
     return sorted(rows, key=lambda row: (row.rank, row.method != results.reference))
 
 
@@ -118,12 +121,6 @@ def _all_solved(rows: Sequence[MethodRank]) -> str:
 def _ordinal(place: int) -> str:
     ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th") if place % 100 not in (11, 12, 13) else "th"
     return f"{place}{ending}"
-
-
-def _solved(results: Results, method: str) -> float:
-    """Return the share of runs that are solved, averaged over the tasks."""
-    rates = [success(results, *task, method, SOLVED).rate for task in results.tasks()]
-    return sum(rates) / len(rates)
 
 
 def findings(results: Results) -> list[str]:
