@@ -7,7 +7,6 @@ from paoswarm._extras import ProgressBar, cores, need, on_first_use
 if TYPE_CHECKING:
     from paoswarm._checks import choices, counted, flag, number_between, positive_number, whole_number
     from paoswarm._text import describe_error, plain, text_of
-    from paoswarm.core.random import Draw
     from paoswarm.evaluate.program_table import read_table
     from paoswarm.fitting.recorded_fit import recorded_comparison
     from paoswarm.methods import behaviour
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from paoswarm.store.watch import is_running
 
 __all__ = [
-    "Draw",
     "Fixed",
     "GrowingStore",
     "ProgressBar",
@@ -47,7 +45,7 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
     homes = dict.fromkeys(checks, "paoswarm._checks")
     homes |= dict.fromkeys(("describe_error", "plain", "text_of"), "paoswarm._text")
     homes |= {"behaviour": "paoswarm.methods.behaviour", "describe": "paoswarm.store.encoding"}
-    homes |= {"GrowingStore": "paoswarm.store.growing", "Draw": "paoswarm.core.random"}
+    homes |= {"GrowingStore": "paoswarm.store.growing"}
     homes |= {"is_running": "paoswarm.store.watch", "read_table": "paoswarm.evaluate.program_table"}
     homes |= {"recorded_comparison": "paoswarm.fitting.recorded_fit"}
     homes |= {"Fixed": "paoswarm.space.space", "Variable": "paoswarm.space.variables"}

@@ -223,19 +223,14 @@ def searches(result: Result, *, ax: Any = None) -> Any:
     ax.set_xlim(0, max(one.ended for one in found))
     ax.set_xlabel("evaluations")
     ax.set_ylabel("value at the end")
-    _legend_of_kinds(ax, kinds, has_given_up=any(one.ending != CONVERGED for one in found))
-    return ax
-
-
-def _legend_of_kinds(ax: Any, kinds: list[str], *, has_given_up: bool) -> None:
     from matplotlib.patches import Patch
 
     keys = [Patch(color=f"C{k}", label=kind) for k, kind in enumerate(kinds)]
-    if has_given_up:
+    if any(one.ending != CONVERGED for one in found):
         keys.append(Patch(color="0.5", alpha=0.35, label="given up"))
-    ax.legend(
-        handles=keys, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=len(keys), frameon=False, fontsize="small"
-    )
+    where = {"loc": "lower center", "bbox_to_anchor": (0.4, 1.0), "ncols": len(keys)}
+    ax.legend(handles=keys, frameon=False, fontsize="small", **where)
+    return ax
 
 
 def _bars(ax: Any, members: list[Search], heights: list[float], kinds: list[str]) -> None:

@@ -7,8 +7,7 @@ from scipy import stats
 from waiting import until
 
 import paoswarm as ps
-from paoswarm.explorer.posterior_view import describe
-from paoswarm.explorer.repeated import repeat
+from paoswarm.explorer.repeated import describe_posterior, repeat
 from paoswarm.explorer.run_room import RunRoom
 
 
@@ -47,7 +46,7 @@ def test_logarithmic_parameters_have_histograms_of_their_logarithms(tmp_path):
     path = tmp_path / "run"
     prior = {"rate": ps.Real(1e-4, 1e4, log=True), "level": (0.5, 2.0)}
     posterior = ps.sample(wide, prior, n_effective=200, rng=1, store=ps.Store(path, "never"))
-    answer = describe(posterior, RunRoom(path)._unknowns().is_log)
+    answer = describe_posterior(posterior, RunRoom(path)._unknowns().is_log)
     assert answer["is_log"] == [True, False]
     rate, level = answer["marginals"]
     ratios = rate["edges"][1:] / rate["edges"][:-1]
@@ -64,7 +63,7 @@ def wide(x):
 
 
 def test_histograms_hold_the_weights(sampled):
-    answer = describe(sampled[1], np.zeros(2, dtype=bool))
+    answer = describe_posterior(sampled[1], np.zeros(2, dtype=bool))
     for marginal, column in zip(answer["marginals"], sampled[1].weighted.draws.T, strict=True):
         inside = (column >= marginal["edges"][0]) & (column <= marginal["edges"][-1])
         assert sampled[1].weighted.weights[inside].sum() > 0.99

@@ -20,8 +20,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from paoswarm.optuna import PAOSampler
-from paoswarm.optuna.shared_search import ATTRIBUTE, Seat
-from paoswarm.optuna.trial_space import TrialSpace
+from paoswarm.optuna.shared_search import ATTRIBUTE, Seat, TrialSpace
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,9 @@ import pytest
 from helpers import Counting, Moving, assert_same_results, own_problem, random_search, small
 
 import paoswarm as ps
-from paoswarm.study import files as cell_files
+from paoswarm.study import results as cell_files
 from paoswarm.study import study as study_module
-from paoswarm.study.files import CellFiles, DamagedFile, OtherStudy
-from paoswarm.study.results import CellRuns, Key
+from paoswarm.study.results import CellFiles, CellRuns, DamagedFile, Key, OtherStudy
 
 KEY = Key("sphere", 2, "PAO")
 DESCRIPTION = {"version": "1", "runs": 4, "hyperparameters": "PAO(dt=1.0)", "seed": 3}

@@ -9,7 +9,7 @@ import paoswarm as ps
 from paoswarm.core import attractors, noise
 from paoswarm.methods import registry
 from paoswarm.study.adapters import CMAES, Freelunch, SciPyDE
-from paoswarm.study.study import KINDS, ConfigurationError, method_named, read_study, study_from
+from paoswarm.study.presets import KINDS, ConfigurationError, method_named, read_study, study_from
 
 linear, geometric, piecewise = ps.schedules.linear, ps.schedules.geometric, ps.schedules.piecewise
 
@@ -184,7 +184,7 @@ def test_defaults_are_those_of_a_study():
 
 
 def test_the_example_in_the_documentation_works(tmp_path):
-    from paoswarm.study import study as config
+    from paoswarm.study import presets as config
 
     text = config.__doc__.partition(".. code-block:: toml\n")[2].partition("\nWithout ")[0]
     path = tmp_path / "example.toml"

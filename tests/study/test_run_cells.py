@@ -21,9 +21,8 @@ from waiting import until
 import paoswarm as ps
 from paoswarm.study import read_study
 from paoswarm.study.cells import CellFailed
-from paoswarm.study.files import CellFiles
 from paoswarm.study.folder import publish
-from paoswarm.study.results import Key
+from paoswarm.study.results import CellFiles, Key
 
 SCRIPT = """
 import sys

@@ -30,7 +30,7 @@ COMMANDS = {
     "audit": "test whether methods profit from an optimum at the centre of the box",
     "info": "show versions, extras, and what can evaluate points here",
 }
-_MODULES = {"minimize": "runs", "sample": "runs", "resume": "runs", "explore": "watch", "audit": "study"}  # or NAME
+_MODULES = dict.fromkeys(("minimize", "sample", "fit", "resume"), "runs") | {"explore": "watch", "audit": "study"}
 _EPILOG = """exit codes:
   0    success
   1    a run ended without success: a limit was reached, no point was feasible, or a value is doubtful

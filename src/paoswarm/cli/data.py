@@ -11,25 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm import Scaled
 from paoswarm.cli.source import Source
 from paoswarm.helpers import choices, read_table
 
-_SIGMA = "sigma_"
-
 
 class Data(NamedTuple):
-    """What the options say about the data.
+    """What the options say about the data: places, and by output its numbers, standard deviation and law."""
 
-    Attributes
-    ----------
-    x : array
-        Places; empty if there are none.
-    outputs : dict of arrays
-    sigma, likelihood : dict
-        By output.
-    """
-
-    x: NDArray[np.float64]
+    x: NDArray[np.float64]  # empty if there are none
     outputs: dict[str, NDArray[np.float64]]
     sigma: dict[str, Any]
     likelihood: dict[str, str]
@@ -42,7 +32,7 @@ class Data(NamedTuple):
         if not table.has_names:
             raise ValueError(f"{file} needs names of its columns in the first line")
         columns = table.columns
-        sigma = {name: f"{_SIGMA}{name}" for name in columns if f"{_SIGMA}{name}" in columns}
+        sigma = {name: f"sigma_{name}" for name in columns if f"sigma_{name}" in columns}
         wanted = _by_output("--sigma", options.sigma, columns)
         taken = {options.x, *sigma.values(), *(what for what in wanted.values() if what in columns)}
         names = options.outputs or [name for name in columns if name not in taken]
@@ -66,15 +56,11 @@ class Data(NamedTuple):
 
     def scaled(self, options: argparse.Namespace) -> dict[str, Any]:
         """The outputs, `Scaled` where the options say so."""
-        from paoswarm import Scaled
-
         factors, offsets = options.scale or [], options.offset or []
-        return {
-            name: Scaled(values, scale=name in factors, offset=name in offsets)
-            if name in (*factors, *offsets)
-            else values
-            for name, values in self.outputs.items()
-        }
+        scaled: dict[str, Any] = dict(self.outputs)
+        for name in {*factors, *offsets}:
+            scaled[name] = Scaled(self.outputs[name], scale=name in factors, offset=name in offsets)
+        return scaled
 
 
 def _by_output(option: str, texts: Sequence[str] | None, columns: Mapping[str, Any]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import platform
 import re
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from typing import Any
@@ -83,7 +84,6 @@ def _extras() -> dict[str, dict[str, str | None]]:
 
 
 def _version(package: str) -> str | None:
-    try:
+    with suppress(PackageNotFoundError):
         return version(package)
-    except PackageNotFoundError:
-        return None
+    return None

@@ -13,59 +13,92 @@ def given_of(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
-def add_objective(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add the function, or the program that takes its place."""
-    add_function(parser, what).add_argument(
-        "--vectorized", action="store_true", default=None, help="the function takes many points at once"
-    )
-    add_command(parser)
-
-
-def add_function(parser: argparse.ArgumentParser, what: str) -> Any:
-    """Add the function; return its group."""
-    group = parser.add_argument_group(what)
-    group.add_argument("function", nargs="?", help="FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION")
-    return group
-
-
-def add_command(parser: argparse.ArgumentParser) -> None:
-    """Add the options of an external program that writes a value."""
-    group = add_program(
-        parser,
-        "read the value from this file, not from the output",
+_FLAG: dict[str, Any] = {"action": "store_true", "default": None}
+_FILE, _SECONDS = {"metavar": "FILE"}, {"type": float, "metavar": "SECONDS"}
+_INTEGER, _NUMBER = {"type": int, "metavar": "N"}, {"type": float, "metavar": "N"}
+_EACH, _OBJECT = {"action": "append"}, {"metavar": "FILE.py:NAME"}
+# The options of commands that run something, and what argparse needs to know of them; see `add`.
+_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "function": ({"nargs": "?"}, "FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION"),
+    "--vectorized": (_FLAG, "the function takes many points at once"),
+    "--command": ({"metavar": "TEXT"}, "its call, with {name} in the place of a value; no shell runs"),
+    "--folder": (
+        {"nargs": "?", "const": True, "metavar": "CASE"},
+        "run each call in a temporary folder of its own, a copy of CASE if given",
+    ),
+    "--template": (
+        _EACH | _FILE,
+        "input file with {name} in the place of values, written to that folder without its .in",
+    ),
+    "--value-from": (_FILE, "read the value from this file, not from the output"),
+    "--pattern": (
+        {"metavar": "REGEX"},
         "what stands before the value, or has it as its first group (default: the last number of the last line)",
-    )
-    group.add_argument(
-        "--limit",
-        action="append",
-        metavar="REGEX<=NUMBER",
-        help='a constraint: a number that the program writes, as in "stress<=250"; also >=',
-    )
-    group.add_argument("--factor", type=float, metavar="NUMBER", help="multiply the value by it: -1 to maximise")
+    ),
+    "--shell": (_FLAG, "let the shell run it; values are quoted"),
+    "--keep": ({"metavar": "FOLDER"}, "keep the folders of all calls here"),
+    "--limit": (
+        _EACH | {"metavar": "REGEX<=NUMBER"},
+        'a constraint: a number that the program writes, as in "stress<=250"; also >=',
+    ),
+    "--factor": ({"type": float, "metavar": "NUMBER"}, "multiply the value by it: -1 to maximise"),
+    "--maxfev": (_NUMBER, "most evaluations"),
+    "--timeout": (_SECONDS, "kill an evaluation after this time"),
+    "--maxiter": (_NUMBER, "most generations"),
+    "--time-limit": (_SECONDS, "stop after this time"),
+    "--target": ({"type": float, "metavar": "VALUE"}, "stop when the value is at or below it"),
+    "--tol": ({"type": float}, "when a single swarm has converged (default: 1e-12)"),
+    "--n-effective": (_INTEGER, "wanted effective sample size (default: 2000)"),
+    "--workers": (_INTEGER, "number of processes; -1: one per core"),
+    "--store": (_FILE, "keep every evaluation here; a run that was stopped can go on"),
+    "--seed": (_INTEGER, "seed of the random numbers"),
+    "--trust": ({"action": "store_true"}, "use the values in the store even if the function has changed"),
+    "--json": (_FILE, "write the result as JSON; - for stdout, without the summary"),
+    "--quiet": ({"action": "store_true"}, "no progress bar"),
+    "--method": ({"metavar": "NAME"}, "PAO, DE, PSO, ... or your own, FILE.py:NAME"),
+    "--particles": (_INTEGER | {"dest": "n_particles"}, "size of the first swarm"),
+    "--constraints": (_EACH | _OBJECT, "what a point must satisfy"),
+    "--polish": (_FLAG, "finish with a local search"),
+    "--asynchronous": (_FLAG, "do not wait for whole generations"),
+    "--draws": (_FILE, "write draws of equal weight, as .csv or .npz"),
+    "--data": (_FILE | {"required": True}, "a table with names in its first line, as CSV"),
+    "--outputs": ({"nargs": "+", "metavar": "COLUMN"}, "columns of it to fit (default: all others)"),
+    "--x": (
+        {"metavar": "COLUMN"},
+        "column of places, such as a time: a function is called as f(x, *values), a program's table has it too",
+    ),
+    "--sigma": (
+        _EACH | {"metavar": "[OUTPUT=]WHAT"},
+        "standard deviation, a number or a column (default: a column sigma_OUTPUT; without one it is estimated)",
+    ),
+    "--likelihood": (
+        _EACH | {"metavar": "[OUTPUT=]LAW"},
+        "law of the noise: normal, lognormal, poisson, student-t, huber",
+    ),
+    "--scale": (_EACH | {"metavar": "OUTPUT"}, "its unit is unknown: fit a factor, too"),
+    "--offset": (_EACH | {"metavar": "OUTPUT"}, "its zero is unknown: fit an offset, too"),
+    "--penalty": (_OBJECT, "a function of the unknowns: more residuals"),
+    "--estimates": (_FILE, "unknowns with errors, intervals and correlations"),
+    "--predictions": (_FILE, "data, predictions, 95 %% bands and residuals"),
+}
+_GROUPS = {
+    "an external program, instead of a function": "--command --folder --template --value-from --pattern --shell --keep",
+    "running": "--workers --store --seed --trust",
+    "output": "--json --quiet",
+    "tables of a fit, as CSV": "--estimates --predictions",
+}
+PROGRAM, RUNNING, OUTPUT, TABLES = _GROUPS
 
 
-def add_program(parser: argparse.ArgumentParser, value_from: str, pattern: str) -> Any:
-    """Add the options of any external program, with what two of them mean; return their group."""
-    group = parser.add_argument_group("an external program, instead of a function")
-    group.add_argument("--command", metavar="TEXT", help="its call, with {name} in the place of a value; no shell runs")
-    group.add_argument(
-        "--folder",
-        nargs="?",
-        const=True,
-        metavar="CASE",
-        help="run each call in a temporary folder of its own, a copy of CASE if given",
-    )
-    group.add_argument(
-        "--template",
-        action="append",
-        metavar="FILE",
-        help="input file with {name} in the place of values, written to that folder without its .in",
-    )
-    group.add_argument("--value-from", metavar="FILE", help=value_from)
-    group.add_argument("--pattern", metavar="REGEX", help=pattern)
-    group.add_argument("--shell", action="store_true", default=None, help="let the shell run it; values are quoted")
-    group.add_argument("--keep", metavar="FOLDER", help="keep the folders of all calls here")
-    return group
+def add(parser: argparse.ArgumentParser, title: str, names: str = "", **helps: str) -> None:
+    """Add options in a group with this title, with other helps for some; one of the common groups has options already.
+
+    Without a title they are in no group.
+    """
+    group = parser.add_argument_group(title) if title else parser
+    for name in [*_GROUPS.get(title, "").split(), *names.split()]:
+        how, what = _OPTIONS[name]
+        group.add_argument(name, help=helps.get(name.strip("-").replace("-", "_"), what), **how)
 
 
 def add_unknowns(parser: argparse.ArgumentParser, file: str) -> None:
@@ -73,47 +106,6 @@ def add_unknowns(parser: argparse.ArgumentParser, file: str) -> None:
     group = parser.add_argument_group("unknowns (one of these)").add_mutually_exclusive_group(required=True)
     group.add_argument("--space", metavar="FILE.toml", help=file)
     group.add_argument("--bounds", nargs="+", metavar="BOUND", help=BOUND)
-
-
-def add_running(parser: argparse.ArgumentParser) -> Any:
-    """Add how the function is called, and where evaluations are kept; return the group of limits."""
-    limits = parser.add_argument_group("limits")
-    limits.add_argument("--maxfev", type=float, metavar="N", help="most evaluations")
-    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="kill an evaluation after this time")
-    group = parser.add_argument_group("running")
-    group.add_argument("--workers", type=int, metavar="N", help="number of processes; -1: one per core")
-    group.add_argument("--store", metavar="FILE", help="keep every evaluation here; a run that was stopped can go on")
-    group.add_argument("--seed", type=int, metavar="N", help="seed of the random numbers")
-    add_trust(group)
-    add_output(parser)
-    return limits
-
-
-def add_trust(group: Any) -> None:
-    """Add the option that skips comparisons with a stored run."""
-    group.add_argument(
-        "--trust", action="store_true", help="use the values in the store even if the function has changed"
-    )
-
-
-def add_output(parser: argparse.ArgumentParser) -> Any:
-    """Add where results go; return the group."""
-    group = parser.add_argument_group("output")
-    group.add_argument("--json", metavar="FILE", help="write the result as JSON; - for stdout, without the summary")
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
-    return group
-
-
-def add_fit_output(parser: argparse.ArgumentParser) -> None:
-    """Add the tables of a fit."""
-    group = parser.add_argument_group("tables of a fit, as CSV")
-    group.add_argument("--estimates", metavar="FILE", help="unknowns with errors, intervals and correlations")
-    group.add_argument("--predictions", metavar="FILE", help="data, predictions, 95 %% bands and residuals")
-
-
-def add_draws(parser: argparse.ArgumentParser) -> None:
-    """Add where draws go."""
-    parser.add_argument("--draws", metavar="FILE", help="write draws of equal weight, as .csv or .npz")
 
 
 class NamedUnknowns(NamedTuple):

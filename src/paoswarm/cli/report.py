@@ -1,8 +1,9 @@
-"""Carry out a run, report what it has found as text, JSON or files, and return the exit code."""
+"""Carry out a run, report what it has found as text, JSON or tables, and return the exit code."""
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import shlex
@@ -10,10 +11,11 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 from textwrap import fill
 from types import FrameType
@@ -21,8 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm import Store, Workers
 from paoswarm.cli.commands import INTERRUPTED, WITHOUT_SUCCESS
-from paoswarm.cli.fit_tables import of_fit
+from paoswarm.cli.options import given_of
+from paoswarm.cli.source import Source
 from paoswarm.helpers import describe, plain
 from paoswarm.results import Fit, ManyResult, Posterior, Result, Status
 
@@ -30,8 +34,25 @@ _CAN_GO_ON = (Status.INTERRUPTED, Status.CRASHED, Status.TIME)
 _WIDTH = 80  # characters of a line
 
 
-def carry_out(options: argparse.Namespace, call: Callable[[], Any], write: Callable[[Any], None] | None = None) -> int:
-    """Call what makes a result, and report it; return the exit code. ``write`` does something with the result first."""
+def start(
+    options: argparse.Namespace, function: Any, fun: Any, where: Any, source: Source, x: Any = None, **arguments: Any
+) -> int:
+    """Start `minimize`, `sample` or `fit` with what the options say about running it; see `carry_out`."""
+    arguments |= source.more() | given_of(options, "maxfev", "time_limit", "target")
+    arguments["workers"] = Workers(**given_of(options, "workers", "timeout", "asynchronous"))
+    if options.store is not None:
+        arguments["store"] = Store(options.store, trust=options.trust, origin=source.origin)
+    progress = progress_wanted(options)
+    return carry_out(options, lambda: function(fun, where, rng=options.seed, progress=progress, **arguments), x)
+
+
+def carry_out(options: argparse.Namespace, call: Callable[[], Any], x: tuple[str, Any] | None = None) -> int:
+    """Call what makes a result, report it, and write the files that the options name; return the exit code.
+
+    ``x`` is what the places of the data of a fit are called, and the places.
+    """
+    if (draws := getattr(options, "draws", None)) is not None and Path(draws).suffix not in (".csv", ".npz"):
+        raise ValueError(f"--draws must end in .csv or .npz, got {draws}")
     for name in ("json", "draws", "estimates", "predictions"):
         _check_can_write(getattr(options, name, None))
     options.kept = _advice(options.store)
@@ -42,8 +63,10 @@ def carry_out(options: argparse.Namespace, call: Callable[[], Any], write: Calla
         )  # it is below
         result = call()
     seconds = time.monotonic() - began
-    if write is not None:
-        write(result)
+    if isinstance(result, Posterior) and options.draws is not None:
+        _write_draws(result, options.draws)
+    if isinstance(result, Fit):
+        _write_tables(result, options, x)
     if options.json is not None:
         text = as_json(result, seconds, options.store)
         if options.json == "-":
@@ -77,12 +100,8 @@ def _check_can_write(path: str | None) -> None:
     """Raise now if a file cannot be written, not after hours."""
     if path is None or path == "-":
         return
-    parent = Path(path).absolute().parent
-    if (
-        Path(path).is_dir()
-        or not parent.is_dir()
-        or not os.access(Path(path) if Path(path).exists() else parent, os.W_OK)
-    ):
+    file, folder = Path(path), Path(path).absolute().parent
+    if file.is_dir() or not folder.is_dir() or not os.access(file if file.exists() else folder, os.W_OK):
         raise ValueError(f"{path} cannot be written")
 
 
@@ -104,18 +123,17 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 def _exit_code(result: Any) -> tuple[int, Any]:
     """The exit code, and why it is not zero."""
+    why: Any
     if isinstance(result, Posterior):
-        if result.method == "interrupted":
-            return INTERRUPTED, ""
-        return (0, "") if result.success else (WITHOUT_SUCCESS, "a value is doubtful")
-    if isinstance(result, ManyResult):
-        if (result.status == Status.INTERRUPTED).any():
-            return INTERRUPTED, ""
-        failed = int((~result.success).sum())
-        return (WITHOUT_SUCCESS, f"{failed} of {len(result.fun)} runs") if failed else (0, "")
-    if result.status is Status.INTERRUPTED:
+        is_interrupted, why = result.method == "interrupted", "a value is doubtful"
+    elif isinstance(result, ManyResult):
+        is_interrupted = (result.status == Status.INTERRUPTED).any()
+        why = f"{int((~result.success).sum())} of {len(result.fun)} runs"
+    else:
+        is_interrupted, why = result.status is Status.INTERRUPTED, result.status
+    if is_interrupted:
         return INTERRUPTED, ""
-    return (0, "") if result.success else (WITHOUT_SUCCESS, result.status)
+    return (0, "") if np.all(result.success) else (WITHOUT_SUCCESS, why)
 
 
 def summary(result: Any, seconds: float) -> str:
@@ -165,7 +183,7 @@ def _of_result(result: Result) -> dict[str, Any]:
     kept = {name: result[name] for name in names if result.get(name) is not None}
     kept |= {"status": result.status.name, "best": result.best, "failures": _failures(result)}
     if isinstance(result, Fit):
-        return kept | of_fit(result)
+        return kept | _of_fit(result)
     return kept | {"hint": result.hint, "method": describe(result.method)}
 
 
@@ -193,19 +211,69 @@ def _plain(thing: Any) -> Any:
     return plain(thing, array=lambda numbers: _plain(numbers.tolist()), not_finite=lambda number: None)
 
 
-def check_draws(path: str | None) -> None:
-    """Raise if the name does not say how to write draws."""
-    if path is not None and Path(path).suffix not in (".csv", ".npz"):
-        raise ValueError(f"--draws must end in .csv or .npz, got {path}")
+# Files
 
 
-def write_draws(posterior: Posterior, path: str | None) -> None:
+def _write_draws(posterior: Posterior, path: str) -> None:
     """Write draws of equal weight, with the names of the parameters."""
-    if path is None:
-        return
     if path.endswith(".csv"):
         np.savetxt(path, posterior.draws, fmt="%.17g", delimiter=",", header=",".join(posterior.names), comments="")
     else:
         known = {"draws": posterior.draws, "log_likelihood": posterior.log_likelihood, "log_prior": posterior.log_prior}
         arrays: dict[str, Any] = {name: values for name, values in known.items() if values is not None}
         np.savez(path, names=np.array(posterior.names), **arrays)
+
+
+def _of_fit(fit: Any) -> dict[str, Any]:
+    """What a fit has found besides its best point."""
+    estimates, outputs = _estimates(fit), _outputs(fit)
+    names = ("chi_square", "degrees_of_freedom", "log_likelihood", "aic", "bic", "sigma", "correlations", "covariance")
+    return {
+        "estimates": {row.pop("name"): row for row in estimates},
+        **{name: getattr(fit, name) for name in names},
+        "factors": {name: {"scale": a, "offset": b} for name, (a, b) in fit.factors.items()},
+        "outputs": outputs,
+        "searches": [
+            {"value": one.value, "evaluations": one.evaluations, "ending": one.ending} for one in fit.searches
+        ],
+        "remarks": fit.remarks,
+    }
+
+
+def _write_tables(fit: Any, options: argparse.Namespace, x: tuple[str, Any] | None) -> None:
+    """Write the tables of a fit that the options name, as CSV."""
+    if options.estimates is not None:  # a line for each unknown
+        rows = _estimates(fit)
+        head = [*rows[0], *(f"correlation with {row['name']}" for row in rows)]
+        correlations = fit.correlations.tolist()
+        _write(options.estimates, head, [[*row.values(), *r] for row, r in zip(rows, correlations, strict=True)])
+    if options.predictions is not None:  # a line for each row of the data
+        columns: dict[str, Any] = {} if x is None else {x[0]: x[1]}
+        for name, parts in _outputs(fit).items():
+            columns |= {f"{name} {what}".strip(): values for what, values in parts.items()}
+        _write(options.predictions, list(columns), zip_longest(*columns.values(), fillvalue=np.nan))
+
+
+def _write(path: str, head: Sequence[str], lines: Any) -> None:
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(head)
+        for line in lines:
+            writer.writerow("" if one != one else one for one in line)
+
+
+def _estimates(fit: Any) -> list[dict[str, Any]]:
+    one, (low, high) = fit.uncertainty, fit.interval()
+    columns = zip(one.names, one.x.tolist(), fit.standard_errors.tolist(), low.tolist(), high.tolist(), strict=True)
+    keys = ("name", "estimate", "standard error", "2.5 %", "97.5 %")
+    return [dict(zip(keys, row, strict=True)) for row in columns]
+
+
+def _outputs(fit: Any) -> dict[str, dict[str, list[float]]]:
+    """Data, predictions, bands and residuals by output."""
+    low, high = fit.band()
+    parts = {"data": fit.data, "prediction": fit.predictions, "2.5 %": low, "97.5 %": high, "residual": fit.residuals}
+    by_name = {what: given if isinstance(given, Mapping) else {"": given} for what, given in parts.items()}
+    return {
+        name: {what: np.ravel(values[name]).tolist() for what, values in by_name.items()} for name in by_name["data"]
+    }

@@ -1,31 +1,18 @@
-"""``paoswarm minimize``, ``paoswarm sample`` and ``paoswarm resume``: start a run, or continue a stored one."""
+"""``paoswarm minimize``, ``sample``, ``fit`` and ``resume``: start a run, or continue a stored one."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paoswarm.cli.options import (
-    add_command,
-    add_draws,
-    add_fit_output,
-    add_objective,
-    add_output,
-    add_running,
-    add_trust,
-    add_unknowns,
-    given_of,
-    read_unknowns,
-)
+from paoswarm.cli.options import OUTPUT, PROGRAM, RUNNING, TABLES, add, add_unknowns, given_of, read_unknowns
 
 if TYPE_CHECKING:
     from paoswarm.cli.source import Source
 
-_OF_WORKERS = ("workers", "timeout", "asynchronous")
 _MINIMIZE_EXAMPLES = """examples:
   paoswarm minimize model.py:cost --bounds -5,5 -5,5
       a function of an array of two numbers
@@ -43,6 +30,15 @@ _SAMPLE_EXAMPLES = """examples:
   paoswarm sample --command "./chi2 {level} {rate}" --factor -0.5 --space space.toml --workers 4 --store run.paoswarm
       a program that prints chi squared; its half with a minus is the log likelihood
 """
+_FIT_EXAMPLES = """examples:
+  paoswarm fit model.py:simulate --data measured.csv --space space.toml
+      a function of a dict that returns a dict of arrays, one for each column of the file
+  paoswarm fit --command "./simulate {rate} {order}" --data measured.csv --x time --space space.toml --workers 8
+      a program that prints a table with the columns of the file; its rows may be at other times
+  paoswarm fit --command ./solver --template case.inp.in --value-from result.csv --data measured.csv --x time \\
+      --sigma 0.02 --space space.toml --store fit.paoswarm --predictions predicted.csv
+      a program that reads an input file and writes its table to another one; the size of the noise is known
+"""
 _RESUME_EXAMPLES = """examples:
   paoswarm resume run.paoswarm                  a run of paoswarm fit, minimize or sample
   paoswarm resume run.paoswarm --maxfev 20000   with a larger limit
@@ -57,67 +53,107 @@ state what to run.
 def fill_minimize(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `minimize`."""
     parser.epilog = _MINIMIZE_EXAMPLES
-    add_objective(parser, "what to minimise")
+    add(parser, "what to minimise", "function --vectorized")
+    add(parser, PROGRAM, "--limit --factor")
     add_unknowns(parser, "the variables, one on each line; see the documentation, page Command line")
-    limits = add_running(parser)
-    limits.add_argument("--maxiter", type=float, metavar="N", help="most generations")
-    limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
-    limits.add_argument("--target", type=float, metavar="VALUE", help="stop when the value is at or below it")
-    limits.add_argument("--tol", type=float, help="when a single swarm has converged (default: 1e-12)")
-    search = parser.add_argument_group("search")
-    search.add_argument("--method", metavar="NAME", help="PAO, DE, PSO, ... or your own, FILE.py:NAME")
-    search.add_argument("--particles", dest="n_particles", type=int, metavar="N", help="size of the first swarm")
-    search.add_argument("--constraints", action="append", metavar="FILE.py:NAME", help="what a point must satisfy")
-    search.add_argument("--polish", action="store_true", default=None, help="finish with a local search")
-    search.add_argument("--asynchronous", action="store_true", default=None, help="do not wait for whole generations")
+    add(parser, "limits", "--maxfev --timeout --maxiter --time-limit --target --tol")
+    add(parser, RUNNING)
+    add(parser, OUTPUT)
+    add(parser, "search", "--method --particles --constraints --polish --asynchronous")
 
 
 def run_minimize(options: argparse.Namespace) -> int:
     """Run `minimize` and report its result."""
     from paoswarm import minimize
 
-    names = ["maxiter", "time_limit", "target", "tol", "method", "polish"]
-    return _start(options, minimize, names)
+    return _start(options, minimize, "maxiter", "tol", "method", "polish")
 
 
 def fill_sample(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `sample`."""
     parser.epilog = _SAMPLE_EXAMPLES
-    add_objective(parser, "the log likelihood")
+    add(parser, "the log likelihood", "function --vectorized")
+    add(parser, PROGRAM, "--limit --factor")
     add_unknowns(parser, "the prior: variables as for minimize, and entries prior = { normal = [mean, sd] }")
-    limits = add_running(parser)
-    limits.add_argument("--n-effective", type=int, metavar="N", help="wanted effective sample size (default: 2000)")
-    parser.add_argument("--particles", dest="n_particles", type=int, metavar="N", help="number of first draws")
-    add_draws(parser)
+    add(parser, "limits", "--maxfev --timeout --n-effective")
+    add(parser, RUNNING)
+    add(parser, OUTPUT)
+    add(parser, "", "--particles --draws", particles="number of first draws")
 
 
 def run_sample(options: argparse.Namespace) -> int:
     """Run `sample` and report its result."""
     from paoswarm import sample
-    from paoswarm.cli.report import check_draws, write_draws
 
-    check_draws(options.draws)
     if options.limit:
         raise ValueError("--limit is for minimize; a prior says what is allowed")
-    return _start(options, sample, ["n_effective"], lambda posterior: write_draws(posterior, options.draws))
+    return _start(options, sample, "n_effective")
 
 
-def _start(
-    options: argparse.Namespace, function: Any, names: list[str], write: Callable[[Any], None] | None = None
-) -> int:
-    """Call `minimize` or `sample` with the options of these names and with those that both have."""
-    from paoswarm import Store, Workers
-    from paoswarm.cli.report import carry_out, progress_wanted
+def _start(options: argparse.Namespace, function: Any, *names: str) -> int:
+    """Start `minimize` or `sample` with the options of these names and with those that both have."""
+    from paoswarm.cli.report import start
     from paoswarm.cli.source import Source
 
     source, unknowns = Source.of(options), read_unknowns(options, prior=function.__name__ == "sample")
-    fun = source.load(unknowns)
-    names = ["maxfev", "n_particles", "vectorized", *names]
-    arguments = given_of(options, *names) | source.more() | {"progress": progress_wanted(options)}
-    arguments["workers"] = Workers(**given_of(options, *_OF_WORKERS))
-    if options.store is not None:
-        arguments["store"] = Store(options.store, trust=options.trust, origin=source.origin)
-    return carry_out(options, lambda: function(fun, unknowns.given, rng=options.seed, **arguments), write)
+    own = given_of(options, "n_particles", "vectorized", *names)
+    return start(options, function, source.load(unknowns), unknowns.given, source, **own)
+
+
+def fill_fit(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `fit`."""
+    parser.epilog = _FIT_EXAMPLES
+    add(parser, "the simulator", "function")
+    add(
+        parser,
+        PROGRAM,
+        value_from="read the table from this file, not from the output",
+        pattern="what stands in the line before the table, if the program writes more",
+    )
+    add(
+        parser,
+        "data",
+        "--data --outputs --x --sigma --likelihood --scale --offset --penalty --constraints",
+        constraints="what the unknowns must satisfy",
+    )
+    add_unknowns(parser, "the variables; an entry prior = { normal = [mean, sd] } counts as a measurement")
+    add(
+        parser,
+        "limits",
+        "--maxfev --timeout --time-limit --target --asynchronous",
+        asynchronous="no worker waits for another",
+    )
+    add(parser, RUNNING)
+    add(parser, OUTPUT)
+    add(parser, TABLES)
+
+
+def run_fit(options: argparse.Namespace) -> int:
+    """Run `fit` and report its result."""
+    from paoswarm import fit
+    from paoswarm.cli.data import Data, named
+    from paoswarm.cli.report import start
+    from paoswarm.cli.source import Source
+
+    data = Data.of(options)
+    source, unknowns = Source.of(options), read_unknowns(options)
+    x = None if options.x is None else (options.x, data.x.tolist())
+    if source.command is not None:
+        source = source._replace(command=source.command | {"outputs": list(data.outputs), "at": dict([x] if x else [])})
+    about: dict[str, Any] = {"data": data.scaled(options), "sigma": data.sigma, "likelihood": data.likelihood}
+    if x is not None and source.function is not None:
+        about["xdata"] = data.x
+    fun = named(source.load(unknowns), list(data.outputs))
+    return start(options, fit, fun, unknowns.given, source, x, priors=_priors(options), **about)
+
+
+def _priors(options: argparse.Namespace) -> dict[str, Any] | None:
+    """The distributions of a file of variables."""
+    from paoswarm import read_space
+
+    if options.space is None:
+        return None
+    return {name: one for name, one in read_space(options.space, prior=True).items() if hasattr(one, "ppf")} or None
 
 
 def fill_resume(parser: argparse.ArgumentParser) -> None:
@@ -125,31 +161,31 @@ def fill_resume(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _RESUME_EXAMPLES
     parser.add_argument("store", type=Path, help="the file that was given as store to fit, minimize or sample")
     parser.add_argument("--fun", metavar="FILE.py:FUNCTION", help="the function; by default as the file says")
-    parser.add_argument(
-        "--constraints", action="append", metavar="FILE.py:NAME", help="its constraints; by default as the file says"
+    add(
+        parser,
+        "",
+        "--constraints --penalty",
+        constraints="its constraints; by default as the file says",
+        penalty="that of a fit; by default as the file says",
     )
-    parser.add_argument("--penalty", metavar="FILE.py:NAME", help="that of a fit; by default as the file says")
-    limits = parser.add_argument_group("new limits, and how to run")
-    limits.add_argument("--maxiter", type=float, metavar="N", help="most generations")
-    limits.add_argument("--maxfev", type=float, metavar="N", help="most evaluations")
-    limits.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop after this time")
-    limits.add_argument("--timeout", type=float, metavar="SECONDS", help="kill an evaluation after this time")
-    limits.add_argument("--workers", type=int, metavar="N", help="number of processes (default: as before)")
-    add_trust(limits)
-    add_command(parser)
-    add_output(parser)
-    add_draws(parser)
-    add_fit_output(parser)
+    add(
+        parser,
+        "new limits, and how to run",
+        "--maxiter --maxfev --time-limit --timeout --workers --trust",
+        workers="number of processes (default: as before)",
+    )
+    add(parser, PROGRAM, "--limit --factor")
+    add(parser, OUTPUT)
+    add(parser, "", "--draws")
+    add(parser, TABLES)
 
 
 def run_resume(options: argparse.Namespace) -> int:
     """Continue the run and report its result."""
     from paoswarm import Store, Workers, resume
     from paoswarm.cli.data import named, recorded_outputs
-    from paoswarm.cli.fit_tables import write_fit
-    from paoswarm.cli.report import carry_out, check_draws, progress_wanted, write_draws
+    from paoswarm.cli.report import carry_out, progress_wanted
 
-    check_draws(options.draws)
     run = Store(options.store).run()
     own = {"sample": ("draws",), "fit": ("estimates", "predictions")}.get(run.function, ())
     for name in ("draws", "estimates", "predictions"):
@@ -166,12 +202,7 @@ def run_resume(options: argparse.Namespace) -> int:
         changes["workers"] = replace(Workers.recorded(run), **how)
     fun, progress = named(source.load(), outputs), progress_wanted(options)
 
-    def write(found: Any) -> None:
-        if run.function == "fit":
-            write_fit(found, options, x)
-        write_draws(found, options.draws)
-
-    return carry_out(options, lambda: resume(store, fun, **changes, progress=progress), write)
+    return carry_out(options, lambda: resume(store, fun, **changes, progress=progress), x)
 
 
 def _check_maxfev(options: argparse.Namespace) -> None:

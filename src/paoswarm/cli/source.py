@@ -31,22 +31,15 @@ class Source(NamedTuple):
     @classmethod
     def of(cls, options: argparse.Namespace) -> Source:
         """The source that the options name; raise if there is none, or two."""
-        here, command = str(Path.cwd()), command_settings(options)
+        command = command_settings(options)
         if (options.function is None) == (command is None):
             raise ValueError("give either a function, as FILE.py:FUNCTION, or --command with a program")
         if command is not None and getattr(options, "vectorized", None):
             raise ValueError("--vectorized is for functions; a program takes one point at a time")
-        method = getattr(options, "method", None)
-        is_own = method is not None and ":" in method
-        more = given_of(options, "constraints", "penalty", "x")
-        return cls(
-            here,
-            options.function,
-            command,
-            limits=getattr(options, "limit", None),
-            method=method if is_own else None,
-            **more,
-        )
+        more = given_of(options, "constraints", "penalty", "x", "method")
+        if ":" not in more.get("method", ":"):
+            del more["method"]  # one of ours
+        return cls(str(Path.cwd()), options.function, command, limits=getattr(options, "limit", None), **more)
 
     @classmethod
     def recorded(cls, origin: Any, path: Any) -> Source:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.explorer import fit_view, posterior_view, timing
 from paoswarm.explorer import run_views as views
-from paoswarm.explorer.repeated import Repeated
+from paoswarm.explorer.repeated import Repeated, curves, describe_fit, describe_posterior
 from paoswarm.helpers import GrowingStore, describe_error
 
 _MOST_LINES = 40  # runs of minimize_many that have a line of their own
@@ -20,13 +19,7 @@ _MOST_CHARACTERS = 1000
 
 
 class RunRoom:
-    """Answers about one stored run.
-
-    Parameters
-    ----------
-    path : Path
-        The file; raises if it is missing or no store.
-    """
+    """Answers about one stored run; raises if the file is missing or no store."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,7 +61,7 @@ class RunRoom:
                 answer["profiles"] = store.sign * views.profiles(unknowns.scaled(store.x), loss, window)
             if since == total:
                 return answer
-            elapsed = np.cumsum(timing.gaps(store))
+            elapsed = np.cumsum(views.gaps(store))
             rows = np.arange(-(-since // stride) * stride, total, stride)
             answer |= {
                 "names": unknowns.names,
@@ -82,8 +75,8 @@ class RunRoom:
                 "lines": self._lines(loss, elapsed),
                 "quantiles": store.sign * views.quantiles(loss),
                 "failures": self._failures(),
-                "timing": timing.describe(store),
-                "sessions": [session._asdict() for session in timing.sessions(store)][-50:],
+                "timing": views.timing(store),
+                "sessions": [session._asdict() for session in views.sessions(store)][-50:],
             }
             return answer
 
@@ -132,10 +125,10 @@ class RunRoom:
                 return answer
             origins = [event["open"].get("origin") for _, event in store.events if "open" in event]
             try:
-                curves = fit_view.curves(store.run["problem"], origins[-1] if origins else None, store.outputs)
+                origin = origins[-1] if origins else None
+                return answer | {"curves": curves(store.run["problem"], origin, store.outputs, found.get("band"))}
             except Exception as error:  # a law or a file of someone else
                 return answer | {"curves": [], "trouble": describe_error(error)[:_MOST_CHARACTERS]}
-            return answer | {"curves": fit_view.with_bands(curves, found.get("band"))}
 
     def _repetition(self) -> dict[str, Any]:
         """What the run would return so far, as far as it is computed."""
@@ -147,7 +140,7 @@ class RunRoom:
     def _describe(self, result: Any) -> dict[str, Any]:
         with self._lock:
             is_fit, is_log = self._store.run["function"] == "fit", self._unknowns().is_log
-        return fit_view.describe(result) if is_fit else posterior_view.describe(result, is_log)
+        return describe_fit(result) if is_fit else describe_posterior(result, is_log)
 
     def _unknowns(self) -> views.Unknowns:
         return views.read_unknowns(self._store.run["problem"], self._store.x)
@@ -192,15 +185,10 @@ class RunRoom:
     def _state(self) -> dict[str, Any]:
         """Return the progress of the run: numbers, and whether it is running, stopped or has ended."""
         store, progress = self._store, self._store.progress
-        run, ended = store.run, self._store.progress.ended
+        run, ended = store.run, progress.ended
         method = run["problem"].get("method")
-        word = "running"
-        if not store.header:
-            word = "empty"
-        elif ended is not None:
-            word = "ended"
-        elif progress.is_alive is False:
-            word = "stopped"
+        word = "ended" if ended is not None else "stopped" if progress.is_alive is False else "running"
+        word = word if store.header else "empty"
         return {
             "word": word,
             "file": self.path.name,

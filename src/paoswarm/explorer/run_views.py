@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm.helpers import GrowingStore
+
 Floats = NDArray[np.float64]
 _MOST_ROWS = 8000  # points drawn one by one
 _MOST_NUMBERS = 160_000  # coordinates sent for them
@@ -23,6 +25,7 @@ _MOST_FAILURES = 200
 _LONGEST_MESSAGE = 500  # characters
 _LONGEST_NAME = 80  # characters of a name, or of an entry
 _MOST_STEPS = 1500  # of a line of best values
+_TIMES = 60  # intervals of the time
 
 Rows = NDArray[np.int64]
 
@@ -60,8 +63,6 @@ def improvements(loss: Floats) -> Rows:
     >>> improvements(np.array([np.inf, 3.0, 4.0, 3.0, 2.0]))
     array([1, 4])
     """
-    if not len(loss):
-        return np.zeros(0, dtype=np.int64)
     best = np.minimum.accumulate(loss)
     before = np.concatenate([[np.inf], best[:-1]])
     return np.flatnonzero(best < before)
@@ -200,21 +201,28 @@ class Unknowns(NamedTuple):
 def read_unknowns(problem: dict[str, Any], x: Floats) -> Unknowns:
     """The unknowns of the points ``(m, d)`` of a run; without recorded bounds, between the least and the largest."""
     d = x.shape[1]
-    bounds, prior = problem.get("bounds"), problem.get("prior")
-    ends = np.array([_ends(entry) for entry in _entries(bounds, d)]).reshape(d, 2)
-    lower, upper = _box(ends, x)
-    wants_log = [_settings(entry).get("log") is True for entry in _entries(bounds if bounds is not None else prior, d)]
+    bounds_names, bounds = _listed(problem.get("bounds"), d)
+    prior_names, prior = _listed(problem.get("prior"), d)
+    names = [f"x{i}" for i in range(d)]
+    for given in (prior_names, bounds_names, problem.get("names")):
+        if isinstance(given, list) and len(given) == d and all(isinstance(name, str) for name in given):
+            names = [name[:_LONGEST_NAME] for name in given]
+    lower, upper = _box(np.array([_ends(entry) for entry in bounds]).reshape(d, 2), x)
+    wants_log = [
+        _settings(entry).get("log") is True for entry in (bounds if problem.get("bounds") is not None else prior)
+    ]
     is_positive = (np.where(np.isfinite(x), x, np.inf) > 0).all(axis=0) & (lower > 0)
-    entries = [_labels(entry) for entry in _entries(bounds, d)]
-    return Unknowns(_names(problem, d), lower, upper, np.array(wants_log, dtype=bool) & is_positive, entries)
+    is_log = np.array(wants_log, dtype=bool) & is_positive
+    return Unknowns(names, lower, upper, is_log, [_labels(entry) for entry in bounds])
 
 
-def _names(problem: dict[str, Any], d: int) -> list[str]:
-    """Recorded names, or x0, x1, ..."""
-    for names in (problem.get("names"), _keys(problem.get("bounds")), _keys(problem.get("prior"))):
-        if isinstance(names, list) and len(names) == d and all(isinstance(name, str) for name in names):
-            return [name[:_LONGEST_NAME] for name in names]
-    return [f"x{i}" for i in range(d)]
+def _listed(recorded: Any, d: int) -> tuple[list[Any], list[Any]]:
+    """The names in recorded bounds or a prior, and the record of each unknown; None where there is none."""
+    names, entries = [], recorded
+    if isinstance(recorded, dict) and isinstance(items := recorded.get("items"), list):
+        pairs = [item for item in items if isinstance(item, list) and len(item) == 2]
+        names, entries = [name for name, _ in pairs], [entry for _, entry in pairs]
+    return names, entries if isinstance(entries, list) and len(entries) == d else [None] * d
 
 
 def _box(ends: Floats, x: Floats) -> tuple[Floats, Floats]:
@@ -229,22 +237,6 @@ def _box(ends: Floats, x: Floats) -> tuple[Floats, Floats]:
     return np.where(is_empty, low - 0.5, low), np.where(is_empty, low + 0.5, high)
 
 
-def _items(recorded: Any) -> list[list[Any]]:
-    """The pairs of an encoded dict; none if it is no such thing."""
-    items = recorded.get("items") if isinstance(recorded, dict) else None
-    return [item for item in items if isinstance(item, list) and len(item) == 2] if isinstance(items, list) else []
-
-
-def _keys(recorded: Any) -> list[Any]:
-    return [item[0] for item in _items(recorded)]
-
-
-def _entries(recorded: Any, d: int) -> list[Any]:
-    """Return the record of each unknown; None where there is none."""
-    found = [item[1] for item in _items(recorded)] if isinstance(recorded, dict) else recorded
-    return found if isinstance(found, list) and len(found) == d else [None] * d
-
-
 def _settings(entry: Any) -> dict[str, Any]:
     """The arguments of an encoded variable."""
     settings = entry.get("with") if isinstance(entry, dict) else None
@@ -256,13 +248,11 @@ def _labels(entry: Any) -> list[str] | None:
     entries = _settings(entry).get("entries")
     if not isinstance(entries, list) or not entries:
         return None
-    return [_label(one)[:_LONGEST_NAME] for one in entries]
-
-
-def _label(entry: Any) -> str:
-    if isinstance(entry, dict) and isinstance(entry.get("own"), str):
-        return entry["own"].rpartition(".")[2]  # a function or class, by its name
-    return entry if isinstance(entry, str) else str(entry)
+    # A function or class is shown by its name.
+    texts = [
+        str(one["own"]).rpartition(".")[2] if isinstance(one, dict) and "own" in one else str(one) for one in entries
+    ]
+    return [text[:_LONGEST_NAME] for text in texts]
 
 
 def _ends(entry: Any) -> tuple[float, float]:
@@ -270,9 +260,122 @@ def _ends(entry: Any) -> tuple[float, float]:
     settings, labels = _settings(entry), _labels(entry)
     if labels is not None:
         return -0.5, len(labels) - 0.5  # half a unit more, so that the first and the last one are not on the frame
-    pair = [settings.get("low"), settings.get("high")] if settings else entry
-    if isinstance(pair, list) and len(pair) == 2 and all(isinstance(end, int | float) for end in pair):
-        low, high = (float(end) for end in pair)
-        if np.isfinite(low) and np.isfinite(high):
-            return low, high
-    return np.nan, np.nan
+    pair: Any = [settings.get("low"), settings.get("high")] if settings else entry
+    is_pair = isinstance(pair, list) and len(pair) == 2 and all(isinstance(end, int | float) for end in pair)
+    return (float(pair[0]), float(pair[1])) if is_pair and np.isfinite(pair).all() else (np.nan, np.nan)
+
+
+# When values arrived, and what that tells about the time of an evaluation and the use of the workers.
+#
+# A store records when a value was written, not when its evaluation began. So:
+# - With one worker, an evaluation took the time since the value before it, the work of the method included.
+# - In an asynchronous run, ``asked`` tells after which arrival a point was sent. So the time of every evaluation and
+#   the number of points under way are known.
+# - With several workers that wait for each other, only a limit is known: the mean time is at most the number of workers
+#   divided by the rate.
+
+
+class Session(NamedTuple):
+    """One process that wrote to the file."""
+
+    row: int  # evaluations before it
+    start: float
+    pid: int
+    host: str
+    end: float  # NaN if it did not say that it ended
+    message: str
+
+
+def sessions(store: GrowingStore) -> list[Session]:
+    """Return the processes that wrote to the file, in order."""
+    found: list[Session] = []
+    for row, event in store.events:
+        if "open" in event:
+            who = event["open"]
+            found.append(Session(row, float(who["t"]), who["pid"], str(who.get("host", "")), np.nan, ""))
+        elif "end" in event and found:
+            moment = event["end"].get("t")
+            end = float(moment) if isinstance(moment, int | float) else np.nan
+            found[-1] = found[-1]._replace(end=end, message=str(event["end"]["message"]))
+    return found
+
+
+def gaps(store: GrowingStore) -> Floats:
+    """Return the seconds between each record and the one before it or the start of its process, for each row.
+
+    Rows of one record have their share of its gap, so the gaps sum up to the time in which the run was active.
+    """
+    if not len(store.time):
+        return np.zeros(0)
+    before = np.concatenate([[store.time[0]], store.time[:-1]])
+    for session in sessions(store):
+        if session.row < len(before):
+            before[session.row] = session.start
+    first = np.concatenate([[True], store.record[1:] != store.record[:-1]])
+    group = np.cumsum(first) - 1
+    size = np.bincount(group)
+    return (np.maximum(store.time - before, 0.0)[first] / size)[group]
+
+
+def durations(store: GrowingStore, gap: Floats) -> tuple[Floats, str]:
+    """Return how long evaluations took in seconds, and how that is known; empty if it is not."""
+    workers = store.run["how"].get("workers")
+    if len(store.asked) and (store.asked >= 0).any():
+        rows = np.flatnonzero(store.asked >= 0)
+        time, asked, number = store.time[rows], store.asked[rows], store.number[rows]
+        opened = np.full(len(store.time), -np.inf)
+        for session in sessions(store):
+            opened[session.row :] = session.start
+        sent_after = np.searchsorted(asked, number, side="right") - 1  # the arrival that made room for the point
+        sent = np.where(sent_after >= 0, time[np.maximum(sent_after, 0)], -np.inf)
+        sent = np.maximum(sent, opened[rows])
+        known = np.isfinite(sent)
+        return np.maximum(time - sent, 0.0)[known], "from the moment when the point was sent to a worker"
+    if workers == 1:
+        return gap, "between two recorded values, the work of the method included"
+    return np.zeros(0), ""
+
+
+def in_flight(store: GrowingStore) -> Floats:
+    """Return how many points were under way before each arrival of an asynchronous run; empty if unknown."""
+    if not len(store.asked) or (store.asked < 0).any():
+        return np.zeros(0)
+    return np.asarray(store.asked - np.arange(len(store.asked)), dtype=float)
+
+
+def timing(store: GrowingStore) -> dict[str, Any]:
+    """Return rates, durations and the use of the workers, ready to be drawn."""
+    gap = gaps(store)
+    elapsed = np.cumsum(gap)
+    total = float(elapsed[-1]) if len(elapsed) else 0.0
+    edges = np.linspace(0.0, total or 1.0, _TIMES + 1)
+    count, _ = np.histogram(elapsed, edges)
+    took, how = durations(store, gap)
+    workers = store.run["how"].get("workers")
+    answer: dict[str, Any] = {
+        "active": total,
+        "edges": edges,
+        "rate": count / np.diff(edges),
+        "workers": workers,
+        "how": how,
+        "durations": np.quantile(took, [0.0, 0.1, 0.5, 0.9, 1.0]) if len(took) else np.zeros(0),
+        "histogram": {},
+        "use": np.nan,
+        "limit": np.nan,
+        "flight": np.zeros(0),
+    }
+    positive = took[took > 0]
+    if len(positive) > 1 and positive.min() < positive.max():
+        widths = np.geomspace(positive.min(), positive.max(), 41)
+        widths[0], widths[-1] = positive.min(), positive.max()
+        answer["histogram"] = {"edges": widths, "count": np.histogram(positive, widths)[0]}
+    flying = in_flight(store)
+    if len(flying) and total > 0:
+        weighted = np.histogram(elapsed, edges, weights=flying * gap)[0]
+        spent = np.histogram(elapsed, edges, weights=gap)[0]
+        answer["flight"] = weighted / np.where(spent > 0, spent, 1.0)
+        if isinstance(workers, int) and workers > 0:
+            answer["use"] = float((flying * gap).sum() / (workers * total))
+    elif isinstance(workers, int) and workers > 1 and len(gap):
+        answer["limit"] = workers * total / len(gap)
+    return answer

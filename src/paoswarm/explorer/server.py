@@ -27,15 +27,14 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from paoswarm.explorer import swarm_room
 from paoswarm.explorer.run_room import RunRoom
-from paoswarm.explorer.swarm_room import SwarmRoom, describe_controls
 from paoswarm.helpers import describe_error, plain, whole_number
 
 logger = logging.getLogger("paoswarm")
@@ -88,9 +87,7 @@ class Explorer:
     def __enter__(self) -> Explorer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -142,15 +139,7 @@ def read_stores(store: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class Server(ThreadingHTTPServer):
-    """The server; it answers in threads that end with the process.
-
-    Parameters
-    ----------
-    stores : sequence of path
-        The files of stored runs.
-    port : int
-        0 for any free one.
-    """
+    """The server; it answers in threads that end with the process."""
 
     daemon_threads = True
     allow_reuse_address = os.name == "posix"  # elsewhere it would share the port with another program
@@ -159,7 +148,8 @@ class Server(ThreadingHTTPServer):
         whole_number("port", port, 0, 65535)
         self.answers = Answers(stores)
         self.token = secrets.token_urlsafe(24)
-        self.static = _read_static()
+        static = (files("paoswarm.explorer") / "static").iterdir()
+        self.static = {file.name: file.read_bytes() for file in static if Path(file.name).suffix in _KINDS}
         self._connections: set[Any] = set()
         try:
             super().__init__(("127.0.0.1", port), _Handler)
@@ -216,8 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name not in self.server.static:
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
             return
-        kind = _KINDS[Path(name).suffix]
-        self._send(HTTPStatus.OK, kind, self.server.static[name])
+        self._send(HTTPStatus.OK, _KINDS[Path(name).suffix], self.server.static[name])
 
     do_HEAD = do_GET
 
@@ -252,14 +241,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _admit(self) -> str | None:
         """Return what was asked for, after the token; None if the request was refused."""
         host = self.headers.get("Host", "")
-        name = host.rpartition(":")[0] if ":" in host else host
-        if name not in _OWN_NAMES:
+        if (host.rpartition(":")[0] or host) not in _OWN_NAMES:
             self._refuse(HTTPStatus.FORBIDDEN, "this server answers this machine only")
             return None
-        origin = self.headers.get("Origin")
         site = self.headers.get("Sec-Fetch-Site", "none")
-        is_own = origin in (None, f"http://{host}") and (site in ("same-origin", "none") or self.command == "GET")
-        if not is_own:
+        is_asked_by_us = site in ("same-origin", "none") or self.command == "GET"
+        if self.headers.get("Origin") not in (None, f"http://{host}") or not is_asked_by_us:
             self._refuse(HTTPStatus.FORBIDDEN, "this server answers its own page only")
             return None
         _, _, path = urlsplit(self.path).path.partition("/")
@@ -291,27 +278,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing is printed."""
 
 
-def _read_static() -> dict[str, bytes]:
-    folder = files("paoswarm.explorer") / "static"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if Path(file.name).suffix in _KINDS}
-
-
 class Answers:
-    """The requests of the page, by name, and the functions that answer them.
-
-    Parameters
-    ----------
-    stores : sequence of path
-        The files of stored runs; no other file is ever read.
-    """
+    """The requests of the page, by name, and the functions that answer them. No files but the ``stores`` are read."""
 
     def __init__(self, stores: Sequence[Path] = ()) -> None:
         self._runs = [RunRoom(path) for path in stores]
-        swarm = SwarmRoom()
         self._table: dict[str, Callable[[Answer], Answer]] = {
             "controls": self._controls,
-            "swarm": swarm.show,
-            "contours": swarm.contours,
+            "swarm": swarm_room.show,
+            "contours": swarm_room.contours,
             "run": lambda given: self._run(given).show(given),
             "pair": lambda given: self._run(given).pair(given),
             "posterior": lambda given: self._run(given).posterior(given),
@@ -327,7 +302,10 @@ class Answers:
             return self._table[what](given)
 
     def _controls(self, given: Answer) -> Answer:
-        return {**describe_controls(), "runs": [{"name": run.path.name, "path": str(run.path)} for run in self._runs]}
+        return {
+            **swarm_room.describe_controls(),
+            "runs": [{"name": run.path.name, "path": str(run.path)} for run in self._runs],
+        }
 
     def _run(self, given: Answer) -> RunRoom:
         number = given.get("run", 0)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import base64
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from paoswarm import PAO, Optimizer, Swarm, noise
 from paoswarm.helpers import behaviour
@@ -27,11 +27,9 @@ from paoswarm.problems import names as function_names
 MOST_STEPS = 500
 MOST_PARTICLES = 200
 _NOISE_SCALES = {"spread": noise.spread, "mean_to_best": noise.mean_to_best, "covariance": noise.covariance}
-_WALLS = ("clip", "reflect", "periodic", "none")
 WINDOW = 20.0  # units of time of the free response
 _SIGMAS = 2.0  # of ellipses and bands
 _MOST_DOTS = 200  # evaluations that are marked on the free response
-_KEPT = 4  # swarms whose course is remembered
 _GRID = 220  # points of the contours in each direction
 _SHADES = 255
 
@@ -55,6 +53,11 @@ PARAMETERS = (
     Parameter("noise", "Noise", 0.0, 5.0, False, "Strength of the shaking."),
     Parameter("dt", "Time step", 0.02, 10.0, True, "Time between two evaluations. The motion is exact for any value."),
 )
+
+
+_RANGES = {one.name: (one.low, one.high) for one in PARAMETERS}
+_RANGES |= {"particles": (2, MOST_PARTICLES), "seed": (0, 2**32 - 1), "step": (0, MOST_STEPS)}
+_CHOICES = {"scale": tuple(_NOISE_SCALES), "walls": ("clip", "reflect", "periodic", "none")}
 
 
 @dataclass(frozen=True)
@@ -83,22 +86,15 @@ class Settings:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Settings:
         """Read entries of a link or of a request."""
-        default = cls()
-        read: dict[str, Any] = {
-            one.name: _number(given.get(one.name), getattr(default, one.name), one.low, one.high) for one in PARAMETERS
-        }
-        read["fun"] = _function_name(given.get("fun"), default.fun)
-        read["scale"] = _choice(given.get("scale"), tuple(_NOISE_SCALES), default.scale)
-        read["walls"] = _choice(given.get("walls"), _WALLS, default.walls)
-        read["particles"] = int(_number(given.get("particles"), default.particles, 2, MOST_PARTICLES))
-        read["seed"] = int(_number(given.get("seed"), default.seed, 0, 2**32 - 1))
-        read["step"] = int(_number(given.get("step"), default.step, 0, MOST_STEPS))
+        read: dict[str, Any] = {}
+        for name, default in asdict(cls()).items():
+            value = given.get(name)
+            if name in _RANGES:
+                read[name] = _number(value, default, *_RANGES[name])
+            else:
+                is_known = _is_function(value) if name == "fun" else isinstance(value, str) and value in _CHOICES[name]
+                read[name] = value if is_known else default
         return cls(**read)
-
-    @classmethod
-    def from_link(cls, link: str) -> Settings:
-        """Read the part of a link after the question mark."""
-        return cls.read(dict(parse_qsl(link[:2000])))
 
     @property
     def link(self) -> str:
@@ -145,45 +141,34 @@ for _ in range({self.step + 1}):  # the first swarm, then {self.step} step{"" if
 swarm = optimizer.swarm
 """
 
-    @property
-    def run(self) -> tuple[Any, ...]:
-        """The settings that determine the swarm: all but the step."""
-        return tuple(getattr(self, field.name) for field in fields(self) if field.name != "step")
-
 
 def describe_controls() -> dict[str, Any]:
     """Return what the page needs to build its controls."""
-    default = Settings()
+    defaults = asdict(Settings())
     return {
-        "parameters": [{**one._asdict(), "default": getattr(default, one.name)} for one in PARAMETERS],
+        "parameters": [{**one._asdict(), "default": defaults[one.name]} for one in PARAMETERS],
         "functions": [[name, get_problem(name, 2).title] for name in function_names],
-        "scales": list(_NOISE_SCALES),
-        "walls": list(_WALLS),
+        "scales": _CHOICES["scale"],
+        "walls": _CHOICES["walls"],
         "most_steps": MOST_STEPS,
         "most_particles": MOST_PARTICLES,
-        "defaults": asdict(default),
+        "defaults": defaults,
     }
 
 
 def _number(given: Any, default: float, low: float, high: float) -> float:
+    """A number in its range, of the type of its default."""
     try:
         number = float(given)
     except (TypeError, ValueError, OverflowError):
         return default
-    return default if math.isnan(number) else min(max(number, low), high)
+    return default if math.isnan(number) else type(default)(min(max(number, low), high))
 
 
-def _choice(given: Any, allowed: tuple[str, ...], default: str) -> str:
-    return given if isinstance(given, str) and given in allowed else default
-
-
-def _function_name(given: Any, default: str) -> str:
-    """Return the name of one of the nine functions, shifted or rotated if wanted; never a longer chain."""
-    if not isinstance(given, str):
-        return default
-    name, *changes = given.split("-")
-    known = name in function_names and changes in ([], ["shifted1"], ["rotated1"], ["shifted1", "rotated1"])
-    return given if known else default
+def _is_function(given: Any) -> bool:
+    """Whether this names one of the nine functions, shifted or rotated if wanted; never a longer chain."""
+    name, *changes = given.split("-") if isinstance(given, str) else [""]
+    return name in function_names and changes in ([], ["shifted1"], ["rotated1"], ["shifted1", "rotated1"])
 
 
 class SwarmHistory:
@@ -208,73 +193,62 @@ class SwarmHistory:
         return swarms[step], np.array([swarm.global_value for swarm in swarms])
 
 
-class SwarmRoom:
-    """Answers about swarms; the latest courses are kept, so that playing costs one step at a time."""
-
-    def __init__(self) -> None:
-        self._courses: OrderedDict[tuple[Any, ...], SwarmHistory] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def course(self, settings: Settings) -> SwarmHistory:
-        """Return the course of a swarm, a remembered one if there is one."""
-        with self._lock:
-            course = self._courses.pop(settings.run, None) or SwarmHistory(settings)
-            self._courses[settings.run] = course
-            while len(self._courses) > _KEPT:
-                self._courses.popitem(last=False)
-        return course
-
-    def show(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return everything that is drawn for some settings."""
-        settings = Settings.read(given)
-        method = settings.method()
-        swarm, best = self.course(settings).at(settings.step)
-        return {
-            "settings": settings.__dict__,
-            "link": settings.link,
-            "snippet": settings.snippet,
-            "behaviour": method.behaviour()._asdict(),
-            "concerns": behaviour.concerns(method),
-            "health": [behaviour.STAGNATES_BELOW, behaviour.SLOW_ABOVE, behaviour.SCATTERS_ABOVE],
-            "poles": _poles(method),
-            "response": _response(method),
-            "frame": _frame(method, swarm),
-            "best": best,
-        }
-
-    def contours(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of a function on a grid, as ranks: equal shares of the area have equal shares of shades.
-
-        ``view`` holds left, right, bottom and top; by default the bounds of the function.
-        """
-        settings = Settings.read(given)
-        problem = settings.problem
-        left, right, bottom, top = _view(given.get("view"), problem)
-        across, up = np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)
-        values = problem(np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2))
-        levels = np.unique(np.quantile(values, np.linspace(0, 1, _SHADES + 1)))
-        shades = np.searchsorted(levels, values) * (_SHADES / max(1, len(levels) - 1))
-        return {
-            "fun": settings.fun,
-            "view": [left, right, bottom, top],
-            "size": _GRID,
-            "shades": pack_bytes(np.minimum(shades, _SHADES)),
-            "optimum": problem.optimum.tolist(),
-        }
+@lru_cache(maxsize=4)
+def _history(settings: Settings) -> SwarmHistory:
+    """The latest swarms are kept, so that playing costs one step at a time."""
+    return SwarmHistory(settings)
 
 
-def _view(given: Any, problem: Any) -> tuple[float, float, float, float]:
-    """Read the part of the plane to show: finite, inside ten times the bounds, and not empty."""
-    (left, right), (bottom, top) = problem.bounds.tolist()
+def show(given: dict[str, Any]) -> dict[str, Any]:
+    """Return everything that is drawn for some settings."""
+    settings = Settings.read(given)
+    method = settings.method()
+    swarm, best = _history(replace(settings, step=0)).at(settings.step)
+    return {
+        "settings": settings.__dict__,
+        "link": settings.link,
+        "snippet": settings.snippet,
+        "behaviour": method.behaviour()._asdict(),
+        "concerns": behaviour.concerns(method),
+        "health": [behaviour.STAGNATES_BELOW, behaviour.SLOW_ABOVE, behaviour.SCATTERS_ABOVE],
+        "poles": _poles(method),
+        "response": _response(method),
+        "frame": _frame(method, swarm),
+        "best": best,
+    }
+
+
+def contours(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a function on a grid, as ranks: equal shares of the area have equal shares of shades.
+
+    ``view`` holds left, right, bottom and top; by default the bounds of the function.
+    """
+    settings = Settings.read(given)
+    problem = settings.problem
+    left, right, bottom, top = _view(given.get("view"), problem)
+    across, up = np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)
+    values = problem(np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2))
+    levels = np.unique(np.quantile(values, np.linspace(0, 1, _SHADES + 1)))
+    shades = np.searchsorted(levels, values) * (_SHADES / max(1, len(levels) - 1))
+    return {
+        "fun": settings.fun,
+        "view": [left, right, bottom, top],
+        "size": _GRID,
+        "shades": base64.b64encode(np.minimum(shades, _SHADES).astype(np.uint8).tobytes()).decode("ascii"),
+        "optimum": problem.optimum.tolist(),
+    }
+
+
+def _view(given: Any, problem: Any) -> tuple[float, ...]:
+    """Read the part of the plane to show: finite, inside ten times the bounds, and not empty; else the bounds."""
+    whole = tuple(problem.bounds.ravel().tolist())
     try:
-        numbers = [float(one) for one in given]
+        left, right, bottom, top = numbers = tuple(float(one) for one in given)
     except (TypeError, ValueError, OverflowError):
-        return left, right, bottom, top
-    far = 10 * max(map(abs, (left, right, bottom, top)))
-    is_sane = len(numbers) == 4 and all(map(math.isfinite, numbers)) and max(map(abs, numbers)) <= far
-    if not (is_sane and numbers[0] < numbers[1] and numbers[2] < numbers[3]):
-        return left, right, bottom, top
-    return numbers[0], numbers[1], numbers[2], numbers[3]
+        return whole
+    far = 10 * max(map(abs, whole))
+    is_sane = all(map(math.isfinite, numbers)) and max(map(abs, numbers)) <= far and left < right and bottom < top
+    return numbers if is_sane else whole
 
 
 def _response(method: PAO) -> dict[str, Any]:
@@ -314,8 +288,3 @@ def _frame(method: PAO, swarm: Swarm) -> dict[str, Any]:
         "lower": swarm.lower[0],
         "upper": swarm.upper[0],
     }
-
-
-def pack_bytes(numbers: ArrayLike) -> str:
-    """Return whole numbers from 0 to 255 as base64, one byte each."""
-    return base64.b64encode(np.asarray(numbers, dtype=np.uint8).tobytes()).decode("ascii")

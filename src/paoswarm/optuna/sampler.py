@@ -22,11 +22,12 @@ from paoswarm.optuna.shared_search import (
     Seat,
     Seats,
     SharedSearch,
+    TrialSpace,
+    constraint_names,
     is_taken,
     known_trials,
     read_seats,
 )
-from paoswarm.optuna.trial_space import TrialSpace, constraint_names
 
 
 class PAOSampler(BaseSampler):
@@ -123,10 +124,8 @@ class PAOSampler(BaseSampler):
         with self._lock:
             space = self._spaces.setdefault(study, IntersectionSearchSpace())
             common = space.calculate(study)
-        return {name: one for name, one in common.items() if not one.single() and self._belongs(one)}
-
-    def _belongs(self, one: BaseDistribution) -> bool:
-        return self._has_categories or not isinstance(one, CategoricalDistribution)
+        refused = () if self._has_categories else (CategoricalDistribution,)
+        return {name: one for name, one in common.items() if not one.single() and not isinstance(one, refused)}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]

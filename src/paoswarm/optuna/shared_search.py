@@ -17,19 +17,27 @@ may have died. So if as many extra points as rows have been evaluated, the missi
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution, distribution_to_json
 from optuna.trial import FrozenTrial, TrialState
 
-from paoswarm import Method, Optimizer, Returned
-from paoswarm.helpers import Draw
-from paoswarm.optuna.trial_space import Floats, TrialSpace
+from paoswarm import Choice, Integer, Method, Optimizer, Real, Returned
+from paoswarm.helpers import Variable
 
+Floats = NDArray[np.float64]
 ATTRIBUTE = "paoswarm:seat"
 ATTEMPTS = 4  # to find a row that no other trial has taken at the same moment; the last one is an extra point
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of functions; it differs between processes
+_CLOSE = 1e-9  # relative difference of numbers that are the same, but for the last digits of another computer
+_CONSTRAINTS = "constraints"  # attributes of trials under which Optuna keeps their constraints
 
 
 class Seat(NamedTuple):
@@ -64,33 +72,34 @@ def is_taken(seat: Seat, number: int, trials: Mapping[int, FrozenTrial]) -> bool
 
 
 class SharedSearch:
-    """A swarm as the trials of a study have moved it.
-
-    Parameters
-    ----------
-    space : TrialSpace
-    method : Method
-    seed : int
-    known : list of int
-        Numbers of the trials that are part of the first swarm.
-    trials : dict of int to FrozenTrial
-        All trials of the study.
-    """
+    """A swarm as the trials of a study have moved it; those with ``known`` numbers are part of the first swarm."""
 
     def __init__(
-        self,
-        space: TrialSpace,
-        method: Method,
-        seed: int,
-        known: list[int | None],
-        trials: Mapping[int, FrozenTrial],
+        self, space: TrialSpace, method: Method, seed: int, known: list[int | None], trials: Mapping[int, FrozenTrial]
     ) -> None:
-        self.space = space
-        self.seed = seed
+        self.space, self.method, self.seed = space, method, seed
         self.told: list[list[int | None]] = [known]  # before each generation
-        self._swarm = _TrialSwarm(space, method, seed)
-        self._swarm.add_known([trials[number] for number in known if number is not None])
-        self._rows = self._swarm.next_rows()
+        self._optimizer = self._begun([trials[number] for number in known if number is not None])
+        self._rows = self._asked(self._optimizer)
+
+    def _begun(self, trials: list[FrozenTrial]) -> Optimizer:
+        """The swarm of the first generation, with complete trials as part of it."""
+        points = [self.space.point(trial) for trial in trials]
+        if not points or None in points:
+            return _optimizer(self.space, self.method, self.seed)
+        answers = np.stack([self.space.answer(trial) for trial in trials])
+        if not self.space.constraints:
+            optimizer = _optimizer(self.space, self.method, self.seed)
+            optimizer.inject(points, answers[:, 0])  # type: ignore[arg-type]
+            return optimizer
+        optimizer = _optimizer(self.space, self.method, self.seed, x0=points, n_particles=len(points))
+        optimizer.ask()
+        optimizer.tell(answers[:, 0], answers[:, 1:])
+        return optimizer
+
+    def _asked(self, optimizer: Optimizer) -> list[dict[str, Any]]:
+        """The parameters of the points that a swarm asks for."""
+        return [self.space.params(point) for point in optimizer.ask()]
 
     @property
     def generation(self) -> int:
@@ -136,9 +145,13 @@ class SharedSearch:
         complete = answers[:, 0][np.isfinite(answers[:, 0])]
         for row, value in pruned:
             answers[row, 0] = max(value, complete.max()) if len(complete) and not math.isnan(value) else math.nan
-        self._swarm.tell_answers(answers)
         self.told.append(told)
-        self._rows = self._swarm.next_rows()
+        if self._optimizer.swarm is None and not len(self.told[0]) and not np.isfinite(answers).all(axis=1).any():
+            # No swarm can begin without a value: it asks for other first points.
+            self._optimizer = _optimizer(self.space, self.method, [self.seed, self.generation])
+        else:
+            self._optimizer.tell(answers[:, 0], answers[:, 1:] if self.space.constraints else None)
+        self._rows = self._asked(self._optimizer)
 
     def sit(
         self, number: int, seats: Seats, others: Mapping[int, FrozenTrial], attempt: int = 0
@@ -153,7 +166,23 @@ class SharedSearch:
         elif free and attempt < ATTEMPTS - 1:  # by chance: the trial in the same row may have to choose again, too
             row = int(np.random.default_rng([self.seed, number, attempt]).choice(free))
         seat = Seat(self.space.key, self.seed, self.generation, row, self.told[-1])
-        return seat, self._rows[row] if row is not None else self._swarm.extra(number), len(free)
+        return seat, self._rows[row] if row is not None else self._extra(number), len(free)
+
+    def _extra(self, number: int) -> dict[str, Any]:
+        """Parameters that the swarm might have asked for as well; each number gives others."""
+        rng = np.random.default_rng([self.seed, self.generation, number])
+        init = "random" if self._optimizer.swarm is None else self._optimizer.result
+        points = self._asked(_optimizer(self.space, self.method, rng, init=init))
+        # A generation that does not depend on chance has no others: then anywhere.
+        points = [point for point in points if point not in self._rows] or self._asked(
+            _optimizer(self.space, self.method, rng, init="random")
+        )
+        return points[rng.integers(len(points))]
+
+
+def _optimizer(space: TrialSpace, method: Method, rng: Any, **start: Any) -> Optimizer:
+    limits = Returned(len(space.constraints)) if space.constraints else None
+    return Optimizer(space.variables, method=method, constraints=limits, rng=rng, **start)
 
 
 def known_trials(space: TrialSpace, method: Method, trials: Mapping[int, FrozenTrial]) -> list[int | None]:
@@ -161,7 +190,7 @@ def known_trials(space: TrialSpace, method: Method, trials: Mapping[int, FrozenT
 
     With constraints, a whole swarm or none: the units of the violations come from it.
     """
-    n_particles = _TrialSwarm(space, method, 0).n_particles
+    n_particles = _optimizer(space, method, 0).n_particles
     done = [trial for trial in trials.values() if trial.state == TrialState.COMPLETE and space.point(trial) is not None]
     answers = {trial.number: space.answer(trial) for trial in done}
     numbers = [n for n in answers if np.isfinite(answers[n]).all()]
@@ -176,50 +205,117 @@ def _is_choosing(trial: FrozenTrial) -> bool:
     return trial.state == TrialState.RUNNING and not trial.params and ATTRIBUTE not in trial.system_attrs
 
 
-class _TrialSwarm(Optimizer):
-    """An optimiser that speaks of parameters and trials."""
+# Optuna's distributions as variables of a swarm, and trials as points with values
 
-    def __init__(self, space: TrialSpace, method: Method, seed: int) -> None:
-        limits = Returned(len(space.constraints)) if space.constraints else None
-        super().__init__(space.variables, method=method, constraints=limits, rng=seed)
-        self._trial_space = space
-        self._seed = seed
 
-    def add_known(self, trials: list[FrozenTrial]) -> None:
-        """Make complete trials part of the first swarm."""
-        points = [self._trial_space.point(trial) for trial in trials]
-        if not trials or None in points:
-            return
-        answers = np.stack([self._trial_space.answer(trial) for trial in trials])
-        z = self.space.coordinates(self.space.read("known trials", points))
-        assert self._first is not None
-        self._first.add(z, np.asarray(self.scored(z, answers if self.judge.n_constraints else answers[:, 0])))
+class TrialSpace:
+    """The parameters that a search chooses, none with a single value only, and the constraints that it knows.
 
-    def next_rows(self) -> list[dict[str, Any]]:
-        """The parameters of the next generation."""
-        return self._params(self.points())
+    ``sign`` is 1 if the study minimises, -1 if it maximises, and ``method`` a text that tells the method from others.
+    All workers have the same ``key``, and another one for other parameters, constraints or methods.
+    """
 
-    def tell_answers(self, answers: Floats) -> None:
-        """The values and constraints of the generation."""
-        assert self._pending is not None
-        values = answers[:, 0]
-        values[values == -math.inf] = math.nan
-        f = self.scored(self._pending, answers if self.judge.n_constraints else values)
-        self.take(f, may_fail=True)
+    def __init__(
+        self, distributions: Mapping[str, BaseDistribution], constraints: tuple[str, ...], sign: float, method: str = ""
+    ) -> None:
+        self.distributions = dict(distributions)
+        self.constraints = constraints
+        self.sign = sign
+        parts = [[name, distribution_to_json(one)] for name, one in self.distributions.items()]
+        text = json.dumps([parts, constraints, sign, _ADDRESS.sub("", method)])
+        self.key = hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def extra(self, number: int) -> dict[str, Any]:
-        """Parameters that the swarm might have asked for as well; each number gives others."""
-        rng = np.random.default_rng([self._seed, self.nit, number])
-        if self.swarm is None:
-            z = self.lower + rng.random((1, len(self.lower))) * (self.upper - self.lower)
-            return self._params(z)[0]
-        z = self.propose(0.0, Draw([rng], ())).position
-        z = z[~(z[:, None] == self.points()).all(axis=-1).any(axis=-1)]
-        if not len(z):  # this generation does not depend on chance: somewhere between two points of the swarm
-            one, other = rng.choice(self.swarm.best_position, 2, replace=False)
-            z = (one + rng.random() * (other - one))[None]
-        z = rng.choice(z)[None]
-        return self._params(z)[0]
+    @property
+    def variables(self) -> dict[str, Variable]:
+        """The parameters as the swarm's variables."""
+        return {name: _variable(one) for name, one in self.distributions.items()}
 
-    def _params(self, z: Floats) -> list[dict[str, Any]]:
-        return [self._trial_space.params(point) for point in self.space.nested(self.space.rows(z))]
+    def params(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters of a trial at a point of the swarm."""
+        return {name: _param(one, point[name]) for name, one in self.distributions.items()}
+
+    def point(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        """The parameters of a trial as a point of the swarm; None if it has not got all of them, within their range."""
+        for name, one in self.distributions.items():
+            if name not in trial.params or not _contains(one, trial.params[name]):
+                return None
+        return {name: _value(one, trial.params[name]) for name, one in self.distributions.items()}
+
+    def is_at(self, trial: FrozenTrial, params: Mapping[str, Any]) -> bool:
+        """Return whether the parameters that a trial has are these."""
+        return all(_is_same(trial.params[name], value) for name, value in params.items() if name in trial.params)
+
+    def answer(self, trial: FrozenTrial) -> Floats:
+        """The value of a trial, to be minimised, and its constraints; NaN if it was pruned or has failed."""
+        value = self.sign * _number(trial.value) if trial.state == TrialState.COMPLETE else math.nan
+        numbers = constraints_of(trial)
+        return np.array([value, *(_number(numbers.get(name)) for name in self.constraints)])
+
+    def last_report(self, trial: FrozenTrial) -> float:
+        """The last intermediate value of a trial, to be minimised; NaN if there is none."""
+        reports = trial.intermediate_values
+        return self.sign * _number(reports[max(reports)]) if reports else math.nan
+
+
+def constraints_of(trial: FrozenTrial) -> dict[str, float]:
+    """The constraints of a trial, by name or by number; see ``optuna.trial.Trial.set_constraint``."""
+    listed = trial.system_attrs.get(_CONSTRAINTS) or ()
+    found = {str(i): number for i, number in enumerate(listed)}
+    prefix = f"{_CONSTRAINTS}:"
+    return found | {k.removeprefix(prefix): v for k, v in trial.system_attrs.items() if k.startswith(prefix)}
+
+
+def constraint_names(trials: Iterable[FrozenTrial]) -> tuple[str, ...]:
+    """The names of the constraints of a study, as far as trials have set any."""
+    return tuple(sorted({name for trial in trials for name in constraints_of(trial)}))
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _steps(one: Any) -> int | None:
+    """The number of equal steps of a range; None for a category, on a log scale, and without steps."""
+    if isinstance(one, CategoricalDistribution) or one.step is None or one.log:
+        return None
+    return round((one.high - one.low) / one.step)
+
+
+def _variable(one: Any) -> Variable:
+    if isinstance(one, CategoricalDistribution):
+        return Choice(range(len(one.choices)))  # by number: entries may be equal, as 1 and True are
+    if (steps := _steps(one)) is not None:
+        return Integer(0, steps)
+    # Half a unit more at both ends, so that the first and the last whole number are as likely as others.
+    room = 0.5 if isinstance(one, IntDistribution) else 0.0
+    return Real(one.low - room, one.high + room, log=one.log)
+
+
+def _param(one: Any, value: Any) -> Any:
+    if isinstance(one, CategoricalDistribution):
+        return one.choices[value]
+    if _steps(one) is not None:
+        value = one.low + value * one.step
+    if isinstance(one, IntDistribution):
+        value = round(value)
+    return type(one.low)(min(max(value, one.low), one.high))
+
+
+def _value(one: Any, param: Any) -> Any:
+    if isinstance(one, CategoricalDistribution):
+        return int(one.to_internal_repr(param))
+    if (steps := _steps(one)) is not None:
+        return min(max(round((param - one.low) / one.step), 0), steps)
+    return float(param)
+
+
+def _contains(one: Any, param: Any) -> bool:
+    if isinstance(one, CategoricalDistribution):
+        return any(param is choice or param == choice for choice in one.choices)
+    return isinstance(param, int | float) and one.low <= param <= one.high
+
+
+def _is_same(param: Any, other: Any) -> bool:
+    if isinstance(param, float) and isinstance(other, float):
+        return math.isclose(param, other, rel_tol=_CLOSE, abs_tol=_CLOSE)
+    return bool(param == other)

@@ -20,32 +20,13 @@ from paoswarm.core.arrays import Floats
 from paoswarm.problems.problem import Problem
 
 DIMS = (2, 3, 5, 10, 20, 40)
-TITLES = (
-    "Sphere",
-    "Separable ellipsoid",
-    "Separable Rastrigin",
-    "Büche-Rastrigin",
-    "Linear slope",
-    "Attractive sector",
-    "Step ellipsoid",
-    "Rosenbrock",
-    "Rotated Rosenbrock",
-    "Ellipsoid",
-    "Discus",
-    "Bent cigar",
-    "Sharp ridge",
-    "Different powers",
-    "Rastrigin",
-    "Weierstrass",
-    "Schaffer F7",
-    "Ill-conditioned Schaffer F7",
-    "Griewank-Rosenbrock",
-    "Schwefel",
-    "Gallagher 101 peaks",
-    "Gallagher 21 peaks",
-    "Katsuura",
-    "Lunacek bi-Rastrigin",
+_TITLES = (
+    "Sphere, Separable ellipsoid, Separable Rastrigin, Büche-Rastrigin, Linear slope, Attractive sector, Step "
+    "ellipsoid, Rosenbrock, Rotated Rosenbrock, Ellipsoid, Discus, Bent cigar, Sharp ridge, Different powers, "
+    "Rastrigin, Weierstrass, Schaffer F7, Ill-conditioned Schaffer F7, Griewank-Rosenbrock, Schwefel, Gallagher "
+    "101 peaks, Gallagher 21 peaks, Katsuura, Lunacek bi-Rastrigin"
 )
+TITLES = tuple(_TITLES.split(", "))
 
 
 @dataclass(frozen=True)
@@ -62,8 +43,9 @@ class Bbob:
     instanced: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "number", whole_number("the number of a bbob function", self.number, 1))
-        object.__setattr__(self, "dim", whole_number("dim", self.dim, 1))
+        put = object.__setattr__.__get__(self)
+        put("number", whole_number("the number of a bbob function", self.number, 1))
+        put("dim", whole_number("dim", self.dim, 1))
         # The library exits the process if a function does not exist.
         if self.number > len(TITLES):
             raise ValueError(f"the bbob functions are numbered from 1 to {len(TITLES)}, got {self.number}")
@@ -71,11 +53,7 @@ class Bbob:
             raise ValueError(f"dim must be one of {', '.join(map(str, DIMS))} in the bbob suite, got {self.dim}")
         if not self.instances:
             raise ValueError("a bbob problem needs at least one instance, got none")
-        numbers = tuple(whole_number("a bbob instance", instance, 1) for instance in self.instances)
-        object.__setattr__(self, "instances", numbers)
-        for instance in numbers:
-            if instance >= 2**31:
-                raise ValueError(f"a bbob instance must be less than 2**31, got {instance}")
+        put("instances", tuple(whole_number("a bbob instance", one, 1, 2**31 - 1) for one in self.instances))
 
     @property
     def name(self) -> str:

@@ -114,7 +114,9 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
             raise TypeError(f"param_distributions must be a dict, got {self.param_distributions!r}")
         variables = {name: _read_entry(name, entry) for name, entry in self.param_distributions.items()}
         method = self.method or _for_few_candidates(variables)
-        first_seed, seed = self._seeds()
+        is_seed = isinstance(self.random_state, int | np.integer)
+        given = self.random_state if is_seed else check_random_state(self.random_state).randint(2**31 - 1)
+        first_seed, seed = np.random.SeedSequence(int(given)).spawn(2)  # of the first candidates, and of the swarm
         n_given = 0 if self.x0 is None else 1 if isinstance(self.x0, Mapping) else len(self.x0)
         n_initial = n_iter // _INITIAL_SHARE if self.n_initial is None else whole_number("n_initial", self.n_initial, 2)
         spread = Optimizer(variables, n_particles=max(2, n_given, min(n_initial, n_iter)), x0=self.x0, rng=first_seed)
@@ -132,12 +134,6 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
             losses = np.array(trials.losses(optimizer.ask(trials.share)))
             if not trials.is_over:
                 optimizer.tell(losses)
-
-    def _seeds(self) -> list[np.random.SeedSequence]:
-        """The seeds of the first candidates and of the swarm."""
-        is_seed = isinstance(self.random_state, int | np.integer)
-        seed = self.random_state if is_seed else check_random_state(self.random_state).randint(2**31 - 1)
-        return np.random.SeedSequence(int(seed)).spawn(2)
 
     def _maximised(self, results: Mapping[str, Any]) -> Any:
         """The scores that are maximised, of all candidates."""

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from paoswarm.study.audit import CentreBias, centre_bias, centre_biases
     from paoswarm.study.folder import publish
     from paoswarm.study.platforms import run_coco, run_ioh
+    from paoswarm.study.presets import method_named, read_study
     from paoswarm.study.report import Section
     from paoswarm.study.results import Results, Trace
     from paoswarm.study.sentences import findings, verdict
-    from paoswarm.study.study import Study, method_named, read_study
+    from paoswarm.study.study import Study
 
 __all__ = [
     "CentreBias",
@@ -40,11 +41,11 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
         ".audit": "CentreBias centre_bias centre_biases",
         ".results": "Results Trace",
         ".report": "Section",
-        ".study": "Study method_named read_study",
+        ".study": "Study",
         ".adapters": "adapters",
         ".figures": "figures",
         ".sentences": "findings verdict",
-        ".presets": "presets",
+        ".presets": "presets method_named read_study",
         ".folder": "publish",
         ".platforms": "run_coco run_ioh",
         ".statistics": "statistics",

@@ -43,13 +43,12 @@ class CentreBias(NamedTuple):
 
     def __str__(self) -> str:
         verdict = f"{self.method} PROFITS" if self.profits else f"No evidence that {self.method} profits"
-        lines = [f"{verdict} from an optimum at the centre."]
-        for one in self.advantages:
-            lines.append(
-                f"  {one.problem:<12} error grows by a factor of {one.factor:.3g} when the optimum is moved; the "
-                f"centred run is better in {one.share:.0%} of pairs (p = {one.p_holm:.2g})"
-            )
-        return "\n".join(lines)
+        lines = (
+            f"  {one.problem:<12} error grows by a factor of {one.factor:.3g} when the optimum is moved; the "
+            f"centred run is better in {one.share:.0%} of pairs (p = {one.p_holm:.2g})"
+            for one in self.advantages
+        )
+        return "\n".join([f"{verdict} from an optimum at the centre.", *lines])
 
 
 def audit_study(
@@ -60,9 +59,8 @@ def audit_study(
 ) -> Study:
     """Return the study that an audit needs: each function as it is, and with its optimum in three other places."""
     names = [name for base in problems for name in (base, *_moved(base))]
-    return Study(
-        **{"problems": names, "methods": methods, "dims": [dim], "runs": 30, "title": "Centre bias", **options}
-    )
+    own: dict[str, Any] = {"problems": names, "methods": methods, "dims": [dim], "runs": 30, "title": "Centre bias"}
+    return Study(**{**own, **options})
 
 
 def centre_bias(

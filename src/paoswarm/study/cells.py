@@ -26,8 +26,7 @@ from paoswarm.helpers import ProgressBar, describe
 from paoswarm.problems import Problem, get
 from paoswarm.results import Status
 from paoswarm.study.adapters import Adapter, CountedObjective
-from paoswarm.study.files import CellFiles, DamagedFile
-from paoswarm.study.results import CellRuns, Floats, Key
+from paoswarm.study.results import CellFiles, CellRuns, DamagedFile, Floats, Key
 
 ProblemSource = str | Callable[[int], Any]  # a name, or a function of the dimension
 
@@ -211,12 +210,8 @@ def finish(cells: list[Cell], files: CellFiles, version: str, *, workers: Any, p
         for key in _run(missing, files, descriptions, workers):
             bar.show(note=f"{key.method} on {key.problem} {key.dim}-D")
             bar.count()
-    done = {}
-    for key, found in stored.items():
-        runs = found or files.read(key, descriptions[key])
-        assert runs is not None
-        done[key] = runs
-    return done
+    now = {key: found or files.read(key, descriptions[key]) for key, found in stored.items()}
+    return {key: runs for key, runs in now.items() if runs is not None}  # all of them
 
 
 def _read(files: CellFiles, key: Key, description: dict[str, Any]) -> CellRuns | None:
@@ -285,10 +280,8 @@ def _close(executor: Any) -> None:
 def _check_portable(cells: list[Cell]) -> None:
     """Raise before the first run if something cannot be sent to worker processes."""
     for cell in cells:
-        for what, thing in (
-            (f"problem {cell.key.problem!r}", cell.source),
-            (f"method {cell.key.method!r}", cell.method),
-        ):
+        parts = {f"problem {cell.key.problem!r}": cell.source, f"method {cell.key.method!r}": cell.method}
+        for what, thing in parts.items():
             try:
                 pickle.dumps(thing)
             except Exception as error:

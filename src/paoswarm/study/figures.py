@@ -19,8 +19,7 @@ import numpy as np
 
 from paoswarm.helpers import counted, need
 from paoswarm.study import statistics
-from paoswarm.study.files import whole_file
-from paoswarm.study.results import Floats, Results
+from paoswarm.study.results import Floats, Results, whole_file
 
 # Any two of these can be told apart, also with three kinds of colour blindness, on white and on dark pages.
 PALETTE = ("#0072B2", "#D55E00", "#00A578", "#F078C3", "#694B69", "#A5B400", "#A51E00", "#2DB4FF")
@@ -42,7 +41,7 @@ _ZERO = ("exactly zero from here on", {"marker": "v", "markersize": 4, "color": 
 
 def colour_of(results: Results, method: str) -> str:
     """Return the colour of a method in all figures of this study, as ``#RRGGBB``. No other has the reference's."""
-    _place(results, method)
+    statistics.known(results, (method,))
     others = [name for name in results.methods if name != results.reference]
     return PALETTE[0] if method == results.reference else PALETTE[1 + others.index(method) % (len(PALETTE) - 1)]
 
@@ -197,7 +196,7 @@ def rank_plot(results: Results, group: Sequence[str], dims: Sequence[int] | None
 
 def save(figure: Any, path: str | PathLike[str]) -> None:
     """Write a figure as SVG or PNG, depending on the suffix of the path. The same figure gives the same bytes."""
-    matplotlib = _matplotlib()
+    matplotlib = need("matplotlib", extra="study", user="a figure")
     path = Path(path)
     metadata = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}.get(path.suffix.lower())
     if metadata is None:
@@ -210,7 +209,7 @@ def save(figure: Any, path: str | PathLike[str]) -> None:
 def _figure(width: float, height: float, given: Any) -> Any:
     """Return an empty figure; its size is given in millimetres."""
     if given is None:
-        _matplotlib()
+        need("matplotlib", extra="study", user="a figure")
         from matplotlib.figure import Figure
 
         # The width of letters depends on the resolution, so the layout uses the resolution of the saved file.
@@ -254,19 +253,13 @@ def _legend(figure: Any, entries: Sequence[tuple[str, dict[str, Any]]], **option
 
 
 def _style(results: Results, method: str) -> dict[str, Any]:
-    place = _place(results, method)
-    leads = method == results.reference
+    place, leads = results.methods.index(method), method == results.reference
     return {
         "color": colour_of(results, method),
         "linestyle": DASHES[place % len(DASHES)],
         "linewidth": 1.8 if leads else 1.1,
         "zorder": 4 if leads else 3,
     }
-
-
-def _place(results: Results, method: str) -> int:
-    (method,) = statistics.known(results, (method,))
-    return results.methods.index(method)
 
 
 def _chosen(results: Results, methods: Sequence[str] | None) -> Sequence[str]:
@@ -286,14 +279,10 @@ def _literal(text: str) -> str:
 def _dimensions(dims: Sequence[int] | None) -> str:
     if dims is None:
         return "All dimensions"
-    return counted(dims[0], "dimension") if len(dims) == 1 else f"{', '.join(map(str, dims))} dimensions"
+    return f"{', '.join(map(str, dims))} dimension{'s' * (list(dims) != [1])}"
 
 
 def _ticker() -> Any:
     from matplotlib import ticker
 
     return ticker
-
-
-def _matplotlib() -> Any:
-    return need("matplotlib", extra="study", user="a figure")

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paoswarm.study import figures, report, statistics
-from paoswarm.study.files import whole_file
-from paoswarm.study.results import Results
+from paoswarm.study.results import Results, whole_file
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # header and rows
 
@@ -53,65 +52,41 @@ def publish(results: Results, folder: str | os.PathLike[str], *, sections: Seque
 
 def _tables(results: Results) -> dict[str, Table]:
     """Return all tables of the report by file name."""
+    tasks = [(*task, method) for task in results.tasks() for method in results.methods]
+    summary = []
+    for problem, dim, method in tasks:
+        one = statistics.summary(results, problem, dim, method)
+        centre = _short(one.mean, *one.mean_interval, one.median, *one.median_interval)
+        runs = str(len(results.final(problem, dim, method)))
+        summary.append([problem, str(dim), method, runs, *centre, *_short(one.low, one.high, one.best, one.worst)])
+    success = [
+        [problem, str(dim), method, f"{target:g}", *_short(*statistics.success(results, problem, dim, method, target))]
+        for problem, dim, method in tasks
+        for target in map(float, report.TARGETS)
+    ]
+    comparisons, ranks = [], []
+    for name, members in results.groups.items():
+        for c in statistics.compare(results, members):
+            numbers = _short(c.decades, c.p, c.p_holm)
+            pair = [name, c.problem, str(c.dim), results.reference, c.method]
+            comparisons.append([*pair, *numbers, str(c.verdict)])
+        for dims in (None, *((dim,) for dim in results.dims)):
+            average, p = statistics.average_ranks(results, members, dims)
+            where = "all" if dims is None else str(dims[0])
+            ranks += [[name, where, method, *_short(average[method], p)] for method in members]
+    cell = ["problem", "dim", "method"]
+    centre = ["mean", "mean_ci_low", "mean_ci_high", "median", "median_ci_low", "median_ci_high"]
+    tests = ["group", "problem", "dim", "reference", "method", "decades", "p", "p_holm", "verdict"]
     return {
-        "summary": _summary(results),
-        "comparisons": _comparisons(results),
-        "ranks": _ranks(results),
-        "success": _success(results),
+        "summary": ([*cell, "runs", *centre, "q10", "q90", "best", "worst"], summary),
+        "comparisons": (tests, comparisons),
+        "ranks": (["group", "dim", "method", "average_rank", "friedman_p"], ranks),
+        "success": ([*cell, "target", "success_rate", "ert"], success),
     }
 
 
-def _summary(results: Results) -> Table:
-    header = ["problem", "dim", "method", "runs", "mean", "mean_ci_low", "mean_ci_high"]
-    header += ["median", "median_ci_low", "median_ci_high", "q10", "q90", "best", "worst"]
-    rows = []
-    for problem, dim in results.tasks():
-        for method in results.methods:
-            one = statistics.summary(results, problem, dim, method)
-            centre = [one.mean, *one.mean_interval, one.median, *one.median_interval]
-            numbers = [*centre, one.low, one.high, one.best, one.worst]
-            runs = str(len(results.final(problem, dim, method)))
-            rows.append([problem, str(dim), method, runs, *(f"{number:.6g}" for number in numbers)])
-    return header, rows
-
-
-def _comparisons(results: Results) -> Table:
-    rows = [
-        [
-            name,
-            c.problem,
-            str(c.dim),
-            results.reference,
-            c.method,
-            f"{c.decades:.6g}",
-            f"{c.p:.6g}",
-            f"{c.p_holm:.6g}",
-            c.verdict,
-        ]
-        for name, members in results.groups.items()
-        for c in statistics.compare(results, members)
-    ]
-    return ["group", "problem", "dim", "reference", "method", "decades", "p", "p_holm", "verdict"], rows
-
-
-def _ranks(results: Results) -> Table:
-    rows = []
-    for name, members in results.groups.items():
-        for dims in (None, *((dim,) for dim in results.dims)):
-            ranks = statistics.average_ranks(results, members, dims)
-            where = "all" if dims is None else str(dims[0])
-            rows += [[name, where, m, f"{ranks.average[m]:.6g}", f"{ranks.p:.6g}"] for m in members]
-    return ["group", "dim", "method", "average_rank", "friedman_p"], rows
-
-
-def _success(results: Results) -> Table:
-    rows = []
-    for problem, dim in results.tasks():
-        for method in results.methods:
-            for target in map(float, report.TARGETS):
-                one = statistics.success(results, problem, dim, method, target)
-                rows.append([problem, str(dim), method, f"{target:g}", f"{one.rate:.6g}", f"{one.ert:.6g}"])
-    return ["problem", "dim", "method", "target", "success_rate", "ert"], rows
+def _short(*numbers: float) -> list[str]:
+    return [f"{number:.6g}" for number in numbers]
 
 
 def _write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

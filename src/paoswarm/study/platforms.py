@@ -99,19 +99,15 @@ def _run_coco_problem(problem: Any, method: Method | str | None, budget_multipli
     if problem.number_of_objectives != 1:
         raise ValueError(f"{problem.id} has {problem.number_of_objectives} objectives; only one can be minimised")
     d = problem.dimension
+    whole = problem.number_of_integer_variables  # the first ones
+    ends = list(zip(problem.lower_bounds, problem.upper_bounds, strict=True))
+    bounds = [*(Integer(low, high) for low, high in ends[:whole]), *ends[whole:]]
     limits = Constraint(problem.constraint, name="COCO") if problem.number_of_constraints else ()
-    _spend(
-        problem,
-        [
-            Integer(low, high) if i < problem.number_of_integer_variables else (low, high)
-            for i, (low, high) in enumerate(zip(problem.lower_bounds, problem.upper_bounds, strict=True))
-        ],
-        method,
-        budget_multiplier * d,
-        rng=seed,
-        is_done=lambda: bool(problem.final_target_hit),
-        constraints=limits,
-    )
+
+    def is_done() -> bool:
+        return bool(problem.final_target_hit)
+
+    _spend(problem, bounds, method, budget_multiplier * d, rng=seed, is_done=is_done, constraints=limits)
 
 
 def run_ioh(
@@ -198,14 +194,11 @@ def _run_ioh_problem(problem: Any, ioh: Any, method: Method | str | None, budget
     def fun(x: Any) -> float:
         return sign * float(problem(np.rint(x).astype(int) if is_whole else x))
 
-    _spend(
-        fun,
-        [Integer(low, high) for low, high in bounds] if is_whole else bounds,
-        method,
-        budget_multiplier * d,
-        rng=seed,
-        is_done=lambda: bool(problem.state.optimum_found),
-    )
+    def is_done() -> bool:
+        return bool(problem.state.optimum_found)
+
+    where = [Integer(low, high) for low, high in bounds] if is_whole else bounds
+    _spend(fun, where, method, budget_multiplier * d, rng=seed, is_done=is_done)
 
 
 def _spend(
@@ -217,8 +210,8 @@ def _spend(
     rng: np.random.Generator,
     is_done: Callable[[], bool],
     constraints: Any = (),
-) -> int:
-    """Minimise ``fun`` with exactly ``budget`` evaluations, or until ``is_done()``; return how many there were.
+) -> None:
+    """Minimise ``fun`` with exactly ``budget`` evaluations, or until ``is_done()``.
 
     A method that starts again by itself is not stopped when its searches agree. Any other method is started again,
     independently, whenever it has converged.
@@ -228,12 +221,12 @@ def _spend(
         if is_done():
             raise StopIteration
 
+    starts_again = method is None or isinstance(method, AdaptivePAO | MixedPAO | Portfolio | Restarts)
+    options: dict[str, Any] = {"tol": 0.0} if starts_again else {}
     spent = 0
     while spent < budget and not is_done():
         with warnings.catch_warnings():  # the last restart may be short
             warnings.filterwarnings("ignore", message="maxfev=[0-9]+ leaves", category=RuntimeWarning)
-            starts_again = method is None or isinstance(method, AdaptivePAO | MixedPAO | Portfolio | Restarts)
-            options: dict[str, Any] = {"tol": 0.0} if starts_again else {}
             result = minimize(
                 fun,
                 bounds,
@@ -245,7 +238,6 @@ def _spend(
                 **options,
             )
         spent += result.nfev
-    return spent
 
 
 def _name_of(method: Method | str | None) -> str:

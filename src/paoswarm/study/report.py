@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from paoswarm.helpers import counted, need
 from paoswarm.study import figures, statistics
-from paoswarm.study.files import whole_file
-from paoswarm.study.results import Floats, Key, Results, Trace
+from paoswarm.study.results import Floats, Key, Results, Trace, whole_file
 from paoswarm.study.sentences import LEVEL, SOLVED, group_findings, listed, short, standings, verdict
 from paoswarm.study.statistics import Summary, Verdict
 
@@ -52,18 +51,7 @@ class Section(NamedTuple):
 def write(results: Results, path: str | os.PathLike[str], *, sections: Sequence[Section] = ()) -> Path:
     """Write the report of a study to a file. An existing file is replaced in one step, or left unchanged.
 
-    Parameters
-    ----------
-    results : Results
-    path : path-like
-        Missing folders are created.
-    sections : sequence of Section
-        Further tables, placed before the explanations at the end.
-
-    Returns
-    -------
-    pathlib.Path
-        The path of the report.
+    ``sections`` are further tables, placed before the explanations at the end. Missing folders are created.
     """
     page = render(results, sections=sections)
     path = Path(path)
@@ -159,12 +147,8 @@ def _span(numbers: Sequence[int]) -> str:
 def _methods(results: Results) -> list[dict[str, Any]]:
     first = next(iter(results.groups.values()), results.methods)
     return [
-        {
-            "description": results.descriptions.get(method, ""),
-            "reference": method == results.reference,
-            "first": method in first,
-            **_line(results, method),
-        }
+        {**_line(results, method), "description": results.descriptions.get(method, ""), "first": method in first}
+        | {"reference": method == results.reference}
         for method in results.methods
     ]
 
@@ -239,7 +223,7 @@ def _ranks(results: Results, name: str, group: Sequence[str]) -> dict[str, Any]:
 def _dimensions(results: Results) -> dict[str, Sequence[int]]:
     """Return each dimension, then all together, by name."""
     each: dict[str, Sequence[int]] = {counted(dim, "dimension"): [dim] for dim in results.dims}
-    return {**each, "all tasks": results.dims} if len(each) > 1 else each
+    return each | ({"all tasks": results.dims} if len(each) > 1 else {})
 
 
 def _section(section: Section) -> dict[str, Any]:
@@ -348,11 +332,7 @@ def _rounded(values: Floats | Iterable[float]) -> list[float | str]:
 
 def _number(value: float) -> str:
     """Return a number as text that JavaScript's Number() reads."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return repr(float(value))
+    return repr(float(value)).replace("inf", "Infinity").replace("nan", "NaN")
 
 
 def _json(data: Any) -> str:

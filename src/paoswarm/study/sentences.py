@@ -14,13 +14,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from paoswarm.helpers import counted
-from paoswarm.study.results import Results
+from paoswarm.study.results import Results, Task
 from paoswarm.study.statistics import FLOOR, TARGETS, Comparison, average_ranks, band, compare, success, wins
 
 LEVEL = 0.05  # significance level of every test in the report
 LONGEST = 12  # most tasks, or methods, that are named one by one
 
-Task = tuple[str, int]
 Won = dict[str, list[Task]]  # as `wins` gives it
 SOLVED = float(TARGETS[-1])  # error at which a problem counts as solved
 NAMED = 3  # losses that are named one by one
@@ -37,32 +36,35 @@ class MethodRank(NamedTuple):
 def standings(results: Results) -> list[MethodRank]:
     """Return all methods, the best average rank first; of equal ones the reference first."""
     ranks = average_ranks(results, results.methods).average
-    rows = [MethodRank(method, ranks[method], _solved(results, method)) for method in results.methods]
+    rows = []
+    for method in results.methods:
+        rates = [success(results, *task, method, SOLVED).rate for task in results.tasks()]
+        rows.append(MethodRank(method, ranks[method], sum(rates) / len(rates)))
     return sorted(rows, key=lambda row: (row.rank, row.method != results.reference))
 
 
 def verdict(results: Results) -> list[str]:
     """Return the verdict in one sentence, then its tests, then what the reference loses."""
-    reference = results.reference
     if len(results.methods) == 1:
-        return [f"{reference} is the only method: there is nothing to compare it with."]
+        return _alone(results)
     order = standings(results)
     return [_who_is_ahead(results, order), _is_it_chance(results, order), _what_it_loses(results)]
 
 
+def _alone(results: Results) -> list[str]:
+    return [f"{results.reference} is the only method: there is nothing to compare it with."]
+
+
 def _who_is_ahead(results: Results, order: Sequence[MethodRank]) -> str:
-    tasks = counted(len(list(results.tasks())), "task")
     first, *later = [list(rows) for _, rows in groupby(order, key=lambda row: row.rank)]
     names = listed(row.method for row in first)
     leads = "share the first place" if len(first) > 1 else "ranks first"
-    numbers = f"average rank {first[0].rank:.2f}, {_all_solved(first)} of runs solved"
-    text = f"Of {counted(len(order), 'method')} on {tasks}, {names} {leads} ({numbers})"
-    place = 1 + len(first)
+    tasks = counted(len(list(results.tasks())), "task")
+    text = f"Of {counted(len(order), 'method')} on {tasks}, {names} {leads} "
+    text += f"(average rank {first[0].rank:.2f}, {_all_solved(first)} of runs solved)"
     for i, rows in enumerate(later):
-        has_reference = rows[0].method == results.reference
-        if i == 0 or has_reference:
-            text += f", {'and ' if i > 0 else ''}{_placed(rows, place)}"
-        place += len(rows)
+        if i == 0 or rows[0].method == results.reference:
+            text += f", {'and ' if i > 0 else ''}{_placed(rows, 1 + order.index(rows[0]))}"
     return f"{text}."
 
 
@@ -86,25 +88,21 @@ def _what_it_loses(results: Results) -> str:
     """Say on how many tasks some method is significantly better than the reference, and name the widest margins."""
     found = [c for group in results.groups.values() for c in compare(results, group, LEVEL)]
     tasks = list(results.tasks())
-    worst: dict[Task, Comparison] = {}
-    for c in found:
-        task = (c.problem, c.dim)
-        if c.verdict == "worse" and (task not in worst or c.decades < worst[task].decades):
-            worst[task] = c
-    unbeaten = {task for task in tasks if all(c.verdict == "better" for c in found if (c.problem, c.dim) == task)}
+    worst: dict[Task, Comparison] = {}  # the widest margin first
+    for c in sorted((c for c in found if c.verdict == "worse"), key=lambda c: c.decades):
+        worst.setdefault(c.task, c)
+    unbeaten = set(tasks) - {c.task for c in found if c.verdict != "better"}
     reference = results.reference
     if not worst:
         text = f"No method is significantly better than {reference} on any task"
     else:
         text = f"At least one method is significantly better than {reference} on {len(worst)} of {len(tasks)} tasks"
-        widest = sorted(worst.values(), key=lambda c: c.decades)[:NAMED]
-        named = listed(f"{title_of(results, (c.problem, c.dim))} ({_decades_of(c)})" for c in widest)
+        named = listed(
+            f"{title_of(results, c.task)} ({decades_behind(-c.decades)} decades behind {c.method})"
+            for c in list(worst.values())[:NAMED]
+        )
         text += f", most clearly on {named}"
     return f"{text}; {reference} is significantly better than all others on {len(unbeaten)}."
-
-
-def _decades_of(lost: Comparison) -> str:
-    return f"{decades_behind(-lost.decades)} decades behind {lost.method}"
 
 
 def _placed(rows: Sequence[MethodRank], place: int) -> str:
@@ -116,12 +114,8 @@ def _placed(rows: Sequence[MethodRank], place: int) -> str:
 
 def _all_solved(rows: Sequence[MethodRank]) -> str:
     """The shares of solved runs, in the order of the methods; one if they are the same."""
-    shares = [_percent(row.solved) for row in rows]
+    shares = [f"{100 * row.solved:.0f}\u00a0%" for row in rows]
     return shares[0] if len(set(shares)) == 1 else listed(shares)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}\u00a0%"
 
 
 def _ordinal(place: int) -> str:
@@ -129,32 +123,26 @@ def _ordinal(place: int) -> str:
     return f"{place}{ending}"
 
 
-def _solved(results: Results, method: str) -> float:
-    """Return the share of runs that are solved, averaged over the tasks."""
-    rates = [success(results, *task, method, SOLVED).rate for task in results.tasks()]
-    return sum(rates) / len(rates)
-
-
 def findings(results: Results) -> list[str]:
     """Return paragraphs of plain text on the reference, for each group of methods."""
     paragraphs = []
     for name in results.groups:
         first, *others = group_findings(results, name)
-        paragraphs += [_in_group(results, name, first), *others]
+        paragraphs += [f"In the group “{name}”, {first}" if len(results.groups) > 1 else first, *others]
     return paragraphs
 
 
 def group_findings(results: Results, name: str) -> list[str]:
     """Return paragraphs of plain text on the reference among the methods of one group."""
-    reference, group = results.reference, results.groups[name]
+    group = results.groups[name]
     if len(group) == 1:
-        return [f"{reference} is the only method: there is nothing to compare it with."]
+        return _alone(results)
     won = wins(results, group)
     comparisons = compare(results, group, LEVEL)
     return [
         _wins(results, won),
         *_losses(results, won),
-        _significance(reference, comparisons, _runs(results)),
+        _significance(results, comparisons),
         *_contradictions(results, won, comparisons),
         _ranks(results, group),
     ]
@@ -186,12 +174,7 @@ def decades_behind(decades: float) -> str:
 def title_of(results: Results, task: Task) -> str:
     """Return a task in words: Sphere in 2 dimensions."""
     problem, dim = task
-    return f"{results.titles.get(problem, problem)} in {_dimensions(dim)}"
-
-
-def _in_group(results: Results, name: str, sentence: str) -> str:
-    """Return the sentence with the name of its group, if there are several."""
-    return f"In the group “{name}”, {sentence}" if len(results.groups) > 1 else sentence
+    return f"{results.titles.get(problem, problem)} in {_dims(dim)}"
 
 
 def _wins(results: Results, won: Won) -> str:
@@ -202,46 +185,50 @@ def _wins(results: Results, won: Won) -> str:
     text += f"on {_share(len(own), n_tasks)}"
     if own and len(results.dims) > 1:
         of_dim = Counter(dim for _, dim in own)
-        text += f" ({listed(f'{of_dim[dim]} in {_dimensions(dim)}' for dim in results.dims)})"
+        text += f" ({listed(f'{of_dim[dim]} in {_dims(dim)}' for dim in results.dims)})"
     shared = sum(sum(task in others for others in won.values()) > 1 for task in own)
     if shared:
-        text += (
-            f"; {'this win' if len(own) == 1 else f'{shared} of these wins'} {_are(shared)} shared with another method"
-        )
+        these = "this win is" if len(own) == 1 else f"{shared} of these wins {'is' if shared == 1 else 'are'}"
+        text += f"; {these} shared with another method"
     return text + "."
 
 
 def _losses(results: Results, won: Won) -> list[str]:
     """Name the tasks on which another mean is smaller, by how many decades, and the tasks that no method solved."""
-    winners = {task: listed(method for method in won if task in won[method]) for task in results.tasks()}
-    lost = [task for task, names in winners.items() if names and task not in won[results.reference]]
+    winners = {task: [method for method in won if task in won[method]] for task in results.tasks()}
+    behind = {
+        task: math.log10(_mean(results, task, results.reference)) - math.log10(_mean(results, task, first))
+        for task, (first, *more) in ((task, names) for task, names in winners.items() if names)
+        if results.reference not in (first, *more)
+    }
     nobody = sum(not names for names in winners.values())
-    text = [_named_losses(results, won, winners, lost)] if lost else []
+    text = []
+    if behind:
+        named = sorted(behind, key=lambda task: -behind[task])[:LONGEST]  # the widest margins
+        lost_to: dict[str, list[str]] = {}
+        for task in named:
+            margin = decades_behind(behind[task])
+            if _mean(results, task, winners[task][0]) <= FLOOR:
+                margin = "the winner’s mean is zero"
+            elif math.isinf(behind[task]):
+                margin = "its own mean is infinite"
+            lost_to.setdefault(listed(winners[task]), []).append(f"{title_of(results, task)} ({margin})")
+        parts = [f"To {names}: {listed(tasks)}." for names, tasks in lost_to.items()]
+        if len(behind) > len(named):
+            parts.append(f"And {counted(len(behind) - len(named), 'more task')}, by no wider margin.")
+        lost = counted(len(behind), "task")
+        text.append(f"It loses {lost}; the margin in decades is in brackets. {' '.join(parts)}")
     if nobody:
         text.append(f"On {counted(nobody, 'task')} no method has a finite mean error.")
     return text
 
 
-def _named_losses(results: Results, won: Won, winners: dict[Task, str], lost: list[Task]) -> str:
-    """Name the tasks that the reference loses, those with the widest margins first."""
-    behind = {task: _behind(results, won, task) for task in lost}
-    named = sorted(lost, key=lambda task: -behind[task])[:LONGEST]
-    lost_to: dict[str, list[str]] = {}
-    for task in named:
-        (winner, *_) = (method for method in won if task in won[method])
-        margin = _margin(behind[task], to_zero=_mean(results, task, winner) <= FLOOR)
-        lost_to.setdefault(winners[task], []).append(f"{title_of(results, task)} ({margin})")
-    parts = [f"To {names}: {listed(tasks)}." for names, tasks in lost_to.items()]
-    if len(lost) > len(named):
-        parts.append(f"And {counted(len(lost) - len(named), 'more task')}, by no wider margin.")
-    return f"It loses {counted(len(lost), 'task')}; the margin in decades is in brackets. {' '.join(parts)}"
-
-
-def _significance(reference: str, comparisons: Sequence[Comparison], runs: int) -> str:
+def _significance(results: Results, comparisons: Sequence[Comparison]) -> str:
     """Say how many comparisons are significant after Holm's correction, and with which methods."""
+    runs = max(len(trace.error) for trace in results.traces.values())
     better, worse, even = (sum(c.verdict == v for c in comparisons) for v in ("better", "worse", "not significant"))
     text = (
-        f"In {counted(len(comparisons), 'paired comparison')} with another method on a task, {reference} is "
+        f"In {counted(len(comparisons), 'paired comparison')} with another method on a task, {results.reference} is "
         f"significantly better in {better}, significantly worse in {worse}, and not significantly different in {even} "
         f"(Wilcoxon’s test at {100 * LEVEL:g}\u00a0%, with Holm’s correction)."
     )
@@ -261,8 +248,8 @@ def _contradictions(results: Results, won: Won, comparisons: Sequence[Comparison
     """Name the tasks that the reference wins by its mean although another method is better in most runs."""
     rivals: dict[Task, list[str]] = {}
     for c in comparisons:
-        if c.verdict == "worse" and (c.problem, c.dim) in won[results.reference]:
-            rivals.setdefault((c.problem, c.dim), []).append(c.method)
+        if c.verdict == "worse" and c.task in won[results.reference]:
+            rivals.setdefault(c.task, []).append(c.method)
     if not rivals:
         return []
     named = [f"{title_of(results, task)} ({listed(methods)})" for task, methods in rivals.items()]
@@ -287,7 +274,7 @@ def _ranks(results: Results, group: Sequence[str]) -> str:
     text += counted(len(group), "method")
     if len(results.dims) > 1:
         each = {dim: average_ranks(results, group, [dim]).average[results.reference] for dim in results.dims}
-        text += f" ({listed(f'{rank:.2f} in {_dimensions(dim)}' for dim, rank in each.items())})"
+        text += f" ({listed(f'{rank:.2f} in {_dims(dim)}' for dim, rank in each.items())})"
     if ahead:
         text += f", behind {listed(ahead)}"
     elif level:
@@ -306,33 +293,10 @@ def _share(some: int, every: int) -> str:
     return f"{some} of {counted(every, 'task')}"
 
 
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _dimensions(dim: int) -> str:
+def _dims(dim: int) -> str:
     return counted(dim, "dimension")
-
-
-def _behind(results: Results, won: Won, task: Task) -> float:
-    """Return the decades between the mean error of the reference and the smallest."""
-    winner = next(method for method in won if task in won[method])
-    return math.log10(_mean(results, task, results.reference)) - math.log10(_mean(results, task, winner))
 
 
 def _mean(results: Results, task: Task, method: str) -> float:
     """Return the mean final error, at least `FLOOR`."""
     return max(float(band(results, *task, method).mean[-1]), FLOOR)
-
-
-def _margin(decades: float, to_zero: bool) -> str:
-    if to_zero:
-        return "the winner’s mean is zero"
-    if math.isinf(decades):
-        return "its own mean is infinite"
-    return decades_behind(decades)
-
-
-def _runs(results: Results) -> int:
-    """Return the largest number of runs of any cell."""
-    return max(len(trace.error) for trace in results.traces.values())

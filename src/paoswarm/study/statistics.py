@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from paoswarm.study.results import Floats, Results
+from paoswarm.study.results import Floats, Results, Task
 
 FLOOR = 1e-50  # errors below it count as equal: they are zero for every practical purpose
 CEILING = 1e50  # errors above it, infinite ones included, count as equal: the run has failed
@@ -51,17 +51,15 @@ def summary(results: Results, problem: str, dim: int, method: str) -> Summary:
     because some resamples do not contain the failed runs.
     """
     final = results.final(problem, dim, method)
-    low, high = _quantiles(final)
-    mean_interval, median_interval = _intervals(final)
+    low, high = _quantiles(final).tolist()
     return Summary(
         float(_mean(final)),
         float(_median(final)),
-        float(low),
-        float(high),
+        low,
+        high,
         float(final.min()),
         float(final.max()),
-        mean_interval,
-        median_interval,
+        *_intervals(final),
     )
 
 
@@ -117,6 +115,11 @@ class Comparison(NamedTuple):
     p_holm: float  # corrected for all comparisons of the group
     verdict: Verdict  # of the reference
 
+    @property
+    def task(self) -> Task:
+        """Problem and dimension."""
+        return self.problem, self.dim
+
 
 def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list[Comparison]:
     """Compare the reference with every other method of the group, on every task.
@@ -137,10 +140,8 @@ def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list
     found = []
     for pair, difference, (p, direction), p_holm in zip(pairs, differences, tests, corrected, strict=True):
         decades = float(np.median(difference))
-        verdict: Verdict = "not significant"
-        if p_holm <= level and direction * decades >= 0:
-            verdict = _VERDICTS[direction]
-        found.append(Comparison(*pair, decades, p, p_holm, verdict))
+        is_clear = p_holm <= level and direction * decades >= 0
+        found.append(Comparison(*pair, decades, p, p_holm, _VERDICTS[direction if is_clear else 0]))
     return found
 
 
@@ -193,10 +194,8 @@ def average_ranks(results: Results, group: Sequence[str], dims: Sequence[int] | 
     The Friedman test needs three methods and two tasks; with fewer, ``p`` is NaN. If all methods are equal on all
     tasks, it is 1.
     """
-    medians = [
-        [float(_median(results.final(*task, method))) for method in known(results, group)]
-        for task in results.tasks(dims)
-    ]
+    group = known(results, group)
+    medians = [[_median(results.final(*task, method)) for method in group] for task in results.tasks(dims)]
     table = np.clip(medians, FLOOR, CEILING)
     ranks = stats.rankdata(table, axis=1)
     tasks, methods = table.shape
@@ -209,18 +208,17 @@ def average_ranks(results: Results, group: Sequence[str], dims: Sequence[int] | 
     return Ranks(dict(zip(group, ranks.mean(axis=0).tolist(), strict=True)), p)
 
 
-def wins(results: Results, group: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
+def wins(results: Results, group: Sequence[str]) -> dict[str, list[Task]]:
     """Return, for each method, the tasks on which its mean final error is the smallest of the group.
 
     Means below `FLOOR` count as equal, and all methods with the smallest mean win. If every mean is infinite, none
     wins.
     """
-    won: dict[str, list[tuple[str, int]]] = {method: [] for method in known(results, group)}
+    won: dict[str, list[Task]] = {method: [] for method in known(results, group)}
     for task in results.tasks():
         means = {method: max(float(_mean(results.final(*task, method))), FLOOR) for method in group}
-        smallest = min(means.values())
         for method, mean in means.items():
-            if mean == smallest < np.inf:
+            if mean == min(means.values()) < np.inf:
                 won[method].append(task)
     return won
 
