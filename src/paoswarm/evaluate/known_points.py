@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.core.arrays import Floats
 
+_ATTEMPTS = 3  # evaluations of a point that fails: the first failures may have other reasons than the point
 _NOTHING_NEW = 5000  # known points in a row after which a run has seen all that its method finds
 
 
@@ -20,7 +22,7 @@ class Recalled(NamedTuple):
 
 
 class KnownPoints:
-    """The values of all rows of a run so far. Those that failed are not kept: they are evaluated again.
+    """The values of all rows of a run so far. One that failed is evaluated again, up to three times.
 
     Every run has its own, also of many runs with the same function: it must not depend on its company.
 
@@ -37,13 +39,14 @@ class KnownPoints:
 
     def __init__(self, n_all: int) -> None:
         self._values: dict[bytes, Any] = {}  # a number, or a list with constraints
+        self._n_failures: Counter[bytes] = Counter()
         self._n_all = n_all
         self._in_a_row = 0
         self.n_recalled = 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether every row there is has a value."""
+        """Whether every row there is has a value, or is known to fail."""
         return len(self._values) >= self._n_all
 
     @property
@@ -73,7 +76,11 @@ class KnownPoints:
         """
         keys, new = asked
         found = dict(zip((keys[i] for i in new), measured.tolist(), strict=False))
-        self._values |= {key: value for key, value in found.items() if not math.isnan(np.ravel(value)[0])}
+        for key, value in found.items():
+            has_failed = math.isnan(np.ravel(value)[0])
+            self._n_failures[key] += has_failed
+            if not has_failed or self._n_failures[key] == _ATTEMPTS:
+                self._values[key] = value
         here = [self._values.get(key, found.get(key)) for key in keys]
         done = here.index(None) if None in here else len(here)
         evaluated = [i for i in new if i < done]

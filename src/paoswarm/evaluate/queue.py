@@ -303,7 +303,7 @@ class PointQueue(Queue):
         first = self._recall(number, recalled, value)._replace(
             recalled=0, replayed=replayed, failed=self._evaluate.failed
         )
-        self._ready.extend(first._replace(recalled=1, replayed=False, number=other) for other in others)
+        self._ready.extend(first._replace(recalled=1, replayed=False, number=other, failed={}) for other in others)
         return [(0, first)]
 
     def _recall(self, number: int, recalled: Recalled, measured: Any) -> Answer:
