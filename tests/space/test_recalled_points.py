@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import paoswarm as ps
-from paoswarm.evaluate.known_points import KnownPoints
-from paoswarm.store.growing import GrowingStore
+from paoswarm.evaluate.queue import KnownPoints
+from paoswarm.store.watch import GrowingStore
 
 SPACE = {name: ps.Integer(12, 60) for name in "abcd"}
 SMALL = {"a": ps.Integer(12, 14), "b": ps.Choice([12, 13, 16]), "c": 40, "d": 53}

@@ -1,10 +1,12 @@
-"""Call the user's function, check what it returns and describe what failed."""
+"""Call the user's function, check what it returns, describe what failed, and send it to other processes."""
 
 from __future__ import annotations
 
+import inspect
 import math
+import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 from paoswarm._checks import FOR_RESIDUALS, rounded, unmasked
 from paoswarm._text import describe_error, repr_of, shortened, text_of
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.detailed import Detailed
 from paoswarm.evaluate.program_output import CommandFailed
 from paoswarm.space.space import FunctionOfValues
 
@@ -253,3 +254,92 @@ def describe_answer(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
         return shortened(f"an array of shape {answer.shape} and type {answer.dtype}", 300)
     return f"{repr_of(answer, 80)} ({type(answer).__name__})"
+
+
+class Detailed(float):
+    """A value that carries more numbers of its point: constraints, outputs or residuals.
+
+    It is a float, so that whatever handles values can handle it. It can be sent between processes.
+    """
+
+    details: Any
+
+    def __new__(cls, value: float, details: Any) -> Detailed:
+        """A value with its details."""
+        made = super().__new__(cls, value)
+        made.details = details
+        return made
+
+    def __getnewargs__(self) -> tuple[float, Any]:  # type: ignore[override]
+        return float(self), self.details
+
+
+def size_of_details(answers: Iterable[Any]) -> int:
+    """How many numbers answers carry besides their value; zero if none of them says."""
+    return next((len(answer.details) for answer in answers if isinstance(answer, Detailed)), 0)
+
+
+def details_of(answers: Iterable[Any], count: int) -> Floats:
+    """The details ``(m, count)`` of answers; NaN where an evaluation failed."""
+    nothing = (math.nan,) * count
+    rows = [answer.details if isinstance(answer, Detailed) else nothing for answer in answers]
+    if (other := next((len(row) for row in rows if len(row) != count), None)) is not None:
+        raise ValueError(f"the function returned {count} numbers at one point and {other} at another")
+    return np.array(rows, dtype=float).reshape(len(rows), count)
+
+
+def was_called(answer: Any) -> bool:
+    """Whether an answer says something about the objective: not if a constraint failed before it was called."""
+    return not (isinstance(answer, Detailed) and answer == math.inf)
+
+
+def with_details(values: Floats, details: Floats | None) -> Floats:
+    """Values ``(m,)``, or rows ``(m, 1 + k)`` of values and details if there are any."""
+    return values if details is None else np.concatenate([values[:, None], details], axis=1)
+
+
+def dump(fun: Any) -> bytes:
+    """Return the pickled function; raise a TypeError that names what cannot be pickled and what to do."""
+    save, has_cloudpickle = _pickler()
+    try:
+        return save(fun)
+    except Exception as error:
+        culprits = [name for name, thing in _referenced_objects(fun).items() if not _can_pickle(save, thing)]
+        because = f"it uses {', '.join(map(repr, culprits))}, which cannot be pickled: " if culprits else ""
+        advice = "create it inside fun, or use workers=ThreadPoolExecutor(...) without timeout"
+        if not has_cloudpickle:
+            advice = "install cloudpickle (pip install 'paoswarm[parallel]') or define fun at the top level of a module"
+        raise TypeError(
+            f"the function cannot be sent to worker processes: {because}{describe_error(error)}; {advice}"
+        ) from error
+
+
+def load(pickled: bytes) -> Any:
+    """Return the function that `dump` was given."""
+    return pickle.loads(pickled)
+
+
+def _pickler() -> tuple[Callable[[Any], bytes], bool]:
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps, False
+    return cloudpickle.dumps, True
+
+
+def _referenced_objects(fun: Any) -> dict[str, Any]:
+    """Return what a function refers to, or the attributes of an object, by name."""
+    if inspect.isfunction(fun):
+        used = inspect.getclosurevars(fun)
+        return {**used.globals, **used.nonlocals}
+    if inspect.ismethod(fun):
+        return {"self": fun.__self__, **_referenced_objects(fun.__self__)}
+    return dict(getattr(fun, "__dict__", {}))
+
+
+def _can_pickle(save: Callable[[Any], bytes], thing: Any) -> bool:
+    try:
+        save(thing)
+    except Exception:
+        return False
+    return True

@@ -29,8 +29,7 @@ import numpy as np
 
 from paoswarm._text import describe_error, shortened
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
-from paoswarm.evaluate.pickling import load
+from paoswarm.evaluate.calls import DIED, TIMED_OUT, Failed, Objective, call_portably, load
 
 _POLL_SECONDS = 0.5  # how often parent and child check that the other is alive
 # A new interpreter without work exits after this many seconds, because its parent may never tell it to stop. The parent

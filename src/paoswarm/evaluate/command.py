@@ -13,11 +13,18 @@ from typing import Any
 import numpy as np
 
 from paoswarm._checks import flag, real_number
-from paoswarm.evaluate.placeholders import check_names, filled, names_in, quoted_for_shell
-from paoswarm.evaluate.program import check_program, run_program, split_words
-from paoswarm.evaluate.program_output import CommandFailed, check_pattern, read_value
-from paoswarm.evaluate.program_table import Columns
-from paoswarm.evaluate.run_folder import input_files, run_folder
+from paoswarm.evaluate.program import (
+    check_names,
+    check_program,
+    filled,
+    input_files,
+    names_in,
+    quoted_for_shell,
+    run_folder,
+    run_program,
+    split_words,
+)
+from paoswarm.evaluate.program_output import Columns, CommandFailed, check_pattern, read_value
 from paoswarm.space.names import numbered
 
 _CHUNK = 1 << 20  # bytes

@@ -18,6 +18,7 @@ from paoswarm._text import describe_error
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import (
     CONSTRAINT,
+    Detailed,
     Failed,
     Objective,
     advice_on,
@@ -27,7 +28,6 @@ from paoswarm.evaluate.calls import (
     to_fingerprint,
 )
 from paoswarm.evaluate.constraints import ConstraintSet, WrongForm
-from paoswarm.evaluate.detailed import Detailed
 
 
 @dataclass(frozen=True, eq=False)

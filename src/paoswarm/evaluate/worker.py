@@ -15,9 +15,8 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.calls import Failed, Objective
+from paoswarm.evaluate.calls import Failed, Objective, load
 from paoswarm.evaluate.child import Answered, Child, ProcessLost, Unloadable, died, evaluate_timed
-from paoswarm.evaluate.pickling import load
 
 _MAX_OBJECTIVES = 4  # that a worker keeps; the least recently used one is dropped first
 

@@ -334,8 +334,8 @@ class Journal:
                 contents.reason(i) if np.isnan(contents.f[i]) else None,
                 None if contents.details is None else tuple(contents.details[i].tolist()),
             )
-            for i in contents.order.tolist()
-            if (asked := contents.asked.get(i)) is not None
+            for i, asked in zip(contents.order.tolist(), contents.asked.tolist(), strict=True)
+            if asked >= 0
         ]
 
     def go_on_after(self, asked: int) -> None:
